@@ -1,0 +1,126 @@
+"""A small HTTP/1.1 client on asyncio streams: requests over kept connections, and nothing that a benchmark need not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where the server is and how to be let in."""
+
+    url: str
+    token: str
+
+    @property
+    def address(self) -> tuple[str, int]:
+        parts = urlsplit(self.url)
+        assert parts.hostname
+        assert parts.port
+        return parts.hostname, parts.port
+
+
+def tls() -> ssl.SSLContext:
+    """No verification: what is measured is our own server, by its address."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+class Failed(Exception):
+    """An answer other than was expected, with its status and the beginning of its body."""
+
+
+class Connection:
+    """One connection, one request at a time."""
+
+    def __init__(self, target: Target, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._target = target
+        self.reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def open(cls, target: Target) -> Connection:
+        host, port = target.address
+        return cls(target, *await asyncio.open_connection(host, port, ssl=tls(), limit=1 << 24))
+
+    async def close(self) -> None:
+        self._writer.close()
+        try:
+            await self._writer.wait_closed()
+        except (OSError, ssl.SSLError):
+            pass    # the server may have been first
+
+    def send(self, method: str, path: str, body: bytes = b"", content_type: str = JSON) -> None:
+        self._writer.write(request_bytes(self._target, method, path, body, content_type))
+
+    async def request(self, method: str, path: str, body: bytes = b"", content_type: str = JSON) -> tuple[int, bytes]:
+        self.send(method, path, body, content_type)
+        status, headers = await self.head()
+        if headers.get("transfer-encoding") == "chunked":
+            return status, b"".join([chunk async for chunk in self._chunks()])
+        return status, await self.reader.readexactly(int(headers.get("content-length", "0")))
+
+    async def json(self, method: str, path: str, body: Any = None, content_type: str = JSON) -> Any:
+        """The decoded answer; Failed where it is not a 2xx."""
+        data = b"" if body is None else json.dumps(body).encode()
+        status, answer = await self.request(method, path, data, content_type)
+        if status >= 300:
+            raise Failed(f"{method} {path}: {status} {answer[:300]!r}")
+        return json.loads(answer)
+
+    async def head(self) -> tuple[int, dict[str, str]]:
+        head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        headers = dict(line.lower().split(": ", 1) for line in head[1:] if line)
+        return int(head[0].split(" ")[1]), headers
+
+    async def _chunks(self) -> Any:
+        while True:
+            size = int(await self.reader.readline(), 16)
+            chunk = await self.reader.readexactly(size + 2)
+            if size == 0:
+                return
+            yield chunk[:-2]
+
+
+def request_bytes(target: Target, method: str, path: str, body: bytes = b"", content_type: str = JSON) -> bytes:
+    host, port = target.address
+    head = (f"{method} {path} HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {target.token}\r\n"
+            f"Accept: application/json\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n")
+    return head.encode() + body
+
+
+async def spread(target: Target, requests: list[tuple[str, str, bytes, str]], connections: int = 8) -> None:
+    """All `requests` (method, path, body, type) over so many connections; Failed at the first that is refused."""
+    left = iter(requests)
+
+    async def work() -> None:
+        connection = await Connection.open(target)
+        for method, path, body, content_type in left:
+            status, answer = await connection.request(method, path, body, content_type)
+            if status >= 300:
+                raise Failed(f"{method} {path}: {status} {answer[:300]!r}")
+        await connection.close()
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(connections, len(requests))):
+            group.create_task(work())
+
+
+async def served(target: Target, path: str, patience_seconds: float = 60.0) -> None:
+    """Waits until `path` is answered with 200; a definition is served a moment after it has been created."""
+    connection = await Connection.open(target)
+    for _ in range(round(patience_seconds * 100)):
+        if (await connection.request("GET", path))[0] == 200:
+            return await connection.close()
+        await asyncio.sleep(0.01)
+    raise Failed(f"{path} is not served")

@@ -1,0 +1,69 @@
+"""What a decision costs: who may do what, in a tenant with a thousand roles and bindings.
+
+    python -m benchmarks.decisions
+
+Prints microseconds. A decision must take microseconds, whatever else the tenant has; so the asker's own bindings are
+ten of the thousand.
+"""
+
+from __future__ import annotations
+
+import timeit
+
+from registry.access.authorization import Attributes
+from registry.access.identity import AUTHENTICATED, User
+from registry.access.rbac.defaults import default_entries
+from registry.access.rbac.match import CompiledRole
+from registry.access.rbac.model import Binding, Reference, Rule, Subject
+from registry.access.rbac.policy import Policy
+from registry.access.rbac.stored import Entry, policy_of
+from registry.store.types import ObjectKey, ResourceName
+
+ROLES = 1_000
+TEAMS = 100
+ASKER = User("jane", ("team-7", AUTHENTICATED))
+ROLES_RESOURCE = ResourceName("clusterroles.rbac.authorization.k8s.io")
+BINDINGS_RESOURCE = ResourceName("clusterrolebindings.rbac.authorization.k8s.io")
+
+
+def entries() -> dict[tuple[ResourceName, ObjectKey], Entry]:
+    found = dict(default_entries())
+    for number in range(ROLES):
+        name = f"role-{number}"
+        rules = [Rule(("get", "list", "watch"), (f"group-{number}.example.com",), ("widgets", "gadgets/status")),
+                 Rule(("update", "patch"), (f"group-{number}.example.com",), ("widgets",), ("one", "two"))]
+        subject = Subject("Group", f"team-{number % TEAMS}")
+        found[ROLES_RESOURCE, ObjectKey(name)] = Entry(number, CompiledRole(rules))
+        found[BINDINGS_RESOURCE, ObjectKey(name)] = Entry(
+            number, Binding(name, "", Reference("ClusterRole", name), (subject,)))
+    return found
+
+
+def question(number: int, verb: str = "get") -> Attributes:
+    return Attributes(verb, "", "widgets", "", f"group-{number}.example.com", "default", "one")
+
+
+def decided_anew(policy: Policy, asked: Attributes) -> None:
+    policy._decisions.clear()
+    policy.decide(ASKER, asked)
+
+
+def microseconds(what: str, run: object, number: int = 20_000) -> None:
+    assert callable(run)
+    print(f"{min(timeit.repeat(run, number=number, repeat=5)) / number * 1e6:10.2f}  {what}")
+
+
+def main() -> None:
+    stored = entries()
+    policy = policy_of(stored, {})
+    allowed, denied = question(907), question(908)
+    assert policy.decide(ASKER, allowed).allowed
+    assert not policy.decide(ASKER, denied).allowed
+    microseconds("a decision that has been made before", lambda: policy.decide(ASKER, allowed))
+    microseconds("a new decision: allowed by the last of ten bindings", lambda: decided_anew(policy, allowed))
+    microseconds("a new decision: denied", lambda: decided_anew(policy, denied))
+    microseconds(f"compiling the policy of {ROLES} roles and bindings", lambda: policy_of(stored, {}), number=10)
+
+
+if __name__ == "__main__":
+    main()

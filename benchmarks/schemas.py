@@ -1,0 +1,161 @@
+"""What schemas and many definitions cost.
+
+    python -m benchmarks.schemas [--definitions 5000] [--tenants 1000]
+
+From inside: microseconds to take in an object of 3 kB, and the memory of equal schemas of many tenants. Then a server
+whose one tenant has thousands of definitions of 20 kB, each with a schema of its own: its start, the first request that
+touches the tenant, discovery, and its memory. What must hold: well under a millisecond an object, under 150 MB and 3 s
+for 5,000 definitions, nothing of it at the start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import copy
+import json
+import sys
+import time
+import tracemalloc
+from collections.abc import Sequence
+
+import psycopg
+
+from benchmarks import server
+from benchmarks.client import JSON, Connection, Failed, served
+from benchmarks.data import definition, thing
+from benchmarks.measures import Row
+from benchmarks.report import keep, machine, table
+from registry.definitions.compiled import compile_definition
+from registry.definitions.decode import canonical, decode_definition
+from registry.schema.compiled import compile_schema
+from registry.store.embedded import running_url
+
+GROUP = "schemas.example.com"
+PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+# So many fields, with their descriptions, come to 20 kB.
+FIELDS = 165
+TEMPLATE = "kind0s"
+
+# Clones of a definition, in its key and wherever it names itself; its first field is named so that no two schemas are
+# equal.
+_CLONE = """
+    INSERT INTO objects (tenant_id, resource, key, uid, revision, version, schema_id, body, created_at, updated_at)
+    SELECT tenant_id, resource, replace(key, 'kind0', 'kind' || n), uid || n, revision, version, schema_id,
+        replace(replace(replace(body, 'kind0', 'kind' || n), 'Kind0', 'Kind' || n), 'field0', 'only' || n),
+        created_at, updated_at
+    FROM objects, generate_series(1, %(count)s) AS n
+    WHERE resource = 'customresourcedefinitions.apiextensions.k8s.io' AND key = %(key)s
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    rows = [_object(), *_shared(options.tenants), *_many(options.definitions)]
+    print(table(rows))
+    print(f"\nkept in {keep('schemas', {'machine': machine(), 'rows': [row.asdict() for row in rows]})}")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="python -m benchmarks.schemas", description="Measures schemas and definitions.")
+    made.add_argument("--definitions", type=int, default=5_000, help="definitions of one tenant")
+    made.add_argument("--tenants", type=int, default=1_000, help="tenants with equal definitions")
+    return made
+
+
+# From inside.
+
+def _object() -> Row:
+    """Pruning, defaults and validation of one object that is right; copying it is not counted."""
+    schema = compile_schema(definition(GROUP)["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+    given = thing(GROUP, "one", 3_000)
+    schema.prepare()
+
+    count = 2_000
+    seconds = []
+    for _ in range(5):
+        copies = [copy.deepcopy(given) for _ in range(count)]
+        began = time.perf_counter()
+        for obj in copies:
+            schema.process(obj, [])
+            errors = schema.validate(obj)
+        seconds.append(time.perf_counter() - began)
+        assert not errors
+    return Row("object of 3 kB: pruned, defaulted, validated", 1e6 * min(seconds) / count, "µs")
+
+
+def _shared(tenants: int) -> list[Row]:
+    """kB a definition takes when each tenant has an equal one, and when each has one of its own."""
+    return [Row("definition of 20 kB, of each of many tenants, all equal", _kilobytes(tenants, equal=True), "kB"),
+            Row("the same, no two schemas equal", _kilobytes(tenants, equal=False), "kB")]
+
+
+def _kilobytes(count: int, *, equal: bool) -> float:
+    stored = json.dumps(canonical(decode_definition(definition(GROUP, TEMPLATE, fields=FIELDS)).definition))
+    texts = [stored if equal else stored.replace("field0", f"only{n}") for n in range(count)]
+    tracemalloc.start()
+    kept = [compile_definition(json.loads(text)) for text in texts]
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return taken / len(kept) / 1000
+
+
+# A server with many definitions.
+
+def _many(count: int) -> list[Row]:
+    with server.folder() as data:
+        with server.running(data, 1, None) as started:
+            asyncio.run(_define(started))
+            found = running_url(data / "postgres")
+            assert found is not None
+            with psycopg.connect(found[0]) as connection:
+                connection.execute(_CLONE, {"count": count - 1, "key": f"{TEMPLATE}.{GROUP}"})
+        with server.running(data, 1, None) as started:
+            return [Row(f"start with {count:,} definitions stored", started.started_seconds, "s"),
+                    *asyncio.run(_touch(started, count))]
+
+
+async def _define(started: server.Server) -> None:
+    """The definition that the others are copies of, established."""
+    connection = await Connection.open(started.target)
+    made = definition(GROUP, TEMPLATE, fields=FIELDS)
+    status, answer = await connection.request("POST", PATH, json.dumps(made).encode(), JSON)
+    if status != 201:
+        raise Failed(f"{status} {answer[:300]!r}")
+    await connection.close()
+    await served(started.target, f"/apis/{GROUP}/v1/{TEMPLATE}")
+
+
+async def _touch(started: server.Server, count: int) -> list[Row]:
+    connection = await Connection.open(started.target)
+    before = sum(started.memory()["server"])
+    last = f"/apis/{GROUP}/v1/namespaces/default/kind{count - 1}s"
+
+    async def asked(name: str, path: str, unit: str = "ms") -> Row:
+        used, began = started.usage(), time.monotonic()
+        status, answer = await connection.request("GET", path)
+        took = time.monotonic() - began
+        if status != 200:
+            raise Failed(f"{path}: {status} {answer[:300]!r}")
+        cpu = started.usage().since(used)
+        return Row(name, took * (1 if unit == "s" else 1000), unit, server_cpu=1e6 * cpu.server,
+                   postgres_cpu=1e6 * cpu.postgres)
+
+    rows = [
+        await asked("first request of the tenant", last, "s"),
+        Row("memory that the definitions take", sum(started.memory()["server"]) - before, "MB"),
+        await asked("list of one resource", last),
+        await asked("list of another resource, its first", f"/apis/{GROUP}/v1/namespaces/default/kind{count // 2}s"),
+        await asked("discovery of all groups", "/apis"),
+        await asked("discovery of the group", f"/apis/{GROUP}/v1"),
+        await asked("the same again", f"/apis/{GROUP}/v1"),
+        await asked("index of OpenAPI", "/openapi/v3"),
+        Row("memory of the server in the end", sum(started.memory()["server"]), "MB"),
+    ]
+    await connection.close()
+    return rows
+
+
+if __name__ == "__main__":
+    sys.exit(main())

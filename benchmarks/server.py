@@ -1,0 +1,132 @@
+"""A server of the benchmark's own: started in a folder, measured by its processes, ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from benchmarks.client import Connection, Target
+
+START_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Usage:
+    """CPU seconds so far, by whose they are."""
+
+    server: float
+    postgres: float
+
+    def since(self, before: Usage) -> Usage:
+        return Usage(self.server - before.server, self.postgres - before.postgres)
+
+
+@dataclass
+class Server:
+    process: psutil.Popen
+    target: Target
+    started_seconds: float
+
+    def _processes(self) -> tuple[list[psutil.Process], list[psutil.Process]]:
+        """Ours and PostgreSQL's. A database elsewhere has none here."""
+        ours: list[psutil.Process] = [self.process]
+        postgres: list[psutil.Process] = []
+        for child in self.process.children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                (postgres if child.name().startswith("postgres") else ours).append(child)
+        return ours, postgres
+
+    def usage(self) -> Usage:
+        ours, postgres = self._processes()
+        return Usage(sum(map(_cpu_seconds, ours)), sum(map(_cpu_seconds, postgres)))
+
+    def memory(self) -> dict[str, list[int]]:
+        """MB of each process, the proportional set size where the system tells it: shared memory is counted once."""
+        ours, postgres = self._processes()
+        # What is 0 is a process on its way out, or one that only waits for another.
+        sizes = [size for p in ours if (size := _megabytes(p))]
+        return {"server": sizes, "postgres": [sum(_megabytes(p) for p in postgres)]}
+
+
+def _cpu_seconds(process: psutil.Process) -> float:
+    with contextlib.suppress(psutil.Error):
+        times = process.cpu_times()
+        return float(times.user + times.system)
+    return 0.0
+
+
+def _megabytes(process: psutil.Process) -> int:
+    with contextlib.suppress(psutil.Error):
+        told = process.memory_full_info()
+        return int(getattr(told, "pss", told.rss)) >> 20
+    return 0
+
+
+@contextlib.contextmanager
+def folder() -> Iterator[Path]:
+    """A temporary data folder that the account of PostgreSQL can reach."""
+    with tempfile.TemporaryDirectory(prefix="registry-bench-") as made:
+        Path(made).chmod(0o711)
+        yield Path(made)
+
+
+@contextlib.contextmanager
+def running(data: Path, workers: int, database_url: str | None, arguments: Sequence[str] = ()) -> Iterator[Server]:
+    """A server that is ready; ended with the block. `arguments` are further ones of the command."""
+    port = _free_port()
+    command = [sys.executable, "-m", "registry", "serve", "--data-dir", str(data), "--port", str(port),
+               "--workers", str(workers), "--log-level", "warning", *arguments]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("REGISTRY_")}
+    if database_url:
+        environment["REGISTRY_DATABASE_URL"] = database_url
+    began = time.monotonic()
+    with (data / "server.log").open("ab") as log:
+        process = psutil.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
+    try:
+        asyncio.run(_ready(process, port))
+        took = time.monotonic() - began
+        token = (data / "admin-token").read_text().strip()
+        yield Server(process, Target(f"https://127.0.0.1:{port}", token), took)
+    finally:
+        with contextlib.suppress(psutil.NoSuchProcess):     # it may have been killed meanwhile
+            process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(60)
+        except (subprocess.TimeoutExpired, psutil.TimeoutExpired):
+            process.kill()
+
+
+async def _ready(process: psutil.Popen, port: int) -> None:
+    until = time.monotonic() + START_SECONDS
+    while time.monotonic() < until:
+        if process.poll() is not None:
+            raise SystemExit(f"the server ended with {process.returncode}; its log is in its data folder")
+        try:
+            connection = await Connection.open(Target(f"https://127.0.0.1:{port}", ""))
+            status, _ = await connection.request("GET", "/readyz")
+            await connection.close()
+            if status == 200:
+                return
+        except (OSError, asyncio.IncompleteReadError):
+            pass    # not yet
+        await asyncio.sleep(0.02)
+    raise SystemExit(f"the server was not ready after {START_SECONDS:.0f} s")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

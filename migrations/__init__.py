@@ -1,0 +1,1 @@
+"""The Alembic migrations of registry's database. Run by `registry.store.migrate`, or `registry migrate`."""

@@ -1,0 +1,206 @@
+-- Why a write that shares definitions, or changes what is shared, is refused; NULL where it is not. `wanted` is one of
+--     {"kind": "binding", "binding": "b", "provider": "acme", "export": "e", "revision": 12,
+--      "definitions": {"widgets.example.com": 17}}      what a binding binds, as of these revisions of the provider's
+--     {"kind": "binding", "binding": "b", "ends": true}
+--     {"kind": "definition", "name": "widgets.example.com", "ending": false, "removed": ["v1alpha1"]}
+--     {"kind": "export", "export": "e", "definitions": ["widgets.example.com"], "ending": false}
+-- The answer is 'moved', 'taken <resource>', 'bound <number of tenants>' or 'stored <version>'. Called under the lock of
+-- the domains of all tenants that it is about.
+CREATE FUNCTION registry_sharing_refusal(me bigint, wanted jsonb) RETURNS text LANGUAGE plpgsql STABLE AS $function$
+DECLARE
+    provider bigint;
+    found text;
+    tenants_bound bigint;
+BEGIN
+    IF wanted ->> 'kind' = 'binding' THEN
+        IF wanted ? 'ends' THEN
+            RETURN NULL;
+        END IF;
+        SELECT t.id INTO provider FROM tenants t WHERE t.name = wanted ->> 'provider' AND t.deleted_at IS NULL;
+        IF provider IS NULL OR NOT EXISTS (
+            SELECT 1 FROM objects o WHERE o.tenant_id = provider AND o.resource = 'apiexports.apis.registry'
+                AND o.key = wanted ->> 'export' AND o.revision = (wanted ->> 'revision')::bigint
+        ) OR EXISTS (
+            SELECT 1 FROM jsonb_each_text(wanted -> 'definitions') d
+            LEFT JOIN objects o ON o.tenant_id = provider AND o.key = d.key
+                AND o.resource = 'customresourcedefinitions.apiextensions.k8s.io'
+            WHERE o.revision IS DISTINCT FROM d.value::bigint
+        ) THEN
+            RETURN 'moved';
+        END IF;
+        SELECT b.resource INTO found FROM api_bindings b
+        WHERE b.tenant_id = me AND b.until IS NULL AND b.binding <> wanted ->> 'binding'
+            AND wanted -> 'definitions' ? b.resource LIMIT 1;
+        RETURN 'taken ' || found;
+    END IF;
+    SELECT count(DISTINCT b.tenant_id) INTO tenants_bound
+    FROM api_bindings b JOIN tenants t ON t.id = b.tenant_id AND t.deleted_at IS NULL
+    WHERE b.provider_id = me AND b.until IS NULL AND CASE wanted ->> 'kind'
+        WHEN 'definition' THEN b.resource = wanted ->> 'name' AND (wanted ->> 'ending')::boolean
+        ELSE b.export = wanted ->> 'export'
+            AND ((wanted ->> 'ending')::boolean OR NOT wanted -> 'definitions' ? b.resource)
+    END;
+    IF tenants_bound > 0 THEN
+        RETURN 'bound ' || tenants_bound;
+    END IF;
+    IF jsonb_array_length(coalesce(wanted -> 'removed', '[]'::jsonb)) > 0 THEN
+        SELECT o.version INTO found FROM api_bindings b
+        JOIN objects o ON o.tenant_id = b.tenant_id AND o.resource = b.resource AND wanted -> 'removed' ? o.version
+        WHERE b.provider_id = me AND b.resource = wanted ->> 'name' AND b.until IS NULL LIMIT 1;
+        RETURN 'stored ' || found;
+    END IF;
+    RETURN NULL;
+END
+$function$;
+
+-- What a write that was committed at `revision` does to the tenants that share. A definition that changes is a change of
+-- each binding that binds it: the binding gets a new revision, and with it the guard of the tenant's definitions moves,
+-- so that no write judged by the old definition is accepted after this commit.
+CREATE FUNCTION registry_share(me bigint, batch_id bigint, given_revision bigint, wanted jsonb) RETURNS void LANGUAGE plpgsql
+AS $function$
+DECLARE
+    provider bigint;
+    now_ timestamptz := clock_timestamp();
+BEGIN
+    IF wanted ->> 'kind' = 'binding' THEN
+        UPDATE api_bindings b SET until = given_revision
+        WHERE b.tenant_id = me AND b.binding = wanted ->> 'binding' AND b.until IS NULL
+            AND (wanted ? 'ends' OR NOT wanted -> 'definitions' ? b.resource);
+        SELECT t.id INTO provider FROM tenants t WHERE t.name = wanted ->> 'provider';
+        INSERT INTO api_bindings (tenant_id, resource, since, provider_id, export, binding)
+        SELECT me, d.key, given_revision, provider, wanted ->> 'export', wanted ->> 'binding'
+        FROM jsonb_each(coalesce(wanted -> 'definitions', '{}'::jsonb)) d
+        WHERE NOT EXISTS (
+            SELECT 1 FROM api_bindings b WHERE b.tenant_id = me AND b.resource = d.key AND b.until IS NULL
+        );
+        RETURN;
+    END IF;
+    IF wanted ->> 'kind' <> 'definition' THEN
+        RETURN;
+    END IF;
+    WITH bound AS MATERIALIZED (
+        SELECT o.*, t.domain_id,
+            d.revision + row_number() OVER (PARTITION BY t.domain_id ORDER BY b.tenant_id) AS new_revision
+        FROM api_bindings b
+        JOIN tenants t ON t.id = b.tenant_id AND t.deleted_at IS NULL
+        JOIN domains d ON d.id = t.domain_id
+        JOIN objects o ON o.tenant_id = b.tenant_id AND o.resource = 'apibindings.apis.registry' AND o.key = b.binding
+        WHERE b.provider_id = me AND b.resource = wanted ->> 'name' AND b.until IS NULL
+    ), touched AS (
+        UPDATE objects o SET revision = b.new_revision, updated_at = now_
+        FROM bound b WHERE o.tenant_id = b.tenant_id AND o.resource = b.resource AND o.key = b.key
+    ), counted AS (
+        UPDATE domains d SET revision = m.revision
+        FROM (SELECT domain_id, max(new_revision) AS revision FROM bound GROUP BY domain_id) m
+        WHERE d.id = m.domain_id
+    ), guarded AS (
+        UPDATE tenants t SET definitions_revision = b.new_revision FROM bound b WHERE t.id = b.tenant_id
+    )
+    INSERT INTO changes (
+        domain_id, revision, batch, tenant_id, resource, key, uid, type, version, schema_id, body, labels,
+        previous_revision, previous_version, previous_schema_id, previous_body, previous_labels,
+        actor_user, actor_manager, actor_verb, at
+    )
+    SELECT b.domain_id, b.new_revision, batch_id, b.tenant_id, b.resource, b.key, b.uid, 'MODIFIED', b.version,
+        b.schema_id, b.body, b.labels, b.revision, b.version, b.schema_id, b.body, b.labels,
+        'system:apiserver', 'kube-apiserver', 'update', now_
+    FROM bound b;
+END
+$function$;
+
+-- Commits the write of a definition, an export or a binding, with what it does to the tenants that share. One write; its
+-- arguments and result are those of registry_commit, and one outcome more: 'sharing', with the reason as refusal.
+--
+-- The domains of all tenants that it is about are locked first, in their order. A tenant that binds locks its provider's
+-- domain too: who has come in between the look and the lock is seen by the second look, and the call is made again.
+CREATE FUNCTION registry_commit_shared(
+    batch_id bigint,
+    tenant_ids bigint[],
+    domain_ids bigint[],
+    operations text[],
+    resources text[],
+    keys text[],
+    uids text[],
+    versions text[],
+    schema_ids bigint[],
+    bodies text[],
+    labels_lists text[],
+    owners_lists text[],
+    docs text[],
+    expected_revisions bigint[],
+    expected_definitions bigint[],
+    expected_namespaces bigint[],
+    guard_flags bigint[],
+    actor_users text[],
+    actor_managers text[],
+    actor_verbs text[],
+    room bigint,
+    exact boolean,
+    wanted jsonb
+) RETURNS TABLE (
+    write_ordinal bigint,
+    outcome text,
+    given_revision bigint,
+    definitions bigint,
+    namespaces bigint,
+    found_uid text,
+    found_revision bigint,
+    found_version text,
+    found_schema_id bigint,
+    found_body text,
+    refusal text
+) LANGUAGE plpgsql AS $function$
+DECLARE
+    needed bigint[];
+    why text;
+    at_revision bigint;
+BEGIN
+    SELECT array_agg(DISTINCT n.domain_id) INTO needed FROM (
+        SELECT unnest(domain_ids) AS domain_id
+        UNION ALL
+        SELECT t.domain_id FROM tenants t WHERE t.name = wanted ->> 'provider'
+        UNION ALL
+        SELECT t.domain_id FROM api_bindings b JOIN tenants t ON t.id = b.tenant_id
+        WHERE b.provider_id = tenant_ids[1] AND b.until IS NULL
+    ) n;
+    PERFORM 1 FROM domains d WHERE d.id = ANY (needed) ORDER BY d.id FOR UPDATE;
+    IF EXISTS (
+        SELECT 1 FROM api_bindings b JOIN tenants t ON t.id = b.tenant_id
+        WHERE b.provider_id = tenant_ids[1] AND b.until IS NULL AND t.domain_id <> ALL (needed)
+    ) THEN
+        RAISE EXCEPTION 'a tenant has bound meanwhile' USING ERRCODE = 'serialization_failure';
+    END IF;
+    why := registry_sharing_refusal(tenant_ids[1], wanted);
+    IF why IS NOT NULL THEN
+        RETURN QUERY SELECT 1::bigint, 'sharing'::text, NULL::bigint, NULL::bigint, NULL::bigint, NULL::text,
+            NULL::bigint, NULL::text, NULL::bigint, NULL::text, why;
+        RETURN;
+    END IF;
+    RETURN QUERY SELECT c.* FROM registry_commit(
+        batch_id, tenant_ids, domain_ids, operations, resources, keys, uids, versions, schema_ids, bodies, labels_lists,
+        owners_lists, docs, expected_revisions, expected_definitions, expected_namespaces, guard_flags, actor_users,
+        actor_managers, actor_verbs, room, exact
+    ) c;
+    -- The object was given a revision by this very transaction, or it was refused.
+    SELECT c.revision INTO at_revision FROM changes c
+    WHERE c.tenant_id = tenant_ids[1] AND c.resource = resources[1] AND c.key = keys[1] AND c.batch = batch_id;
+    IF FOUND THEN
+        PERFORM registry_share(tenant_ids[1], batch_id, at_revision, wanted);
+    END IF;
+END
+$function$;
+
+-- A tenant whose definitions others have bound does not go.
+CREATE FUNCTION registry_provides(tenant_name text) RETURNS text LANGUAGE sql STABLE AS $function$
+    SELECT c.name FROM tenants p JOIN api_bindings b ON b.provider_id = p.id AND b.until IS NULL
+    JOIN tenants c ON c.id = b.tenant_id AND c.deleted_at IS NULL
+    WHERE p.name = tenant_name AND c.id <> p.id LIMIT 1
+$function$;
+
+ALTER FUNCTION registry_tenancy_refusal(jsonb, boolean) RENAME TO registry_tree_refusal;
+CREATE FUNCTION registry_tenancy_refusal(wanted jsonb, made boolean) RETURNS text LANGUAGE sql STABLE AS $function$
+    SELECT coalesce(
+        registry_tree_refusal(wanted, made),
+        CASE wanted ->> 'life' WHEN 'ending' THEN 'provides ' || registry_provides(wanted ->> 'name') END
+    )
+$function$;

@@ -1,0 +1,8 @@
+"""`python -m registry` is the command `registry`."""
+
+import sys
+
+from registry.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

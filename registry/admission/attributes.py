@@ -1,0 +1,84 @@
+"""A request as admission sees it.
+
+Follows apiserver pkg/admission/attributes.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+Json = Any
+Object = dict[str, Any]
+
+CREATE, UPDATE, DELETE = "CREATE", "UPDATE", "DELETE"
+
+
+class Resource(NamedTuple):
+    """A resource at a version, with the kind that a request on it carries (that of a Scale, for its subresource)."""
+
+    group: str
+    version: str
+    resource: str
+    kind_group: str
+    kind_version: str
+    kind: str
+
+    def kind_json(self) -> dict[str, str]:
+        return {"group": self.kind_group, "version": self.kind_version, "kind": self.kind}
+
+    def resource_json(self) -> dict[str, str]:
+        return {"group": self.group, "version": self.version, "resource": self.resource}
+
+
+@dataclass(slots=True)
+class Attributes:
+    """`name` is empty where a create leaves it to the server; a namespace is in the namespace of its own name.
+
+    `equivalents` are the resource at its other served versions. `object` is what is written, None for a deletion.
+    """
+
+    operation: str
+    resource: Resource
+    subresource: str
+    namespace: str
+    name: str
+    object: Object | None
+    old_object: Object | None
+    options: Mapping[str, Json] | None
+    dry_run: bool
+    user: Mapping[str, Json]
+    equivalents: Sequence[Resource] = ()
+
+    @property
+    def is_namespace(self) -> bool:
+        return self.resource.resource == "namespaces" and not self.resource.group
+
+    def request(self, matched: Resource) -> dict[str, Json]:
+        """What expressions see as `request`, and webhooks beside the objects; what is empty is not there."""
+        request: dict[str, Json] = {"kind": matched.kind_json(), "resource": matched.resource_json()}
+        if self.subresource:
+            request["subResource"] = self.subresource
+        request["requestKind"] = self.resource.kind_json()
+        request["requestResource"] = self.resource.resource_json()
+        if self.subresource:
+            request["requestSubResource"] = self.subresource
+        if self.name:
+            request["name"] = self.name
+        if self.namespace:
+            request["namespace"] = self.namespace
+        request["operation"] = self.operation
+        request["userInfo"] = self.user
+        request["dryRun"] = self.dry_run
+        request["options"] = self.options
+        return request
+
+
+def labels_of(obj: Object | None) -> Mapping[str, str] | None:
+    """The labels of an object, None where there is no object."""
+    if obj is None:
+        return None
+    metadata = obj.get("metadata")
+    labels = metadata.get("labels") if isinstance(metadata, dict) else None
+    return labels if isinstance(labels, dict) else {}

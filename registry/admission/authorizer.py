@@ -1,0 +1,207 @@
+"""What `authorizer` is in expressions: questions about rights, put together by calls and asked by `check`.
+
+    authorizer.group('').resource('pods').namespace('a').check('get').allowed()
+
+Deciding may have to wait for the database, evaluating cannot wait: a question that has no answer yet raises Undecided,
+the caller has it answered (`Decisions.answer`) and evaluates again, which finds the answer.
+
+Follows apiserver pkg/cel/library/authz.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from registry.cel.libraries.table import member, mismatch
+from registry.cel.values import EvalError, Opaque, Type, Value, no_such_overload, register_type
+from registry.schema.names import name_is_dns_label, name_is_dns_subdomain
+
+# What asking costs (library/cost.go): three checks in one expression are over its limit.
+CHECK_COST: Final = 350_000
+
+
+class Question(NamedTuple):
+    """May this user do this? `user` is the JSON of a UserInfo, or the name of a service account as namespace, name."""
+
+    account: tuple[str, str] | None
+    verb: str
+    path: str = ""
+    group: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    field_selector: str = ""
+    label_selector: str = ""
+
+
+class Answer(NamedTuple):
+    allowed: bool
+    reason: str = ""
+    error: str = ""
+
+
+class Undecided(Exception):
+    """An expression asks what has not been answered. No EvalError: nothing may absorb it."""
+
+    def __init__(self, question: Question) -> None:
+        super().__init__(str(question))
+        self.question = question
+
+
+class Decisions:
+    """The answers that one request has had; the same question is asked once."""
+
+    __slots__ = ("known",)
+
+    def __init__(self) -> None:
+        self.known: dict[Question, Answer] = {}
+
+    def of(self, question: Question) -> Answer:
+        found = self.known.get(question)
+        if found is None:
+            raise Undecided(question)
+        return found
+
+
+class _Receiver(Opaque):
+    """A value that has nothing but members."""
+
+    __slots__ = ()
+    has_text = False
+
+    def equals(self, other: Value) -> bool:
+        if not isinstance(other, _Receiver):
+            raise no_such_overload()
+        return self is other
+
+
+class Authorizer(_Receiver):
+    __slots__ = ("account", "decisions")
+    type = Type("kubernetes.authorization.Authorizer")
+
+    def __init__(self, decisions: Decisions, account: tuple[str, str] | None = None) -> None:
+        self.decisions = decisions
+        self.account = account
+
+
+class GroupCheck(_Receiver):
+    __slots__ = ("authorizer", "group")
+    type = Type("kubernetes.authorization.GroupCheck")
+
+    def __init__(self, authorizer: Authorizer, group: str) -> None:
+        self.authorizer = authorizer
+        self.group = group
+
+
+class Check(_Receiver):
+    """A question without its verb."""
+
+    __slots__ = ("decisions", "question")
+
+    def __init__(self, decisions: Decisions, question: Question) -> None:
+        self.decisions = decisions
+        self.question = question
+
+
+class PathCheck(Check):
+    __slots__ = ()
+    type = Type("kubernetes.authorization.PathCheck")
+
+
+class ResourceCheck(Check):
+    __slots__ = ()
+    type = Type("kubernetes.authorization.ResourceCheck")
+
+
+class Decision(_Receiver):
+    __slots__ = ("answer",)
+    type = Type("kubernetes.authorization.Decision")
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+
+
+for _kind in (Authorizer, GroupCheck, PathCheck, ResourceCheck, Decision):
+    register_type(_kind, _kind.type)
+
+
+def request_check(decisions: Decisions, request: Mapping[str, Any]) -> ResourceCheck:
+    """`authorizer.requestResource`: the check of what the request itself is about."""
+    resource = request["requestResource"]
+    return ResourceCheck(decisions, Question(
+        None, "", "", resource["group"], resource["resource"], request.get("requestSubResource", ""),
+        request.get("namespace", ""), request.get("name", "")))
+
+
+@member("path", 2)
+def path(target: Value, text: Value) -> PathCheck:
+    if type(target) is not Authorizer or type(text) is not str:
+        raise mismatch("path", target, text)
+    if not text.strip():
+        raise EvalError("path must not be empty")
+    return PathCheck(target.decisions, Question(target.account, "", text))
+
+
+@member("group", 2)
+def group(target: Value, text: Value) -> GroupCheck:
+    if type(target) is not Authorizer or type(text) is not str:
+        raise mismatch("group", target, text)
+    return GroupCheck(target, text)
+
+
+@member("serviceAccount", 3)
+def service_account(target: Value, namespace: Value, name: Value) -> Authorizer:
+    if type(target) is not Authorizer or type(namespace) is not str or type(name) is not str:
+        raise mismatch("serviceAccount", target, namespace, name)
+    if name_is_dns_subdomain(name):
+        raise EvalError("Invalid service account name")
+    if name_is_dns_label(namespace):
+        raise EvalError("Invalid service account namespace")
+    return Authorizer(target.decisions, (namespace, name))
+
+
+@member("resource", 2)
+def resource(target: Value, text: Value) -> ResourceCheck:
+    if type(target) is not GroupCheck or type(text) is not str:
+        raise mismatch("resource", target, text)
+    if not text.strip():
+        raise EvalError("resource must not be empty")
+    authorizer = target.authorizer
+    return ResourceCheck(authorizer.decisions, Question(authorizer.account, "", "", target.group, text))
+
+
+def _part(function: str, field: str) -> None:
+    @member(function, 2)
+    def narrow(target: Value, text: Value) -> ResourceCheck:
+        if type(target) is not ResourceCheck or type(text) is not str:
+            raise mismatch(function, target, text)
+        change: dict[str, Any] = {field: text}
+        return ResourceCheck(target.decisions, target.question._replace(**change))
+
+
+for _function, _field in (("subresource", "subresource"), ("namespace", "namespace"), ("name", "name"),
+                          ("fieldSelector", "field_selector"), ("labelSelector", "label_selector")):
+    _part(_function, _field)
+
+
+@member("check", 2, cost=lambda arguments, result: CHECK_COST)
+def check(target: Value, verb: Value) -> Decision:
+    if not isinstance(target, Check) or type(verb) is not str:
+        raise mismatch("check", target, verb)
+    return Decision(target.decisions.of(target.question._replace(verb=verb)))
+
+
+def _told(function: str, tell: Any) -> None:
+    @member(function, 1)
+    def read(target: Value) -> Value:
+        if type(target) is not Decision:
+            raise mismatch(function, target)
+        return tell(target.answer)
+
+
+_told("allowed", lambda answer: answer.allowed)
+_told("reason", lambda answer: answer.reason)
+_told("errored", lambda answer: bool(answer.error))
+_told("error", lambda answer: answer.error)

@@ -1,0 +1,97 @@
+"""The configuration of a tenant, compiled: policies with their bindings, and webhooks, in the order they are used.
+
+Each object is compiled when it is first seen at a revision; `Admission.of` puts the compiled ones together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from registry.admission.policies import Binding, MutatingPolicy, ValidatingPolicy
+from registry.admission.webhooks import Webhook, webhooks_of
+
+Object = Mapping[str, Any]
+
+GROUP = "admissionregistration.k8s.io"
+VALIDATING_POLICIES = "validatingadmissionpolicies"
+VALIDATING_BINDINGS = "validatingadmissionpolicybindings"
+MUTATING_POLICIES = "mutatingadmissionpolicies"
+MUTATING_BINDINGS = "mutatingadmissionpolicybindings"
+VALIDATING_WEBHOOKS = "validatingwebhookconfigurations"
+MUTATING_WEBHOOKS = "mutatingwebhookconfigurations"
+RESOURCES = (MUTATING_BINDINGS, MUTATING_POLICIES, MUTATING_WEBHOOKS, VALIDATING_BINDINGS, VALIDATING_POLICIES,
+             VALIDATING_WEBHOOKS)
+_POLICIES = frozenset((VALIDATING_POLICIES, VALIDATING_BINDINGS, MUTATING_POLICIES, MUTATING_BINDINGS))
+
+# What one object of a resource compiles to.
+Compiled = ValidatingPolicy | MutatingPolicy | Binding | tuple[Webhook, ...]
+
+
+def compile_object(resource: str, obj: Object) -> Compiled:
+    """`resource` is one of RESOURCES; the object has been found to be right when it was written."""
+    match resource:
+        case "validatingadmissionpolicies":
+            return ValidatingPolicy(obj)
+        case "mutatingadmissionpolicies":
+            return MutatingPolicy(obj)
+        case "validatingwebhookconfigurations" | "mutatingwebhookconfigurations":
+            return webhooks_of(obj)
+        case _:
+            return Binding(obj)
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Policies come with their bindings; those that nothing binds say nothing."""
+
+    mutating_policies: tuple[tuple[MutatingPolicy, tuple[Binding, ...]], ...] = ()
+    mutating_webhooks: tuple[Webhook, ...] = ()
+    validating_policies: tuple[tuple[ValidatingPolicy, tuple[Binding, ...]], ...] = ()
+    validating_webhooks: tuple[Webhook, ...] = ()
+
+    @staticmethod
+    def of(objects: Mapping[str, Iterable[Compiled]]) -> Admission | None:
+        """The compiled objects by their resource, each in the order of names; None where nothing is in force."""
+        made = Admission(
+            _bound(objects, MUTATING_POLICIES, MUTATING_BINDINGS, MutatingPolicy),
+            _hooks(objects, MUTATING_WEBHOOKS),
+            _bound(objects, VALIDATING_POLICIES, VALIDATING_BINDINGS, ValidatingPolicy),
+            _hooks(objects, VALIDATING_WEBHOOKS))
+        return made if made.mutates or made.validates else None
+
+    @property
+    def mutates(self) -> bool:
+        return bool(self.mutating_policies or self.mutating_webhooks)
+
+    @property
+    def calls_webhooks(self) -> bool:
+        return bool(self.mutating_webhooks or self.validating_webhooks)
+
+    @property
+    def validates(self) -> bool:
+        return bool(self.validating_policies or self.validating_webhooks)
+
+
+def _bound(objects: Mapping[str, Iterable[Compiled]], policies: str, bindings: str, kind: type[Any]) -> Any:
+    by_policy: dict[str, list[Binding]] = {}
+    for binding in objects.get(bindings, ()):
+        assert isinstance(binding, Binding)
+        by_policy.setdefault(binding.policy, []).append(binding)
+    return tuple((policy, tuple(by_policy[policy.name])) for policy in objects.get(policies, ())
+                 if isinstance(policy, kind) and policy.name in by_policy)
+
+
+def _hooks(objects: Mapping[str, Iterable[Compiled]], resource: str) -> tuple[Webhook, ...]:
+    return tuple(hook for hooks in objects.get(resource, ()) if isinstance(hooks, tuple) for hook in hooks)
+
+
+def policies_apply(group: str, resource: str) -> bool:
+    """Policies never judge policies and their bindings, or nobody could mend one that refuses everything."""
+    return group != GROUP or resource not in _POLICIES
+
+
+def webhooks_apply(group: str, resource: str) -> bool:
+    """Webhooks are not asked about any of the configuration of admission."""
+    return group != GROUP or resource not in RESOURCES

@@ -1,0 +1,138 @@
+"""Decoded JSON as CEL sees it without a schema: maps and lists whose elements are converted when they are asked for.
+
+Follows cel-go common/types/{map,list}.go over what apimachinery's unstructured converter gives.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from registry.cel.times import Duration, Timestamp
+from registry.cel.values import (
+    LIST,
+    MAP,
+    MISSING,
+    WORK,
+    EvalError,
+    ListValue,
+    MapValue,
+    Value,
+    elements,
+    equal,
+    is_list,
+    no_such_overload,
+    register_type,
+    type_of,
+)
+
+Json = Any
+
+# No deeper than any body that is decoded (registry/codec): what an expression builds may be no deeper either.
+_MAX_DEPTH = 200
+
+
+class DynamicMap(MapValue):
+    """An object of JSON; its keys are taken as they are."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: dict[str, Json]) -> None:
+        self.value = value
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def find(self, key: Value) -> Value:
+        if type(key) is not str or key not in self.value:
+            return MISSING
+        return converted(self.value[key])
+
+    def all_keys(self) -> list[Value]:
+        return list(self.value)
+
+    def equals(self, other: Value) -> bool:
+        if not isinstance(other, MapValue) or len(self) != len(other):
+            return False
+        WORK.add(len(self.value))
+        for key, value in self.value.items():
+            found = other.find(key)
+            if found is MISSING or not equal(converted(value), found):
+                return False
+        return True
+
+
+register_type(DynamicMap, MAP)
+
+
+class DynamicList(ListValue):
+    __slots__ = ("_elements", "value")
+
+    def __init__(self, value: list[Json]) -> None:
+        self.value = value
+        self._elements: list[Value] | None = None
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def get(self, index: int) -> Value:
+        return converted(self.value[index])
+
+    def elements(self) -> list[Value]:
+        if self._elements is None:
+            self._elements = list(map(converted, self.value))
+        return self._elements
+
+    def equals(self, other: Value) -> bool:
+        if not is_list(other) or len(self) != len(other):
+            return False
+        WORK.add(len(self.value))
+        return all(map(equal, self.elements(), elements(other)))
+
+    def plus(self, other: Value) -> list[Value]:
+        if not is_list(other):
+            raise no_such_overload()
+        others = elements(other)
+        WORK.add(len(self.value) + len(others))
+        return self.elements() + others
+
+
+register_type(DynamicList, LIST)
+
+
+def converted(value: Json) -> Value:
+    """The CEL value of decoded JSON."""
+    kind = type(value)
+    if kind is dict:
+        return DynamicMap(value)
+    if kind is list:
+        return DynamicList(value)
+    return value
+
+
+def plain(value: Value, depth: int = 0) -> Json:
+    """The JSON of a CEL value; raises EvalError for what has none."""
+    kind = type(value)
+    if value is None or kind in (bool, int, float, str):
+        return value
+    if kind is DynamicMap or kind is DynamicList:
+        return value.value
+    if depth > _MAX_DEPTH:
+        raise EvalError("the value is nested too deeply")
+    if is_list(value):
+        return [plain(item, depth + 1) for item in elements(value)]
+    if isinstance(value, MapValue):
+        return {_key(key): plain(value.find(key), depth + 1) for key in value.all_keys()}
+    if kind is bytes:
+        return base64.b64encode(value).decode()
+    if kind is Timestamp or kind is Duration:
+        return value.text()
+    if isinstance(value, int):      # a Uint
+        return int(value)
+    raise EvalError(f"unsupported conversion to JSON: {type_of(value).name}")
+
+
+def _key(key: Value) -> str:
+    if type(key) is not str:
+        raise EvalError(f"unsupported conversion to JSON: map keys of type {type_of(key).name}")
+    return key

@@ -1,0 +1,315 @@
+"""The expressions of policies and match conditions: what names they see, what type they must have, how they run.
+
+`compile_expression(text, scope, BOOL)` gives an Expression; `error` says why it is unusable, in the words of the API.
+An Activation holds what one request gives to them and runs them: `activation.value(expression)`.
+
+Evaluation is bounded as kube-apiserver bounds it: 1,000,000 for an expression, and a budget for all of one policy. It
+runs without exact counts first, and again with them where it may have cost too much (registry/cel/code.py).
+
+Follows apiserver pkg/admission/plugin/cel/{compile,composition,activation}.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from registry.admission.authorizer import Authorizer, Decisions, request_check
+from registry.admission.dynamic import converted
+from registry.admission.messages import MESSAGES, MUTATION_FUNCTIONS
+from registry.cel import types
+from registry.cel.checker import Checked, check
+from registry.cel.code import COST
+from registry.cel.compile import Program, compile_program
+from registry.cel.constants import program_error
+from registry.cel.declarations import FUNCTIONS
+from registry.cel.errors import display
+from registry.cel.libraries.table import PER_CALL_LIMIT
+from registry.cel.literal_checks import literal_issues
+from registry.cel.parser import Parsed, parse
+from registry.cel.types import Type, list_of, map_of, struct
+from registry.cel.values import MAP, MISSING, WORK, CostExceeded, EvalError, MapValue, Value, register_type
+
+Json = Any
+
+# What the expressions of one policy may cost together (celconfig.RuntimeCELCostBudget), and match conditions.
+POLICY_BUDGET: Final = 10_000_000
+CONDITIONS_BUDGET: Final = 2_500_000
+
+OUT_OF_BUDGET: Final = "validation failed due to running out of cost budget, no further validation rules will be run"
+_LIMIT_EXCEEDED: Final = "operation cancelled: actual cost limit exceeded"
+
+_STRINGS = list_of(types.STRING)
+_STRING_MAP = map_of(types.STRING, types.STRING)
+
+
+def _texts(name: str, *fields: str) -> Type:
+    return struct(name, dict.fromkeys(fields, types.STRING))
+
+
+_KIND = _texts("kubernetes.GroupVersionKind", "group", "version", "kind")
+_RESOURCE = _texts("kubernetes.GroupVersionResource", "group", "version", "resource")
+_USER = struct("kubernetes.UserInfo", {
+    "username": types.STRING, "uid": types.STRING, "groups": _STRINGS, "extra": map_of(types.STRING, _STRINGS)})
+REQUEST: Final = struct("kubernetes.AdmissionRequest", {
+    "kind": _KIND, "resource": _RESOURCE, "subResource": types.STRING, "requestKind": _KIND,
+    "requestResource": _RESOURCE, "requestSubResource": types.STRING, "name": types.STRING, "namespace": types.STRING,
+    "operation": types.STRING, "userInfo": _USER, "dryRun": types.BOOL, "options": types.DYN})
+NAMESPACE: Final = struct("kubernetes.Namespace", {
+    "metadata": struct("kubernetes.NamespaceMetadata", {
+        "name": types.STRING, "generateName": types.STRING, "namespace": types.STRING, "labels": _STRING_MAP,
+        "annotations": _STRING_MAP, "UID": types.STRING, "creationTimestamp": types.TIMESTAMP,
+        "deletionGracePeriodSeconds": types.INT, "deletionTimestamp": types.TIMESTAMP, "generation": types.INT,
+        "resourceVersion": types.STRING, "finalizers": _STRINGS}),
+    "spec": struct("kubernetes.NamespaceSpec", {"finalizers": _STRINGS}),
+    "status": struct("kubernetes.NamespaceStatus", {"phase": types.STRING})})
+AUTHORIZER: Final = struct(Authorizer.type.name)
+RESOURCE_CHECK: Final = struct("kubernetes.authorization.ResourceCheck")
+
+# The variables of a frame, in their order; an expression is checked with those of its scope only.
+NAMES: Final = ("object", "oldObject", "request", "namespaceObject", "params", "authorizer",
+                "authorizer.requestResource", "variables")
+_VIEWS: Final = dict.fromkeys(NAMES)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What an expression sees. `variables` are those before it, None where there are none at all."""
+
+    params: bool = False
+    authorizer: bool = True
+    patches: bool = False
+    variables: Mapping[str, Type] | None = None
+    object: Type = types.DYN
+    params_type: Type = types.DYN
+
+    def names(self) -> dict[str, Type]:
+        names = {"object": self.object, "oldObject": self.object, "request": REQUEST, "namespaceObject": NAMESPACE}
+        if self.params:
+            names["params"] = self.params_type
+        if self.authorizer:
+            names["authorizer"] = AUTHORIZER
+            names["authorizer.requestResource"] = RESOURCE_CHECK
+        if self.variables is not None:
+            names["variables"] = struct("kubernetes.variables", self.variables)
+        return names
+
+
+class CompileError(NamedTuple):
+    """`internal` tells what is wrong with the program from what is wrong with the text."""
+
+    detail: str
+    internal: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Expression:
+    text: str
+    checked: Checked | None
+    error: CompileError | None
+    _program: Program | None = None
+
+    @property
+    def type(self) -> Type:
+        """The type of its value; dyn where it does not compile."""
+        return types.DYN if self.checked is None or self.error is not None else self.checked.result
+
+    def program(self) -> Program:
+        if self._program is None:
+            assert self.checked is not None
+            self._program = compile_program(self.checked, _VIEWS)
+        return self._program
+
+
+def compile_expression(text: str, scope: Scope, *wanted: Type) -> Expression:
+    """`wanted` are the types that it may have; without any it may have each."""
+    try:
+        return _compiled(text, scope, wanted)
+    except RecursionError:
+        return Expression(text, None, CompileError("compilation failed: ERROR: <input>:-1:0: max recursion depth "
+                                                   "exceeded"))
+
+
+def _compiled(text: str, scope: Scope, wanted: tuple[Type, ...]) -> Expression:
+    checked, issues = check_text(text, scope)
+    if issues:
+        return Expression(text, checked, CompileError(f"compilation failed: {issues}"))
+    found = checked.result
+    if wanted and not any(found.same(of) for of in wanted):
+        if len(wanted) == 1:
+            reason = f"must evaluate to {_shown(wanted[0])} but got {_shown(found)}"
+        else:
+            reason = f"must evaluate to one of [{' '.join(map(_shown, wanted))}] but got {_shown(found)}"
+        return Expression(text, checked, CompileError(reason))
+    fault = program_error(checked)
+    if fault is not None:
+        return Expression(text, checked, CompileError(f"program instantiation failed: {fault}", True))
+    return Expression(text, checked, None)
+
+
+def _shown(of: Type) -> str:
+    """A type by its name at run time: `list(string)`, `null_type`."""
+    return f"{of.runtime_name}({', '.join(map(_shown, of.parameters))})" if of.parameters else of.runtime_name
+
+
+def check_text(text: str, scope: Scope) -> tuple[Checked, str]:
+    """The checked tree, and pictures of what is wrong with it."""
+    checked = check(_parsed(text), scope.names(), functions=MUTATION_FUNCTIONS if scope.patches else FUNCTIONS,
+                    messages=MESSAGES if scope.patches else None)
+    issues = checked.issues or literal_issues(checked)
+    return checked, display(checked.parsed.source, issues) if issues else ""
+
+
+_cached_parse = lru_cache(maxsize=512)(parse)
+
+
+def _parsed(text: str) -> Parsed:
+    return _cached_parse(text) if len(text) <= 2000 else parse(text)
+
+
+# --- evaluating
+
+class OutOfBudget(Exception):
+    """The expressions of a policy have cost more than they may together."""
+
+
+class Failed(Exception):
+    """One expression has no value. The text is that of the API: `expression 'e' resulted in error: no such key: x`."""
+
+
+class _Variables(MapValue):
+    """`variables`: each is evaluated when it is first asked for, and remembered, failures as well."""
+
+    __slots__ = ("_activation", "_found", "_known")
+
+    def __init__(self, activation: Activation, known: Mapping[str, Expression]) -> None:
+        self._activation = activation
+        self._known = known
+        self._found: dict[str, Value | EvalError] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def all_keys(self) -> list[Value]:
+        return list(self._known)
+
+    def find(self, key: Value) -> Value:
+        expression = self._known.get(key) if type(key) is str else None
+        if expression is None:
+            return MISSING
+        if key not in self._found:
+            try:
+                self._found[key] = self._activation.composed(expression)
+            except EvalError as error:
+                self._found[key] = EvalError(f'composited variable "{key}" fails to evaluate: {error}')
+        found = self._found[key]
+        if isinstance(found, EvalError):
+            raise EvalError(str(found))
+        return found
+
+    def equals(self, other: Value) -> bool:
+        return other is self
+
+
+register_type(_Variables, MAP)
+
+
+@dataclass(slots=True)
+class Inputs:
+    """What a request gives to the expressions of a policy, as JSON."""
+
+    object: Json
+    old_object: Json
+    request: Mapping[str, Json]
+    namespace: Json
+    params: Json = None
+    decisions: Decisions = field(default_factory=Decisions)
+
+
+class Activation:
+    """One policy on one request with one set of parameters."""
+
+    def __init__(self, inputs: Inputs, variables: Mapping[str, Expression] | None = None,
+                 budget: int = POLICY_BUDGET) -> None:
+        self.budget = budget
+        self._exact = False
+        self._composed = 0      # what variables have cost since it was last counted
+        self._known = variables
+        self._inputs = inputs
+        self._values = self._bound()
+
+    def _bound(self) -> tuple[Value, ...]:
+        inputs = self._inputs
+        request = dict(inputs.request)
+        return (converted(inputs.object), converted(inputs.old_object), converted(request), converted(inputs.namespace),
+                converted(inputs.params), Authorizer(inputs.decisions), request_check(inputs.decisions, request),
+                _Variables(self, self._known or {}))
+
+    def value(self, expression: Expression) -> Value:
+        """Raises Failed, OutOfBudget, or Undecided (authorizer.py)."""
+        if expression.error is not None:
+            raise Failed(f"compilation error: {expression.error.detail}")
+        WORK.begin()
+        try:
+            value, cost = self._run(expression)
+        except EvalError as error:
+            self._spend(self._composed + PER_CALL_LIMIT if str(error) == _LIMIT_EXCEEDED else self._composed)
+            raise Failed(f"expression '{expression.text}' resulted in error: {error}") from error
+        self._spend(self._composed + cost)
+        return value
+
+    def composed(self, expression: Expression) -> Value:
+        """The value of a variable; its cost counts together with that of the expression that asks for it."""
+        if expression.error is not None:
+            raise EvalError(f"compilation error: {expression.error.detail}")
+        value, cost = self._run(expression)
+        self._composed += cost
+        return value
+
+    def _spend(self, cost: int) -> None:
+        self._composed = 0
+        if cost > self.budget:
+            raise OutOfBudget
+        self.budget -= cost
+
+    def _run(self, expression: Expression) -> tuple[Value, int]:
+        """The value and what it cost: a bound of it, or where that is over a limit, what it did cost."""
+        program = expression.program()
+        failure: EvalError | None = None
+        for exact in (False, True):
+            used = program.exact() if exact else program
+            frame = used.frame(*self._values)
+            try:
+                value = used.run(frame)
+            except CostExceeded:
+                if exact:
+                    raise EvalError(_LIMIT_EXCEEDED) from None
+                continue
+            except RecursionError:
+                raise EvalError("the value is nested too deeply") from None
+            except EvalError as error:
+                if frame[COST] <= PER_CALL_LIMIT or exact:
+                    raise
+                failure = error
+                continue
+            cost: int = frame[COST]
+            if cost <= min(PER_CALL_LIMIT, self.budget) or (exact and cost <= PER_CALL_LIMIT):
+                return value, cost
+        raise failure or EvalError(_LIMIT_EXCEEDED)
+
+
+def values(activation: Activation, expressions: Sequence[Expression | None]) -> list[Value | Failed | None]:
+    """The value of each, or what is wrong with it. Raises OutOfBudget and Undecided."""
+    found: list[Value | Failed | None] = []
+    for expression in expressions:
+        if expression is None:
+            found.append(None)
+            continue
+        try:
+            found.append(activation.value(expression))
+        except Failed as failed:
+            found.append(failed)
+    return found
+

@@ -1,0 +1,128 @@
+"""The types that mutations make: `Object{spec: Object.spec{size: 1}}` and `JSONPatch{op: 'add', path: '/a', value: 1}`.
+
+An Object's fields may be anything; that its parts are named after the path to them is seen when it is made into JSON.
+
+Follows apiserver pkg/cel/mutation/{typeresolver,dynamic/objects,jsonpatch}.go.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from registry.admission.dynamic import plain
+from registry.cel import types
+from registry.cel.declarations import FUNCTIONS, Function, Overload
+from registry.cel.libraries.table import function, mismatch
+from registry.cel.types import Type
+from registry.cel.values import MISSING, EvalError, MapValue, Value, equal, register_type
+from registry.cel.values import Type as RuntimeType
+from registry.schema.field import go_quote
+
+OBJECT: Final = types.struct("Object", {})
+JSON_PATCH: Final = types.struct("JSONPatch", {
+    "op": types.STRING, "path": types.STRING, "from": types.STRING, "value": types.DYN})
+JSON_PATCHES: Final = types.list_of(JSON_PATCH)
+
+
+class Made(MapValue):
+    """A value that an expression has made of one of these types."""
+
+    __slots__ = ("fields", "name")
+
+    def __init__(self, name: str, fields: dict[str, Value]) -> None:
+        self.name = name
+        self.fields = fields
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def find(self, key: Value) -> Value:
+        return self.fields.get(key, MISSING)
+
+    def all_keys(self) -> list[Value]:
+        return list(self.fields)
+
+    def equals(self, other: Value) -> bool:
+        return (type(other) is Made and other.name == self.name and self.fields.keys() == other.fields.keys()
+                and all(equal(value, other.fields[key]) for key, value in self.fields.items()))
+
+
+register_type(Made, RuntimeType("Object"))
+
+
+class MutationMessages:
+    """What registry/cel/checker.py asks of Messages."""
+
+    def type_of(self, name: str) -> Type | None:
+        if name == "Object":
+            return OBJECT
+        if name == "JSONPatch":
+            return JSON_PATCH
+        return types.struct(name, {}) if name.startswith("Object.") else None
+
+    def field(self, name: str, field: str) -> Type | None:
+        if name != "JSONPatch":
+            return types.DYN
+        assert JSON_PATCH.fields is not None
+        return JSON_PATCH.fields.get(field)
+
+    def make(self, name: str, fields: dict[str, Any]) -> Made:
+        return Made(name, fields)
+
+
+MESSAGES: Final = MutationMessages()
+
+
+def configuration(value: Value) -> dict[str, Any]:
+    """The JSON of an `Object{...}`; raises EvalError where a part is named after another path."""
+    if type(value) is not Made or value.name != "Object":
+        raise EvalError("unexpected evaluation result type, expected Object")
+    found: dict[str, Any] = _named(value, "Object")
+    return found
+
+
+def _named(value: Value, path: str) -> Any:
+    if type(value) is Made:
+        if value.name != path:
+            raise EvalError(f"unexpected type name {go_quote(value.name)}, expected {go_quote(path)}, which matches "
+                            "field name path from root Object type")
+        return {name: _named(part, f"{path}.{name}") for name, part in value.fields.items()}
+    if type(value) is list:
+        return [_named(item, path) for item in value]
+    if isinstance(value, MapValue):
+        return plain_parts(value)
+    return plain(value)
+
+
+def plain_parts(value: Value) -> Any:
+    """The JSON of a value in which an `Object.a.b{...}` may stand anywhere: what a JSON patch carries."""
+    if type(value) is Made:
+        return {name: plain_parts(part) for name, part in value.fields.items()}
+    if type(value) is list:
+        return [plain_parts(item) for item in value]
+    return plain(value)
+
+
+def operations(values: list[Value]) -> list[dict[str, Any]]:
+    """The JSON patch of a list of `JSONPatch{...}`."""
+    found = []
+    for value in values:
+        if type(value) is not Made or value.name != "JSONPatch":
+            raise EvalError("unexpected evaluation result type, expected JSONPatch")
+        found.append({name: plain_parts(part) for name, part in value.fields.items()})
+    return found
+
+
+@function("jsonpatch.escapeKey", 1)
+def escape_key(value: Value) -> str:
+    if type(value) is not str:
+        raise mismatch("jsonpatch.escapeKey", value)
+    return value.replace("~", "~0").replace("/", "~1")
+
+
+_ESCAPE = Overload("string_jsonpatch_escapeKey_string", "jsonpatch.escapeKey", (types.STRING,), types.STRING, False, ())
+# Those of every expression, and what only mutations may call.
+MUTATION_FUNCTIONS: Final = {
+    **FUNCTIONS,
+    "jsonpatch.escapeKey": Function("jsonpatch.escapeKey", (_ESCAPE,), {(False, 1): (_ESCAPE,)}),
+}

@@ -1,0 +1,277 @@
+"""Policies compiled, and what they say of a request.
+
+A validating policy gives Decisions; a mutating one gives patched objects, one mutation after the other. Both are pure:
+parameters, the namespace and the objects at the matched version come with the Inputs, and questions about rights are
+answered from what is known (authorizer.py).
+
+Follows apiserver pkg/admission/plugin/policy/{validating/validator,mutating/dispatcher,mutating/patch/*}.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from registry.admission.environment import (
+    CONDITIONS_BUDGET,
+    OUT_OF_BUDGET,
+    Activation,
+    Expression,
+    Failed,
+    Inputs,
+    OutOfBudget,
+    Scope,
+    compile_expression,
+    values,
+)
+from registry.admission.messages import JSON_PATCHES, OBJECT, configuration, operations
+from registry.admission.rules import Match
+from registry.apply import json_patch
+from registry.apply.configuration import apply_configuration
+from registry.apply.errors import ApplyError, TypedError
+from registry.apply.types import Type as AppliedType
+from registry.cel import types
+from registry.cel.libraries.strings import trim_space
+from registry.cel.values import EvalError, Value, elements
+
+Json = Any
+Object = dict[str, Any]
+
+# The longest text of a messageExpression that is shown (celconfig.MaxEvaluatedMessageExpressionSizeBytes).
+_MAX_MESSAGE_BYTES: Final = 5120
+_MAX_ANNOTATION_BYTES: Final = 10 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """matchConditions: all must hold. An error counts where none is false, and then as the failure policy says."""
+
+    expressions: tuple[Expression, ...]
+
+    def hold(self, inputs: Inputs, variables: Mapping[str, Expression] | None = None) -> bool:
+        """Raises Failed with the errors joined, and Undecided."""
+        if not self.expressions:
+            return True
+        activation = Activation(inputs, variables, CONDITIONS_BUDGET)
+        failures: list[str] = []
+        try:
+            found = values(activation, self.expressions)
+        except OutOfBudget:
+            raise Failed(OUT_OF_BUDGET) from None
+        for value in found:
+            if value is False:
+                return False
+            if isinstance(value, Failed) and str(value) not in failures:
+                failures.append(str(value))
+        if failures:
+            raise Failed(failures[0] if len(failures) == 1 else f"[{', '.join(failures)}]")
+        return True
+
+
+def conditions_of(conditions: Sequence[Mapping[str, Any]] | None, scope: Scope) -> Conditions:
+    return Conditions(tuple(compile_expression(trim_space(c.get("expression") or ""), scope, types.BOOL)
+                            for c in conditions or ()))
+
+
+@dataclass(frozen=True, slots=True)
+class ParamKind:
+    api_version: str
+    kind: str
+
+    def __str__(self) -> str:
+        """`g/v1, Kind=K`, as Go prints a GroupVersionKind; the core group is `/v1`."""
+        version = self.api_version if "/" in self.api_version else f"/{self.api_version}"
+        return f"{version}, Kind={self.kind}"
+
+
+class _Policy:
+    """What both kinds of policies have."""
+
+    def __init__(self, policy: Mapping[str, Any]) -> None:
+        spec = policy.get("spec") or {}
+        self.name: str = policy["metadata"]["name"]
+        self.fails = (spec.get("failurePolicy") or "Fail") != "Ignore"
+        self.match = Match(spec.get("matchConstraints") or {}, empty_matches=True)
+        kind = spec.get("paramKind")
+        self.param_kind = ParamKind(kind.get("apiVersion") or "", kind.get("kind") or "") if kind else None
+        self.variables = compile_variables(spec.get("variables"), params=kind is not None)
+        known = {name: e.type for name, e in self.variables.items()} if self.variables else None
+        self.scope = Scope(params=kind is not None, variables=known)
+        self.conditions = conditions_of(spec.get("matchConditions"), self.scope)
+
+
+def compile_variables(variables: Sequence[Mapping[str, Any]] | None, *, params: bool) -> dict[str, Expression]:
+    """Each sees those before it; of two with the same name the last counts."""
+    compiled: dict[str, Expression] = {}
+    for variable in variables or ():
+        scope = Scope(params=params, variables={name: e.type for name, e in compiled.items()})
+        compiled[variable.get("name") or ""] = compile_expression(variable.get("expression") or "", scope)
+    return compiled
+
+
+class Binding:
+    """A binding of either kind; `actions` are those of a validating one."""
+
+    def __init__(self, binding: Mapping[str, Any]) -> None:
+        spec = binding.get("spec") or {}
+        self.name: str = binding["metadata"]["name"]
+        self.policy: str = spec.get("policyName") or ""
+        self.actions: tuple[str, ...] = tuple(spec.get("validationActions") or ())
+        resources = spec.get("matchResources")
+        self.match = Match(resources) if resources else None
+        self.param_ref: Mapping[str, Any] | None = spec.get("paramRef")
+
+
+# --- validating
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A failure: `reason` is that of the Status, empty for an error."""
+
+    message: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`decisions` are the failures in their order; `annotations` what the audit log gets; `broken` errors of those."""
+
+    decisions: tuple[tuple[int, Decision], ...] = ()
+    annotations: tuple[tuple[str, str], ...] = ()
+    broken: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Validation:
+    text: str
+    expression: Expression
+    message: str
+    message_expression: Expression | None
+    reason: str
+
+
+class ValidatingPolicy(_Policy):
+    def __init__(self, policy: Mapping[str, Any]) -> None:
+        super().__init__(policy)
+        spec = policy.get("spec") or {}
+        unauthorized = Scope(params=self.scope.params, authorizer=False, variables=self.scope.variables)
+        self.validations = tuple(
+            _Validation(trim_space(v.get("expression") or ""),
+                        compile_expression(v.get("expression") or "", self.scope, types.BOOL),
+                        trim_space(v.get("message") or ""),
+                        compile_expression(v["messageExpression"], unauthorized, types.STRING)
+                        if v.get("messageExpression") else None,
+                        v.get("reason") or "Invalid")
+            for v in spec.get("validations") or ())
+        self.annotations = tuple(
+            (a.get("key") or "", compile_expression(trim_space(a.get("valueExpression") or ""), self.scope,
+                                                    types.STRING, types.NULL))
+            for a in spec.get("auditAnnotations") or ())
+
+    def validate(self, inputs: Inputs) -> Outcome:
+        """Raises Undecided."""
+        try:
+            if not self.conditions.hold(inputs, self.variables):
+                return Outcome()
+            return self._validated(inputs)
+        except Failed as failed:
+            return self._failed(str(failed))
+        except OutOfBudget:
+            return self._failed(OUT_OF_BUDGET)
+
+    def _failed(self, message: str) -> Outcome:
+        return Outcome(((0, Decision(message)),)) if self.fails else Outcome()
+
+    def _validated(self, inputs: Inputs) -> Outcome:
+        activation = Activation(inputs, self.variables)
+        results = values(activation, [v.expression for v in self.validations])
+        decisions: list[tuple[int, Decision]] = []
+        for i, (validation, result) in enumerate(zip(self.validations, results, strict=True)):
+            if isinstance(result, Failed):
+                if self.fails:
+                    decisions.append((i, Decision(str(result))))
+            elif result is not True:
+                decisions.append((i, Decision(_message(activation, validation), validation.reason)))
+        annotations: list[tuple[str, str]] = []
+        broken: list[str] = []
+        if self.annotations:
+            found = values(Activation(inputs, self.variables), [e for _, e in self.annotations])
+            for (key, _), value in zip(self.annotations, found, strict=True):
+                if isinstance(value, Failed):
+                    if self.fails:
+                        broken.append(str(value))
+                elif type(value) is str and trim_space(value):
+                    annotations.append((key, trim_space(value)[:_MAX_ANNOTATION_BYTES]))
+        return Outcome(tuple(decisions), tuple(annotations), tuple(broken))
+
+
+def _message(activation: Activation, validation: _Validation) -> str:
+    """What the client reads: the expression's text if it is one line of it, else the message, else the expression."""
+    message = ""
+    if validation.message_expression is not None:
+        try:
+            value = activation.value(validation.message_expression)
+        except Failed:
+            value = None
+        except OutOfBudget:
+            return f"failed messageExpression: {OUT_OF_BUDGET}"
+        if type(value) is str:
+            message = trim_space(value)
+            if len(message.encode("utf-8", "replace")) > _MAX_MESSAGE_BYTES or "\n" in message:
+                message = ""
+    return message or validation.message or f"failed expression: {validation.text}"
+
+
+# --- mutating
+
+class MutationFailed(Exception):
+    """A mutation cannot be made; the text follows `policy 'p' with binding 'b' denied request: `."""
+
+
+class MutatingPolicy(_Policy):
+    def __init__(self, policy: Mapping[str, Any]) -> None:
+        super().__init__(policy)
+        spec = policy.get("spec") or {}
+        self.reinvoked = spec.get("reinvocationPolicy") == "IfNeeded"
+        scope = Scope(params=self.scope.params, patches=True, variables=self.scope.variables)
+        self.mutations = tuple(_mutation(m, scope) for m in spec.get("mutations") or ())
+
+    def mutate(self, mutation: int, inputs: Inputs, schema: AppliedType) -> Object:
+        """The object after one mutation, before defaults; raises MutationFailed, and Undecided."""
+        expression, is_patch = self.mutations[mutation]
+        try:
+            value = Activation(inputs, self.variables).value(expression)
+            return _patched(inputs.object, value) if is_patch else _applied(inputs.object, value, schema)
+        except OutOfBudget:
+            raise MutationFailed(OUT_OF_BUDGET) from None
+        except (Failed, EvalError) as failed:
+            raise MutationFailed(str(failed)) from failed
+
+
+def _mutation(mutation: Mapping[str, Any], scope: Scope) -> tuple[Expression, bool]:
+    if mutation.get("patchType") == "JSONPatch":
+        text = (mutation.get("jsonPatch") or {}).get("expression") or ""
+        return compile_expression(text, scope, JSON_PATCHES), True
+    text = (mutation.get("applyConfiguration") or {}).get("expression") or ""
+    return compile_expression(text, scope, OBJECT), False
+
+
+def _applied(obj: Object, value: Value, schema: AppliedType) -> Object:
+    applied = {"apiVersion": obj.get("apiVersion"), "kind": obj.get("kind"), **configuration(value)}
+    try:
+        return apply_configuration(schema, obj, applied)
+    except TypedError as error:
+        raise MutationFailed(f"error applying patch: {error}") from error
+
+
+def _patched(obj: Object, value: Value) -> Object:
+    try:
+        patched = json_patch.apply_json_patch(obj, json_patch.decode(operations(elements(value))))
+    except ApplyError as error:
+        if str(error).endswith("test failed"):
+            return obj      # what does not meet its test is left alone
+        raise MutationFailed(f"JSON Patch: {error}") from error
+    if not isinstance(patched, dict):
+        raise MutationFailed("JSON Patch: the result is no object")
+    return patched

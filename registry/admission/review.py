@@ -1,0 +1,160 @@
+"""The AdmissionReview: what a webhook is asked, what its answer must be, and what it says. Pure.
+
+Follows apiserver pkg/admission/plugin/webhook/{request/admissionreview,errors/statuserror}.go.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from registry.admission.attributes import Attributes, Resource
+from registry.apply import json_patch
+from registry.apply.errors import ApplyError
+from registry.codec.json_decode import decode_json
+from registry.codec.json_encode import encode_json
+from registry.codec.model import DecodeError
+from registry.conversion.errors import CallFailed
+from registry.conversion.review import SCHEME, decoded_review
+from registry.schema.field import go_quote
+
+Object = dict[str, Any]
+
+_GROUP = "admission.k8s.io"
+_KIND = "AdmissionReview"
+# What a status line can say; webhooks do use codes that nobody knows.
+_MAX_CODE = 999
+_KNOWN = frozenset({f"{_GROUP}/v1", f"{_GROUP}/v1beta1"})
+
+
+class InvalidAnswer(Exception):
+    """An answer that breaks the rules; `received invalid webhook response: ` stands before the text."""
+
+
+class PatchFailed(Exception):
+    """A patch that does not fit the object: an error of the server's, whatever the failure policy says."""
+
+
+class BadPatch(Exception):
+    """A patch that is none; the text follows `failed calling webhook "w": `."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`patch` is the decoded JSON patch, None without one; `status` is what the webhook gave for a denial."""
+
+    allowed: bool
+    warnings: Sequence[str]
+    annotations: Mapping[str, str]
+    status: Mapping[str, Any]
+    patch: bytes
+    patch_type: str
+
+
+def request_body(version: str, uid: str, attributes: Attributes, matched: Resource, obj: Object | None,
+                 old: Object | None) -> bytes:
+    """The review; `obj` and `old` are at the version that the webhook is asked about."""
+    request: Object = {"uid": uid, **attributes.request(matched)}
+    options = request.pop("options")
+    dry_run = request.pop("dryRun")
+    request |= {"object": obj, "oldObject": old, "dryRun": dry_run, "options": options}
+    return encode_json({"kind": _KIND, "apiVersion": f"{_GROUP}/{version}", "request": request})
+
+
+def verdict(version: str, uid: str, data: bytes, *, mutating: bool) -> Verdict:
+    """What an answer says. Raises CallFailed for what is no review, InvalidAnswer for one that breaks the rules."""
+    review = decoded_review(data)
+    wanted = f"{_GROUP}/{version}"
+    given, kind = _text(review.get("apiVersion")), _text(review.get("kind"))
+    if given or kind:
+        _check_type(given, kind, wanted)
+    response = review.get("response")
+    if not isinstance(response, dict):
+        raise InvalidAnswer("webhook response was absent")
+    patch, patch_type = _patch(response), response.get("patchType")
+    if version == "v1":
+        if _text(response.get("uid")) != uid:
+            raise InvalidAnswer(f"expected response.uid={go_quote(uid)}, got {go_quote(_text(response.get('uid')))}")
+        if not (given and kind):
+            raise InvalidAnswer(f"expected webhook response of {_GROUP}/v1, Kind={_KIND}, got /, Kind=")
+        _check_patch(patch, patch_type, mutating)
+    elif patch:
+        patch_type = "JSONPatch"        # the only one there was; nobody ever looked
+    status = response.get("status")
+    annotations, warnings = response.get("auditAnnotations"), response.get("warnings")
+    texts = annotations if isinstance(annotations, dict) else {}
+    return Verdict(response.get("allowed") is True,
+                   [w for w in warnings if isinstance(w, str)] if isinstance(warnings, list) else (),
+                   {k: v for k, v in texts.items() if isinstance(v, str)},
+                   status if isinstance(status, dict) else {}, patch, _text(patch_type))
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _check_type(given: str, kind: str, wanted: str) -> None:
+    if kind != _KIND or given not in _KNOWN:
+        raise CallFailed(f'no kind "{kind}" is registered for version "{given}" in scheme {SCHEME}')
+    if given != wanted:
+        versions = [name.rpartition("/")[2] for name in (given, wanted)]
+        raise CallFailed(f"converting ({versions[0]}.{_KIND}) to ({versions[1]}.{_KIND}): unknown conversion")
+
+
+def _patch(response: Mapping[str, Any]) -> bytes:
+    text = response.get("patch")
+    if not isinstance(text, str):
+        return b""
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise CallFailed("illegal base64 data in response.patch") from error
+
+
+def _check_patch(patch: bytes, patch_type: object, mutating: bool) -> None:
+    if not mutating:
+        if patch:
+            raise InvalidAnswer("validating webhook may not return response.patch")
+        if patch_type is not None:
+            raise InvalidAnswer("validating webhook may not return response.patchType")
+        return
+    if patch and patch_type is None:
+        raise InvalidAnswer("webhook returned response.patch but not response.patchType")
+    if not patch and patch_type is not None:
+        raise InvalidAnswer("webhook returned response.patchType but not response.patch")
+    if patch_type == "":
+        raise InvalidAnswer('webhook returned invalid response.patchType of ""')
+
+
+def decoded_patch(found: Verdict) -> Any:
+    """The operations of a verdict's patch, None where there are none. Raises BadPatch."""
+    if not found.patch:
+        return None
+    try:
+        value = decode_json(found.patch).value
+        json_patch.decode(value, strict=False)
+    except (DecodeError, ApplyError) as error:
+        raise BadPatch(f"received undecodable patch in webhook response: {error}") from error
+    if value and found.patch_type != "JSONPatch":
+        raise BadPatch(f"unsupported patch type {go_quote(found.patch_type)}")
+    return value or None
+
+
+def denial(name: str, status: Mapping[str, Any]) -> tuple[int, str, str, Mapping[str, Any] | None]:
+    """Code, reason, message and details of a Status that says no."""
+    code = status.get("code")
+    reason, message = _text(status.get("reason")), _text(status.get("message"))
+    denied = f'admission webhook "{name}" denied the request'
+    if message or reason:
+        text = f"{denied}: {message or reason}"
+    else:
+        text = f"{denied} without explanation"
+    details = status.get("details")
+    if not isinstance(code, int) or isinstance(code, bool) or code < 400:
+        code = 400
+    elif code > _MAX_CODE:
+        code = 500
+    return code, reason, text, details if isinstance(details, dict) else None

@@ -1,0 +1,81 @@
+"""Label selectors of configurations: `{"matchLabels": {...}, "matchExpressions": [...]}` as a test of labels.
+
+Follows apimachinery pkg/apis/meta/v1/{helpers,validation/validation}.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from registry.schema.field import FieldError, forbidden, invalid, required
+from registry.schema.names import label_key, label_value
+
+Json = Mapping[str, Any]
+Labels = Mapping[str, str]
+Test = Callable[[Labels], bool]
+
+
+def compile_selector(selector: Json | None) -> Test | None:
+    """None for one that selects everything; it has been found to be right."""
+    if not selector:
+        return None
+    tests: list[Test] = [_equals(key, value) for key, value in (selector.get("matchLabels") or {}).items()]
+    tests += [_requirement(r) for r in selector.get("matchExpressions") or ()]
+    if not tests:
+        return None
+    return tests[0] if len(tests) == 1 else lambda labels: all(test(labels) for test in tests)
+
+
+def _equals(key: str, value: str) -> Test:
+    return lambda labels: labels.get(key) == value
+
+
+def _requirement(requirement: Json) -> Test:
+    key, values = requirement.get("key") or "", frozenset(requirement.get("values") or ())
+    match requirement.get("operator"):
+        case "In":
+            return lambda labels: key in labels and labels[key] in values
+        case "NotIn":
+            return lambda labels: key not in labels or labels[key] not in values
+        case "Exists":
+            return lambda labels: key in labels
+        case "DoesNotExist":
+            return lambda labels: key not in labels
+        case _:
+            return lambda labels: False
+
+
+def selector_errors(selector: Json | None, path: str, *, any_value: bool = False) -> list[FieldError]:
+    """`any_value` lets values be that no label can have: such a selector was there before."""
+    if selector is None:
+        return []
+    errors = []
+    for key, value in sorted((selector.get("matchLabels") or {}).items()):
+        at = f"{path}.matchLabels"
+        errors += [invalid(at, key, why) for why in label_key(key)]
+        if not any_value:
+            errors += [invalid(at, value, why) for why in label_value(value)]
+    for i, requirement in enumerate(selector.get("matchExpressions") or ()):
+        errors += _requirement_errors(requirement, f"{path}.matchExpressions[{i}]", any_value)
+    return errors
+
+
+def _requirement_errors(requirement: Json, path: str, any_value: bool) -> list[FieldError]:
+    operator, values = requirement.get("operator") or "", requirement.get("values") or []
+    errors = []
+    if operator in ("In", "NotIn"):
+        if not values:
+            errors.append(required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            errors.append(forbidden(f"{path}.values",
+                                    "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
+    else:
+        errors.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
+    key = requirement.get("key") or ""
+    errors += [invalid(f"{path}.key", key, why) for why in label_key(key)]
+    if not any_value:
+        errors += [invalid(f"{path}.values[{i}]", value, why)
+                   for i, value in enumerate(values) for why in label_value(value)]
+    return errors

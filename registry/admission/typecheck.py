@@ -1,0 +1,133 @@
+"""What the types of the matched resources say of a policy's expressions: warnings for its status. Pure.
+
+Only validations and their message expressions are checked, and only for resources that rules name outright: a `*` says
+nothing of types. Follows apiserver pkg/admission/plugin/policy/validating/typechecking.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from registry.admission.environment import Scope, check_text
+from registry.cel import types
+from registry.cel.schema_types import declare
+from registry.cel.types import Type
+from registry.schema.model import Structural
+
+Json = Mapping[str, Any]
+
+# Kinds that one rule is checked for (maxTypesToCheck).
+_MAX_KINDS: Final = 10
+
+
+class Kind(NamedTuple):
+    """A kind with the schema of its objects."""
+
+    group: str
+    version: str
+    kind: str
+    schema: Structural
+
+    @property
+    def title(self) -> str:
+        return f"{self.group}/{self.version}, Kind={self.kind}"
+
+
+# The kind of a resource at a version: group, version, plural; None where there is none.
+Resolve = Callable[[str, str, str], Kind | None]
+
+
+def type_warnings(policy: Json, resolve: Resolve, params: Kind | None) -> list[dict[str, str]]:
+    """`[{"fieldRef": "spec.validations[0].expression", "warning": "g/v1, Kind=K: ERROR: ..."}]`.
+
+    `params` is the kind of the parameters, None where there are none or nothing is known of it.
+    """
+    spec = policy.get("spec") or {}
+    kinds = _kinds(spec, resolve)
+    scopes = [(kind, _scope(spec, kind, params)) for kind in kinds]
+    warnings = []
+    for i, validation in enumerate(spec.get("validations") or ()):
+        for name in ("expression", "messageExpression"):
+            text = validation.get(name)
+            told = _told(text, scopes) if text else ""
+            if told:
+                warnings.append({"fieldRef": f"spec.validations[{i}].{name}", "warning": told})
+    return warnings
+
+
+def _kinds(spec: Json, resolve: Resolve) -> list[Kind]:
+    """Those that the rules name, sorted; wildcards, subresources and what is not there are left out."""
+    found: dict[tuple[str, str, str], Kind] = {}
+    for rule in (spec.get("matchConstraints") or {}).get("resourceRules") or ():
+        groups, versions = rule.get("apiGroups") or (), rule.get("apiVersions") or ()
+        if any("*" in text for text in (*groups, *versions)):
+            continue
+        resources = sorted(text for text in rule.get("resources") or () if "*" not in text and "/" not in text)
+        count = 0
+        for group, version, resource in _product(groups, versions, resources):
+            kind = resolve(group, version, resource)
+            if kind is None:
+                continue
+            found[kind[:3]] = kind
+            count += 1
+            if count == _MAX_KINDS:
+                return [found[key] for key in sorted(found)]
+    return [found[key] for key in sorted(found)]
+
+
+def _product(groups: Sequence[str], versions: Sequence[str],
+             resources: Sequence[str]) -> Iterable[tuple[str, str, str]]:
+    for group in sorted(groups):
+        for version in sorted(versions):
+            for resource in resources:
+                yield group, version, resource
+
+
+def _scope(spec: Json, kind: Kind, params: Kind | None) -> Scope:
+    scope = Scope(params=spec.get("paramKind") is not None, object=_type_of(kind),
+                  params_type=_type_of(params) if params is not None else types.DYN)
+    known: dict[str, Type] = {}
+    for variable in spec.get("variables") or ():
+        checked, issues = check_text(variable.get("expression") or "", replace(scope, variables=dict(known)))
+        known[variable.get("name") or ""] = types.DYN if issues else checked.result
+    return replace(scope, variables=known)
+
+
+def _told(text: str, scopes: Sequence[tuple[Kind, Scope]]) -> str:
+    told = []
+    for kind, scope in scopes:
+        try:
+            issues = check_text(text, scope)[1]
+        except RecursionError:
+            continue
+        if issues:
+            told.append(f"{kind.title}: {issues}\n")
+    return "\n".join(told)
+
+
+def _type_of(kind: Kind) -> Type:
+    schema = replace(kind.schema, properties={**kind.schema.properties, "apiVersion": _TEXT, "kind": _TEXT,
+                                              "metadata": _METADATA})
+    declared = declare(schema, True, kind.kind)
+    return declared.type if declared is not None else types.DYN
+
+
+_TEXT: Final = Structural(type="string")
+_NUMBER: Final = Structural(type="integer")
+_FLAG: Final = Structural(type="boolean")
+_TIME: Final = Structural(type="string", format="date-time")
+_TEXTS: Final = Structural(type="object", additional_properties=_TEXT)
+_METADATA: Final = Structural(type="object", properties={
+    **dict.fromkeys(("name", "generateName", "namespace", "selfLink", "uid", "resourceVersion"), _TEXT),
+    "generation": _NUMBER, "deletionGracePeriodSeconds": _NUMBER, "creationTimestamp": _TIME,
+    "deletionTimestamp": _TIME, "labels": _TEXTS, "annotations": _TEXTS,
+    "finalizers": Structural(type="array", items=_TEXT),
+    "ownerReferences": Structural(type="array", items=Structural(type="object", properties={
+        **dict.fromkeys(("apiVersion", "kind", "name", "uid"), _TEXT), "controller": _FLAG,
+        "blockOwnerDeletion": _FLAG})),
+    "managedFields": Structural(type="array", items=Structural(type="object", properties={
+        **dict.fromkeys(("manager", "operation", "apiVersion", "fieldsType", "subresource"), _TEXT), "time": _TIME,
+        "fieldsV1": Structural(type="object")})),
+})

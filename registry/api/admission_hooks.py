@@ -1,0 +1,123 @@
+"""Asking webhooks: one review, one answer, and what it means when there is none.
+
+Follows apiserver pkg/admission/plugin/webhook/{mutating,validating}/dispatcher.go.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+
+from registry.admission.attributes import Attributes, Object, Resource
+from registry.admission.environment import Failed, Inputs
+from registry.admission.review import BadPatch, InvalidAnswer, Verdict, decoded_patch, denial, request_body, verdict
+from registry.admission.webhooks import Webhook
+from registry.api.admission_inputs import AdmissionInputs
+from registry.api.errors import Qualified, StatusError, bad_request, forbidden, internal_error
+from registry.api.request import ResourceRequest
+from registry.apply import json_patch
+from registry.apply.errors import ApplyError
+from registry.conversion.client import WebhookClient, endpoint_of
+from registry.conversion.errors import CallFailed
+
+logger = logging.getLogger(__name__)
+
+
+class Hooks:
+    """The webhooks of a tenant for one request."""
+
+    def __init__(self, request: ResourceRequest, inputs: AdmissionInputs) -> None:
+        self._request = request
+        self._inputs = inputs
+
+    async def matched(self, hook: Webhook, attributes: Attributes) -> Resource | None:
+        """The resource at the version that the webhook is to be asked about, None where it is not to be asked."""
+        resource = hook.match.resource(attributes)
+        if resource is None:
+            return None
+        labels = await self._inputs.labels_of_namespace(attributes) if hook.match.needs_namespace(attributes) else None
+        if not hook.match.selects_namespace(attributes, labels):
+            return None
+        return resource if await self._conditions_hold(hook, attributes, resource) else None
+
+    async def _conditions_hold(self, hook: Webhook, attributes: Attributes, resource: Resource) -> bool:
+        if not hook.conditions.expressions:
+            return True
+        inputs = Inputs(await self._inputs.at(attributes.object, resource, attributes),
+                        await self._inputs.at(attributes.old_object, resource, attributes),
+                        attributes.request(resource), await self._inputs.namespace_object(attributes),
+                        decisions=self._inputs.decisions)
+        try:
+            return await self._inputs.decided(lambda: hook.conditions.hold(inputs))
+        except Failed as failed:
+            if not hook.fails:
+                return False
+            own = attributes.resource
+            raise forbidden(Qualified(own.resource, own.group), attributes.name, str(failed)) from failed
+
+    async def ask(self, hook: Webhook, attributes: Attributes, resource: Resource, *, mutating: bool) -> Verdict | None:
+        """What the webhook says; None where it does not answer and need not. Raises a StatusError for a denial."""
+        if attributes.dry_run and hook.side_effects not in ("None", "NoneOnDryRun"):
+            raise bad_request(f'admission webhook "{hook.name}" does not support dry run')
+        obj = await self._inputs.at(attributes.object, resource, attributes)
+        old = await self._inputs.at(attributes.old_object, resource, attributes)
+        uid = str(uuid.uuid4())
+        body = request_body(hook.review_version, uid, attributes, resource, obj, old)
+        try:
+            data = await self._post(hook, body, attributes.dry_run)
+            found = verdict(hook.review_version, uid, data, mutating=mutating)
+        except CallFailed as error:
+            what = "could not get REST client" if "root certificates" in str(error) else "failed to call webhook"
+            self._failed(hook, f"{what}: {error}")
+            return None
+        except InvalidAnswer as error:
+            self._failed(hook, f"received invalid webhook response: {error}")
+            return None
+        self._request.context.warnings.extend(found.warnings)
+        for key, text in found.annotations.items():
+            self._request.context.annotate(f"{hook.name}/{key}", text)
+        if not found.allowed:
+            raise StatusError(*denial(hook.name, found.status))
+        return found
+
+    async def _post(self, hook: Webhook, body: bytes, dry_run: bool) -> bytes:
+        client = self._client()
+        try:
+            endpoint = endpoint_of(hook.client, client.services)
+        except ValueError as error:
+            raise CallFailed(f"the address of the webhook cannot be used: {error}") from error
+        return await client.post(endpoint, body, timeout_seconds=hook.timeout_seconds,
+                                 again=hook.may_be_asked_twice(dry_run=dry_run))
+
+    def _client(self) -> WebhookClient:
+        webhooks = self._request.backend.webhooks
+        if webhooks is None:
+            raise CallFailed("this process calls no webhooks")
+        return webhooks.converter.client
+
+    def _failed(self, hook: Webhook, reason: str) -> None:
+        """Raises where a webhook that is not heard refuses; else it is only noted."""
+        text = f'failed calling webhook "{hook.name}": {reason}'
+        if hook.fails:
+            raise internal_error(text)
+        logger.warning("failing open: %s", text)
+
+    def patched(self, hook: Webhook, found: Verdict, obj: Object | None) -> Object | None:
+        """The object with the patch of an answer; `obj` itself where there is none."""
+        try:
+            operations = decoded_patch(found)
+        except BadPatch as error:
+            self._failed(hook, str(error))
+            return obj
+        if operations is None:
+            return obj
+        if obj is None:
+            raise internal_error(f'admission webhook "{hook.name}" attempted to modify the object, which is not '
+                                 "supported for this operation")
+        try:
+            patched = json_patch.apply_json_patch(obj, json_patch.decode(operations, strict=False))
+        except ApplyError as error:
+            raise internal_error(str(error)) from error
+        if not isinstance(patched, dict):
+            raise internal_error("the patch of an admission webhook leaves no object")
+        return patched

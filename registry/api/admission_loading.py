@@ -1,0 +1,54 @@
+"""The configuration of admission as a part of a tenant's catalog.
+
+It is read whenever the catalog is: each write of it moves the guard of the tenant's definitions, which every commit
+checks. Objects that have not changed since are not compiled again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from registry.admission.configuration import GROUP, RESOURCES, Admission, Compiled, compile_object
+from registry.codec.stored import decode_stored
+from registry.store.store import Store
+from registry.store.types import ObjectKey, ResourceName, Tenant
+
+_NAMES: Final = [ResourceName(f"{plural}.{GROUP}") for plural in RESOURCES]
+
+
+class Configured(NamedTuple):
+    """`objects` are the compiled ones with their revisions."""
+
+    objects: Mapping[tuple[ResourceName, ObjectKey], tuple[int, Compiled]]
+    admission: Admission | None
+
+
+NOTHING: Final = Configured({}, None)
+
+
+async def load_admission(store: Store, tenant: Tenant, known: Configured) -> Configured:
+    """What stands now; `known` is what was read before."""
+    newest = max((revision for revision, _ in known.objects.values()), default=-1)
+    rows = await store.rows_of(tenant, _NAMES, after=newest)
+    if not rows:
+        return NOTHING
+    objects: dict[tuple[ResourceName, ObjectKey], tuple[int, Compiled]] = {}
+    changed = len(rows) != len(known.objects)
+    for resource, key, revision, body in sorted(rows, key=lambda row: row[:2]):
+        before = known.objects.get((resource, key))
+        if before is not None and before[0] == revision:
+            objects[resource, key] = before
+            continue
+        assert body is not None, "it is newer than all that is known"
+        obj = decode_stored(f'{{"metadata":{{"resourceVersion":"{revision}",{body}')
+        objects[resource, key] = (revision, compile_object(resource.partition(".")[0], obj))
+        changed = True
+    return Configured(objects, _together(objects)) if changed else known
+
+
+def _together(objects: Mapping[tuple[ResourceName, ObjectKey], tuple[int, Compiled]]) -> Admission | None:
+    by_resource: dict[str, list[Compiled]] = {}
+    for (resource, _), (_, compiled) in objects.items():
+        by_resource.setdefault(resource.partition(".")[0], []).append(compiled)
+    return Admission.of(by_resource)

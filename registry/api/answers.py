@@ -1,0 +1,89 @@
+"""What a verb answers, before anybody knows whether the client wants JSON, YAML or a Table."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from registry.api.served import Object, Served
+from registry.api.table import Table
+from registry.codec.json_encode import encode_json_text
+from registry.codec.stored import decode_stored
+
+
+class ObjectAnswer:
+    """One object at one version: as text, decoded, or both; the missing form is made on demand."""
+
+    __slots__ = ("_object", "_text", "code", "served")
+
+    def __init__(self, served: Served, *, text: str | None = None, obj: Object | None = None, code: int = 200) -> None:
+        assert text is not None or obj is not None
+        self.served = served
+        self.code = code
+        self._text = text
+        self._object = obj
+
+    @property
+    def text(self) -> str:
+        if self._text is None:
+            self._text = encode_json_text(self._object)
+        return self._text
+
+    @property
+    def object(self) -> Object:
+        if self._object is None:
+            self._object = decode_stored(self.text)
+        return self._object
+
+
+@dataclass(slots=True)
+class ListAnswer:
+    """Objects in the order of their keys at one revision. `chunks` yields their texts; it is read once."""
+
+    served: Served
+    revision: int
+    chunks: AsyncIterator[Sequence[str]]
+    continue_: str = ""
+    remaining: int | None = None
+
+
+@dataclass(slots=True)
+class DocumentAnswer:
+    """Any other JSON document: a Status, a Scale, a review; with a Table where it can be shown as one."""
+
+    body: dict[str, Any]
+    code: int = 200
+    table: Table | None = None
+
+
+@dataclass(slots=True)
+class WatchAnswer:
+    """A stream of events until the watch ends."""
+
+    served: Served
+    events: AsyncIterator[Sequence[Event]]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event of a watch; `text` is the JSON of its object.
+
+    `cache` is that of the change, shared by all its watchers, and `text_key` says which of its texts this is; an event
+    of this watch alone (a bookmark, an initial one, an error) has none.
+    """
+
+    type: str
+    text: str
+    cache: dict[Any, Any] | None = None
+    text_key: Any = None
+
+
+Answer = ObjectAnswer | ListAnswer | DocumentAnswer | WatchAnswer
+
+
+def deleted_status(served: Served, name: str, uid: str) -> DocumentAnswer:
+    """The Status of an object that is gone."""
+    details = {"name": name, "group": served.resource.group, "kind": served.resource.name, "uid": uid}
+    return DocumentAnswer({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
+                           "details": {k: v for k, v in details.items() if v}})

@@ -1,0 +1,144 @@
+"""From the bytes of a body to an object of the kind that the path names.
+
+The order and the words are kube-apiserver's: syntax and kind (400), duplicate and unknown fields (a warning, or 400
+when strict), the API version (400). What is inside the object is the strategy's.
+
+Follows apiextensions-apiserver pkg/apiserver/customresource_handler.go and apimachinery
+pkg/apis/meta/v1/unstructured/helpers.go.
+"""
+
+from __future__ import annotations
+
+from registry.api.errors import StatusError, bad_request
+from registry.api.options import WriteOptions
+from registry.api.request import Body, ResourceRequest
+from registry.api.served import Object, Served
+from registry.api.strategy import DecodeError
+from registry.codec.json_decode import decode_json
+from registry.codec.model import Decoded, JsonNumberError
+from registry.codec.model import DecodeError as SyntaxFault
+from registry.codec.proto import decode_kind as decode_kind_proto
+from registry.codec.proto_kinds import KINDS
+from registry.codec.yaml_decode import decode_yaml
+from registry.schema.objectmeta import owner_reference_warnings
+
+# How much of a body an error shows (runtime/serializer/json).
+_SHOWN_BYTES = 30
+
+
+def decode_object(request: ResourceRequest, body: Body, options: WriteOptions) -> Object:
+    """The object of a create or an update, decoded by its kind; warnings go to the request's context."""
+    served = request.served
+    try:
+        decoded = _parse(served, body)
+    except JsonNumberError as error:        # told only when the kind is right
+        _recognized(served, error.decoded.value, body.data)
+        raise cannot_be_handled(served, str(error)) from error
+    obj = _recognized(served, decoded.value, body.data)
+    unknown: list[str] = []
+    obj = decode_kind(served, obj, unknown)
+    note_fields(request, options, decoded, unknown)
+    request.context.warnings.extend(owner_reference_warnings(obj["metadata"]))
+    if obj.get("apiVersion") != served.api_version:
+        raise bad_request(f"the API version in the data ({obj.get('apiVersion') or ''}) does not match the expected "
+                          f"API version ({served.api_version})")
+    return obj
+
+
+def decode_kind(served: Served, obj: Object, unknown: list[str]) -> Object:
+    try:
+        return served.strategy.decode(obj, unknown)
+    except DecodeError as error:
+        raise cannot_be_handled(served, str(error)) from error
+
+
+def cannot_be_handled(served: Served, why: str) -> StatusError:
+    kind = served.kind.name
+    return bad_request(f'{kind} in version "{served.version.name}" cannot be handled as a {kind}: {why}')
+
+
+def note_fields(request: ResourceRequest, options: WriteOptions, decoded: Decoded, unknown: list[str]) -> None:
+    """Duplicate and unknown fields are refused, told as warnings, or ignored, as fieldValidation says."""
+    if not (decoded.duplicates or unknown) or options.field_validation == "Ignore":
+        return
+    if options.field_validation == "Strict":
+        texts = field_faults(decoded.strict_errors(), unknown)
+        raise cannot_be_handled(request.served, f"strict decoding error: {', '.join(texts)}")
+    request.context.warnings.extend(field_faults(decoded.duplicates, unknown))
+
+
+def field_faults(duplicates: list[str], unknown: list[str]) -> list[str]:
+    """`duplicates` are whole texts already (JSON and YAML word them differently), `unknown` are paths."""
+    return [*dict.fromkeys(duplicates), *(f'unknown field "{path}"' for path in unknown)]
+
+
+def _parse(served: Served, body: Body) -> Decoded:
+    try:
+        match body.media_type:
+            case "yaml":
+                return body.read(decode_yaml)
+            case "protobuf":
+                return Decoded(decode_kind_proto(body.data, KINDS))
+            case _:
+                return body.read(decode_json)
+    except JsonNumberError:
+        raise
+    except SyntaxFault as fault:
+        if body.media_type == "yaml":
+            raise unrecognized(served, str(fault), body.data) from fault
+        why = f"couldn't get version/kind; json parse error: {fault}"
+        raise unrecognized(served, why, body.data) from fault
+
+
+def unrecognized(served: Served, why: str, data: bytes) -> StatusError:
+    """`the object provided is unrecognized (must be of type W): R (P)`, P the beginning of the body."""
+    if not data:
+        shown = "<empty>"
+    else:
+        cut = data[:_SHOWN_BYTES]
+        shown = cut.decode(errors="replace") if data[:1] == b"{" else cut.hex()
+        if len(data) > _SHOWN_BYTES:
+            shown += " ..."
+    return bad_request(f"the object provided is unrecognized (must be of type {served.kind.name}): {why} ({shown})")
+
+
+_GO_META = ('struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }')
+
+
+def _recognized(served: Served, value: object, data: bytes) -> Object:
+    if value is not None and not isinstance(value, dict):
+        why = ("couldn't get version/kind; json parse error: json: cannot unmarshal "
+               f"{_word(value)} into Go value of type {_GO_META}")
+        raise unrecognized(served, why, data)
+    obj: Object = value or {}
+    for name in ("apiVersion", "kind"):
+        if obj.get(name) is not None and not isinstance(obj[name], str):
+            why = ("couldn't get version/kind; json parse error: json: cannot unmarshal "
+                   f"{_word(obj[name])} into Go struct field .{name} of type string")
+            raise unrecognized(served, why, data)
+    if served.strategy.completes_type:
+        obj["kind"] = obj.get("kind") or served.kind.name
+        obj["apiVersion"] = obj.get("apiVersion") or served.api_version
+        served.strategy.check_type(obj)
+    if not obj.get("kind"):
+        text = data.decode(errors="replace")
+        raise unrecognized(served, f"Object 'Kind' is missing in '{text}'", data)
+    if (obj.get("apiVersion") or "").count("/") > 1:
+        raise unrecognized(served, f"unexpected GroupVersion string: {obj['apiVersion']}", data)
+    return obj
+
+
+def _word(value: object) -> str:
+    match value:
+        case bool():
+            return "bool"
+        case str():
+            return "string"
+        case int() | float():
+            return "number"
+        case list():
+            return "array"
+        case _:
+            return "object"
+
+

@@ -1,0 +1,266 @@
+"""The definitions of each tenant, as this process last read them.
+
+A TenantCatalog is what a request is judged by: the tenant's definitions and the namespaces known to be active, both
+as of its `guards`. It is replaced whole, never edited, but for two caches that only grow: resolved versions and
+active namespaces. Whether it is still true is not asked beforehand: every read and every commit tells the tenant's
+guards, and a request that finds others than its catalog's is judged again by a newer one (CatalogStale in
+request.py). So no write is accepted under a definition that another process has replaced, and there is no wait for
+anybody's cache.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, NamedTuple
+
+from registry.admission.configuration import Admission
+from registry.api.admission_loading import NOTHING, Configured, load_admission
+from registry.api.served import Served
+from registry.api.shared import NOTHING_BOUND, Shared, SharedEntries
+from registry.api.strategy import Strategy
+from registry.builtin.sharing import binding_definition, export_definition
+from registry.builtin.tenancy import GROUP, PLURAL, SYSTEM, tenant_definition
+from registry.codec.stored import decode_stored
+from registry.definitions.compiled import compile_definition
+from registry.definitions.model import Definition, Version
+from registry.definitions.naming import needs_reconsidering
+from registry.store.errors import RevisionExpired
+from registry.store.store import Store
+from registry.store.types import ChangeType, Guards, ObjectKey, ResourceName, Row, State, Tenant, TenantId
+
+DEFINITIONS = ResourceName("customresourcedefinitions.apiextensions.k8s.io")
+# Tenants whose definitions a process keeps. A tenant without definitions of its own costs about 2 kB.
+TENANTS_LIMIT = 2000
+# Active namespaces remembered for a tenant; beyond it they are looked up again.
+NAMESPACES_LIMIT = 10_000
+# More definitions than this are read in a thread: they take about 0.3 ms each.
+FEW = 20
+
+StrategyFor = Callable[[Definition, Version], Strategy]
+
+
+class Entry(NamedTuple):
+    """A stored definition that has been read."""
+
+    revision: int
+    definition: Definition
+    # The part of the stored definition that the names of others are judged by (definitions/naming.py).
+    naming: Mapping[str, Any]
+    waits_for_names: bool
+    created: str
+
+
+class TenantCatalog:
+    """The definitions of one tenant as of `guards`."""
+
+    def __init__(self, guards: Guards, builtin: Mapping[tuple[str, str], Definition],
+                 entries: Mapping[ObjectKey, Entry], strategy_for: StrategyFor,
+                 configured: Configured = NOTHING, bound: Mapping[ResourceName, Shared] = NOTHING_BOUND) -> None:
+        self.guards = guards
+        self.configured = configured
+        # The policies and webhooks in force; None where there are none.
+        self.admission: Admission | None = configured.admission
+        self.entries = entries
+        # The definitions of other tenants that this one has bound, by their names.
+        self.bound = bound
+        self.active_namespaces: set[str] = set()
+        # Namespaces in which no quota counts (quota.py).
+        self.unbounded_namespaces: set[str] = set()
+        self._strategy_for = strategy_for
+        self._served: dict[tuple[str, str, str], Served] = {}
+        self._by_resource = dict(builtin)
+        self._builtin_groups = {d.group for d in builtin.values()}
+        for entry in entries.values():
+            definition = entry.definition
+            if definition.established:
+                self._by_resource.setdefault((definition.group, definition.names.plural), definition)
+        for shared in bound.values():
+            definition = shared.definition
+            self._by_resource.setdefault((definition.group, definition.names.plural), definition)
+
+    def namings(self) -> list[Mapping[str, Any]]:
+        """What the names of a definition are judged by: those of all definitions of the tenant, own and bound."""
+        return [*(entry.naming for entry in self.entries.values()), *(shared.naming for shared in self.bound.values())]
+
+    def definitions(self) -> Iterable[Definition]:
+        """Everything that is served, built in or defined."""
+        return self._by_resource.values()
+
+    def definition(self, group: str, plural: str) -> Definition | None:
+        return self._by_resource.get((group, plural))
+
+    def served(self, group: str, version: str, plural: str) -> Served | None:
+        """The resource at a served version, None where there is none."""
+        found = self._served.get((group, version, plural))
+        if found is None:
+            definition = self._by_resource.get((group, plural))
+            wanted = definition.versions.get(version) if definition else None
+            if definition is None or wanted is None or not wanted.served:
+                return None
+            found = self.at_version(definition, wanted)
+        return found
+
+    def at_version(self, definition: Definition, version: Version) -> Served:
+        """`definition` at any of its versions, served or not."""
+        key = (definition.group, version.name, definition.names.plural)
+        found = self._served.get(key)
+        if found is None:
+            found = self._served[key] = Served(definition, version, self._strategy_for(definition, version))
+        return found
+
+    def is_builtin_group(self, group: str) -> bool:
+        """Whether the server itself serves something of this group, so that a missing resource is a Status."""
+        return group in self._builtin_groups
+
+    def with_guards(self, guards: Guards) -> TenantCatalog:
+        """The same definitions, with nothing known of namespaces."""
+        fresh = TenantCatalog.__new__(TenantCatalog)
+        fresh.__dict__.update(self.__dict__)
+        fresh.guards = guards
+        fresh.active_namespaces = set()
+        fresh.unbounded_namespaces = set()
+        return fresh
+
+    def unadmitted(self) -> TenantCatalog:
+        """The same catalog for what the server itself writes, which no policy or webhook judges."""
+        if self.admission is None:
+            return self
+        found = TenantCatalog.__new__(TenantCatalog)
+        found.__dict__.update(self.__dict__)
+        found.admission = None
+        return found
+
+    def remember_namespace(self, name: str) -> None:
+        if len(self.active_namespaces) >= NAMESPACES_LIMIT:
+            self.active_namespaces.clear()
+        self.active_namespaces.add(name)
+
+    def remember_unbounded(self, name: str) -> None:
+        if len(self.unbounded_namespaces) >= NAMESPACES_LIMIT:
+            self.unbounded_namespaces.clear()
+        self.unbounded_namespaces.add(name)
+
+
+class Catalogs:
+    """The catalogs of the tenants that this process serves, the least recently used dropped first."""
+
+    def __init__(self, store: Store, builtin: Iterable[Definition], strategy_for: StrategyFor) -> None:
+        self._store = store
+        self._strategy_for = strategy_for
+        everywhere = (*builtin, export_definition(), binding_definition())
+        self._builtin = {(d.group, d.names.plural): d for d in everywhere}
+        self._shared = SharedEntries(store, _entry)
+        self._builtin_of_system = {**self._builtin, (GROUP, PLURAL): tenant_definition()}
+        self._catalogs: OrderedDict[TenantId, TenantCatalog] = OrderedDict()
+        # One reload of a tenant at a time; the others wait for it and look again.
+        self._reloading: dict[TenantId, asyncio.Lock] = {}
+
+    def _builtin_of(self, tenant: Tenant) -> Mapping[tuple[str, str], Definition]:
+        return self._builtin_of_system if tenant.name == SYSTEM else self._builtin
+
+    async def get(self, tenant: Tenant) -> TenantCatalog:
+        """What is known, without asking the database whether it is still true."""
+        catalog = self._catalogs.get(tenant.id)
+        if catalog is None:
+            return await self.fresh(tenant, None)
+        self._catalogs.move_to_end(tenant.id)
+        return catalog
+
+    def known(self, tenant: Tenant) -> TenantCatalog | None:
+        """What is known, without reading anything."""
+        return self._catalogs.get(tenant.id)
+
+    async def current(self, tenant: Tenant) -> TenantCatalog:
+        """A catalog that is true as of now: for discovery, and before saying that a resource does not exist."""
+        state = await self._store.state(tenant)
+        return await self.fresh(tenant, state.guards)
+
+    async def fresh(self, tenant: Tenant, guards: Guards | None) -> TenantCatalog:
+        """A catalog at least as new as `guards`."""
+        catalog = self._catalogs.get(tenant.id)
+        if catalog is not None and guards is not None and catalog.guards == guards:
+            return catalog
+        lock = self._reloading.setdefault(tenant.id, asyncio.Lock())
+        try:
+            async with lock:
+                return await self._reload(tenant, guards)
+        finally:
+            if not lock.locked():
+                self._reloading.pop(tenant.id, None)
+
+    async def _reload(self, tenant: Tenant, guards: Guards | None) -> TenantCatalog:
+        known = self._catalogs.get(tenant.id)
+        if known is not None and (guards is None or _covers(known.guards, guards)):
+            return known
+        if known is not None and guards is not None and known.guards.definitions == guards.definitions:
+            fresh = known.with_guards(guards)
+        else:
+            fresh = await self._read(tenant, known)
+        self._catalogs[tenant.id] = fresh
+        self._catalogs.move_to_end(tenant.id)
+        while len(self._catalogs) > TENANTS_LIMIT:
+            self._catalogs.popitem(last=False)
+        return fresh
+
+    async def _read(self, tenant: Tenant, known: TenantCatalog | None) -> TenantCatalog:
+        if known is not None:
+            try:
+                entries, state = await self._changed(tenant, known)
+                # Read after the guards: what is newer than they are only makes the catalog be read once more.
+                configured = await load_admission(self._store, tenant, known.configured)
+                bound = await self._shared.of(tenant)
+                return TenantCatalog(state.guards, self._builtin_of(tenant), entries, self._strategy_for, configured,
+                                     bound)
+            except RevisionExpired:
+                pass    # unused for longer than the log reaches back: read it all
+        return await self._read_all(tenant)
+
+    async def _read_all(self, tenant: Tenant) -> TenantCatalog:
+        """Chunk by chunk: thousands of definitions are never decoded all at once, and others are served meanwhile."""
+        entries: dict[ObjectKey, Entry] = {}
+        guards: Guards | None = None
+        async with aclosing(self._store.scan(tenant, DEFINITIONS)) as chunks:
+            async for chunk in chunks:
+                # All chunks are the definitions as of the first.
+                guards = guards or chunk.state.guards
+                few = len(chunk.rows) <= FEW
+                entries |= _entries(chunk.rows) if few else await asyncio.to_thread(_entries, chunk.rows)
+        assert guards is not None, "a scan has at least one chunk"
+        configured = await load_admission(self._store, tenant, NOTHING)
+        bound = await self._shared.of(tenant)
+        return TenantCatalog(guards, self._builtin_of(tenant), entries, self._strategy_for, configured, bound)
+
+    async def _changed(self, tenant: Tenant, known: TenantCatalog) -> tuple[dict[ObjectKey, Entry], State]:
+        """The known definitions brought up to date by the change log: reading costs what has changed."""
+        entries = dict(known.entries)
+        changes, state = await self._store.changes(tenant, DEFINITIONS, after=known.guards.definitions)
+        for change in changes:
+            if change.type is ChangeType.DELETED:
+                entries.pop(change.key, None)
+            else:
+                entries[change.key] = _entry(Row(change.resource, change.key, change.uid, change.revision,
+                                                 change.version, change.schema, change.body))
+        return entries, state
+
+
+def _covers(known: Guards, wanted: Guards) -> bool:
+    return known.definitions >= wanted.definitions and known.namespaces >= wanted.namespaces
+
+
+_HEAD = '{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"resourceVersion":"'
+
+
+def _entries(rows: Sequence[Row]) -> dict[ObjectKey, Entry]:
+    return {row.key: _entry(row) for row in rows}
+
+
+def _entry(row: Row) -> Entry:
+    definition = decode_stored(f'{_HEAD}{row.revision}",{row.body}')
+    status = definition.get("status") or {}
+    naming = {"metadata": {"name": definition["metadata"]["name"]}, "spec": {"group": definition["spec"]["group"]},
+              "status": {"acceptedNames": status.get("acceptedNames") or {}}}
+    return Entry(row.revision, compile_definition(definition), naming, needs_reconsidering(definition),
+                 definition["metadata"].get("creationTimestamp") or "")

@@ -1,0 +1,74 @@
+"""Continue tokens: where the next page of a list starts, and at which revision.
+
+The form is kube-apiserver's (apiserver pkg/storage/continue.go): unpadded base64url of {"v": "meta.k8s.io/v1", "rv":
+5, "start": "<namespace>/<name>\\0"}; rv -1 continues at the newest revision, which is what a client gets when its own
+has been compacted.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import NamedTuple
+
+from registry.api.errors import StatusError, bad_request
+from registry.codec.json_decode import decode_json
+from registry.codec.json_encode import encode_json_text
+from registry.codec.model import DecodeError as SyntaxFault
+
+_VERSION = "meta.k8s.io/v1"
+NEWEST = -1
+
+
+class Continuation(NamedTuple):
+    revision: int
+    after: str
+
+
+def encode(revision: int, last_key: str) -> str:
+    text = encode_json_text({"v": _VERSION, "rv": revision, "start": last_key + "\0"})
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def decode(token: str) -> Continuation:
+    """400 with what is wrong with the token."""
+    try:
+        raw = _unpadded(token)
+        value = decode_json(raw).value
+    except SyntaxFault as fault:
+        raise _invalid(f"continue key is not valid: {fault}") from fault
+    if not isinstance(value, dict):
+        raise _invalid("continue key is not valid: json: cannot unmarshal into Go value of type "
+                       "storage.continueToken")
+    version, revision, start = value.get("v"), value.get("rv"), value.get("start")
+    if version != _VERSION:
+        raise _invalid(f"continue key is not valid: server does not recognize this encoded version {version or ''}")
+    if not revision or type(revision) is not int:
+        raise _invalid(f"continue key is not valid: incorrect encoded start resourceVersion (version {_VERSION})")
+    if not start or not isinstance(start, str):
+        raise _invalid(f"continue key is not valid: encoded start key empty (version {_VERSION})")
+    return Continuation(revision, start.removesuffix("\0"))
+
+
+def _invalid(why: str) -> StatusError:
+    return bad_request(f"invalid continue token: {why}")
+
+
+_ALPHABET = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+
+
+def _unpadded(token: str) -> bytes:
+    for position, character in enumerate(token):
+        if character not in _ALPHABET:
+            raise _invalid(f"continue key is not valid: illegal base64 data at input byte {position}")
+    try:
+        return base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+    except binascii.Error as error:
+        raise _invalid(f"continue key is not valid: illegal base64 data at input byte {len(token)}") from error
+
+
+EXPIRED = ("The provided continue parameter is too old to display a consistent list result. You can start a new list "
+           "without the continue parameter, or use the continue token in this response to retrieve the remainder of "
+           "the results. Continuing with the provided token results in an inconsistent list - objects that were "
+           "created, modified, or deleted between the time the first chunk was returned and now may show up in the "
+           "list.")

@@ -1,0 +1,230 @@
+"""Conversion by webhook or by rules, under code that does not wait.
+
+What is made of an object (a patch, its fields' owners, its stored form) is plain synchronous code, and stays so: where
+it comes to need a conversion that only a webhook can do, it raises Unconverted; `settled` has the conversion done and
+runs the code again, which finds it done. So the code must be pure but for the warnings, and definitions without a
+webhook pay nothing.
+
+Reads of many objects know beforehand what they need, and ask for it in batches (`texts`). What they get is kept by
+(object, revision, version), within bounds; reads and writes of one object always ask anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from registry.api.errors import StatusError, plain_internal
+from registry.apply.errors import ConversionFailed
+from registry.codec.json_encode import encode_canonical
+from registry.codec.stored import decode_stored
+from registry.conversion.converter import Converter
+from registry.conversion.declarative.plan import Plan
+from registry.conversion.errors import ConversionError
+from registry.definitions.model import Definition
+
+if TYPE_CHECKING:
+    from registry.api.served import Served
+
+Object = dict[str, Any]
+T = TypeVar("T")
+
+# All that is kept of conversions in a process, counted in characters.
+CACHE_SIZE = 64 * 1024 * 1024
+# Conversions that one write may come to need: one for each version that somebody owns fields at, a few times.
+_MOST_CONVERSIONS = 200
+# Objects that rules convert before others have their turn; a few milliseconds.
+_RULES_AT_ONCE = 250
+
+
+class Unconverted(Exception):
+    """`obj` is needed at `api_version`, and has not been converted yet."""
+
+    def __init__(self, obj: Object, api_version: str) -> None:
+        super().__init__(f"an object is needed at {api_version}")
+        self.obj = obj
+        self.api_version = api_version
+
+
+class VersionGone(StatusError):
+    """The object is stored at a version that the definition no longer has."""
+
+    def __init__(self, api_version: str) -> None:
+        version = api_version.rpartition("/")[2]
+        super().__init__(500, "", f"request to convert CR from an invalid group/version: {api_version}: the definition "
+                         f"has no version {version} any more; add it to spec.versions again (served: false is enough), "
+                         "and write the object at another version before you remove it")
+
+
+class Image(NamedTuple):
+    """A state of an object as it is stored. `shown` is the revision to show; `revision` that which the body is of."""
+
+    uid: str
+    revision: int
+    shown: int
+    version: str
+    schema: int
+    body: str
+
+
+class ConversionCache:
+    """Bodies of objects at other versions than they are stored at; the least recently used go first."""
+
+    def __init__(self, size: int = CACHE_SIZE) -> None:
+        self._bodies: OrderedDict[tuple[Any, ...], str] = OrderedDict()
+        self._left = size
+        self._size = size
+
+    def get(self, key: tuple[Any, ...]) -> str | None:
+        body = self._bodies.get(key)
+        if body is not None:
+            self._bodies.move_to_end(key)
+        return body
+
+    def put(self, key: tuple[Any, ...], body: str) -> None:
+        if len(body) > self._size // 8:
+            return
+        before = self._bodies.pop(key, None)
+        self._left += len(before) if before is not None else 0
+        self._bodies[key] = body
+        self._left -= len(body)
+        while self._left < 0:
+            self._left += len(self._bodies.popitem(last=False)[1])
+
+
+class WebhookConversions:
+    """What is shared by all requests of a process."""
+
+    def __init__(self, converter: Converter) -> None:
+        self.converter = converter
+        self.cache = ConversionCache()
+
+
+class Conversions:
+    """The conversions of one request, of objects of one definition."""
+
+    def __init__(self, shared: WebhookConversions, definition: Definition) -> None:
+        self._shared = shared
+        self._definition = definition
+        self._done: dict[tuple[str, str], str | ConversionError] = {}
+
+    def converted(self, obj: Object, api_version: str) -> Object:
+        """A new object; raises Unconverted, or a 500 where the webhook failed."""
+        found = self._done.get((api_version, encode_canonical(obj)))
+        if found is None:
+            raise Unconverted(obj, api_version)
+        if isinstance(found, ConversionError):
+            raise plain_internal(str(found))
+        return decode_stored(found)
+
+    def converted_for_owners(self, obj: Object, api_version: str) -> Object:
+        """For managedFields, which can do without where the webhook fails."""
+        if obj.get("apiVersion") == api_version:
+            return obj
+        if api_version.rpartition("/")[2] not in self._definition.versions:
+            raise ConversionFailed(f"request to convert CR to an invalid group/version: {api_version}")
+        try:
+            return self.converted(obj, api_version)
+        except StatusError as error:
+            raise ConversionFailed(error.message) from error
+
+    async def _converted(self, objects: Sequence[Object], api_version: str) -> list[Object]:
+        """`objects`, which are all of one version, at another. Raises ConversionError."""
+        if not self._definition.conversion_rules:
+            return await self._shared.converter.convert(self._definition.conversion, objects, api_version)
+        plan = plan_of(self._definition)
+        converted = []
+        for start in range(0, len(objects), _RULES_AT_ONCE):
+            if start:
+                await asyncio.sleep(0)
+            converted += [plan.convert(obj, api_version) for obj in objects[start:start + _RULES_AT_ONCE]]
+        return converted
+
+    async def convert(self, need: Unconverted) -> None:
+        if len(self._done) >= _MOST_CONVERSIONS:
+            raise plain_internal("the object is owned at more versions than can be converted for one write")
+        key = (need.api_version, encode_canonical(need.obj))
+        try:
+            [result] = await self._converted([need.obj], need.api_version)
+            self._done[key] = encode_canonical(result)
+        except ConversionError as error:
+            self._done[key] = error
+
+    async def texts(self, served: Served, images: Iterable[Image]) -> list[str]:
+        """The JSON of stored objects at the version of `served`; what is not known is asked for in batches."""
+        bodies: list[str | None] = []
+        missing: dict[str, list[tuple[int, Image]]] = {}
+        images = list(images)
+        for image in images:
+            body = image.body if served.passes(image.version, image.schema) else None
+            if body is None and image.version != served.version.name:
+                body = self._shared.cache.get(_key(served, image))
+            if body is None:
+                missing.setdefault(image.version, []).append((len(bodies), image))
+            bodies.append(body)
+        for version, group in missing.items():
+            found = await self._bodies(served, version, [image for _, image in group])
+            for (place, _), body in zip(group, found, strict=True):
+                bodies[place] = body
+        head = served.head
+        return [f'{head}{image.shown}",{body}' for image, body in zip(images, bodies, strict=True)]
+
+    async def _bodies(self, served: Served, version: str, images: Sequence[Image]) -> list[str]:
+        if version == served.version.name or not self._definition.conversion_rules:
+            return await self._by_objects(served, version, images)
+        stored = self._definition.versions.get(version)
+        current = stored.schema().identity if stored is not None else 0
+        bodies, convert = [], plan_of(self._definition).body
+        kind, target, key, keep = served.kind.name, served.version.name, served.conversion_key, self._shared.cache.put
+        for done, image in enumerate(images):
+            if done % _RULES_AT_ONCE == _RULES_AT_ONCE - 1:
+                await asyncio.sleep(0)
+            body = convert(kind, image.uid, image.body, version, target) if image.schema == current else None
+            if body is None:
+                [body] = await self._by_objects(served, version, [image])
+            else:
+                keep((*key, image.uid, image.revision, version), body)
+            bodies.append(body)
+        return bodies
+
+    async def _by_objects(self, served: Served, version: str, images: Sequence[Image]) -> list[str]:
+        objects = [served.as_stored(i.revision, version, i.schema, i.body) for i in images]
+        if version == served.version.name:
+            return [served.seen_body(obj) for obj in objects]
+        try:
+            results = await self._converted(objects, served.api_version)
+        except ConversionError as error:
+            raise plain_internal(str(error)) from error
+        bodies = [served.seen_body(obj) for obj in results]
+        for image, body in zip(images, bodies, strict=True):
+            self._shared.cache.put(_key(served, image), body)
+        return bodies
+
+
+def plan_of(definition: Definition) -> Plan:
+    """The rules of a definition, compiled; made once, and kept with it."""
+    found: Plan | None = definition.__dict__.get("_plan")
+    if found is None:
+        schemas = {name: version.schema for name, version in definition.versions.items()}
+        found = definition.__dict__["_plan"] = Plan(definition.group, definition.conversion_rules, schemas)
+    return found
+
+
+def _key(served: Served, image: Image) -> tuple[Any, ...]:
+    return (*served.conversion_key, image.uid, image.revision, image.version)
+
+
+async def settled(served: Served, warnings: list[str], make: Callable[[], T]) -> T:
+    """What `make` returns once every conversion that it needs has been done."""
+    conversions = served.conversions
+    if conversions is None:
+        return make()
+    while True:
+        warned = len(warnings)
+        try:
+            return make()
+        except Unconverted as need:
+            del warnings[warned:]
+            await conversions.convert(need)

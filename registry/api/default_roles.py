@@ -1,0 +1,122 @@
+"""Writing the default roles and bindings into a tenant, when its roles are first looked at or changed.
+
+A tenant is a row; until somebody asks for its roles it has none stored, and is judged by the defaults
+(access/rbac/defaults.py). Then they are written: roles first, the ClusterRoleBindings last and together, so that
+whoever dies in between leaves a tenant that is still judged by the defaults, and the next one goes on. A role that is
+there already keeps what it has and gets what it lacks, as at the start of a kube-apiserver. From then on the tenant's
+own are obeyed, whatever it makes of them; only one that has deleted every ClusterRoleBinding gets the defaults again.
+
+Follows kubernetes pkg/registry/rbac/rest/storage_rbac.go and component-helpers auth/rbac/reconciliation at v1.36.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Iterable
+from typing import Any
+
+from registry.access.identity import ADMINISTRATORS, AUTHENTICATED, User
+from registry.access.rbac.cover import compacted, uncovered
+from registry.access.rbac.defaults import AUTOUPDATE, default_objects
+from registry.access.rbac.match import CompiledRole
+from registry.access.rbac.model import GROUP, Rule, rules_of
+from registry.access.rbac.stored import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, Entries, Which
+from registry.api.create import create_object
+from registry.api.errors import StatusError
+from registry.api.options import WriteOptions
+from registry.api.request import Backend, CatalogStale, ResourceRequest
+from registry.api.strategy import Context, Object
+from registry.api.update import Change, change, copy_of
+from registry.store.types import ObjectKey, ResourceName, Tenant
+
+_SERVER = User("system:apiserver", (ADMINISTRATORS, AUTHENTICATED))
+_MANAGER = "kube-apiserver"
+# How often one write is judged again by newer definitions.
+_JUDGEMENTS = 8
+
+
+async def ensure_default_roles(backend: Backend, tenant: Tenant) -> None:
+    """Makes the tenant's roles and bindings its own, unless they are."""
+    if backend.policies.first_touch(tenant):
+        # A process that has died may have left aggregated roles behind what they select.
+        backend.nudge(tenant, CLUSTER_ROLES, ObjectKey("*"))
+    entries = await backend.policies.entries_of(tenant)
+    if any(resource == CLUSTER_ROLE_BINDINGS for resource, _ in entries):
+        return
+    defaults = default_objects()
+    missing = [which for which in defaults if which not in entries]
+    lacking = {which: rules for which in defaults if which in entries and (rules := _lacking(which, entries))}
+    for which, rules in lacking.items():
+        await _add_rules(backend, tenant, which, rules)
+    await _create_all(backend, tenant, (which for which in missing if which[0] != CLUSTER_ROLE_BINDINGS))
+    await _create_all(backend, tenant, (which for which in missing if which[0] == CLUSTER_ROLE_BINDINGS))
+    backend.policies.changed(tenant)
+
+
+async def _create_all(backend: Backend, tenant: Tenant, wanted: Iterable[Which]) -> None:
+    """Many at once: the store makes few transactions of them."""
+    await asyncio.gather(*(_create(backend, tenant, which) for which in wanted))
+
+
+async def _create(backend: Backend, tenant: Tenant, which: Which) -> None:
+    obj = default_objects()[which]
+    for _ in range(_JUDGEMENTS):
+        request = await _request(backend, tenant, which, named=False)
+        try:
+            await create_object(request, copy.deepcopy(obj), WriteOptions(), _MANAGER, "create")
+            return
+        except CatalogStale as stale:
+            await backend.catalogs.fresh(tenant, stale.guards)
+        except StatusError as error:
+            # Somebody was faster, or the namespace is not there: a tenant may do without kube-public.
+            if error.code in (403, 404, 409):
+                return
+            raise
+
+
+def _lacking(which: Which, entries: Entries) -> list[Rule]:
+    """What a stored default role lacks of what it should have."""
+    stored = entries[which].value
+    wanted = default_objects()[which]
+    if which[0] != CLUSTER_ROLES or not isinstance(stored, CompiledRole) or wanted.get("aggregationRule"):
+        return []
+    return compacted(uncovered(stored.rules, rules_of(wanted)))
+
+
+async def _add_rules(backend: Backend, tenant: Tenant, which: Which, rules: list[Rule]) -> None:
+    def with_rules(old: Object) -> Object:
+        if ((old["metadata"].get("annotations") or {}).get(AUTOUPDATE)) == "false":
+            return copy_of(old)
+        return {**copy_of(old), "rules": [*(old.get("rules") or ()), *map(_object_of, rules)]}
+
+    for _ in range(_JUDGEMENTS):
+        request = await _request(backend, tenant, which, named=True)
+        try:
+            await change(request, Change(make=with_rules, verb="update", manager=_MANAGER))
+            return
+        except CatalogStale as stale:
+            await backend.catalogs.fresh(tenant, stale.guards)
+        except StatusError as error:
+            if error.code == 404:
+                return
+            raise
+
+
+def _object_of(rule: Rule) -> dict[str, Any]:
+    members = {"verbs": rule.verbs, "apiGroups": rule.groups, "resources": rule.resources,
+               "resourceNames": rule.names, "nonResourceURLs": rule.paths}
+    return {name: list(values) for name, values in members.items() if values}
+
+
+async def _request(backend: Backend, tenant: Tenant, which: Which, *, named: bool) -> ResourceRequest:
+    catalog = await backend.catalogs.get(tenant)
+    served = catalog.served(GROUP, "v1", _plural(which[0]))
+    assert served is not None
+    namespace, _, name = which[1].rpartition("/")
+    return ResourceRequest(backend, Context(tenant, _SERVER, _MANAGER), catalog.unadmitted(), served, namespace,
+                           name if named else "", "", {})
+
+
+def _plural(resource: ResourceName) -> str:
+    return resource.partition(".")[0]

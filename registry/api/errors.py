@@ -1,0 +1,224 @@
+"""A Status is data: one constructor for each reason, in Kubernetes' words.
+
+    raise not_found(resource, "a")      # 404 widgets.example.com "a" not found
+
+StatusError is what the verbs raise and what the HTTP layer writes. The tree of what the store raises is translated in
+`from_store`, once.
+
+Follows apimachinery pkg/api/errors/errors.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from registry.schema.field import FieldError
+from registry.store import errors as store
+
+
+class Qualified(NamedTuple):
+    """A resource or a kind with its group: prints `widgets.example.com`, in the core group `configmaps`."""
+
+    name: str
+    group: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name}.{self.group}" if self.group else self.name
+
+
+class StatusError(Exception):
+    """A failure as a client sees it. `details` None leaves the details out of the Status altogether."""
+
+    def __init__(self, code: int, reason: str, message: str, details: Mapping[str, Any] | None = None,
+                 retry_after_seconds: int | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.details = details
+        self.retry_after_seconds = retry_after_seconds
+        # A token by which an expired list can go on, though not consistently.
+        self.continue_ = ""
+
+    def status(self) -> dict[str, Any]:
+        """The Status object: `{"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", ...}`."""
+        body: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+        if self.continue_:
+            body["metadata"] = {"continue": self.continue_}
+        if self.message:
+            body["message"] = self.message
+        if self.reason:
+            body["reason"] = self.reason
+        if self.details is not None:
+            body["details"] = dict(self.details)
+        body["code"] = self.code
+        return body
+
+
+def _of(what: Qualified, name: str = "", **more: Any) -> dict[str, Any]:
+    details: dict[str, Any] = {}
+    if name:
+        details["name"] = name
+    if what.group:
+        details["group"] = what.group
+    if what.name:
+        details["kind"] = what.name
+    return details | more
+
+
+def bad_request(message: str) -> StatusError:
+    return StatusError(400, "BadRequest", message)
+
+
+def unauthorized() -> StatusError:
+    return StatusError(401, "Unauthorized", "Unauthorized")
+
+
+def forbidden(resource: Qualified, name: str, message: str, causes: Sequence[Mapping[str, str]] = ()) -> StatusError:
+    """`widgets.example.com "a" is forbidden: <message>`; without a resource or name those words are left out."""
+    if not resource.name:
+        text = f"forbidden: {message}"
+    elif name:
+        text = f'{resource} "{name}" is forbidden: {message}'
+    else:
+        text = f"{resource} is forbidden: {message}"
+    details = _of(resource, name)
+    if causes:
+        details["causes"] = list(causes)
+    return StatusError(403, "Forbidden", text, details)
+
+
+def not_found(resource: Qualified, name: str) -> StatusError:
+    return StatusError(404, "NotFound", f'{resource} "{name}" not found', _of(resource, name))
+
+
+def resource_not_found() -> StatusError:
+    """The answer for a resource that a built-in group does not have."""
+    return StatusError(404, "NotFound", "the server could not find the requested resource", {})
+
+
+def method_not_supported(resource: Qualified, action: str) -> StatusError:
+    message = f'{action} is not supported on resources of kind "{resource}"'
+    return StatusError(405, "MethodNotAllowed", message, _of(resource))
+
+
+def method_not_allowed() -> StatusError:
+    message = "the server does not allow this method on the requested resource"
+    return StatusError(405, "MethodNotAllowed", message, {})
+
+
+def not_acceptable(message: str, *, with_details: bool = False) -> StatusError:
+    return StatusError(406, "NotAcceptable", message, {} if with_details else None)
+
+
+def already_exists(resource: Qualified, name: str, *, terminating: bool = False) -> StatusError:
+    prefix = "object is being deleted: " if terminating else ""
+    return StatusError(409, "AlreadyExists", f'{prefix}{resource} "{name}" already exists', _of(resource, name))
+
+
+def conflict(resource: Qualified, name: str, why: str) -> StatusError:
+    message = f'Operation cannot be fulfilled on {resource} "{name}": {why}'
+    return StatusError(409, "Conflict", message, _of(resource, name))
+
+
+MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+def modified(resource: Qualified, name: str) -> StatusError:
+    """The optimistic lock failed."""
+    return conflict(resource, name, MODIFIED)
+
+
+def apply_conflict(message: str, causes: Sequence[Mapping[str, str]]) -> StatusError:
+    return StatusError(409, "Conflict", message, {"causes": list(causes)})
+
+
+def expired(message: str) -> StatusError:
+    return StatusError(410, "Expired", message)
+
+
+def too_large(message: str) -> StatusError:
+    return StatusError(413, "RequestEntityTooLarge", f"Request entity too large: {message}")
+
+
+def unsupported_media_type(message: str, *, with_details: bool = False) -> StatusError:
+    return StatusError(415, "UnsupportedMediaType", message, {} if with_details else None)
+
+
+def invalid(kind: Qualified, name: str, errors: Iterable[FieldError]) -> StatusError:
+    """422 with a cause for each error. Equal texts stand once in the message, but each is a cause."""
+    errors = list(errors)
+    texts = list(dict.fromkeys(e.message() for e in errors))
+    text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    causes = [{"reason": str(e.type), "message": e.body(), "field": e.field} for e in errors]
+    details = _of(kind, name)
+    if causes:
+        details["causes"] = causes
+    return StatusError(422, "Invalid", f'{kind} "{name}" is invalid: {text}', details)
+
+
+def unprocessable(message: str) -> StatusError:
+    """A patch that does not apply: 422 with a fixed text and empty details."""
+    return StatusError(422, "Invalid", message, {})
+
+
+def too_many_requests(message: str, retry_after_seconds: int) -> StatusError:
+    details = {"retryAfterSeconds": retry_after_seconds}
+    return StatusError(429, "TooManyRequests", message, details, retry_after_seconds)
+
+
+def plain_internal(message: str) -> StatusError:
+    """A 500 as kube-apiserver gives it for errors that have no reason."""
+    return StatusError(500, "", message)
+
+
+def internal_error(message: str) -> StatusError:
+    causes = [{"message": message}]
+    return StatusError(500, "InternalError", f"Internal error occurred: {message}", {"causes": causes})
+
+
+def service_unavailable(message: str, retry_after_seconds: int = 1) -> StatusError:
+    details = {"retryAfterSeconds": retry_after_seconds}
+    return StatusError(503, "ServiceUnavailable", message, details, retry_after_seconds)
+
+
+def timeout(message: str, *, causes: Sequence[Mapping[str, str]] = (), retry_after_seconds: int = 0) -> StatusError:
+    details: dict[str, Any] = {}
+    if causes:
+        details["causes"] = list(causes)
+    if retry_after_seconds:
+        details["retryAfterSeconds"] = retry_after_seconds
+    return StatusError(504, "Timeout", message, details, retry_after_seconds or None)
+
+
+def revision_in_future(revision: int, current: int) -> StatusError:
+    """A resource version that has not been given out yet, after the wait for it."""
+    text = f"Too large resource version: {revision}, current: {current}"
+    causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
+    return timeout(text, causes=causes, retry_after_seconds=1)
+
+
+def from_store(error: store.StoreError) -> StatusError:
+    """The Status of what the verbs did not handle themselves."""
+    match error:
+        case store.RevisionExpired():
+            return expired(f"too old resource version: {error.revision} ({error.floor})")
+        case store.RevisionInFuture():
+            return revision_in_future(error.revision, error.current)
+        case store.Uncertain():
+            return StatusError(500, "InternalError", "the connection to the database was lost while the change was "
+                               "being committed: read the object to see whether it was made",
+                               {"retryAfterSeconds": error.retry_after_seconds}, error.retry_after_seconds)
+        case store.Unavailable():
+            return service_unavailable("the database is not available", error.retry_after_seconds)
+        case store.TenantSuspended():
+            return StatusError(403, "Forbidden", "the tenant is suspended: it can be read but not written to", {})
+        case store.QuotaExceeded():
+            return StatusError(403, "Forbidden", f"the tenant's limit of {error.what} is reached", {})
+        case store.Unreadable():
+            return internal_error("an object is encrypted by a key that this server does not have, or is damaged")
+        case store.TenantNotFound():
+            return StatusError(404, "NotFound", "the tenant does not exist", {})
+        case _:
+            return internal_error("the store answered in an unexpected way")

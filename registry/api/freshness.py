@@ -1,0 +1,29 @@
+"""Waiting for a revision that a client has seen and this database may not have given out yet.
+
+With one PostgreSQL every acknowledged write is visible at once, so a revision from the future is a mistake of the
+client's (or of a restored backup); it is answered as kube-apiserver does, after a short wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from registry.api.errors import revision_in_future
+from registry.api.request import ResourceRequest
+
+# kube-apiserver's watch cache waits three seconds for a revision (cacher/watch_cache.go, blockTimeout).
+WAIT_SECONDS = 3.0
+STEP_SECONDS = 0.25
+
+
+async def wait_for_revision(request: ResourceRequest, revision: int) -> None:
+    """Returns when the tenant has reached `revision`; 504 when it has not after WAIT_SECONDS."""
+    waited = 0.0
+    while True:
+        state = await request.backend.store.state(request.tenant)
+        if state.revision >= revision:
+            return
+        if waited >= WAIT_SECONDS:
+            raise revision_in_future(revision, state.revision)
+        await asyncio.sleep(STEP_SECONDS)
+        waited += STEP_SECONDS

@@ -1,0 +1,282 @@
+"""List: the objects that a selection selects, at one revision.
+
+A Selection is what label and field selectors, paging and revision of a request come to; deletecollection and the
+initial events of a watch use it too. Whatever the index can decide goes to SQL; what it cannot (names by `!=`, names
+over all namespaces) is filtered here, page by page, so that a limit still means that many objects.
+
+Follows apiserver pkg/storage/etcd3/store.go (GetList) and pkg/endpoints/handlers/get.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from registry.api import continuation
+from registry.api.answers import ListAnswer
+from registry.api.conversions import Image, VersionGone
+from registry.api.errors import StatusError, bad_request, expired
+from registry.api.freshness import wait_for_revision
+from registry.api.options import ListOptions, list_options, parse_revision, validate_list_options
+from registry.api.request import ResourceRequest
+from registry.api.selectors import FieldTerm, parse_field_selector, parse_label_selector
+from registry.api.served import field_value
+from registry.codec.stored import decode_stored
+from registry.store.errors import RevisionExpired
+from registry.store.types import ObjectKey, Page, Requirement, Row
+
+# Chunks of a list that a webhook has converted before the first is sent; a longer one is cut off by what fails later.
+CONVERTED_AHEAD = 100
+# Rows fetched at a time where rows are filtered here.
+_FILTER_PAGE = 500
+
+
+class Fields(NamedTuple):
+    """What a field selector comes to: at most one key, requirements for SQL, and a filter of keys.
+
+    `shows` is a filter of the JSON of objects at the version that is asked for: where versions are converted by more
+    than their name, the fields of an object are others at each, and what is stored beside it is of one only.
+    """
+
+    key: ObjectKey | None
+    requirements: tuple[Requirement, ...]
+    accepts: Callable[[ObjectKey], bool] | None
+    shows: Callable[[str], bool] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """`at` None is the newest revision; `limit` 0 is none."""
+
+    request: ResourceRequest
+    fields: Fields
+    requirements: tuple[Requirement, ...]
+    at: int | None = None
+    after: ObjectKey | None = None
+    limit: int = 0
+
+    @property
+    def selects_all(self) -> bool:
+        return not self.requirements and self.fields.key is None and self.fields.accepts is None and \
+            self.fields.shows is None
+
+    async def page(self) -> Page:
+        """One page; raises CatalogStale where the definitions have changed, RevisionExpired below the history."""
+        if self.fields.shows is not None:
+            return await self._shown(self.fields.shows)
+        accepts = self.fields.accepts
+        if accepts is None:
+            return await self._rows(self.after, self.at, self.limit)
+        found: list[Row] = []
+        after, at = self.after, self.at
+        while True:
+            page = await self._rows(after, at, _FILTER_PAGE)
+            for position, row in enumerate(page.rows):
+                if accepts(row.key):
+                    found.append(row)
+                    if self.limit and len(found) == self.limit:
+                        more = page.more or any(accepts(r.key) for r in page.rows[position + 1:])
+                        return Page(found, page.revision, more, None, page.state)
+            if not page.more:
+                return Page(found, page.revision, False, None, page.state)
+            after, at = page.rows[-1].key, page.revision
+
+    async def _shown(self, shows: Callable[[str], bool]) -> Page:
+        """As many rows as the limit says, of those that `shows` accepts once they have been converted."""
+        accepts = self.fields.accepts
+        found: list[Row] = []
+        after, at = self.after, self.at
+        while True:
+            page = await self._rows(after, at, _FILTER_PAGE)
+            rows = [row for row in page.rows if accepts is None or accepts(row.key)]
+            seen = [row for row, text in zip(*await readable(self.request, rows), strict=True) if shows(text)]
+            left = self.limit - len(found) if self.limit else len(seen)
+            found += seen[:left]
+            if len(seen) > left:
+                return Page(found, page.revision, True, None, page.state)
+            if not page.more or (self.limit and len(seen) == left):
+                return Page(found, page.revision, page.more, None, page.state)
+            after, at = page.rows[-1].key, page.revision
+
+    async def _rows(self, after: ObjectKey | None, at: int | None, limit: int) -> Page:
+        request = self.request
+        page = await request.backend.store.page(
+            request.tenant, request.served.resource_name, namespace=request.namespace or None, at=at, after=after,
+            limit=limit or None, requirements=self.requirements, key=self.fields.key)
+        request.check_fresh(page.state)
+        return page
+
+    def continue_token(self, page: Page) -> str:
+        return continuation.encode(page.revision, page.rows[-1].key) if page.more and page.rows else ""
+
+
+def select(request: ResourceRequest, options: ListOptions) -> Selection:
+    """Parses the selectors and where the list starts; 400 for what cannot be parsed."""
+    selection = parse_selection(request, options)
+    if options.watch:
+        return selection
+    at, after, limit = list_position(options)
+    return replace(selection, at=at, after=after, limit=limit)
+
+
+def parse_selection(request: ResourceRequest, options: ListOptions) -> Selection:
+    """The selectors alone; 400 for what cannot be parsed."""
+    labels = parse_label_selector(options.label_selector)
+    fields = _fields(request, options.field_selector)
+    requirements = (*labels.requirements, *fields.requirements)
+    validate_list_options(options)
+    return Selection(request, fields, requirements)
+
+
+def list_position(options: ListOptions) -> tuple[int | None, ObjectKey | None, int]:
+    """Revision, key and limit. A list at revision 0 takes no limit: it is served from a cache by the original."""
+    text = options.resource_version
+    limit = 0 if text == "0" else options.limit
+    if options.continue_:
+        if text not in ("", "0"):
+            raise bad_request("specifying resource version is not allowed when using continue")
+        token = continuation.decode(options.continue_)
+        at = None if token.revision == continuation.NEWEST else token.revision
+        return at, ObjectKey(token.after), limit
+    revision = list_revision(text)
+    exact = options.resource_version_match == "Exact" or (limit and not options.resource_version_match)
+    return (revision if exact and revision else None), None, limit
+
+
+def list_revision(text: str) -> int:
+    try:
+        return parse_revision(text) if text else 0
+    except ValueError as error:
+        raise bad_request(f'invalid resource version: resourceVersion: Invalid value: "{text}": {error}') from error
+
+
+def _fields(request: ResourceRequest, text: str) -> Fields:
+    if not text:
+        return Fields(request.key if request.name else None, (), None)
+    served = request.served
+    strategy = served.strategy
+    # The namespace of a cluster-scoped object of the server's own can be selected by, and is always empty.
+    terms = parse_field_selector(text, namespaced=served.namespaced or bool(served.definition.strategy),
+                                 selectable=strategy.field_labels(),
+                                 only_name_and_namespace=strategy.only_name_and_namespace)
+    requirements: list[Requirement] = []
+    looked_at: list[FieldTerm] = []
+    tests: list[Callable[[ObjectKey], bool]] = []
+    key: ObjectKey | None = None
+    for term in terms:
+        if term.field == "metadata.name" and term.equal and (request.namespace or not served.namespaced):
+            wanted = served.key(request.namespace, term.value)
+            if key is not None and key != wanted:
+                tests.append(_nothing)
+            key = wanted
+        elif term.field in ("metadata.name", "metadata.namespace"):
+            tests.append(_part_test(term.field == "metadata.name", term.value, term.equal))
+        elif served.calls_webhook:
+            looked_at.append(term)
+        else:
+            requirements.append(replace(term, field=strategy.stored_field(term.field)).requirement())
+    accepts = (lambda k: all(t(k) for t in tests)) if tests else None
+    return Fields(key, tuple(requirements), accepts, _text_test(looked_at) if looked_at else None)
+
+
+def _text_test(terms: Sequence[FieldTerm]) -> Callable[[str], bool]:
+    def shows(text: str) -> bool:
+        obj = decode_stored(text)
+        return all((field_value(obj, term.field) == term.value) is term.equal for term in terms)
+
+    return shows
+
+
+def _nothing(_: ObjectKey) -> bool:
+    return False
+
+
+def _part_test(is_name: bool, value: str, equal: bool) -> Callable[[ObjectKey], bool]:
+    part = 2 if is_name else 0
+    return lambda key: (key.rpartition("/")[part] == value) is equal
+
+
+async def list_(request: ResourceRequest) -> ListAnswer:
+    """Named with an underscore because `list` is Python's."""
+    options = list_options(request.query)
+    selection = select(request, options)
+    if wanted := list_revision(options.resource_version):
+        await wait_for_revision(request, wanted)
+    try:
+        fields = selection.fields
+        if selection.limit or fields.accepts is not None or fields.key is not None or fields.shows is not None:
+            return await _paged(selection)
+        return await _whole(selection)
+    except RevisionExpired as error:
+        raise expired_list(options, error) from error
+
+
+async def _paged(selection: Selection) -> ListAnswer:
+    page = await selection.page()
+    texts = await row_texts(selection.request, page.rows)
+
+    async def chunks() -> AsyncIterator[Sequence[str]]:
+        yield texts
+
+    return ListAnswer(selection.request.served, page.revision, chunks(), selection.continue_token(page), page.remaining)
+
+
+async def _whole(selection: Selection) -> ListAnswer:
+    """Everything, streamed: the store holds no more than two chunks of rows at a time."""
+    request = selection.request
+    pages = request.backend.store.scan(
+        request.tenant, request.served.resource_name, namespace=request.namespace or None, at=selection.at,
+        after=selection.after, requirements=selection.requirements)
+    first = await anext(pages)
+    request.check_fresh(first.state)
+    ahead = [await row_texts(request, first.rows)]
+    if request.served.conversions is not None:
+        # What a webhook refuses must be told by the code of the answer, so before its beginning is sent.
+        while len(ahead) < CONVERTED_AHEAD and (page := await anext(pages, None)) is not None:
+            ahead.append(await row_texts(request, page.rows))
+
+    async def chunks() -> AsyncIterator[Sequence[str]]:
+        for texts in ahead:
+            yield texts
+        async for page in pages:
+            yield await row_texts(request, page.rows)
+
+    return ListAnswer(request.served, first.revision, chunks())
+
+
+async def row_texts(request: ResourceRequest, rows: Sequence[Row]) -> Sequence[str]:
+    """The objects of rows as JSON; of those that `readable` gives."""
+    return (await readable(request, rows))[1]
+
+
+async def readable(request: ResourceRequest, rows: Sequence[Row]) -> tuple[Sequence[Row], Sequence[str]]:
+    """Rows and their objects as JSON.
+
+    One that is stored at a version that is gone is left out and told in a warning, so that the others can be read.
+    """
+    served = request.served
+    try:
+        if served.conversions is None:
+            text = served.text
+            return rows, [text(row) for row in rows]
+        return rows, await served.conversions.texts(served, map(image_of, rows))
+    except VersionGone as gone:
+        versions = served.definition.versions
+        kept = [row for row in rows if row.version in versions]
+        left_out = next(row for row in rows if row.version not in versions)
+        request.context.warnings.append(f"{len(rows) - len(kept)} objects are left out, {left_out.key} first: {gone}")
+        return await readable(request, kept)
+
+
+def image_of(row: Row) -> Image:
+    return Image(row.uid, row.revision, row.revision, row.version, row.schema, row.body)
+
+
+def expired_list(options: ListOptions, error: RevisionExpired) -> StatusError:
+    """410; for a page with a token by which the rest can be had at the newest revision."""
+    if not options.continue_:
+        return expired(f"The resourceVersion for the provided list is too old: {error.revision} ({error.floor})")
+    failure = expired(continuation.EXPIRED)
+    failure.continue_ = continuation.encode(continuation.NEWEST, continuation.decode(options.continue_).after)
+    return failure

@@ -1,0 +1,104 @@
+"""What the server itself writes into an object's metadata.
+
+Follows apiserver pkg/registry/rest/{meta,create,update}.go and apimachinery pkg/util/rand.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+
+from registry.api.errors import bad_request
+from registry.api.request import ResourceRequest
+from registry.api.served import Object
+
+# Without vowels and look-alikes, so that no word comes out (apimachinery pkg/util/rand).
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_RANDOM_LENGTH = 5
+# A label's length less the random end: the base of a generated name is cut to this (registry/names).
+_GENERATED_BASE_LENGTH = 58
+
+
+def generated_name(base: str) -> str:
+    end = "".join(secrets.choice(_ALPHABET) for _ in range(_RANDOM_LENGTH))
+    return base[:_GENERATED_BASE_LENGTH] + end
+
+
+def random_uid() -> str:
+    """A UUID of version 4 (RFC 9562) in a quarter of the time that uuid.uuid4 takes."""
+    text = os.urandom(16).hex()
+    return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{_VARIANT[text[16]]}{text[17:20]}-{text[20:]}"
+
+
+# The two bits that tell the variant, 10, before two that are random.
+_VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
+
+
+def agree_on_namespace(request: ResourceRequest, obj: Object) -> None:
+    """The namespace of the body must be that of the path or missing; a cluster-scoped object has none."""
+    metadata = obj["metadata"]
+    if not request.served.namespaced:
+        metadata.pop("namespace", None)
+        return
+    given = metadata.get("namespace")
+    if given and given != request.namespace:
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+    metadata["namespace"] = request.namespace
+
+
+def agree_on_name(request: ResourceRequest, obj: Object) -> None:
+    """The name of the body must be that of the path."""
+    name = obj["metadata"].get("name")
+    if not name:
+        raise bad_request(f"the name of the object ({request.name} based on URL) was undeterminable: "
+                          "name must be provided")
+    if name != request.name:
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({request.name})")
+
+
+# Whatever a client says of these on create is replaced or dropped.
+_SYSTEM_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation",
+                  "selfLink", "managedFields")
+
+
+def fill_for_create(obj: Object, timestamp: str) -> None:
+    """uid and creationTimestamp, and a name where only a generateName was given."""
+    metadata = obj["metadata"]
+    for name in _SYSTEM_FIELDS:
+        metadata.pop(name, None)
+    metadata["uid"] = random_uid()
+    metadata["creationTimestamp"] = timestamp
+    if metadata.get("generateName") and not metadata.get("name"):
+        metadata["name"] = generated_name(metadata["generateName"])
+
+
+# A write cannot change these: what is missing or different is put back silently. Another uid, or a deletionTimestamp
+# where there is none, is refused by the validation instead.
+_RESTORED = ("creationTimestamp", "generation", "selfLink")
+_KEPT_IF_MISSING = ("uid", "name", "namespace")
+_KEPT_ONCE_SET = ("deletionTimestamp", "deletionGracePeriodSeconds")
+
+
+def restore_for_update(new: Object, old: Object) -> None:
+    """Puts back what only the server writes."""
+    metadata, kept = new["metadata"], old["metadata"]
+    for name in _RESTORED:
+        if name in kept:
+            metadata[name] = kept[name]
+        else:
+            metadata.pop(name, None)
+    for name in _KEPT_IF_MISSING:
+        if metadata.get(name) in (None, "") and name in kept:
+            metadata[name] = kept[name]
+    for name in _KEPT_ONCE_SET:
+        if name in kept:
+            metadata[name] = kept[name]
+
+
+def is_terminating(obj: Object) -> bool:
+    return bool(obj["metadata"].get("deletionTimestamp"))
+
+
+def is_released(obj: Object) -> bool:
+    """Marked for deletion, and nothing holds it any more."""
+    return is_terminating(obj) and not obj["metadata"].get("finalizers")

@@ -1,0 +1,316 @@
+"""The options of a request: what its query parameters (or the body of a delete) ask for, and what is wrong with them.
+
+Query values arrive as lists of texts, the first of repeated ones wins, unknown names are ignored. Errors are 400
+where a number cannot be parsed and 422 of the kind of options (`CreateOptions.meta.k8s.io "" is invalid: ...`)
+elsewhere.
+
+Follows apimachinery pkg/apis/meta/{v1,internalversion}/validation/validation.go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from registry.api.errors import Qualified, StatusError, bad_request, invalid
+from registry.schema.field import FieldError, forbidden, not_supported, required, too_long
+from registry.schema.field import invalid as invalid_field
+
+Query = Mapping[str, Sequence[str]]
+
+META_GROUP = "meta.k8s.io"
+# fieldManager may not be longer (metav1validation.FieldManagerMaxLength).
+FIELD_MANAGER_MAX_LENGTH = 128
+_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_UNSIGNED = re.compile(r"[0-9]+", re.ASCII)
+_INT64 = 1 << 63
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """CreateOptions, UpdateOptions and PatchOptions. `force` is None where it was not given."""
+
+    dry_run: bool = False
+    field_manager: str = ""
+    field_validation: str = ""
+    force: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Preconditions:
+    uid: str | None = None
+    resource_version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOptions:
+    """`propagation_policy` None leaves the choice to the object's own finalizers."""
+
+    dry_run: bool = False
+    propagation_policy: str | None = None
+    orphan_dependents: bool | None = None
+    preconditions: Preconditions = Preconditions()
+    grace_period_seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    """`resource_version` is the text as given; `limit` 0 means none; the selectors are not parsed yet."""
+
+    label_selector: str = ""
+    field_selector: str = ""
+    watch: bool = False
+    allow_watch_bookmarks: bool = False
+    resource_version: str = ""
+    resource_version_match: str = ""
+    timeout_seconds: int | None = None
+    limit: int = 0
+    continue_: str = ""
+    send_initial_events: bool | None = None
+
+
+def _first(query: Query, name: str) -> str:
+    values = query.get(name)
+    return values[0] if values else ""
+
+
+def _boolean(query: Query, name: str) -> bool | None:
+    """None where the parameter is absent. Only "0" and "false" are false, an empty value is true."""
+    values = query.get(name)
+    if values is None:
+        return None
+    return values[0].lower() not in ("0", "false")
+
+
+def _integer(query: Query, name: str) -> int | None:
+    values = query.get(name)
+    if values is None:
+        return None
+    text = values[0]
+    if not _INTEGER.fullmatch(text):
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    number = int(text)
+    if not -_INT64 <= number < _INT64:
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
+    return number
+
+
+def watch_asked(query: Query) -> bool:
+    return bool(_boolean(query, "watch"))
+
+
+def write_options(query: Query, kind: str, *, is_apply: bool = False) -> WriteOptions:
+    """`kind` is CreateOptions, UpdateOptions or PatchOptions."""
+    if not query:
+        if is_apply:
+            raise _invalid_options(kind, [required("fieldManager", "is required for apply patch")])
+        return _NO_WRITE_OPTIONS
+    errors: list[FieldError] = []
+    manager = _first(query, "fieldManager")
+    force = _boolean(query, "force") if kind == "PatchOptions" else None
+    if is_apply and not manager:
+        errors.append(required("fieldManager", "is required for apply patch"))
+    elif not is_apply and force is not None:
+        errors.append(forbidden("force", "may not be specified for non-apply patch"))
+    errors += _manager_errors(manager)
+    dry_run = list(query.get("dryRun") or ())
+    errors += _dry_run_errors(dry_run)
+    validation = _first(query, "fieldValidation")
+    if validation not in ("", "Ignore", "Strict", "Warn"):
+        errors.append(not_supported("fieldValidation", validation, ["", "Ignore", "Strict", "Warn"]))
+    if errors:
+        raise _invalid_options(kind, errors)
+    return WriteOptions(bool(dry_run), manager, validation, force)
+
+
+_NO_WRITE_OPTIONS = WriteOptions()
+
+
+def _manager_errors(manager: str) -> list[FieldError]:
+    errors = []
+    if len(manager.encode()) > FIELD_MANAGER_MAX_LENGTH:
+        errors.append(too_long("fieldManager", FIELD_MANAGER_MAX_LENGTH))
+    for position, character in enumerate(manager):
+        if not character.isprintable():
+            detail = f"invalid character U+{ord(character):04X} (at position {position})"
+            errors.append(invalid_field("fieldManager", manager, detail))
+            break
+    return errors
+
+
+def _dry_run_errors(dry_run: list[str]) -> list[FieldError]:
+    if all(v == "All" for v in dry_run):
+        return []
+    return [not_supported("dryRun", dry_run, ["All"])]
+
+
+def _invalid_options(kind: str, errors: list[FieldError]) -> StatusError:
+    return invalid(Qualified(kind, META_GROUP), "", errors)
+
+
+def manager_of(options: WriteOptions, user_agent: str) -> str:
+    """The field manager of a write: the parameter, else the user agent up to its first slash, at most 128 bytes."""
+    if options.field_manager:
+        return options.field_manager
+    prefix = user_agent.split("/", 1)[0]
+    return "".join(c for c in prefix if c.isprintable()).encode()[:FIELD_MANAGER_MAX_LENGTH].decode(errors="ignore")
+
+
+def delete_options(query: Query, body: Mapping[str, Any] | None) -> DeleteOptions:
+    """`body` is a decoded DeleteOptions, which wins over the query entirely, or None without one."""
+    if body is None:
+        options, errors = _from_query(query)
+    else:
+        options, errors = _from_body(body)
+    if errors:
+        raise _invalid_options("DeleteOptions", errors)
+    return options
+
+
+def _from_query(query: Query) -> tuple[DeleteOptions, list[FieldError]]:
+    if not query:
+        return _NO_DELETE_OPTIONS, []
+    policy = _first(query, "propagationPolicy") or None
+    orphan = _boolean(query, "orphanDependents")
+    dry_run = list(query.get("dryRun") or ())
+    options = DeleteOptions(bool(dry_run), policy, orphan, Preconditions(), _integer(query, "gracePeriodSeconds"))
+    return options, _delete_errors(policy, orphan, dry_run)
+
+
+_NO_DELETE_OPTIONS = DeleteOptions()
+
+
+def _from_body(body: Mapping[str, Any]) -> tuple[DeleteOptions, list[FieldError]]:
+    conditions = _typed(body, "preconditions", dict, "object") or {}
+    dry_run = _typed(body, "dryRun", list, "array") or []
+    policy = _typed(body, "propagationPolicy", str, "string")
+    orphan = _typed(body, "orphanDependents", bool, "bool")
+    preconditions = Preconditions(conditions.get("uid"), conditions.get("resourceVersion"))
+    grace = _typed(body, "gracePeriodSeconds", int, "int64")
+    options = DeleteOptions(bool(dry_run), policy or None, orphan, preconditions, grace)
+    return options, _delete_errors(policy or None, orphan, dry_run)
+
+
+_GO_TYPES = {"object": "v1.Preconditions", "array": "[]string", "string": "v1.DeletionPropagation", "bool": "bool",
+             "int64": "int64"}
+
+
+def _typed(body: Mapping[str, Any], name: str, wanted: type, word: str) -> Any:
+    value = body.get(name)
+    if value is None or (isinstance(value, wanted) and not (wanted is int and isinstance(value, bool))):
+        return value
+    found = json_type(value)
+    raise bad_request(f"json: cannot unmarshal {found} into Go struct field DeleteOptions.{name} "
+                      f"of type {_GO_TYPES[word]}")
+
+
+def json_type(value: object) -> str:
+    """The word of encoding/json for the type of a decoded value."""
+    match value:
+        case bool():
+            return "bool"
+        case str():
+            return "string"
+        case int() | float():
+            return "number"
+        case list():
+            return "array"
+        case dict():
+            return "object"
+        case _:
+            return "null"
+
+
+_POLICIES = ["Foreground", "Background", "Orphan", "nil"]
+
+
+def _delete_errors(policy: str | None, orphan: bool | None, dry_run: list[str]) -> list[FieldError]:
+    errors = []
+    if policy is not None and orphan is not None:
+        detail = "orphanDependents and deletionPropagation cannot be both set"
+        errors.append(invalid_field("propagationPolicy", policy, detail))
+    if policy is not None and policy not in _POLICIES[:3]:
+        errors.append(not_supported("propagationPolicy", policy, _POLICIES))
+    return errors + _dry_run_errors(dry_run)
+
+
+def list_options(query: Query) -> ListOptions:
+    """Also of a watch and of deletecollection."""
+    if not query:
+        return _NO_LIST_OPTIONS
+    timeout = _integer(query, "timeoutSeconds")
+    options = ListOptions(
+        label_selector=_first(query, "labelSelector"),
+        field_selector=_first(query, "fieldSelector"),
+        watch=watch_asked(query),
+        allow_watch_bookmarks=bool(_boolean(query, "allowWatchBookmarks")),
+        resource_version=_first(query, "resourceVersion"),
+        resource_version_match=_first(query, "resourceVersionMatch"),
+        timeout_seconds=timeout,
+        limit=_integer(query, "limit") or 0,
+        continue_=_first(query, "continue"),
+        send_initial_events=_boolean(query, "sendInitialEvents"),
+    )
+    return replace(options, limit=0) if options.limit < 0 else options
+
+
+_NO_LIST_OPTIONS = ListOptions()
+
+
+def validate_list_options(options: ListOptions) -> None:
+    """The rules on resourceVersionMatch, apart from those of a watch."""
+    errors = _watch_errors(options) if options.watch else _match_errors(options)
+    if errors:
+        raise _invalid_options("ListOptions", errors)
+
+
+_MATCH = "resourceVersionMatch"
+
+
+def _match_errors(options: ListOptions) -> list[FieldError]:
+    errors = []
+    if options.send_initial_events is not None:
+        errors.append(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    match = options.resource_version_match
+    if not match:
+        return errors
+    if not options.resource_version:
+        errors.append(forbidden(_MATCH, f"{_MATCH} is forbidden unless resourceVersion is provided"))
+    if options.continue_:
+        errors.append(forbidden(_MATCH, f"{_MATCH} is forbidden when continue is provided"))
+    if match not in ("Exact", "NotOlderThan"):
+        errors.append(not_supported(_MATCH, match, ["Exact", "NotOlderThan", ""]))
+    if match == "Exact" and options.resource_version == "0":
+        errors.append(forbidden(_MATCH, f'{_MATCH} "exact" is forbidden for resourceVersion "0"'))
+    return errors
+
+
+def _watch_errors(options: ListOptions) -> list[FieldError]:
+    errors = []
+    match = options.resource_version_match
+    if options.send_initial_events is not None and match != "NotOlderThan":
+        errors.append(forbidden(_MATCH, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"))
+    if not match:
+        # Told in these words although no match was given.
+        if options.continue_ and not errors:
+            errors.append(forbidden(_MATCH, f"{_MATCH} is forbidden when continue is provided"))
+        return errors
+    if options.send_initial_events is None:
+        errors.append(forbidden(_MATCH, f"{_MATCH} is forbidden for watch unless sendInitialEvents is provided"))
+    if match != "NotOlderThan":
+        errors.append(not_supported(_MATCH, match, ["NotOlderThan"]))
+    if options.continue_:
+        errors.append(forbidden(_MATCH, f"{_MATCH} is forbidden when continue is provided"))
+    return errors
+
+
+def parse_revision(text: str) -> int:
+    """A resource version as an integer; the text of strconv.ParseUint is raised as a ValueError."""
+    if not _UNSIGNED.fullmatch(text):
+        raise ValueError(f'strconv.ParseUint: parsing "{text}": invalid syntax')
+    number = int(text)
+    if number >= 1 << 64:
+        raise ValueError(f'strconv.ParseUint: parsing "{text}": value out of range')
+    return number

@@ -1,0 +1,97 @@
+"""Who owns which field after a write: the managedFields of objects, by the FieldManager of their definition."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+from registry.api.errors import apply_conflict, bad_request, plain_internal
+from registry.api.request import ResourceRequest
+from registry.api.served import Object, Served
+from registry.apply.errors import ApplyError, Conflicts, InvalidApply
+from registry.apply.managed_fields import FieldManager
+from registry.apply.scale import apply_scale, own_scale_update
+from registry.schema.compiled import CompiledSchema
+from registry.schema.model import Structural
+
+
+def field_manager_of(served: Served) -> FieldManager:
+    """The FieldManager of a definition; made once, and kept with it.
+
+    Where a webhook converts there is one for each request, which has its own conversions.
+    """
+    holder = served.definition.__dict__ if served.conversions is None else served.conversions.__dict__
+    found: FieldManager | None = holder.get("_field_manager")
+    if found is None:
+        found = holder["_field_manager"] = _field_manager(served)
+    return found
+
+
+def _field_manager(served: Served) -> FieldManager:
+    definition = served.definition
+    prefix = f"{definition.group}/" if definition.group else ""
+    schemas = {f"{prefix}{name}": _structural(version.schema) for name, version in definition.versions.items()}
+    with_status = [f"{prefix}{name}" for name, version in definition.versions.items() if version.status]
+    conversions = served.conversions
+    convert = conversions.converted_for_owners if conversions is not None else served.strategy.convert_for_owners
+    return FieldManager(definition.names.kind, schemas, convert=convert, status_versions=with_status,
+                        builtin=bool(definition.strategy))
+
+
+def own_create(served: Served, obj: Object, manager: str, timestamp: str) -> Object:
+    return field_manager_of(served).update(None, obj, manager, served.api_version, timestamp)
+
+
+def own_update(request: ResourceRequest, old: Object, new: Object, manager: str) -> Object:
+    served = request.served
+    return field_manager_of(served).update(
+        old, new, manager, served.api_version, request.context.timestamp, _owning_subresource(request))
+
+
+def own_apply(request: ResourceRequest, old: Object | None, applied: Object, manager: str, *, force: bool) -> Object:
+    """What the object becomes; conflicts and faults of the applied object as the Status that clients know."""
+    served = request.served
+    with _statuses():
+        return field_manager_of(served).apply(
+            old, applied, manager, served.api_version, request.context.timestamp, force=force,
+            subresource=_owning_subresource(request))
+
+
+def own_scale(request: ResourceRequest, old: Object, new: Object, manager: str) -> Object:
+    """After an update or patch of the Scale: who owned the replicas gives them to `manager`."""
+    definition = request.served.definition
+    paths = {f"{definition.group}/{name}": version.scale.spec_replicas_path
+             for name, version in definition.versions.items() if version.scale is not None}
+    return own_scale_update(old, new, paths, manager, request.served.api_version)
+
+
+def own_apply_scale(request: ResourceRequest, old: Object, applied: Object, replicas_path: str, manager: str, *,
+                    force: bool) -> Object:
+    """The same for a Scale of the object."""
+    served = request.served
+    with _statuses():
+        return apply_scale(field_manager_of(served), old, applied, replicas_path, manager,
+                           served.api_version, request.context.timestamp, force=force)
+
+
+@contextlib.contextmanager
+def _statuses() -> Iterator[None]:
+    try:
+        yield
+    except Conflicts as error:
+        causes = [{"reason": "FieldManagerConflict", "message": c.message, "field": c.field} for c in error.conflicts]
+        raise apply_conflict(str(error), causes) from error
+    except InvalidApply as error:
+        raise bad_request(str(error)) from error
+    except ApplyError as error:
+        raise plain_internal(str(error)) from error
+
+
+def _owning_subresource(request: ResourceRequest) -> str:
+    """managedFields tell of status and finalize; what is written through scale is the object's own."""
+    return "" if request.subresource == "scale" else request.subresource
+
+
+def _structural(schema: Callable[[], CompiledSchema]) -> Callable[[], Structural]:
+    return lambda: schema().owned
+

@@ -1,0 +1,182 @@
+"""A request on a resource, and what the verbs need to answer it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from registry.access.authentication import Authentication
+from registry.access.policies import Policies
+from registry.access.rbac.model import GROUP as RBAC
+from registry.access.tokens.accounts import RESOURCES as TOKEN_RESOURCES
+from registry.access.tokens.accounts import AccountTokens
+from registry.api.catalog import Catalogs, TenantCatalog
+from registry.api.conversions import WebhookConversions, settled
+from registry.api.dependents import SERVER_NAME, Dependents
+from registry.api.errors import not_found
+from registry.api.limits import refused
+from registry.api.options import Query
+from registry.api.served import Object, Served
+from registry.api.strategy import Context
+from registry.api.turns import Identity, Turns
+from registry.codec.model import Decoded, DecodeError
+from registry.store.errors import QuotaExceeded, SharingRefused, TenancyRefused, TenantSuspended
+from registry.store.store import Store
+from registry.store.types import Actor, Committed, Guards, ObjectKey, ResourceName, Row, State, Tenant, Write
+
+T = TypeVar("T")
+QUOTAS = ResourceName("resourcequotas")
+
+
+# What is stored of secrets that controllers fill with tokens.
+_OF_ACCOUNT = "f:type=kubernetes.io/service-account-token"
+
+
+class CatalogStale(Exception):
+    """The request was judged by definitions or namespaces that are no longer the tenant's: judge it again."""
+
+    def __init__(self, guards: Guards) -> None:
+        super().__init__("definitions or namespaces changed")
+        self.guards = guards
+
+
+@dataclass(slots=True)
+class Backend:
+    """What is shared by all requests of a process."""
+
+    store: Store
+    catalogs: Catalogs
+    turns: Turns = field(default_factory=Turns)
+    # Told of each committed write that controllers have to go on with; replaced by the controllers' manager.
+    nudge: Callable[[Tenant, ResourceName, ObjectKey], None] = lambda tenant, resource, key: None
+    # How definitions with a conversion webhook are served; with None versions differ by name, as without a webhook.
+    webhooks: WebhookConversions | None = None
+    # Who may do what in each tenant.
+    policies: Policies = field(init=False)
+    # Whether objects are written with the documents that SQL reports read.
+    reports: bool = False
+    # The garbage collector; there when the controllers run.
+    dependents: Dependents | None = None
+    # Who makes and knows tokens; there when requests are served.
+    tokens: AccountTokens | None = None
+    authentication: Authentication | None = None
+
+    def __post_init__(self) -> None:
+        self.policies = Policies(self.store)
+
+
+class Early:
+    """What came of decoding a body. It is given once: whoever takes it may change it."""
+
+    def __init__(self, outcome: Decoded | DecodeError) -> None:
+        self._outcome: Decoded | DecodeError | None = outcome
+
+    def take(self) -> Decoded | None:
+        outcome, self._outcome = self._outcome, None
+        if isinstance(outcome, DecodeError):
+            raise outcome
+        return outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A body as it came: `media_type` is json, yaml, protobuf, or one of the patch types."""
+
+    data: bytes
+    media_type: str
+    # Where a long body has been decoded already, aside of the event loop.
+    early: Early | None = None
+
+    def read(self, decode: Callable[[bytes], Decoded]) -> Decoded:
+        """What `decode` makes of the data. Raises what it raises."""
+        found = self.early.take() if self.early is not None else None
+        return found if found is not None else decode(self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceRequest:
+    """`name` is empty for a collection, `namespace` for all namespaces and for cluster-scoped resources."""
+
+    backend: Backend
+    context: Context
+    catalog: TenantCatalog
+    served: Served
+    namespace: str
+    name: str
+    subresource: str
+    query: Query
+
+    @property
+    def tenant(self) -> Tenant:
+        return self.context.tenant
+
+    @property
+    def key(self) -> ObjectKey:
+        return self.served.key(self.namespace, self.name)
+
+    @property
+    def identity(self) -> Identity:
+        return (self.context.tenant.id, self.served.resource_name, self.key)
+
+    def actor(self, manager: str, verb: str) -> Actor:
+        return Actor(self.context.user.name, manager, verb)
+
+    def document(self, obj: Object, body: str) -> str | None:
+        """What SQL reports read of an object that is stored as `body`."""
+        return self.served.document(obj, body) if self.backend.reports else None
+
+    async def commit(self, write: Write) -> Committed:
+        """Commits a write, and tells the controllers where they have to go on."""
+        if self.context.user.name == SERVER_NAME or write.actor.verb == "delete":
+            write = replace(write, unlimited=True)
+        try:
+            committed = await self.backend.store.commit(self.tenant, write)
+        except (TenantSuspended, QuotaExceeded, TenancyRefused, SharingRefused) as refusal:
+            raise refused(self.tenant, self.served, write.key, refusal) from refusal
+        if self.backend.tokens is not None and write.resource in TOKEN_RESOURCES:
+            self.backend.tokens.forget(self.tenant, write.resource, write.key)
+            if _OF_ACCOUNT in write.labels:
+                self.backend.nudge(self.tenant, write.resource, write.key)
+        if self.served.definition.group == RBAC:
+            self.backend.policies.changed(self.tenant)
+            self.backend.nudge(self.tenant, write.resource, write.key)
+        if self.served.strategy.controlled or write.resource == QUOTAS:
+            self.backend.nudge(self.tenant, write.resource, write.key)
+        return committed
+
+    def converting(self, served: Served) -> Served:
+        """`served` with conversions of its own, where a webhook converts."""
+        webhooks = self.backend.webhooks
+        return served.converting(webhooks) if served.calls_webhook and webhooks is not None else served
+
+    async def settled(self, make: Callable[[], T]) -> T:
+        """What `make` returns, run again after each conversion that it turns out to need."""
+        if self.served.conversions is None:
+            return make()
+        return await settled(self.served, self.context.warnings, make)
+
+    async def text(self, row: Row) -> str:
+        """The object of a row as JSON text at the request's version."""
+        if self.served.conversions is None:
+            return self.served.text(row)
+        return await settled(self.served, self.context.warnings, lambda: self.served.text(row))
+
+    def check_fresh(self, state: State) -> None:
+        """Raises CatalogStale where `state` shows other definitions than this request was resolved by."""
+        if state.guards.definitions != self.catalog.guards.definitions:
+            raise CatalogStale(state.guards)
+
+    async def load(self) -> tuple[Row, Guards]:
+        """The row of the named object, and the guards that its read was made under; 404 without it."""
+        row, state = await self.backend.store.load(self.tenant, self.served.resource_name, self.key)
+        self.check_fresh(state)
+        if row is None:
+            raise not_found(self.served.resource, self.name)
+        return row, state.guards
+
+
+def identity_of(obj: Object) -> tuple[str, str]:
+    """Namespace and name of an object."""
+    metadata = obj["metadata"]
+    return metadata.get("namespace") or "", metadata.get("name") or ""

@@ -1,0 +1,143 @@
+"""Reviews: the answer to who may do what. Nothing is stored.
+
+Everything about rights is asked of registry/access/policies.py; here a question is taken from the review, and the
+answer written into its status. Follows kubernetes pkg/registry/authorization/{subject,local,self}*/rest.go and
+pkg/registry/authentication/selfsubjectreview/rest.go.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from registry.access.authentication import INVALID
+from registry.access.authorization import Attributes, Decision
+from registry.access.identity import User
+from registry.api.answers import DocumentAnswer
+from registry.api.bodies import decode_object
+from registry.api.errors import Qualified, bad_request, internal_error, invalid
+from registry.api.metadata import agree_on_namespace
+from registry.api.options import manager_of, write_options
+from registry.api.ownership import own_create
+from registry.api.request import Body, ResourceRequest
+from registry.api.served import Object
+
+_LABEL_OPERATORS = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
+
+
+async def review(request: ResourceRequest, body: Body) -> DocumentAnswer:
+    """201 with the question and its answer."""
+    options = write_options(request.query, "CreateOptions")
+    obj = decode_object(request, body, options)
+    agree_on_namespace(request, obj)
+    strategy, served = request.served.strategy, request.served
+    obj.pop("status", None)
+    asked = own_create(served, strategy.finish(obj), manager_of(options, request.context.user_agent),
+                       request.context.timestamp)
+    errors = strategy.validate(asked)
+    if errors:
+        # The original leaves the kind out.
+        raise invalid(Qualified("", served.kind.group), "", errors)
+    spec = asked.get("spec") or {}
+    status = await _STATUS[served.kind.name](request, spec)
+    if served.kind.name == "SelfSubjectReview":
+        asked["metadata"] = {"creationTimestamp": request.context.timestamp}
+    return DocumentAnswer({**asked, "status": status}, 201)
+
+
+async def _of_subject(request: ResourceRequest, spec: Object) -> Object:
+    extra = {key.lower(): tuple(values or ()) for key, values in (spec.get("extra") or {}).items()}
+    user = User(spec.get("user") or "", tuple(spec.get("groups") or ()), spec.get("uid") or "", extra)
+    return await _status(request, user, spec)
+
+
+async def _of_self(request: ResourceRequest, spec: Object) -> Object:
+    return await _status(request, request.context.user, spec)
+
+
+async def _status(request: ResourceRequest, user: User, spec: Object) -> Object:
+    decide = request.backend.policies.decide
+    resource = spec.get("resourceAttributes")
+    if resource is None:
+        path = spec.get("nonResourceAttributes") or {}
+        asked = Attributes(path.get("verb") or "", path.get("path") or "")
+        return _told(await decide(request.tenant, user, asked))
+    return _with_parse_errors(_told(await decide(request.tenant, user, _attributes(resource))), resource)
+
+
+def _attributes(asked: Object) -> Attributes:
+    return Attributes(verb=asked.get("verb") or "", path="", resource=asked.get("resource") or "",
+                      subresource=asked.get("subresource") or "", group=asked.get("group") or "",
+                      namespace=asked.get("namespace") or "", name=asked.get("name") or "", of_resource=True)
+
+
+def _told(decision: Decision) -> Object:
+    status: Object = {"allowed": decision.allowed}
+    if decision.reason:
+        status["reason"] = decision.reason
+    if decision.evaluation_error:
+        status["evaluationError"] = decision.evaluation_error
+    return status
+
+
+def _with_parse_errors(status: Object, asked: Object) -> Object:
+    """A field selector that cannot be understood does not count, which is told."""
+    requirements = (asked.get("fieldSelector") or {}).get("requirements") or []
+    if any(r.get("operator") not in _LABEL_OPERATORS for r in requirements):
+        told = "spec.resourceAttributes.fieldSelector ignored due to parse error"
+        status["evaluationError"] = "; ".join(t for t in (told, status.get("evaluationError")) if t)
+    return status
+
+
+async def _rules(request: ResourceRequest, spec: Object) -> Object:
+    namespace = spec.get("namespace")
+    if not namespace:
+        raise bad_request("no namespace on request")
+    rules = await request.backend.policies.rules_of(request.tenant, request.context.user, namespace)
+    status: Object = {"resourceRules": [dict(r) for r in rules.resources],
+                      "nonResourceRules": [dict(r) for r in rules.paths], "incomplete": rules.incomplete}
+    if rules.evaluation_error:
+        status["evaluationError"] = rules.evaluation_error
+    return status
+
+
+async def _who(request: ResourceRequest, spec: Object) -> Object:
+    return {"userInfo": _user_info(request.context.user)}
+
+
+def _user_info(user: User) -> Object:
+    info: dict[str, Any] = {"username": user.name, "uid": user.uid, "groups": list(user.groups),
+                            "extra": {key: list(values) for key, values in user.extra.items()}}
+    return {name: value for name, value in info.items() if value}
+
+
+async def _token(request: ResourceRequest, spec: Object) -> Object:
+    """Whose token it is, for this tenant: another tenant's token is nobody's."""
+    token, asked = spec.get("token") or "", tuple(spec.get("audiences") or ())
+    if not token:
+        raise bad_request("token is required for TokenReview in authentication")
+    authentication, tokens = request.backend.authentication, request.backend.tokens
+    if authentication is None or tokens is None:
+        raise internal_error("this server knows no tokens")
+    tenant, own = request.tenant.name, tokens.issuer_of(request.tenant.name)
+    wanted = asked or (own,)
+    faults = [INVALID]
+    found = await authentication.identify(token, wanted, faults)
+    if found is None or found.user.tenant not in (None, tenant):
+        faults = list(dict.fromkeys(faults if found is None else faults[:1]))
+        return {"user": {}, "error": faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]"}
+    audiences = found.audiences
+    if audiences is None:
+        audiences = tuple(a for a in wanted if a == own)
+        if not audiences:
+            return {"user": {}, "error": INVALID}
+    return {"authenticated": True, "user": _user_info(found.user), "audiences": list(audiences)}
+
+
+_STATUS = {
+    "SubjectAccessReview": _of_subject,
+    "LocalSubjectAccessReview": _of_subject,
+    "SelfSubjectAccessReview": _of_self,
+    "SelfSubjectRulesReview": _rules,
+    "SelfSubjectReview": _who,
+    "TokenReview": _token,
+}

@@ -1,0 +1,300 @@
+"""A resource at one served version, and how its objects turn into text and back.
+
+A stored body is the object's JSON without its beginning (registry/store/types.py, Row), so that serving it is
+
+    served.head + "7" + '",' + body      # {"apiVersion":"g/v1","kind":"K","metadata":{"resourceVersion":"7",...
+
+as long as the schema that processed the body is the one that is asked for. Otherwise the object takes the long way:
+decoded, converted, pruned, defaulted, encoded.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
+
+from registry.api.conversions import Conversions, VersionGone, WebhookConversions
+from registry.api.errors import Qualified
+from registry.api.table import Table, custom_table
+from registry.api.tables_builtin import builtin_table
+from registry.builtin import definitions as builtin_definitions
+from registry.codec.json_encode import encode_canonical, encode_json_text
+from registry.codec.stored import decode_stored
+from registry.definitions.deprecation import deprecation_warning
+from registry.definitions.model import Definition, Version
+from registry.reporting import marking
+from registry.reporting.facets import Documents, documents_for
+from registry.store.types import ObjectKey, ResourceName, Row
+
+if TYPE_CHECKING:
+    from registry.api.strategy import Strategy
+
+Object = dict[str, Any]
+
+
+class Served:
+    """One resource of a tenant at one version.
+
+    Where the definition converts by webhook, a request has its own, with the `conversions` that it has had done.
+    `lenient` takes objects as they are stored under another version's name: for what is looked at, never for writes.
+    """
+
+    conversions: Conversions | None = None
+    lenient = False
+
+    def __init__(self, definition: Definition, version: Version, strategy: Strategy) -> None:
+        self.definition = definition
+        self.version = version
+        self.strategy = strategy
+        names, group = definition.names, definition.group
+        self.api_version = f"{group}/{version.name}" if group else version.name
+        self.resource = Qualified(names.plural, group)
+        self.kind = Qualified(names.kind, group)
+        self.translation = strategy.translation
+        self.resource_name = ResourceName(self.translation.plural if self.translation else definition.name)
+        self.namespaced = definition.namespaced
+        self.head = head_of(self.api_version, names.kind)
+        storage = definition.versions[definition.storage_version]
+        self.is_storage = version is storage
+        self._storage_version = storage
+        self._storage_api_version = f"{group}/{storage.name}" if group else storage.name
+        self._parts: dict[str, Served] = {}
+
+    @cached_property
+    def deprecation(self) -> str:
+        """The warning that every request to this version is answered with; empty for a version in good standing."""
+        return deprecation_warning(self.definition, self.version)
+
+    @cached_property
+    def table(self) -> Table:
+        if self.definition.strategy:
+            return builtin_table(self.definition.group, self.definition.names.kind)
+        return custom_table(self.version.columns)
+
+    @cached_property
+    def subresources(self) -> tuple[str, ...]:
+        """Those that this version has: status, scale, and what a built-in kind adds."""
+        version = self.version
+        enabled = (("status", version.status), ("scale", version.scale is not None))
+        return (*(name for name, on in enabled if on), *self.strategy.subresources)
+
+    def part(self, subresource: str) -> Served:
+        """This resource as a subresource writes it: the same objects under other life rules."""
+        found = self._parts.get(subresource)
+        if found is None:
+            found = self._parts[subresource] = Served(self.definition, self.version, self.strategy.part(subresource))
+            found.conversions = self.conversions
+        return found
+
+    @cached_property
+    def identity(self) -> int:
+        """The identity of the schema that objects of this version are processed by."""
+        return self.version.schema().identity
+
+    def key(self, namespace: str, name: str) -> ObjectKey:
+        return ObjectKey(f"{namespace}/{name}" if self.namespaced else name)
+
+    # -- out of the store
+    def text(self, row: Row) -> str:
+        """The object of a row as JSON text at this version."""
+        return self.text_of(row.revision, row.version, row.schema, row.body)
+
+    def text_of(self, revision: int, version: str, schema: int, body: str) -> str:
+        if schema == self.identity and (version == self.version.name or version in self._by_name):
+            return f'{self.head}{revision}",{body}'
+        return encode_json_text(self._long_way(revision, version, schema, body))
+
+    def object(self, row: Row) -> Object:
+        """The object of a row, decoded, at this version."""
+        return self.object_of(row.revision, row.version, row.schema, row.body)
+
+    def object_of(self, revision: int, version: str, schema: int, body: str) -> Object:
+        if schema == self.identity and (version == self.version.name or version in self._by_name):
+            return decode_stored(f'{self.head}{revision}",{body}')
+        return self._long_way(revision, version, schema, body)
+
+    def passes(self, version: str, schema: int) -> bool:
+        """Whether a stored body is served as it is."""
+        return schema == self.identity and (version == self.version.name or version in self._by_name)
+
+    def _long_way(self, revision: int, version: str, schema: int, body: str) -> Object:
+        if self.translation is not None:
+            head = head_of(self.translation.api_version, self.definition.names.kind)
+            return self.translation.read(decode_stored(f'{head}{revision}",{body}'))
+        obj = self.as_stored(revision, version, schema, body)
+        if version != self.version.name:
+            obj = self._converted(obj, self.api_version)
+            self.version.schema().prune(obj)
+        return obj
+
+    def as_stored(self, revision: int, version: str, schema: int, body: str) -> Object:
+        """The object at the version that it is stored at, whose defaults it gets; raises VersionGone without that."""
+        names, group = self.definition.names, self.definition.group
+        api_version = f"{group}/{version}" if group else version
+        stored = self.definition.versions.get(version)
+        if stored is None and not self.lenient:
+            raise VersionGone(api_version)
+        obj = decode_stored(f'{head_of(api_version, names.kind)}{revision}",{body}')
+        if stored is not None and schema != stored.schema().identity:
+            stored.schema().prune_and_default(obj)
+        return obj
+
+    # -- conversion
+    @cached_property
+    def calls_webhook(self) -> bool:
+        """Whether objects become those of another version by a webhook or by rules, not by the name alone."""
+        return self.definition.conversion.get("strategy") == "Webhook" or bool(self.definition.conversion_rules)
+
+    @cached_property
+    def _by_name(self) -> frozenset[str]:
+        """The versions whose bodies are this one's too: by strategy None, with the same schema."""
+        if self.calls_webhook:
+            return frozenset()
+        return frozenset(n for n, v in self.definition.versions.items() if v.schema().identity == self.identity)
+
+    @cached_property
+    def conversion_key(self) -> tuple[str, str, int, int]:
+        """What a conversion to this version depends on beside the object."""
+        if self.definition.conversion_rules:    # they may lead over other versions, whose schemas matter too
+            return self.definition.uid, f"{self.version.name} {self.definition.revision}", self.identity, 0
+        conversion = encode_canonical(self.definition.conversion)
+        return self.definition.uid, f"{self.version.name} {conversion}", self.identity, self._storage_identity
+
+    @cached_property
+    def _storage_identity(self) -> int:
+        return self._storage_version.schema().identity
+
+    def converting(self, shared: WebhookConversions) -> Served:
+        """This resource for one request whose objects may have to be converted by the webhook."""
+        own = self._copy()
+        own.conversions = Conversions(shared, self.definition)
+        return own
+
+    def leniently(self) -> Served:
+        own = self._copy()
+        own.lenient = True
+        return own
+
+    def _copy(self) -> Served:
+        own = copy.copy(self)
+        own._parts = {}
+        return own
+
+    def converted(self, obj: Object, api_version: str) -> Object:
+        """The same for others; as the webhook or the strategy None gives it, not pruned."""
+        return self._converted(obj, api_version)
+
+    def _converted(self, obj: Object, api_version: str) -> Object:
+        """`obj` at another version; may be changed in place. Raises Unconverted (registry/api/conversions.py)."""
+        if self.conversions is not None and not self.lenient:
+            return self.conversions.converted(obj, api_version)
+        obj["apiVersion"] = api_version
+        return obj
+
+    def seen_body(self, obj: Object) -> str:
+        """The body of an object that has been converted to this version, without what the schema does not know."""
+        self.version.schema().prune(obj)
+        return body_of(obj)
+
+    # -- into the store
+    @cached_property
+    def documents(self) -> Documents | None:
+        """What makes the documents that SQL reports read; None where a kind has no reports, as all built-in ones."""
+        if not self.definition.revision or marking.is_off(self.definition.reporting):
+            return None
+        told = self.definition.reporting
+        wanted = list(marking.paths(told.get(marking.INDEXES, "")))
+        for selectable in self.definition.selectable_fields:
+            wanted += marking.paths(selectable)
+        schema = self._storage_version.schema().structural
+        return documents_for(schema, wanted, marking.paths(told.get(marking.SENSITIVE, "")))
+
+    def document(self, obj: Mapping[str, Any], body: str) -> str | None:
+        """The document of an object that is stored as `body`; None where there is none, and of a sealed one."""
+        documents = self.documents
+        if documents is None or not body.startswith('"'):
+            return None
+        as_stored = self.is_storage or not self.calls_webhook
+        return documents.text(obj, body) if as_stored else documents.of_body(body)
+
+    def body(self, obj: Mapping[str, Any]) -> tuple[str, int, str]:
+        """What is stored of an object that this version's schema has processed: version, identity of the schema, body.
+
+        The version is the storage version. An object that has not gone through that version's own schema is marked
+        with no schema at all, so that reading it takes the long way.
+        """
+        if self.translation is not None:
+            stored = core_version(self.translation.plural) if self.is_storage else self._storage_version
+            return stored.name, stored.schema().identity, body_of(self.translation.write(dict(obj)))
+        storage = self._storage_version
+        identity = self.identity
+        if self.is_storage:
+            return storage.name, identity, body_of(obj)
+        if self.calls_webhook or storage.schema().identity != identity:
+            obj = self._converted({**obj, "metadata": dict(obj["metadata"])}, self._storage_api_version)
+            storage.schema().prune(obj)
+            identity = 0
+        return storage.name, identity, body_of(obj)
+
+
+@cache
+def core_version(plural: str) -> Version:
+    """The version at which objects of a kind of the core group are stored."""
+    stored = next(d for d in builtin_definitions() if not d.group and d.names.plural == plural)
+    return stored.versions[stored.storage_version]
+
+
+def head_of(api_version: str, kind: str) -> str:
+    return f'{{"apiVersion":"{api_version}","kind":"{kind}","metadata":{{"resourceVersion":"'
+
+
+def kind_of(served: Served, obj: Mapping[str, Any]) -> Qualified:
+    """The kind that an object says it is, for errors: what it says may be what is wrong with it."""
+    api_version = obj.get("apiVersion") or served.api_version
+    return Qualified(obj.get("kind") or served.kind.name, api_version.rpartition("/")[0])
+
+
+_HEAD_KEYS = ("apiVersion", "kind", "metadata")
+
+
+def body_of(obj: Mapping[str, Any]) -> str:
+    """The JSON of an object without apiVersion, kind and resourceVersion, to be appended to a head.
+
+    `{"apiVersion": .., "kind": .., "metadata": {"name": "a"}, "spec": {}}` gives `"name":"a"},"spec":{}}`.
+    """
+    metadata = {k: v for k, v in obj["metadata"].items() if k != "resourceVersion"}
+    rest = {k: v for k, v in obj.items() if k not in _HEAD_KEYS}
+    text = encode_canonical(metadata)[1:]
+    return f"{text},{encode_canonical(rest)[1:]}" if rest else f"{text}}}"
+
+
+def labels_of(obj: Object, strategy: Strategy) -> list[str]:
+    """What selectors see of an object: `key=value` of its labels, `f:spec.color=red` of its selectable fields."""
+    labels = obj["metadata"].get("labels")
+    found = [f"{k}={v}" for k, v in labels.items()] if labels else []
+    found += [f"f:{path}={value}" for path, value in strategy.selectable(obj) if value]
+    return found
+
+
+def field_value(obj: Mapping[str, Any], path: str) -> str:
+    """The text of a selectable field: `spec.color` of {"spec": {"color": "red"}} is "red"; missing is ""."""
+    value: Any = obj
+    for part in path.split("."):
+        if not isinstance(value, Mapping):
+            return ""
+        value = value.get(part)
+    match value:
+        case None | dict() | list():
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case _:
+            return str(value)
+
+
+def owners_of(obj: Mapping[str, Any]) -> list[str]:
+    """The uids of an object's owner references."""
+    references = obj["metadata"].get("ownerReferences")
+    return [r["uid"] for r in references if r.get("uid")] if references else []

@@ -1,0 +1,101 @@
+"""The definitions that a tenant has bound, each read and compiled once for all tenants of the process.
+
+A definition is known by its provider, its name and its revision: thousands of tenants that have bound it hold the same
+Definition, and with it the same compiled schemas.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final, NamedTuple, Protocol
+
+from registry.codec.stored import decode_stored
+from registry.definitions.model import Definition
+from registry.store.sharing import Bound
+from registry.store.store import Store
+from registry.store.types import ObjectKey, ResourceName, Row, Tenant, TenantId, Uid
+
+# Shared definitions that a process keeps; one takes some 20 kB, its schemas where they are first used not counted.
+LIMIT: Final = 5_000
+_DEFINITIONS: Final = ResourceName("customresourcedefinitions.apiextensions.k8s.io")
+
+
+class Shared(NamedTuple):
+    """A bound definition; `naming` as other names are judged by it (definitions/naming.py)."""
+
+    definition: Definition
+    naming: Mapping[str, Any]
+
+
+NOTHING_BOUND: Final[Mapping[ResourceName, Shared]] = {}
+
+
+class _Read(Protocol):
+    @property
+    def definition(self) -> Definition: ...
+
+    @property
+    def naming(self) -> Mapping[str, Any]: ...
+
+
+class _Kept(NamedTuple):
+    revision: int
+    living: Shared
+    # As a tenant sees it whose binding is being deleted: it takes no new objects.
+    terminating: Shared
+
+
+class SharedEntries:
+    """`read` reads a stored definition."""
+
+    def __init__(self, store: Store, read: Callable[[Row], _Read]) -> None:
+        self._store = store
+        self._read = read
+        self._kept: OrderedDict[tuple[TenantId, str], _Kept] = OrderedDict()
+
+    async def of(self, tenant: Tenant) -> Mapping[ResourceName, Shared]:
+        """What the tenant has bound, as of now. Read after the tenant's guards: it may be newer than they are."""
+        bound = await self._store.sharing.bound(tenant)
+        if not bound:
+            return NOTHING_BOUND
+        known = {one.resource: self._known(one) for one in bound}
+        missing = [resource for resource, kept in known.items() if kept is None]
+        if missing:
+            for provider, name, revision, body in await self._store.sharing.bodies(tenant, missing):
+                known[ResourceName(name)] = self._remember(provider, name, revision, body)
+        found: dict[ResourceName, Shared] = {}
+        for one in bound:
+            kept = known[one.resource]
+            # One that has been unbound between the two looks has moved the guards: this is read again.
+            if kept is not None and kept.living.definition.established:
+                found[one.resource] = kept.terminating if _is_ending(one) else kept.living
+        return found
+
+    def _known(self, one: Bound) -> _Kept | None:
+        kept = self._kept.get((one.provider, one.resource))
+        if kept is None or kept.revision < one.revision:
+            return None
+        self._kept.move_to_end((one.provider, one.resource))
+        return kept
+
+    def _remember(self, provider: TenantId, name: str, revision: int, body: str) -> _Kept:
+        known = self._kept.get((provider, name))
+        if known is not None and known.revision >= revision:
+            return known
+        entry = self._read(Row(_DEFINITIONS, ObjectKey(name), Uid(""), revision, "v1", 0, body))
+        # No definition of a tenant has this name: to none is it the same object.
+        naming = {**entry.naming, "metadata": {"name": f"{provider}/{name}"}}
+        living = Shared(entry.definition, naming)
+        ending = Shared(replace(entry.definition, terminating=True), naming)
+        kept = self._kept[provider, name] = _Kept(revision, living, ending)
+        while len(self._kept) > LIMIT:
+            self._kept.popitem(last=False)
+        return kept
+
+
+def _is_ending(one: Bound) -> bool:
+    if '"deletionTimestamp"' not in one.binding:
+        return False
+    return bool(decode_stored('{"metadata":{' + one.binding)["metadata"].get("deletionTimestamp"))

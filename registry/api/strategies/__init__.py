@@ -1,0 +1,78 @@
+"""The life rules of each kind: custom resources by their schemas, built-in kinds by code of their own."""
+
+from __future__ import annotations
+
+from registry.api.strategies.admission import strategies as admission_strategies
+from registry.api.strategies.configmap import ConfigMapStrategy
+from registry.api.strategies.custom import CustomStrategy
+from registry.api.strategies.definition import DefinitionStrategy
+from registry.api.strategies.definition_v1beta1 import BetaDefinitionStrategy
+from registry.api.strategies.event import EventStrategy, NewEventStrategy
+from registry.api.strategies.lease import LeaseStrategy
+from registry.api.strategies.limitrange import LimitRangeStrategy
+from registry.api.strategies.namespace import NamespaceStrategy
+from registry.api.strategies.rbac import (
+    ClusterRoleBindingStrategy,
+    ClusterRoleStrategy,
+    RoleBindingStrategy,
+    RoleStrategy,
+)
+from registry.api.strategies.resourcequota import ResourceQuotaStrategy
+from registry.api.strategies.review import (
+    LocalSubjectAccessReviewStrategy,
+    SelfSubjectAccessReviewStrategy,
+    SelfSubjectReviewStrategy,
+    SelfSubjectRulesReviewStrategy,
+    SubjectAccessReviewStrategy,
+)
+from registry.api.strategies.secret import SecretStrategy
+from registry.api.strategies.service import ServiceStrategy
+from registry.api.strategies.serviceaccount import ServiceAccountStrategy
+from registry.api.strategies.sharing import BindingStrategy, ExportStrategy
+from registry.api.strategies.storageversionmigration import StorageVersionMigrationStrategy
+from registry.api.strategies.tenant import TenantStrategy
+from registry.api.strategies.token import TokenReviewStrategy
+from registry.api.strategy import Strategy
+from registry.builtin.sharing import binding_definition, export_definition
+from registry.builtin.tenancy import tenant_definition
+from registry.definitions.model import Definition, Version
+
+_STRATEGIES: dict[str, type[CustomStrategy]] = {
+    "": CustomStrategy,
+    "clusterrole": ClusterRoleStrategy,
+    "clusterrolebinding": ClusterRoleBindingStrategy,
+    "configmap": ConfigMapStrategy,
+    "definition": DefinitionStrategy,
+    "event": EventStrategy,
+    "lease": LeaseStrategy,
+    "limitrange": LimitRangeStrategy,
+    "localsubjectaccessreview": LocalSubjectAccessReviewStrategy,
+    "namespace": NamespaceStrategy,
+    "newevent": NewEventStrategy,
+    "resourcequota": ResourceQuotaStrategy,
+    "role": RoleStrategy,
+    "rolebinding": RoleBindingStrategy,
+    "secret": SecretStrategy,
+    "selfsubjectaccessreview": SelfSubjectAccessReviewStrategy,
+    "selfsubjectreview": SelfSubjectReviewStrategy,
+    "selfsubjectrulesreview": SelfSubjectRulesReviewStrategy,
+    "service": ServiceStrategy,
+    "serviceaccount": ServiceAccountStrategy,
+    "storageversionmigration": StorageVersionMigrationStrategy,
+    "subjectaccessreview": SubjectAccessReviewStrategy,
+    "tokenreview": TokenReviewStrategy,
+    **dict(admission_strategies()),
+}
+
+
+def strategy_for(definition: Definition, version: Version) -> Strategy:
+    """The rules of a definition at one version; the built-in ones name theirs in registry/builtin."""
+    if definition.strategy == "definition" and not version.storage:
+        return BetaDefinitionStrategy(definition, version)
+    if definition is tenant_definition():
+        return TenantStrategy(definition, version)
+    if definition is export_definition():
+        return ExportStrategy(definition, version)
+    if definition is binding_definition():
+        return BindingStrategy(definition, version)
+    return _STRATEGIES[definition.strategy](definition, version)

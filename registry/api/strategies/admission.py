@@ -1,0 +1,222 @@
+"""Policies, their bindings and webhook configurations as objects; what they do is in registry/api/admission.py.
+
+A write of one moves the guard of the tenant's definitions: every process judges the next write by what stands then.
+
+Follows kubernetes pkg/registry/admissionregistration/*/strategy.go and pkg/apis/admissionregistration/v1/defaults.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from registry.admission.validation_policies import (
+    mutating_binding_errors,
+    mutating_policy_errors,
+    validating_binding_errors,
+    validating_policy_errors,
+)
+from registry.admission.validation_webhooks import webhook_configuration_errors
+from registry.api.sameness import same
+from registry.api.strategies.typed import TypedStrategy
+from registry.api.strategy import Context, Object, WriteFlags
+from registry.builtin import admission_structs as structs
+from registry.schema.field import FieldError, duplicate, invalid, not_supported, required
+from registry.schema.names import label_key
+
+_HEAD = frozenset({"apiVersion", "kind", "metadata", "status"})
+
+
+class AdmissionStrategy(TypedStrategy):
+    """What all of them share: a generation, and the optimistic lock."""
+
+    allow_unconditional_update = False
+    propagates = True
+
+    def prepare_for_create(self, obj: Object, context: Context) -> None:
+        super().prepare_for_create(obj, context)
+        obj["metadata"]["generation"] = 1
+
+    def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
+        super().prepare_for_update(new, old, context)
+        generation = old["metadata"].get("generation", 0)
+        mine = {k: v for k, v in self.finish(new).items() if k not in _HEAD}
+        theirs = {k: v for k, v in old.items() if k not in _HEAD}
+        new["metadata"]["generation"] = generation if same(mine, theirs) else generation + 1
+
+    def write_flags(self, new: Object, old: Object | None) -> WriteFlags:
+        """Labels and the like change nothing of what is in force."""
+        changed = old is None or new is old or (
+            new["metadata"].get("generation") != old["metadata"].get("generation"))
+        return {"changes_definitions": True} if changed else {}
+
+
+def default_match(match: dict[str, Any] | None) -> None:
+    if match is None:
+        return
+    match.setdefault("matchPolicy", "Equivalent")
+    match.setdefault("namespaceSelector", {})
+    match.setdefault("objectSelector", {})
+    for name in ("resourceRules", "excludeResourceRules"):
+        for rule in match.get(name) or ():
+            rule.setdefault("scope", "*")
+
+
+class PolicyStrategy(AdmissionStrategy):
+    def default(self, obj: Object) -> None:
+        spec = obj.setdefault("spec", {})
+        spec.setdefault("failurePolicy", "Fail")
+        default_match(spec.get("matchConstraints"))
+
+
+class BindingStrategy(AdmissionStrategy):
+    def default(self, obj: Object) -> None:
+        default_match((obj.get("spec") or {}).get("matchResources"))
+
+
+class WebhooksStrategy(AdmissionStrategy):
+    mutating: ClassVar[bool] = False
+
+    def default(self, obj: Object) -> None:
+        for webhook in obj.get("webhooks") or ():
+            webhook.setdefault("failurePolicy", "Fail")
+            webhook.setdefault("matchPolicy", "Equivalent")
+            webhook.setdefault("namespaceSelector", {})
+            webhook.setdefault("objectSelector", {})
+            webhook.setdefault("timeoutSeconds", 10)
+            if self.mutating:
+                webhook.setdefault("reinvocationPolicy", "Never")
+            for rule in webhook.get("rules") or ():
+                rule.setdefault("scope", "*")
+            service = (webhook.get("clientConfig") or {}).get("service")
+            if service is not None:
+                service.setdefault("port", 443)
+
+    def errors(self, obj: Object) -> list[FieldError]:
+        return self.meta_errors(obj) + webhook_configuration_errors(obj)
+
+    def update_errors(self, new: Object, old: Object) -> list[FieldError]:
+        return webhook_configuration_errors(new, old)
+
+
+class ValidatingPolicyStrategy(PolicyStrategy):
+    struct = structs.ValidatingAdmissionPolicy
+    has_status = True
+    controlled = True
+
+    def part(self, subresource: str) -> TypedStrategy:
+        return PolicyStatusStrategy(self.definition, self.version) if subresource == "status" else self
+
+    def errors(self, obj: Object) -> list[FieldError]:
+        return self.meta_errors(obj) + validating_policy_errors(obj)
+
+    def update_errors(self, new: Object, old: Object) -> list[FieldError]:
+        return validating_policy_errors(new, old)
+
+    def write_flags(self, new: Object, old: Object | None) -> WriteFlags:
+        """Pending until its types have been checked (registry/controllers/policy_status.py)."""
+        flags = super().write_flags(new, old)
+        checked = (new.get("status") or {}).get("observedGeneration") == new["metadata"].get("generation")
+        if new is not old and not checked:
+            flags["pending"] = True
+        return flags
+
+
+class PolicyStatusStrategy(ValidatingPolicyStrategy):
+    """/status: nothing but the status."""
+
+    def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
+        status, managed = new.get("status"), new["metadata"].get("managedFields")
+        metadata = dict(old["metadata"])
+        if managed is not None:
+            metadata["managedFields"] = managed
+        new.clear()
+        new.update({**old, "metadata": metadata, "status": status or {}})
+
+    def update_errors(self, new: Object, old: Object) -> list[FieldError]:
+        status = new.get("status") or {}
+        errors = []
+        for i, warning in enumerate((status.get("typeChecking") or {}).get("expressionWarnings") or ()):
+            path = f"status.typeChecking.expressionWarnings[{i}]"
+            if not warning.get("warning"):
+                errors.append(required(f"{path}.warning"))
+            if not (warning.get("fieldRef") or "").strip():
+                errors.append(required(f"{path}.fieldRef"))
+        seen: set[str] = set()
+        for i, condition in enumerate(status.get("conditions") or ()):
+            path, kind = f"status.conditions[{i}]", condition.get("type") or ""
+            errors += _condition_errors(condition, path)
+            if kind in seen:
+                errors.append(duplicate(f"{path}.type", kind))
+            seen.add(kind)
+        return errors
+
+
+_STATUSES = ["False", "True", "Unknown"]
+
+
+def _condition_errors(condition: dict[str, Any], path: str) -> list[FieldError]:
+    """Follows apimachinery pkg/apis/meta/v1/validation/validation.go (ValidateCondition)."""
+    kind, status = condition.get("type") or "", condition.get("status") or ""
+    errors = [invalid(f"{path}.type", kind, why) for why in label_key(kind)]
+    if status not in _STATUSES:
+        errors.append(not_supported(f"{path}.status", status, _STATUSES))
+    if (condition.get("observedGeneration") or 0) < 0:
+        errors.append(invalid(f"{path}.observedGeneration", condition["observedGeneration"],
+                              "must be greater than or equal to zero"))
+    if not condition.get("lastTransitionTime"):
+        errors.append(required(f"{path}.lastTransitionTime"))
+    if not condition.get("reason"):
+        errors.append(required(f"{path}.reason"))
+    return errors
+
+
+class ValidatingBindingStrategy(BindingStrategy):
+    struct = structs.ValidatingAdmissionPolicyBinding
+
+    def errors(self, obj: Object) -> list[FieldError]:
+        return self.meta_errors(obj) + validating_binding_errors(obj)
+
+    def update_errors(self, new: Object, old: Object) -> list[FieldError]:
+        return validating_binding_errors(new)
+
+
+class MutatingPolicyStrategy(PolicyStrategy):
+    struct = structs.MutatingAdmissionPolicy
+
+    def errors(self, obj: Object) -> list[FieldError]:
+        return self.meta_errors(obj) + mutating_policy_errors(obj)
+
+    def update_errors(self, new: Object, old: Object) -> list[FieldError]:
+        return mutating_policy_errors(new, old)
+
+
+class MutatingBindingStrategy(BindingStrategy):
+    struct = structs.MutatingAdmissionPolicyBinding
+
+    def errors(self, obj: Object) -> list[FieldError]:
+        return self.meta_errors(obj) + mutating_binding_errors(obj)
+
+    def update_errors(self, new: Object, old: Object) -> list[FieldError]:
+        return mutating_binding_errors(new)
+
+
+class ValidatingWebhooksStrategy(WebhooksStrategy):
+    struct = structs.ValidatingWebhookConfiguration
+
+
+class MutatingWebhooksStrategy(WebhooksStrategy):
+    struct = structs.MutatingWebhookConfiguration
+    mutating = True
+
+
+def strategies() -> Sequence[tuple[str, type[AdmissionStrategy]]]:
+    """By the names that registry/builtin/admissionregistration.yaml gives them."""
+    return (
+        ("mutatingadmissionpolicy", MutatingPolicyStrategy),
+        ("mutatingadmissionpolicybinding", MutatingBindingStrategy),
+        ("mutatingwebhookconfiguration", MutatingWebhooksStrategy),
+        ("validatingadmissionpolicy", ValidatingPolicyStrategy),
+        ("validatingadmissionpolicybinding", ValidatingBindingStrategy),
+        ("validatingwebhookconfiguration", ValidatingWebhooksStrategy),
+    )

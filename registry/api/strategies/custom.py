@@ -1,0 +1,312 @@
+"""Custom resources: everything by the schema of the version.
+
+Follows apiextensions-apiserver pkg/registry/customresource/{strategy,validator,status_strategy}.go and
+pkg/apiserver/customresource_handler.go (the decoder).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from registry.api.sameness import same
+from registry.api.served import field_value
+from registry.api.strategy import Context, DecodeError, Object, Translation, WriteFlags
+from registry.cel.rules import compile_rules
+from registry.definitions.model import Definition, Version
+from registry.schema.compiled import CompiledSchema, blocks_rules, compile_schema, rules_not_checked
+from registry.schema.field import FieldError, invalid
+from registry.schema.objectmeta import DecodeError as SchemaDecodeError
+from registry.schema.objectmeta import (
+    decode_object_meta,
+    finalizer_warnings,
+    owner_reference_warnings,
+    validate_object_meta,
+    validate_object_meta_update,
+)
+from registry.schema.objectmeta_rules import validate_common_fields
+from registry.schema.values import copied
+
+_HEAD = ("apiVersion", "kind", "metadata")
+
+
+class CustomStrategy:
+    """The main path of a custom resource at one version."""
+
+    allow_unconditional_update = False
+    allow_create_on_update = False
+    returns_deleted_object = False
+    completes_type = False
+    controlled = False
+    propagates = True
+    virtual = False
+    subresources: Sequence[str] = ()
+    convert_for_owners: Callable[[Object, str], Object] | None = None
+
+    def __init__(self, definition: Definition, version: Version) -> None:
+        self.definition = definition
+        self.version = version
+        self._api_version = f"{definition.group}/{version.name}" if definition.group else version.name
+        self._kind = definition.names.kind
+        self._status_default: Any = _UNKNOWN
+
+    @property
+    def schema(self) -> CompiledSchema:
+        return self.version.schema()
+
+    def part(self, subresource: str) -> CustomStrategy:
+        return StatusStrategy(self.definition, self.version) if subresource == "status" else self
+
+    def check_type(self, obj: Object) -> None:
+        """Custom resources tell it among the other errors."""
+
+    def field_labels(self) -> Sequence[str]:
+        return [path.lstrip(".") for path in self.version.selectable_fields]
+
+    def stored_field(self, label: str) -> str:
+        return label
+
+    def selectable(self, obj: Object) -> Iterable[tuple[str, str]]:
+        return [(path, field_value(obj, path)) for path in self.definition.selectable_fields]
+
+    @property
+    def translation(self) -> Translation | None:
+        return None
+
+    @property
+    def only_name_and_namespace(self) -> bool:
+        return False
+
+    # -- decoding
+    def decode(self, obj: Object, unknown: list[str]) -> Object:
+        # A patch shares with the old object what it leaves alone. That has the defaults of the storage version; those
+        # of another are filled in here, which must not be seen as having been there.
+        if not self.version.storage:
+            obj = copied(obj)
+        try:
+            schema = self._schema_for(obj.get("apiVersion"))
+            schema.process(obj, unknown)
+        except SchemaDecodeError as error:
+            raise DecodeError(str(error)) from error
+        # A copy, for the server writes into it: what comes of a patch shares its metadata with the old object.
+        obj["metadata"] = dict(obj.get("metadata") or {})
+        return obj
+
+    def complete(self, obj: Object) -> Object:
+        """After an apply: fields that the schema does not know are not there, and nulls are not dropped."""
+        if not self.version.storage:
+            obj = copied(obj)
+        try:
+            obj["metadata"] = dict(decode_object_meta(obj.get("metadata"), unknown=None))
+        except SchemaDecodeError as error:
+            raise DecodeError(str(error)) from error
+        self.schema.default(obj)
+        return obj
+
+    def _schema_for(self, api_version: object) -> CompiledSchema:
+        """That of the version which the body names; of a version that does not exist nothing is known."""
+        if api_version == self._api_version or not isinstance(api_version, str):
+            return self.schema
+        group, _, name = api_version.rpartition("/")
+        if group != self.definition.group:
+            return self.schema
+        other = self.definition.versions.get(name)
+        return other.schema() if other is not None else _NOTHING
+
+    # -- create
+    def prepare_for_create(self, obj: Object, context: Context) -> None:
+        if self.version.status:
+            obj.pop("status", None)
+            default = self._default_status()
+            if default is not None:
+                obj["status"] = default
+        context.warnings.extend(late_owner_warnings(obj["metadata"]))
+        obj["metadata"]["generation"] = 1
+
+    def _default_status(self) -> Any:
+        """The status that the schema's defaults give an object without one."""
+        if self._status_default is _UNKNOWN:
+            empty: Object = {"metadata": {}}
+            self.schema.prune_and_default(empty)
+            self._status_default = empty.get("status")
+        return copy.deepcopy(self._status_default)
+
+    def validate(self, obj: Object) -> Sequence[FieldError]:
+        errors = self._type_errors(obj)
+        if errors:
+            return errors
+        errors = validate_object_meta(obj["metadata"], namespaced=self.definition.namespaced)
+        errors += self.schema.validate(obj, scale_errors=self._scale_errors(obj))
+        return errors + self._rule_errors(obj, None, errors)
+
+    def _type_errors(self, obj: Object) -> list[FieldError]:
+        errors = []
+        if obj.get("kind") != self._kind:
+            errors.append(invalid("kind", obj.get("kind") or "", f"must be {self._kind}"))
+        if obj.get("apiVersion") != self._api_version:
+            errors.append(invalid("apiVersion", obj.get("apiVersion") or "", f"must be {self._api_version}"))
+        return errors
+
+    def _rule_errors(self, obj: Object, old: Object | None, errors: Sequence[FieldError],
+                     warnings: list[str] | None = None) -> list[FieldError]:
+        rules = compile_rules(self.schema.structural)
+        if not rules.has_rules:
+            return []
+        return [rules_not_checked()] if blocks_rules(errors) else rules.validate(obj, old, warnings=warnings)
+
+    def _scale_errors(self, obj: Object) -> list[FieldError]:
+        scale = self.version.scale
+        if scale is None:
+            return []
+        errors = []
+        for path in (scale.spec_replicas_path, scale.status_replicas_path):
+            value, found = _at(obj, path)
+            if not found:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int):
+                why = f"{path} accessor error: {_go_shown(value)} is of the type {_go_type(value)}, expected int64"
+                errors.append(invalid(path, 0, why))
+            elif value < 0:
+                errors.append(invalid(path, value, "should be a non-negative integer"))
+            elif value > _INT32_MAX:
+                errors.append(invalid(path, value, f"should be less than or equal to {_INT32_MAX}"))
+        selector, found = _at(obj, scale.label_selector_path) if scale.label_selector_path else (None, False)
+        if found and not isinstance(selector, str):
+            why = (f"{scale.label_selector_path} accessor error: {_go_shown(selector)} is of the type "
+                   f"{_go_type(selector)}, expected string")
+            errors.append(invalid(scale.label_selector_path, "", why))
+        return errors
+
+    # -- update
+    def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
+        if self.version.status:
+            if "status" in old:
+                new["status"] = old["status"]
+            else:
+                new.pop("status", None)
+        context.warnings.extend(late_owner_warnings(new["metadata"]))
+        ignored = {*_HEAD, "status"} if self.version.status else set(_HEAD)
+        raise_generation(new, old, ignored)
+
+    def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
+        errors = self._type_errors(new)
+        if errors:
+            return errors
+        metadata, before = _with_revision(new, old)
+        errors = validate_common_fields(metadata, before, namespaced=self.definition.namespaced)
+        errors += validate_object_meta_update(metadata, before)
+        errors += self.schema.validate_update(new, old, scale_errors=self._scale_errors(new))
+        return errors + self._rule_errors(new, old, errors, warnings)
+
+    # -- delete and the rest
+    def waits(self, obj: Object) -> bool:
+        return False
+
+    def prepare_for_delete(self, obj: Object, context: Context) -> None:
+        pass
+
+    def finish(self, obj: Object) -> Object:
+        return obj
+
+    def write_flags(self, new: Object, old: Object | None) -> WriteFlags:
+        return {}
+
+    def warnings(self, new: Object, old: Object | None) -> Sequence[str]:
+        return finalizer_warnings(new["metadata"], old["metadata"] if old else None)
+
+
+class StatusStrategy(CustomStrategy):
+    """The status subresource: nothing but the status is taken from a write."""
+
+    def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
+        status, managed = new.get("status"), new["metadata"].get("managedFields")
+        had_status = "status" in new
+        revision = new["metadata"].get("resourceVersion")
+        new.clear()
+        new.update(old)
+        new["metadata"] = dict(old["metadata"])
+        if managed is not None:
+            new["metadata"]["managedFields"] = managed
+        if revision is not None:
+            new["metadata"]["resourceVersion"] = revision
+        if had_status:
+            new["status"] = status
+        else:
+            new.pop("status", None)
+
+    def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
+        metadata, before = _with_revision(new, old)
+        errors = validate_common_fields(metadata, before, namespaced=self.definition.namespaced)
+        errors += validate_object_meta_update(metadata, before)
+        errors += self.schema.validate_status_update(new, old, scale_errors=self._scale_errors(new))
+        return errors + self._rule_errors(new, old, errors, warnings)
+
+    def warnings(self, new: Object, old: Object | None) -> Sequence[str]:
+        return ()
+
+
+_UNKNOWN: Any = object()
+_NOTHING = compile_schema({"type": "object"})
+_INT32_MAX = (1 << 31) - 1
+
+
+def late_owner_warnings(metadata: Object) -> list[str]:
+    """Duplicate owners that were not in the body itself: a patch brought them (rest.dedupOwnerReferences)."""
+    return [w.replace("duplicate entries;", "duplicate entries after mutating admission happens;")
+            for w in owner_reference_warnings(metadata)]
+
+
+def raise_generation(new: Object, old: Object, ignored: set[str]) -> None:
+    """A new generation for any change outside `ignored`."""
+    metadata = new["metadata"]
+    if "generation" in old["metadata"]:
+        metadata["generation"] = old["metadata"]["generation"]
+    mine = {k: v for k, v in new.items() if k not in ignored}
+    theirs = {k: v for k, v in old.items() if k not in ignored}
+    if not same(mine, theirs):
+        metadata["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+def _with_revision(new: Object, old: Object) -> tuple[Object, Object]:
+    """The metadata of both as the rules want to see it; the optimistic lock has been judged before."""
+    metadata = new["metadata"]
+    return ({**metadata, "resourceVersion": old["metadata"].get("resourceVersion") or "1"}, old["metadata"])
+
+
+def _at(obj: Object, path: str) -> tuple[Any, bool]:
+    value: Any = obj
+    for part in path.strip(".").split("."):
+        if not isinstance(value, dict) or part not in value:
+            return None, False
+        value = value[part]
+    return value, True
+
+
+def _go_type(value: object) -> str:
+    match value:
+        case bool():
+            return "bool"
+        case str():
+            return "string"
+        case int():
+            return "int64"
+        case float():
+            return "float64"
+        case list():
+            return "[]interface {}"
+        case dict():
+            return "map[string]interface {}"
+        case _:
+            return "<nil>"
+
+
+def _go_shown(value: object) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case None:
+            return "<nil>"
+        case _:
+            return str(value)
+

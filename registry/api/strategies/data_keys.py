@@ -1,0 +1,52 @@
+"""The keys and sizes of the data in config maps and secrets.
+
+Follows apimachinery pkg/util/validation (IsConfigMapKey) and kubernetes pkg/apis/core/validation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from registry.schema.field import FieldError, forbidden, invalid
+from registry.schema.field import key as key_path
+from registry.schema.names import regex_error
+
+# Of all values together; a revision of an object must stay small (core.MaxSecretSize).
+MAX_DATA_BYTES = 1024 * 1024
+_MAX_KEY = 253
+_KEY = "[-._a-zA-Z0-9]+"
+_is_key = re.compile(_KEY).fullmatch
+_KEY_ERROR = regex_error("a valid config key must consist of alphanumeric characters, '-', '_' or '.'", _KEY,
+                         "key.name", "KEY_NAME", "key-name")
+IMMUTABLE = "field is immutable when `immutable` is set"
+
+
+def key_errors(keys: Iterable[str], path: str) -> list[FieldError]:
+    return [invalid(key_path(path, key), key, problem) for key in sorted(keys) for problem in key_problems(key)]
+
+
+def key_problems(key: str) -> list[str]:
+    problems = []
+    if len(key) > _MAX_KEY:
+        problems.append(f"must be no more than {_MAX_KEY} characters")
+    if not _is_key(key):
+        problems.append(_KEY_ERROR)
+    elif key in (".", ".."):
+        problems.append(f"must not be '{key}'")
+    elif key.startswith(".."):
+        problems.append("must not start with '..'")
+    return problems
+
+
+def base64_length(text: str) -> int:
+    """How many bytes canonical base64 stands for."""
+    return len(text) // 4 * 3 - (text.endswith("=") + text.endswith("=="))
+
+
+def immutable_errors(new: dict[str, object], old: dict[str, object], names: Iterable[str]) -> list[FieldError]:
+    """Of an object that has been made immutable: neither that nor the named members may change."""
+    if not old.get("immutable"):
+        return []
+    errors = [] if new.get("immutable") else [forbidden("immutable", IMMUTABLE)]
+    return errors + [forbidden(name, IMMUTABLE) for name in names if (new.get(name) or {}) != (old.get(name) or {})]

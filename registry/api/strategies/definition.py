@@ -1,0 +1,122 @@
+"""CustomResourceDefinitions as objects: the rules of registry/definitions in the form of a strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from registry.api.strategies.builtin import BuiltinStrategy
+from registry.api.strategy import Context, DecodeError, Object, WriteFlags
+from registry.codec.json_encode import encode_json_text
+from registry.conversion.declarative.check import validate_rules
+from registry.definitions import defaulting, strategy, validation
+from registry.definitions import warnings as definition_warnings
+from registry.definitions.conditions import is_true
+from registry.definitions.decode import DecodeError as DefinitionDecodeError
+from registry.definitions.decode import canonical, decode_definition
+from registry.definitions.naming import needs_reconsidering
+from registry.definitions.v1beta1.conversion import converted
+from registry.schema.field import FieldError
+from registry.store.types import Counted
+
+
+class DefinitionStrategy(BuiltinStrategy):
+    allow_unconditional_update = False
+    controlled = True
+    propagates = False
+    scheme = "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:55"
+    known_versions: Sequence[str] = ("apiextensions.k8s.io/v1beta1",)
+    convert_for_owners: Callable[[Object, str], Object] | None = staticmethod(converted)
+
+    @property
+    def only_name_and_namespace(self) -> bool:
+        return True
+
+    def _is_known(self, kind: str, api_version: str) -> bool:
+        """Their scheme knows nothing but them."""
+        return api_version == self._api_version and kind in (self._kind, f"{self._kind}List")
+
+    def part(self, subresource: str) -> DefinitionStrategy:
+        return DefinitionStatusStrategy(self.definition, self.version)
+
+    def decode(self, obj: Object, unknown: list[str]) -> Object:
+        try:
+            decoded = decode_definition(obj)
+        except DefinitionDecodeError as error:
+            raise DecodeError(str(error)) from error
+        unknown.extend(decoded.unknown)
+        definition = decoded.definition
+        definition["metadata"] = dict(definition.get("metadata") or {})
+        defaulting.default_definition(definition)
+        return definition
+
+    def complete(self, obj: Object) -> Object:
+        return self.decode(obj, [])
+
+    def prepare_for_create(self, obj: Object, context: Context) -> None:
+        replace_in_place(obj, strategy.prepare_for_create(obj))
+
+    def validate(self, obj: Object) -> Sequence[FieldError]:
+        return validation.validate_create(obj) or validate_rules(obj)
+
+    def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
+        replace_in_place(new, strategy.prepare_for_update(new, old))
+
+    def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
+        return validation.validate_update(*with_revision(new, old)) or validate_rules(new)
+
+    def finish(self, obj: Object) -> Object:
+        return canonical(obj)
+
+    def prepare_for_delete(self, obj: Object, context: Context) -> None:
+        replace_in_place(obj, strategy.mark_for_deletion(obj, context.timestamp))
+        obj["metadata"] = dict(obj["metadata"])
+
+    def write_flags(self, new: Object, old: Object | None) -> WriteFlags:
+        """Pending as long as its names are not settled or its objects are to be removed.
+
+        A new definition has no names yet, so nothing is judged by it: the tenant's definitions do not change by it, and
+        many can be created in one commit, while the names of others are settled.
+        """
+        unsettled = needs_reconsidering(new) or not is_true(new, "Established") or bool(
+            new["metadata"].get("deletionTimestamp"))
+        flags: WriteFlags = {"changes_definitions": old is not None, "pending": unsettled,
+                             "counted": Counted.DEFINITION}
+        if old is not None:
+            flags["sharing"] = _sharing(new, old)
+        return flags
+
+    def warnings(self, new: Object, old: Object | None) -> Sequence[str]:
+        return definition_warnings.warnings(new, old)
+
+
+class DefinitionStatusStrategy(DefinitionStrategy):
+    """/status: the spec stays, labels and finalizers do not (facts: crd-api.md)."""
+
+    def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
+        replace_in_place(new, strategy.prepare_for_status_update(new, old))
+
+    def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
+        return validation.validate_status_update(*with_revision(new, old))
+
+    def warnings(self, new: Object, old: Object | None) -> Sequence[str]:
+        return ()
+
+
+def _sharing(new: Object, old: Object) -> str:
+    """What the write is for tenants that have bound the definition: it moves their guards, or is refused."""
+    names = {v.get("name") for v in new["spec"].get("versions") or ()}
+    removed = [v["name"] for v in old["spec"].get("versions") or () if v.get("name") not in names]
+    return encode_json_text({"kind": "definition", "name": new["metadata"]["name"], "removed": removed,
+                             "ending": new is old or bool(new["metadata"].get("deletionTimestamp"))})
+
+
+def replace_in_place(obj: Object, other: Object) -> None:
+    if obj is not other:
+        obj.clear()
+        obj.update(other)
+
+
+def with_revision(new: Object, old: Object) -> tuple[Object, Object]:
+    """The new definition with the old one's resource version: the optimistic lock has been judged before."""
+    revision = old["metadata"].get("resourceVersion")
+    return {**new, "metadata": {**new["metadata"], "resourceVersion": revision}}, old

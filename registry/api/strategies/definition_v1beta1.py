@@ -1,0 +1,74 @@
+"""CustomResourceDefinitions of apiextensions.k8s.io/v1beta1: another form of what is stored as v1.
+
+Follows apiextensions-apiserver pkg/registry/customresourcedefinition/strategy.go at v0.21.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from registry.api.strategies.definition import DefinitionStrategy, replace_in_place, with_revision
+from registry.api.strategy import Context, DecodeError, Object, Translation
+from registry.conversion.declarative.check import validate_rules
+from registry.definitions import decode as v1
+from registry.definitions import strategy, validation
+from registry.definitions import warnings as definition_warnings
+from registry.definitions.decode import DecodeError as DefinitionDecodeError
+from registry.definitions.v1beta1 import decode as beta
+from registry.definitions.v1beta1.conversion import internal_beta, served_form, stored_form, to_v1
+from registry.schema.field import FieldError
+
+
+class BetaDefinitionStrategy(DefinitionStrategy):
+    known_versions: Sequence[str] = (v1.API_VERSION,)
+
+    @property
+    def translation(self) -> Translation:
+        return Translation(self.definition.name, stored_form, served_form, v1.API_VERSION)
+
+    def part(self, subresource: str) -> BetaDefinitionStrategy:
+        return _StatusStrategy(self.definition, self.version)
+
+    def decode(self, obj: Object, unknown: list[str]) -> Object:
+        try:
+            decoded = beta.decode_definition(obj)
+        except DefinitionDecodeError as error:
+            raise DecodeError(str(error)) from error
+        unknown.extend(decoded.unknown)
+        definition = decoded.definition
+        definition["metadata"] = dict(definition.get("metadata") or {})
+        beta.default_definition(definition)
+        return definition
+
+    def validate(self, obj: Object) -> Sequence[FieldError]:
+        errors = validation.validate_create(obj, demands=validation.OF_V1BETA1, spec=internal_beta(obj))
+        return errors or validate_rules(to_v1(obj))
+
+    def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
+        prepared = strategy.prepare_for_update(to_v1(new), to_v1(old))
+        new.update(metadata=prepared["metadata"], status=prepared["status"])
+
+    def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
+        new, old = with_revision(new, old)
+        errors = validation.validate_update(new, old, demands=validation.OF_V1BETA1, spec=internal_beta(new),
+                                            old_spec=internal_beta(old))
+        return errors or validate_rules(to_v1(new))
+
+    def finish(self, obj: Object) -> Object:
+        return beta.canonical(obj)
+
+    def warnings(self, new: Object, old: Object | None) -> Sequence[str]:
+        return definition_warnings.warnings(to_v1(new), None if old is None else to_v1(old))
+
+
+class _StatusStrategy(BetaDefinitionStrategy):
+    """/status: the spec stays."""
+
+    def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
+        replace_in_place(new, strategy.prepare_for_status_update(new, old))
+
+    def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
+        return validation.validate_status_update(*with_revision(new, old))
+
+    def warnings(self, new: Object, old: Object | None) -> Sequence[str]:
+        return ()

@@ -1,0 +1,165 @@
+"""Events of both groups: the core group's form is stored, events.k8s.io gives and takes the same data in its own.
+
+Follows kubernetes pkg/apis/core/validation/events.go, pkg/registry/core/event/strategy.go and
+pkg/apis/events/v1/conversion.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from registry.api.strategies.typed import TypedStrategy
+from registry.api.strategy import Object, Translation
+from registry.builtin import structs
+from registry.schema.field import FieldError, invalid, required
+from registry.schema.names import NameFunction, dns1123_subdomain, label_key, name_is_path_segment
+
+_REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+_ACTION, _REASON, _INSTANCE, _MESSAGE = 128, 128, 128, 1024
+
+# A member of the core group's form, and what events.k8s.io calls it.
+_RENAMED = {
+    "involvedObject": "regarding", "message": "note", "source": "deprecatedSource",
+    "firstTimestamp": "deprecatedFirstTimestamp", "lastTimestamp": "deprecatedLastTimestamp",
+    "count": "deprecatedCount", "reportingComponent": "reportingController",
+}
+_RENAMED_BACK = {new: old for old, new in _RENAMED.items()}
+
+
+class EventStrategy(TypedStrategy):
+    """Events of the core group. Names are not checked, and without an eventTime little else is."""
+
+    struct = structs.Event
+    labels = (*(f"involvedObject.{name}" for name in _REFERENCE), "reason", "type", "reportingComponent", "source")
+    controller_field = "reportingComponent"
+    checks_metadata = False
+    convertible = ("events.k8s.io/v1", "events.k8s.io/v1beta1")
+
+    def name_function(self) -> NameFunction:
+        return name_is_path_segment
+
+    def selectable(self, obj: Object) -> Iterable[tuple[str, str]]:
+        involved = obj.get("involvedObject") or {}
+        for name in _REFERENCE:
+            yield f"involvedObject.{name}", involved.get(name) or ""
+        for name in ("reason", "type", "reportingComponent"):
+            yield name, obj.get(name) or ""
+        yield "source", (obj.get("source") or {}).get("component") or obj.get("reportingComponent") or ""
+
+    def errors(self, obj: Object) -> list[FieldError]:
+        return event_errors(obj, self.controller_field)
+
+
+class NewEventStrategy(EventStrategy):
+    """Events of events.k8s.io: all of the new rules, and updates that change nothing but the series."""
+
+    struct = structs.NewEvent
+    labels = (*(f"regarding.{name}" for name in _REFERENCE), "reason", "type", "reportingController")
+    controller_field = "reportingController"
+    convertible = ("v1", "events.k8s.io/v1beta1")
+
+    @property
+    def translation(self) -> Translation:
+        return Translation("events", to_core, from_core)
+
+    def stored_field(self, label: str) -> str:
+        first, dot, rest = label.partition(".")
+        return f"{_RENAMED_BACK.get(first, first)}{dot}{rest}"
+
+    def selectable(self, obj: Object) -> Iterable[tuple[str, str]]:
+        return super().selectable(to_core(obj))
+
+    def errors(self, obj: Object) -> list[FieldError]:
+        core = to_core(obj)
+        errors = event_errors(core, self.controller_field) + self.meta_errors(obj) + _series_errors(core)
+        if not core.get("eventTime"):
+            errors.append(required("eventTime"))
+        if core.get("type") not in ("Normal", "Warning"):
+            errors.append(invalid("type", "", f"has invalid value: {core.get('type') or ''}"))
+        for name in ("firstTimestamp", "lastTimestamp", "count", "source"):
+            if core.get(name):
+                errors.append(invalid(name, "", "needs to be unset"))
+        return errors
+
+    def update_errors(self, new: Object, old: Object) -> list[FieldError]:
+        core, before = to_core(new), to_core(old)
+        errors = event_errors(core, self.controller_field)
+        if core.get("series") != before.get("series"):
+            errors += _series_errors(core)
+        return errors + [invalid(field, core.get(name) or _EMPTY.get(name, ""), "field is immutable")
+                         for name, field in _IMMUTABLE if (core.get(name) or None) != (before.get(name) or None)]
+
+
+# What an update through events.k8s.io cannot change, under the names of the internal form.
+_IMMUTABLE = (
+    ("involvedObject", "involvedObject"), ("reason", "reason"), ("message", "message"), ("source", "source"),
+    ("firstTimestamp", "firstTimestamp"), ("lastTimestamp", "lastTimestamp"), ("count", "count"), ("type", "type"),
+    ("eventTime", "eventTime"), ("action", "action"), ("related", "related"),
+    ("reportingComponent", "reportingController"), ("reportingInstance", "reportingInstance"),
+)
+_EMPTY: Mapping[str, object] = {"involvedObject": {}, "source": {}, "count": 0, "related": None,
+                                "firstTimestamp": None, "lastTimestamp": None, "eventTime": None}
+
+
+def event_errors(event: Object, controller_field: str) -> list[FieldError]:
+    """The rules that both groups share, of the core group's form."""
+    namespace = event["metadata"].get("namespace") or ""
+    involved = (event.get("involvedObject") or {}).get("namespace") or ""
+    errors: list[FieldError] = []
+    mismatch = invalid("involvedObject.namespace", involved, "does not match event.namespace")
+    if event.get("eventTime"):
+        if not involved and namespace not in ("default", "kube-system"):
+            errors.append(mismatch)
+        errors += _reporting_errors(event, controller_field)
+    elif (involved or "default") != (namespace or "default"):
+        errors.append(mismatch)
+    return errors + [invalid("namespace", namespace, problem) for problem in dns1123_subdomain(namespace)]
+
+
+def _reporting_errors(event: Object, controller_field: str) -> list[FieldError]:
+    controller = event.get("reportingComponent") or ""
+    errors = [] if controller else [required(controller_field)]
+    errors += [invalid(controller_field, controller, problem) for problem in label_key(controller)]
+    for name, limit in (("reportingInstance", _INSTANCE), ("action", _ACTION), ("reason", _REASON)):
+        errors += _text_errors(event.get(name) or "", name, limit)
+    if len((event.get("message") or "").encode()) > _MESSAGE:
+        errors.append(_too_long("message", _MESSAGE))
+    return errors
+
+
+def _text_errors(text: str, name: str, limit: int) -> Sequence[FieldError]:
+    if not text:
+        return [required(name)]
+    return [_too_long(name, limit)] if len(text.encode()) > limit else []
+
+
+def _too_long(name: str, limit: int) -> FieldError:
+    return invalid(name, "", f"can have at most {limit} characters")
+
+
+def _series_errors(event: Object) -> list[FieldError]:
+    series = event.get("series")
+    if series is None:
+        return []
+    errors = []
+    if (series.get("count") or 0) < 2:
+        errors.append(invalid("series.count", "", "should be at least 2"))
+    if not series.get("lastObservedTime"):
+        errors.append(required("series.lastObservedTime"))
+    return errors
+
+
+def to_core(event: Object) -> Object:
+    """An event of events.k8s.io in the form of the core group."""
+    core = {_RENAMED_BACK.get(name, name): value for name, value in event.items()}
+    return {**core, "apiVersion": "v1"}
+
+
+def from_core(event: Object) -> Object:
+    """An event of the core group in the canonical form of events.k8s.io."""
+    new = {_RENAMED.get(name, name): value for name, value in event.items()}
+    if not new.get("reportingController"):
+        new.pop("reportingController", None)
+    if not new.get("reportingInstance"):
+        new.pop("reportingInstance", None)
+    return {**new, "apiVersion": "events.k8s.io/v1"}

@@ -1,0 +1,126 @@
+"""Namespaces: they terminate before they go, and three of them stay.
+
+Follows kubernetes pkg/registry/core/namespace/{strategy,storage/storage}.go and pkg/apis/core/validation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from registry.api.errors import Qualified, forbidden
+from registry.api.strategies.typed import TypedStrategy
+from registry.api.strategy import Context, Object, WriteFlags
+from registry.builtin import structs
+from registry.schema.field import FieldError, invalid
+from registry.schema.names import NameFunction, label_key, name_is_dns_label
+from registry.store.types import Counted
+
+NAME_LABEL = "kubernetes.io/metadata.name"
+FINALIZER = "kubernetes"
+_STANDARD_FINALIZERS = frozenset({FINALIZER, "orphan", "foregroundDeletion"})
+_IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
+
+
+class NamespaceStrategy(TypedStrategy):
+    struct = structs.Namespace
+    labels = ("status.phase",)
+    returns_deleted_object = True
+    controlled = True
+    subresources: Sequence[str] = ("finalize",)
+
+    def part(self, subresource: str) -> TypedStrategy:
+        parts = {"status": NamespaceStatusStrategy, "finalize": NamespaceFinalizeStrategy}
+        return parts[subresource](self.definition, self.version)
+
+    def name_function(self) -> NameFunction:
+        return name_is_dns_label
+
+    def default(self, obj: Object) -> None:
+        """The name is always among the labels, whoever writes what; here, so that it is the writer's."""
+        _name_label(obj)
+
+    def prepare_for_create(self, obj: Object, context: Context) -> None:
+        super().prepare_for_create(obj, context)
+        spec = obj["spec"] = dict(obj.get("spec") or {})
+        finalizers = list(spec.get("finalizers") or [])
+        spec["finalizers"] = finalizers if FINALIZER in finalizers else [*finalizers, FINALIZER]
+        obj["status"] = {"phase": "Active"}
+        _name_label(obj)
+
+    def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
+        super().prepare_for_update(new, old, context)
+        new["spec"] = old.get("spec") or {}
+        new["status"] = old.get("status") or {}
+
+    def errors(self, obj: Object) -> list[FieldError]:
+        finalizers = (obj.get("spec") or {}).get("finalizers") or []
+        return self.meta_errors(obj) + [e for f in finalizers for e in _finalizer_errors(f, "spec.finalizers")]
+
+    def update_errors(self, new: Object, old: Object) -> list[FieldError]:
+        return []
+
+    def waits(self, obj: Object) -> bool:
+        return bool((obj.get("spec") or {}).get("finalizers"))
+
+    def prepare_for_delete(self, obj: Object, context: Context) -> None:
+        """Marks it itself: a namespace gets no grace period, unless only the finalizers of others hold it still."""
+        name = obj["metadata"]["name"]
+        if name in _IMMORTAL:
+            raise forbidden(Qualified("namespaces"), name, "this namespace may not be deleted")
+        if obj["metadata"].get("deletionTimestamp") and not self.waits(obj):
+            obj["metadata"].setdefault("deletionGracePeriodSeconds", 0)
+        obj["metadata"].setdefault("deletionTimestamp", context.timestamp)
+        obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
+
+    def write_flags(self, new: Object, old: Object | None) -> WriteFlags:
+        if old is None:
+            return {"counted": Counted.NAMESPACE}
+        goes = bool(new["metadata"].get("deletionTimestamp"))
+        went = bool(old["metadata"].get("deletionTimestamp"))
+        return {"changes_namespaces": goes and (not went or new is old), "pending": goes, "counted": Counted.NAMESPACE}
+
+
+class NamespaceStatusStrategy(NamespaceStrategy):
+    """/status: nothing but the status."""
+
+    def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
+        new["spec"] = old.get("spec") or {}
+        new["status"] = dict(new.get("status") or {})
+        new["status"].setdefault("phase", "Active")
+
+    def update_errors(self, new: Object, old: Object) -> list[FieldError]:
+        errors = []
+        phase, going = new["status"].get("phase"), bool(new["metadata"].get("deletionTimestamp"))
+        if going and phase != "Terminating":
+            why = "may only be 'Terminating' if `deletionTimestamp` is not empty"
+            errors.append(invalid("status.Phase", phase, why))
+        elif not going and phase != "Active":
+            errors.append(invalid("status.Phase", phase, "may only be 'Active' if `deletionTimestamp` is empty"))
+        return errors
+
+
+class NamespaceFinalizeStrategy(NamespaceStrategy):
+    """/finalize: nothing but spec.finalizers."""
+
+    def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
+        new["status"] = old.get("status") or {}
+        spec = new["spec"] = dict(new.get("spec") or {})
+        if not spec.get("finalizers"):
+            spec.pop("finalizers", None)
+
+    def update_errors(self, new: Object, old: Object) -> list[FieldError]:
+        finalizers = (new.get("spec") or {}).get("finalizers") or []
+        return [e for i, f in enumerate(finalizers) for e in _finalizer_errors(f, f"spec.finalizers[{i}]")]
+
+
+def _finalizer_errors(finalizer: str, field: str) -> list[FieldError]:
+    problems = label_key(finalizer)
+    if not problems and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+        problems = ["name is neither a standard finalizer name nor is it fully qualified"]
+    return [invalid(field, finalizer, problem) for problem in problems]
+
+
+def _name_label(obj: Object) -> None:
+    name = obj["metadata"].get("name")
+    if name:
+        obj["metadata"]["labels"] = {**(obj["metadata"].get("labels") or {}), NAME_LABEL: name}

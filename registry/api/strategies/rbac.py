@@ -1,0 +1,228 @@
+"""Roles and bindings: what is right, and that nobody grants what he does not have.
+
+Follows kubernetes pkg/apis/rbac/{validation/validation.go,v1/defaults.go} and
+pkg/registry/rbac/{role,clusterrole,rolebinding,clusterrolebinding}/{strategy.go,policybased/storage.go} at v1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from registry.access.rbac.model import EVERYTHING, GROUP, reference_of, rules_of
+from registry.api.strategies.typed import TypedStrategy
+from registry.api.strategy import Context, Object
+from registry.builtin import structs
+from registry.schema.field import FieldError, GoText, forbidden, go_json, invalid, not_supported, required
+from registry.schema.names import NameFunction, label_key, label_value, name_is_dns_subdomain, name_is_path_segment
+
+_ROLE_KINDS = ("Role", "ClusterRole")
+_SUBJECT_KINDS = ("ServiceAccount", "User", "Group")
+
+
+class _RbacStrategy(TypedStrategy):
+    allow_create_on_update = True
+
+    def name_function(self) -> NameFunction:
+        return name_is_path_segment
+
+    def prepare_for_create(self, obj: Object, context: Context) -> None:
+        super().prepare_for_create(obj, context)
+        if context.authority is not None:
+            self.check_grant(obj, None, context)
+
+    def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
+        super().prepare_for_update(new, old, context)
+        if context.authority is not None and not _only_collected(new, old):
+            self.check_grant(new, old, context)
+
+    def check_grant(self, new: Object, old: Object | None, context: Context) -> None:
+        """Raises a StatusError where the writer would grant what he does not have."""
+        raise NotImplementedError
+
+    def update_errors(self, new: Object, old: Object) -> list[FieldError]:
+        return self.errors(new)
+
+
+def _only_collected(new: Object, old: Object) -> bool:
+    """Whether nothing changes but what the garbage collector changes: owners and finalizers."""
+    return _without_collection(new) == _without_collection(old)
+
+
+def _without_collection(obj: Object) -> Object:
+    ignored = ("ownerReferences", "finalizers", "managedFields", "resourceVersion")
+    return {**obj, "metadata": {k: v for k, v in obj["metadata"].items() if k not in ignored}}
+
+
+class RoleStrategy(_RbacStrategy):
+    struct = structs.Role
+    namespaced_rules: ClassVar[bool] = True
+
+    def finish(self, obj: Object) -> Object:
+        finished = super().finish(obj)
+        finished["rules"] = finished["rules"] or None       # Go's nil, of which an empty list is made
+        return finished
+
+    def errors(self, obj: Object) -> list[FieldError]:
+        errors = self.meta_errors(obj)
+        for position, rule in enumerate(obj.get("rules") or ()):
+            errors += _rule_errors(rule, f"rules[{position}]", namespaced=self.namespaced_rules)
+        return errors
+
+    def check_grant(self, new: Object, old: Object | None, context: Context) -> None:
+        assert context.authority is not None
+        context.authority.check_rules(new["metadata"].get("name") or "", rules_of(new))
+
+
+class ClusterRoleStrategy(RoleStrategy):
+    struct = structs.ClusterRole
+    namespaced_rules = False
+
+    def errors(self, obj: Object) -> list[FieldError]:
+        errors = super().errors(obj)
+        aggregation = obj.get("aggregationRule")
+        if aggregation is not None:
+            errors += _aggregation_errors(aggregation)
+        return errors
+
+    def check_grant(self, new: Object, old: Object | None, context: Context) -> None:
+        super().check_grant(new, old, context)
+        aggregates = any((role or {}).get("aggregationRule") is not None for role in (new, old))
+        if aggregates:
+            assert context.authority is not None
+            context.authority.check_rules(new["metadata"].get("name") or "", EVERYTHING,
+                                          "must have cluster-admin privileges to use the aggregationRule")
+
+
+class RoleBindingStrategy(_RbacStrategy):
+    struct = structs.RoleBinding
+    role_kinds: ClassVar[tuple[str, ...]] = _ROLE_KINDS
+
+    def default(self, obj: Object) -> None:
+        reference = obj["roleRef"] = dict(obj.get("roleRef") or {})
+        reference["apiGroup"] = reference.get("apiGroup") or GROUP
+        for subject in obj.get("subjects") or ():
+            if not subject.get("apiGroup") and subject.get("kind") in ("User", "Group"):
+                subject["apiGroup"] = GROUP
+
+    def errors(self, obj: Object) -> list[FieldError]:
+        errors = self.meta_errors(obj)
+        errors += _reference_errors(obj.get("roleRef") or {}, self.role_kinds)
+        for position, subject in enumerate(obj.get("subjects") or ()):
+            errors += _subject_errors(subject, f"subjects[{position}]", namespaced=self.definition.namespaced)
+        return errors
+
+    def update_errors(self, new: Object, old: Object) -> list[FieldError]:
+        errors = super().update_errors(new, old)
+        if _reference(new) != _reference(old):
+            errors.append(invalid("roleRef", GoText(go_json(_reference(new))), "cannot change roleRef"))
+        return errors
+
+    def check_grant(self, new: Object, old: Object | None, context: Context) -> None:
+        assert context.authority is not None
+        context.authority.check_binding(new["metadata"].get("name") or "", reference_of(new))
+
+
+class ClusterRoleBindingStrategy(RoleBindingStrategy):
+    struct = structs.ClusterRoleBinding
+    role_kinds = ("ClusterRole",)
+
+
+def _reference(obj: Mapping[str, Any]) -> dict[str, str]:
+    """The reference as Go prints its internal struct."""
+    reference = obj.get("roleRef") or {}
+    return {"APIGroup": reference.get("apiGroup") or "", "Kind": reference.get("kind") or "",
+            "Name": reference.get("name") or ""}
+
+
+def _rule_errors(rule: Mapping[str, Any], path: str, *, namespaced: bool) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if not rule.get("verbs"):
+        errors.append(required(f"{path}.verbs", "verbs must contain at least one value"))
+    paths = rule.get("nonResourceURLs")
+    if paths:
+        where, shown = f"{path}.nonResourceURLs", GoText(go_json(paths))
+        if namespaced:
+            errors.append(invalid(where, shown, "namespaced rules cannot apply to non-resource URLs"))
+        if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
+            errors.append(invalid(where, shown, "rules cannot apply to both regular resources and non-resource URLs"))
+        return errors
+    if not rule.get("apiGroups"):
+        errors.append(required(f"{path}.apiGroups", "resource rules must supply at least one api group"))
+    if not rule.get("resources"):
+        errors.append(required(f"{path}.resources", "resource rules must supply at least one resource"))
+    return errors
+
+
+def _reference_errors(reference: Mapping[str, Any], kinds: tuple[str, ...]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if reference.get("apiGroup") != GROUP:
+        errors.append(not_supported("roleRef.apiGroup", reference.get("apiGroup") or "", [GROUP]))
+    if reference.get("kind") not in kinds:
+        errors.append(not_supported("roleRef.kind", reference.get("kind") or "", list(kinds)))
+    name = reference.get("name") or ""
+    if not name:
+        errors.append(required("roleRef.name"))
+    else:
+        errors += [invalid("roleRef.name", name, problem) for problem in name_is_path_segment(name, False)]
+    return errors
+
+
+def _subject_errors(subject: Mapping[str, Any], path: str, *, namespaced: bool) -> list[FieldError]:
+    errors: list[FieldError] = []
+    name, group = subject.get("name") or "", subject.get("apiGroup") or ""
+    if not name:
+        errors.append(required(f"{path}.name"))
+    kind = subject.get("kind") or ""
+    if kind == "ServiceAccount":
+        if name:
+            errors += [invalid(f"{path}.name", name, problem) for problem in name_is_dns_subdomain(name, False)]
+        if group:
+            errors.append(not_supported(f"{path}.apiGroup", group, [""]))
+        if not namespaced and not subject.get("namespace"):
+            errors.append(required(f"{path}.namespace"))
+    elif kind in _SUBJECT_KINDS:
+        if group != GROUP:
+            errors.append(not_supported(f"{path}.apiGroup", group, [GROUP]))
+    else:
+        errors.append(not_supported(f"{path}.kind", kind, list(_SUBJECT_KINDS)))
+    return errors
+
+
+def _aggregation_errors(aggregation: Mapping[str, Any]) -> list[FieldError]:
+    selectors = aggregation.get("clusterRoleSelectors") or ()
+    where = "aggregationRule.clusterRoleSelectors"
+    if not selectors:
+        return [required(where, "at least one clusterRoleSelector required if aggregationRule is non-nil")]
+    errors: list[FieldError] = []
+    for position, selector in enumerate(selectors):
+        errors += _selector_errors(selector, f"{where}[{position}]")
+    return errors
+
+
+def _selector_errors(selector: Mapping[str, Any], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    unusable = False
+    for key, value in (selector.get("matchLabels") or {}).items():
+        errors += [invalid(f"{path}.matchLabels", key, problem) for problem in label_key(key)]
+        errors += [invalid(f"{path}.matchLabels", value, problem) for problem in label_value(value)]
+    for position, requirement in enumerate(selector.get("matchExpressions") or ()):
+        where = f"{path}.matchExpressions[{position}]"
+        operator, values = requirement.get("operator") or "", requirement.get("values") or ()
+        if operator in ("In", "NotIn"):
+            if not values:
+                errors.append(required(f"{where}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
+        elif operator in ("Exists", "DoesNotExist"):
+            if values:
+                errors.append(forbidden(f"{where}.values",
+                                        "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
+        else:
+            errors.append(invalid(f"{where}.operator", operator, "not a valid selector operator"))
+            unusable = True
+        errors += [invalid(f"{where}.key", requirement.get("key") or "", problem)
+                   for problem in label_key(requirement.get("key") or "")]
+        errors += [invalid(f"{where}.values[{number}]", value, problem)
+                   for number, value in enumerate(values) for problem in label_value(value)]
+    if unusable:
+        errors.append(invalid(path, None, "invalid label selector."))
+    return errors

@@ -1,0 +1,131 @@
+"""Resource quotas as objects; what they refuse is in registry/api/quota.py.
+
+Follows kubernetes pkg/apis/core/validation/validation.go (ValidateResourceQuota) and
+pkg/registry/core/resourcequota/strategy.go.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from registry.api.strategies.resource_names import SCOPES, counts_whole, is_standard_quota, quota_name_errors
+from registry.api.strategies.typed import TypedStrategy, keep
+from registry.api.strategy import Context, Object, WriteFlags
+from registry.builtin import structs
+from registry.builtin.quantities import is_whole, quantity
+from registry.schema.field import FieldError, invalid, required
+
+_EXCLUSIVE = (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating"))
+_ONLY_EXISTS = frozenset({"BestEffort", "NotBestEffort", "Terminating", "NotTerminating",
+                          "CrossNamespacePodAffinity"})
+
+
+class ResourceQuotaStrategy(TypedStrategy):
+    struct = structs.ResourceQuota
+    returns_deleted_object = True
+    has_status = True
+
+    def part(self, subresource: str) -> TypedStrategy:
+        return ResourceQuotaStatusStrategy(self.definition, self.version) if subresource == "status" else self
+
+    def errors(self, obj: Object) -> list[FieldError]:
+        spec = obj.get("spec") or {}
+        return (self.meta_errors(obj) + amounts_errors(spec.get("hard") or {}, "spec.hard") + _scopes_errors(spec)
+                + _selector_errors(spec))
+
+    def update_errors(self, new: Object, old: Object) -> list[FieldError]:
+        errors = self.errors(new)[len(self.meta_errors(new)):]
+        scopes, before = ((o.get("spec") or {}).get("scopes") or [] for o in (new, old))
+        if set(scopes) != set(before):
+            errors.append(invalid("spec.scopes", scopes or None, "field is immutable"))
+        return errors
+
+    def write_flags(self, new: Object, old: Object | None) -> WriteFlags:
+        """Other writes must know of a quota that begins or ceases to count, or whose limits change.
+
+        What admission itself adds to the use is no such change, or each counted write would have all others judged
+        again.
+        """
+        if new is old:
+            return {"changes_namespaces": True}
+        before = ((old or {}).get("status") or {}).get("hard") or {}
+        counting = (new.get("status") or {}).get("hard") or {}
+        # Until a controller has made the limits those that count.
+        pending = counting != ((new.get("spec") or {}).get("hard") or {})
+        return {"changes_namespaces": counting != before, "pending": pending}
+
+
+class ResourceQuotaStatusStrategy(ResourceQuotaStrategy):
+    """/status: nothing but the status."""
+
+    def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
+        keep(new, old, "spec")
+
+    def update_errors(self, new: Object, old: Object) -> list[FieldError]:
+        status = new.get("status") or {}
+        return [error for name in ("hard", "used")
+                for error in amounts_errors(status.get(name) or {}, f"status.{name}")]
+
+
+def amounts_errors(amounts: dict[str, str], path: str) -> list[FieldError]:
+    errors = []
+    for name in sorted(amounts):
+        field, amount = f"{path}[{name}]", amounts[name]
+        errors += quota_name_errors(name, field)
+        value = quantity(amount)
+        if value.digits < 0:
+            errors.append(invalid(field, amount, "must be greater than or equal to 0"))
+        if counts_whole(name) and not is_whole(value):
+            errors.append(invalid(field, amount, "must be an integer"))
+    return errors
+
+
+def _scopes_errors(spec: dict[str, Any]) -> list[FieldError]:
+    scopes: list[str] = spec.get("scopes") or []
+    errors = []
+    for scope in scopes:
+        if scope not in SCOPES:
+            errors.append(invalid("spec.scopes", scopes, "unsupported scope"))
+        errors += [invalid("spec.scopes", scopes, "unsupported scope applied to resource")
+                   for _ in _misfits(scope, spec)]
+    for pair in _EXCLUSIVE:
+        if all(scope in scopes for scope in pair):
+            errors.append(invalid("spec.scopes", scopes, "conflicting scopes"))
+    return errors
+
+
+def _misfits(scope: str, spec: dict[str, Any]) -> list[str]:
+    """The counted resources that a scope says nothing of."""
+    fits = SCOPES.get(scope)
+    hard = sorted(spec.get("hard") or {})
+    return [name for name in hard if is_standard_quota(name) and name not in fits] if fits is not None else []
+
+
+def _selector_errors(spec: dict[str, Any]) -> list[FieldError]:
+    selector = spec.get("scopeSelector") or {}
+    path = "spec.scopeSelector.matchExpressions"
+    errors = []
+    for requirement in selector.get("matchExpressions") or []:
+        scope, operator = requirement.get("scopeName") or "", requirement.get("operator") or ""
+        values = requirement.get("values") or []
+        if scope not in SCOPES:
+            errors.append(invalid(f"{path}.scopeName", scope, "unsupported scope"))
+        errors += [invalid(path, selector, "unsupported scope applied to resource") for _ in _misfits(scope, spec)]
+        if scope in _ONLY_EXISTS and operator != "Exists":
+            errors.append(invalid(
+                f"{path}.operator", operator,
+                "must be 'Exist' only operator when scope is any of ResourceQuotaScopeTerminating, "
+                "ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or "
+                "ResourceQuotaScopeCrossNamespacePodAffinity"))
+        errors += _values_errors(operator, values, path)
+    return errors
+
+
+def _values_errors(operator: str, values: list[str], path: str) -> list[FieldError]:
+    if operator in ("In", "NotIn"):
+        return [] if values else [required(f"{path}.values", "must be at least one value when `operator` is 'In' or "
+                                                             "'NotIn' for scope selector")]
+    if operator in ("Exists", "DoesNotExist"):
+        return [invalid(f"{path}.values", values, "must be no value when `operator` is 'Exist' or 'DoesNotExist' for "
+                                                  "scope selector")] if values else []
+    return [invalid(f"{path}.operator", operator, "not a valid selector operator")]

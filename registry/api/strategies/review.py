@@ -1,0 +1,152 @@
+"""Reviews: objects that are a question when they are created, and come back with the answer in their status.
+
+Here is what a question may look like; registry/api/reviews.py answers it. Follows kubernetes
+pkg/apis/authorization/validation/validation.go.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from registry.api.strategies.typed import TypedStrategy
+from registry.api.strategy import Object
+from registry.builtin import structs
+from registry.definitions.types import ObjectMeta
+from registry.schema.field import FieldError, GoText, forbidden, go_json, invalid, required
+from registry.schema.names import label_key
+
+_RESOURCE, _PATH = "spec.resourceAttributes", "spec.nonResourceAttributes"
+
+
+class ReviewStrategy(TypedStrategy):
+    virtual = True
+
+    convertible = ("authorization.k8s.io/v1beta1", "authentication.k8s.io/v1beta1")
+
+    def validate(self, obj: Object) -> list[FieldError]:
+        return self.errors(obj)
+
+    def metadata_errors(self, obj: Object) -> list[FieldError]:
+        """Nothing but a namespace and what the server writes may stand in the metadata."""
+        return _metadata_errors(obj["metadata"])
+
+
+class AccessReviewStrategy(ReviewStrategy):
+    """May somebody do something? `asks_of_others` names them in the spec."""
+
+    asks_of_others: ClassVar[bool] = True
+
+    def errors(self, obj: Object) -> list[FieldError]:
+        spec = obj.get("spec") or {}
+        errors = _attributes_errors(spec)
+        if self.asks_of_others and not spec.get("user") and not spec.get("groups"):
+            errors.append(invalid("spec.user", "", "at least one of user or group must be specified"))
+        return errors + self.metadata_errors(obj)
+
+
+class SubjectAccessReviewStrategy(AccessReviewStrategy):
+    struct = structs.SubjectAccessReview
+
+
+class SelfSubjectAccessReviewStrategy(AccessReviewStrategy):
+    struct = structs.SelfSubjectAccessReview
+    asks_of_others = False
+
+
+class LocalSubjectAccessReviewStrategy(AccessReviewStrategy):
+    struct = structs.LocalSubjectAccessReview
+
+    def errors(self, obj: Object) -> list[FieldError]:
+        spec, metadata = obj.get("spec") or {}, obj["metadata"]
+        errors = super().errors({**obj, "metadata": {k: v for k, v in metadata.items() if k != "namespace"}})
+        attributes, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+        if attributes is not None and (attributes.get("namespace") or "") != (metadata.get("namespace") or ""):
+            errors.append(invalid(f"{_RESOURCE}.namespace", attributes.get("namespace") or "",
+                                  "must match metadata.namespace"))
+        if path is not None:
+            errors.append(invalid(_PATH, _go_path(path), "disallowed on this kind of request"))
+        return errors
+
+
+class SelfSubjectRulesReviewStrategy(ReviewStrategy):
+    struct = structs.SelfSubjectRulesReview
+
+    def errors(self, obj: Object) -> list[FieldError]:
+        return []
+
+
+class SelfSubjectReviewStrategy(ReviewStrategy):
+    struct = structs.SelfSubjectReview
+
+    def errors(self, obj: Object) -> list[FieldError]:
+        return []
+
+
+def _metadata_errors(metadata: dict[str, Any]) -> list[FieldError]:
+    if not any(name not in ("namespace", "managedFields") for name in metadata):
+        return []
+    shown = ObjectMeta.encode({k: v for k, v in metadata.items() if k != "namespace"})
+    return [invalid("metadata", GoText(_in_order(shown)), "must be empty")]
+
+
+def _in_order(encoded: dict[str, Any]) -> str:
+    """Members of metadata in the order of the struct, and those of managedFields in theirs."""
+    shown = {name: go_json(value) for name, value in encoded.items()}
+    if "managedFields" in encoded:
+        entries = [",".join(f'"{name}":{go_json(entry[name])}' for name in _ENTRY if name in entry)
+                   for entry in encoded["managedFields"]]
+        shown["managedFields"] = "[" + ",".join(f"{{{entry}}}" for entry in entries) + "]"
+    return "{" + ",".join(f'"{name}":{text}' for name, text in shown.items()) + "}"
+
+
+_ENTRY = ("manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource")
+
+
+def _attributes_errors(spec: dict[str, Any]) -> list[FieldError]:
+    resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if resource is not None and path is not None:
+        return [invalid(_PATH, _go_path(path), "cannot be specified in combination with resourceAttributes")]
+    if resource is None and path is None:
+        return [invalid(_RESOURCE, None,
+                        "exactly one of nonResourceAttributes or resourceAttributes must be specified")]
+    errors: list[FieldError] = []
+    for name in ("fieldSelector", "labelSelector"):
+        selector = (resource or {}).get(name)
+        if selector is not None:
+            errors += _selector_errors(selector, f"{_RESOURCE}.{name}", of_labels=name == "labelSelector")
+    return errors
+
+
+def _go_path(path: dict[str, Any]) -> GoText:
+    """The attributes of a path as Go prints its internal struct."""
+    return GoText(go_json({"Path": path.get("path") or "", "Verb": path.get("verb") or ""}))
+
+
+def _selector_errors(selector: dict[str, Any], path: str, *, of_labels: bool) -> list[FieldError]:
+    raw, requirements = selector.get("rawSelector"), selector.get("requirements") or []
+    if raw and requirements:
+        return [invalid(f"{path}.rawSelector", raw, "may not specified at the same time as requirements")]
+    if not raw and not requirements:
+        return [required(f"{path}.requirements", f"when {path} is specified, requirements or rawSelector is required")]
+    errors = []
+    for position, requirement in enumerate(requirements):
+        errors += _requirement_errors(requirement, f"{path}.requirements[{position}]", of_labels=of_labels)
+    return errors
+
+
+def _requirement_errors(requirement: dict[str, Any], path: str, *, of_labels: bool) -> list[FieldError]:
+    key, operator = requirement.get("key") or "", requirement.get("operator") or ""
+    values = requirement.get("values") or []
+    errors: list[FieldError] = []
+    if operator in ("In", "NotIn") and not values:
+        errors.append(required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
+    elif operator in ("Exists", "DoesNotExist") and values:
+        errors.append(forbidden(f"{path}.values",
+                                 "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
+    elif of_labels and operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
+        errors.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
+    if of_labels:
+        errors += [invalid(f"{path}.key", key, problem) for problem in label_key(key)]
+    elif not key:
+        errors.append(required(f"{path}.key", "must be specified"))
+    return errors

@@ -1,0 +1,117 @@
+"""Secrets: what each type requires, and stringData, which is write-only.
+
+Follows kubernetes pkg/apis/core/validation/validation.go (ValidateSecret) and pkg/registry/core/secret.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from registry.api.strategies.data_keys import MAX_DATA_BYTES, base64_length, immutable_errors, key_errors
+from registry.api.strategies.typed import TypedStrategy
+from registry.api.strategy import Context, Object
+from registry.builtin import structs
+from registry.codec.json_decode import decode_json
+from registry.codec.model import DecodeError
+from registry.schema.field import FieldError, invalid, required, too_long
+
+OPAQUE = "Opaque"
+_REDACTED = "<secret contents redacted>"
+ACCOUNT_NAME = "kubernetes.io/service-account.name"
+ACCOUNT_TOKEN = "kubernetes.io/service-account-token"
+_TLS = "kubernetes.io/tls"
+
+
+class SecretStrategy(TypedStrategy):
+    struct = structs.Secret
+    labels = ("type",)
+
+    def default(self, obj: Object) -> None:
+        obj["type"] = obj.get("type") or OPAQUE
+        texts = obj.pop("stringData", None)
+        if texts:
+            given = {name: base64.b64encode(text.encode("utf-8", "surrogatepass")).decode()
+                     for name, text in texts.items()}
+            obj["data"] = {**(obj.get("data") or {}), **given}
+
+    def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
+        super().prepare_for_update(new, old, context)
+        new["type"] = new.get("type") or old.get("type") or OPAQUE
+
+    def errors(self, obj: Object) -> list[FieldError]:
+        data = obj.get("data") or {}
+        errors = self.meta_errors(obj) + key_errors(data, "data")
+        if sum(map(base64_length, data.values())) > MAX_DATA_BYTES:
+            errors.append(too_long("data", MAX_DATA_BYTES))
+        rule = _RULES.get(obj["type"])
+        return errors + rule(obj, data) if rule else errors
+
+    def update_errors(self, new: Object, old: Object) -> list[FieldError]:
+        errors = []
+        if new["type"] != old.get("type"):
+            errors.append(invalid("type", new["type"], "field is immutable"))
+        return errors + immutable_errors(new, old, ("data",)) + self.errors(new)
+
+    def warnings(self, new: Object, old: Object | None) -> Sequence[str]:
+        if new["type"] != _TLS:
+            return ()
+        certificate = base64.b64decode((new.get("data") or {}).get("tls.crt") or "")
+        if b"-----BEGIN " not in certificate:
+            return ("tls: failed to find any PEM data in certificate input",)
+        return ()
+
+
+Rule = Callable[[Object, dict[str, Any]], list[FieldError]]
+
+
+def _present(*names: str) -> Rule:
+    return lambda obj, data: [required(f"data[{name}]") for name in names if name not in data]
+
+
+def _basic_auth(obj: Object, data: dict[str, Any]) -> list[FieldError]:
+    names = ("username", "password")
+    return [] if any(n in data for n in names) else [required(f"data[{n}]") for n in names]
+
+
+def _ssh_auth(obj: Object, data: dict[str, Any]) -> list[FieldError]:
+    return [] if data.get("ssh-privatekey") else [required("data[ssh-privatekey]")]
+
+
+def _account_token(obj: Object, data: dict[str, Any]) -> list[FieldError]:
+    annotations = obj["metadata"].get("annotations") or {}
+    return [] if annotations.get(ACCOUNT_NAME) else [required(f"metadata.annotations[{ACCOUNT_NAME}]")]
+
+
+def _json_object(name: str) -> Rule:
+    """The member must be there and hold a JSON object."""
+    def rule(obj: Object, data: dict[str, Any]) -> list[FieldError]:
+        path = f"data[{name}]"
+        if name not in data:
+            return [required(path)]
+        fault = _json_fault(base64.b64decode(data[name]))
+        return [invalid(path, _REDACTED, fault)] if fault else []
+    return rule
+
+
+def _json_fault(text: bytes) -> str:
+    try:
+        value = decode_json(text).value
+    except DecodeError as error:
+        return str(error)
+    if value is None or isinstance(value, dict):
+        return ""
+    words = {bool: "bool", str: "string", list: "array"}
+    return (f"json: cannot unmarshal {words.get(type(value), 'number')} into Go value of type "
+            "map[string]interface {}")
+
+
+_RULES: dict[str, Rule] = {
+    ACCOUNT_TOKEN: _account_token,
+    "kubernetes.io/basic-auth": _basic_auth,
+    "kubernetes.io/ssh-auth": _ssh_auth,
+    _TLS: _present("tls.crt", "tls.key"),
+    "kubernetes.io/dockercfg": _json_object(".dockercfg"),
+    "kubernetes.io/dockerconfigjson": _json_object(".dockerconfigjson"),
+}

@@ -1,0 +1,61 @@
+"""Services as plain data: nothing here routes to them, but clients list and describe them."""
+
+from __future__ import annotations
+
+from registry.api.strategies.builtin import BuiltinStrategy
+from registry.api.strategy import Context, Object
+from registry.schema.names import NameFunction, name_is_dns1035_label
+
+
+class ServiceStrategy(BuiltinStrategy):
+    returns_deleted_object = True
+
+    def part(self, subresource: str) -> BuiltinStrategy:
+        return ServiceStatusStrategy(self.definition, self.version) if subresource == "status" else self
+
+    @property
+    def only_name_and_namespace(self) -> bool:
+        return True
+
+    def name_function(self) -> NameFunction:
+        return name_is_dns1035_label
+
+    def decode(self, obj: Object, unknown: list[str]) -> Object:
+        """Without what is empty: clients that send protobuf leave nothing out."""
+        spec = obj.get("spec")
+        if isinstance(spec, dict):
+            spec = _filled(spec)
+            if isinstance(spec.get("ports"), list):
+                spec["ports"] = [_filled(port) if isinstance(port, dict) else port for port in spec["ports"]]
+            obj = {**obj, "spec": spec}
+        return super().decode(obj, unknown)
+
+    def prepare_for_create(self, obj: Object, context: Context) -> None:
+        super().prepare_for_create(obj, context)
+        obj["status"] = {"loadBalancer": {}}
+        _default_ports(obj)
+
+    def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
+        super().prepare_for_update(new, old, context)
+        new["status"] = old.get("status") or {"loadBalancer": {}}
+        _default_ports(new)
+
+
+class ServiceStatusStrategy(ServiceStrategy):
+    """/status: nothing but the status."""
+
+    def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
+        new["spec"] = old.get("spec") or {}
+        new["status"] = new.get("status") or {"loadBalancer": {}}
+
+
+def _filled(members: Object) -> Object:
+    return {name: value for name, value in members.items() if value not in ("", 0, False)}
+
+
+def _default_ports(obj: Object) -> None:
+    """A port leads to the same port unless told otherwise."""
+    spec = dict(obj.get("spec") or {})
+    if spec.get("ports"):
+        spec["ports"] = [{"targetPort": port.get("port"), **port} for port in spec["ports"]]
+    obj["spec"] = spec

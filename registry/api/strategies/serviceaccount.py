@@ -1,0 +1,30 @@
+"""Service accounts. Follows kubernetes pkg/registry/core/serviceaccount/strategy.go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from registry.api.strategies.typed import TypedStrategy
+from registry.api.strategy import Context, Object
+from registry.builtin import structs
+
+
+class ServiceAccountStrategy(TypedStrategy):
+    struct = structs.ServiceAccount
+    controlled = True
+    returns_deleted_object = True
+    subresources: Sequence[str] = ("token",)
+
+    def prepare_for_create(self, obj: Object, context: Context) -> None:
+        super().prepare_for_create(obj, context)
+        _only_names(obj)
+
+    def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
+        super().prepare_for_update(new, old, context)
+        _only_names(new)
+
+
+def _only_names(obj: Object) -> None:
+    """Of the references to secrets nothing but the name counts."""
+    if obj.get("secrets"):
+        obj["secrets"] = [{"name": secret["name"]} if secret.get("name") else {} for secret in obj["secrets"]]

@@ -1,0 +1,90 @@
+"""Exports and bindings of definitions: what each write of them does to the tenants that share (Write.sharing).
+
+What a binding has come to is written by the controller (registry/controllers/sharing.py) and nobody else: the status of
+whatever a client sends is that of the stored object, and its finalizer stays until the controller is done.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from registry.api.strategies.custom import CustomStrategy
+from registry.api.strategy import Context, Object, WriteFlags
+from registry.codec.json_encode import encode_json_text
+from registry.definitions.model import Definition, Version
+
+FINALIZER: Final = "apis.registry/content"
+
+
+class ExportStrategy(CustomStrategy):
+    controlled = True
+
+    def write_flags(self, new: Object, old: Object | None) -> WriteFlags:
+        ending = new is old or bool(new["metadata"].get("deletionTimestamp"))
+        spec = new.get("spec") or {}
+        return {"sharing": encode_json_text({
+            "kind": "export", "export": new["metadata"]["name"], "definitions": spec.get("definitions") or [],
+            "ending": ending})}
+
+
+class BindingStrategy(CustomStrategy):
+    controlled = True
+
+    def prepare_for_create(self, obj: Object, context: Context) -> None:
+        super().prepare_for_create(obj, context)
+        metadata = obj["metadata"]
+        metadata["finalizers"] = _with_finalizer(metadata.get("finalizers"))
+        obj["status"] = {"phase": "Binding"}
+
+    def part(self, subresource: str) -> CustomStrategy:
+        return FrozenStrategy(self.definition, self.version)
+
+    def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
+        super().prepare_for_update(new, old, context)
+        metadata = new["metadata"]
+        if FINALIZER in (old["metadata"].get("finalizers") or ()):
+            metadata["finalizers"] = _with_finalizer(metadata.get("finalizers"))
+
+    def prepare_for_delete(self, obj: Object, context: Context) -> None:
+        if not obj["metadata"].get("deletionTimestamp"):
+            obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
+
+    def write_flags(self, new: Object, old: Object | None) -> WriteFlags:
+        if new is old:
+            # It goes: what it has bound goes with it.
+            return {"changes_definitions": True, "sharing": ending(new)}
+        settled = (new.get("status") or {}).get("phase") == "Bound" and not new["metadata"].get("deletionTimestamp")
+        return {"changes_definitions": old is not None, "pending": not settled}
+
+
+class FrozenStrategy(BindingStrategy):
+    """The status of a binding as clients write it: it stays as it is."""
+
+    def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
+        new.clear()
+        new.update(old)
+        new["metadata"] = dict(old["metadata"])
+
+
+class SettlingStrategy(BindingStrategy):
+    """A binding as the controller writes it; `sharing` is what the write does."""
+
+    def __init__(self, definition: Definition, version: Version, sharing: str | None) -> None:
+        super().__init__(definition, version)
+        self._sharing = sharing
+
+    def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
+        """It is right as it is made."""
+
+    def write_flags(self, new: Object, old: Object | None) -> WriteFlags:
+        flags = super().write_flags(new, old)
+        return flags if self._sharing is None or new is old else {**flags, "sharing": self._sharing}
+
+
+def ending(binding: Object) -> str:
+    return encode_json_text({"kind": "binding", "binding": binding["metadata"]["name"], "ends": True})
+
+
+def _with_finalizer(finalizers: list[str] | None) -> list[str]:
+    found = list(finalizers or ())
+    return found if FINALIZER in found else [*found, FINALIZER]

@@ -1,0 +1,155 @@
+"""StorageVersionMigrations as objects; who carries them out is registry/controllers/storage_migration.py.
+
+Follows kubernetes pkg/registry/storagemigration/storagemigration/strategy.go, pkg/apis/storagemigration/validation and
+apimachinery pkg/apis/meta/v1/validation/validation.go (ValidateConditions).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from registry.api.sameness import same
+from registry.api.strategies.typed import TypedStrategy, keep
+from registry.api.strategy import Context, Object, WriteFlags
+from registry.builtin import structs
+from registry.definitions.conditions import is_true
+from registry.schema.field import FieldError, GoText, duplicate, go_json, invalid, not_supported, required, too_long
+from registry.schema.names import dns1035_label, dns1123_subdomain, label_key
+
+RUNNING, SUCCEEDED, FAILED = "Running", "Succeeded", "Failed"
+
+
+class StorageVersionMigrationStrategy(TypedStrategy):
+    struct = structs.StorageVersionMigration
+    allow_unconditional_update = False
+    has_status = True
+    controlled = True
+
+    def part(self, subresource: str) -> TypedStrategy:
+        return _StatusStrategy(self.definition, self.version) if subresource == "status" else self
+
+    def errors(self, obj: Object) -> list[FieldError]:
+        return self.meta_errors(obj) + _resource_errors((obj.get("spec") or {}).get("resource") or {})
+
+    def update_errors(self, new: Object, old: Object) -> list[FieldError]:
+        errors = self.errors(new)
+        spec, before = new.get("spec") or {}, old.get("spec") or {}
+        if not same(_resource(spec), _resource(before)):
+            shown = GoText(f'{{"Resource":{go_json(_resource(spec))}}}')
+            errors.append(invalid("spec", shown, "field is immutable"))
+        return errors
+
+    def write_flags(self, new: Object, old: Object | None) -> WriteFlags:
+        """Pending until it has come to its end, so that it goes on whoever dies."""
+        return {"pending": not is_finished(new)}
+
+
+class _StatusStrategy(StorageVersionMigrationStrategy):
+    """/status: nothing but the status."""
+
+    def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
+        keep(new, old, "spec")
+
+    def update_errors(self, new: Object, old: Object) -> list[FieldError]:
+        return _status_errors(new, old)
+
+
+def is_finished(migration: Object) -> bool:
+    return is_true(migration, SUCCEEDED) or is_true(migration, FAILED)
+
+
+def _resource(spec: Object) -> dict[str, str]:
+    resource = spec.get("resource") or {}
+    return {"group": resource.get("group") or "", "resource": resource.get("resource") or ""}
+
+
+def _resource_errors(resource: dict[str, str]) -> list[FieldError]:
+    errors = []
+    name, group = resource.get("resource") or "", resource.get("group") or ""
+    if not name:
+        errors.append(required("spec.resource.resource", "resource is required to be set"))
+    elif dns1035_label(name):
+        errors.append(invalid("spec.resource.resource", name, ",".join(dns1035_label(name))))
+    if group and dns1123_subdomain(group):
+        errors.append(invalid("spec.resource.group", group, ",".join(dns1123_subdomain(group))))
+    return errors
+
+
+# -- the status
+
+_is_revision = re.compile("[1-9][0-9]*|0").fullmatch
+_REASON = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
+_is_reason = re.compile(_REASON).fullmatch
+_MAX_REASON, _MAX_MESSAGE = 1024, 32 * 1024
+
+
+def _status_errors(new: Object, old: Object) -> list[FieldError]:
+    status, before = new.get("status") or {}, old.get("status") or {}
+    revision, revision_before = status.get("resourceVersion") or "", before.get("resourceVersion") or ""
+    errors = []
+    if revision and not _is_revision(revision):
+        errors.append(invalid("status.resourceVersion", revision, "resource version is not well formed: "
+                                                                  f"{go_json(revision)}"))
+    conditions = status.get("conditions") or []
+    errors += _conditions_errors(conditions, "status.conditions")
+    if revision_before and revision != revision_before:
+        errors.append(invalid("status.resourceVersion", revision, "field is immutable"))
+    for wrong, why in (
+        (is_true(new, SUCCEEDED) and is_true(new, FAILED),
+         "Both success and failed conditions cannot be true at the same time"),
+        (is_true(new, SUCCEEDED) and is_true(new, RUNNING),
+         "Running condition cannot be true when success condition is true"),
+        (is_true(new, FAILED) and is_true(new, RUNNING),
+         "Running condition cannot be true when failed condition is true"),
+        (is_true(old, SUCCEEDED) and not is_true(new, SUCCEEDED),
+         "Success condition cannot be set to false once it is true"),
+        (is_true(old, FAILED) and not is_true(new, FAILED),
+         "Failed condition cannot be set to false once it is true"),
+    ):
+        if wrong:
+            errors.append(invalid("status.conditions", GoText(_go_conditions(conditions)), why))
+    return errors
+
+
+def _conditions_errors(conditions: list[dict[str, Any]], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for i, condition in enumerate(conditions):
+        kind = condition.get("type") or ""
+        if kind in seen:
+            errors.append(duplicate(f"{path}[{i}].type", kind))
+        seen.add(kind)
+        errors += _condition_errors(condition, kind, f"{path}[{i}]")
+    return errors
+
+
+def _condition_errors(condition: dict[str, Any], kind: str, path: str) -> list[FieldError]:
+    errors = [invalid(f"{path}.type", kind, problem) for problem in label_key(kind)] if kind else [
+        required(f"{path}.type")]
+    status = condition.get("status") or ""
+    if status not in ("True", "False", "Unknown"):
+        errors.append(not_supported(f"{path}.status", status, ["False", "True", "Unknown"]))
+    generation = condition.get("observedGeneration") or 0
+    if generation < 0:
+        errors.append(invalid(f"{path}.observedGeneration", generation, "must be greater than or equal to zero"))
+    if not condition.get("lastTransitionTime"):
+        errors.append(required(f"{path}.lastTransitionTime", "must be set"))
+    reason, message = condition.get("reason") or "", condition.get("message") or ""
+    if not reason:
+        errors.append(required(f"{path}.reason", "must be set"))
+    elif len(reason) > _MAX_REASON:
+        errors.append(too_long(f"{path}.reason", _MAX_REASON))
+    elif not _is_reason(reason):
+        why = ("a condition reason must start with alphabetic character, optionally followed by a string of "
+               "alphanumeric characters or '_,:', and must end with an alphanumeric character or '_' (e.g. "
+               "'my_name',  or 'MY_NAME',  or 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for "
+               f"validation is '{_REASON}')")
+        errors.append(invalid(f"{path}.reason", reason, why))
+    if len(message) > _MAX_MESSAGE:
+        errors.append(too_long(f"{path}.message", _MAX_MESSAGE))
+    return errors
+
+
+def _go_conditions(conditions: list[dict[str, Any]]) -> str:
+    return go_json([structs.Condition.encode(condition) for condition in conditions])

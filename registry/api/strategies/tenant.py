@@ -1,0 +1,168 @@
+"""Tenants as objects: their names, what protects them, and what their rows become by each write.
+
+A write of a tenant changes its row in the same commit (Write.tenancy, migrations/versions/r0005_tenancy.sql), so a
+tenant is there, suspended, limited or gone for every process with the answer of the write. What depends on other
+tenants (the tree of parents, names of schemas) is judged there too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from registry.api.errors import Qualified, forbidden
+from registry.api.strategies.custom import CustomStrategy, StatusStrategy
+from registry.api.strategy import Context, Object, WriteFlags
+from registry.builtin.tenancy import GROUP, PLURAL, SYSTEM
+from registry.codec.json_encode import encode_json_text
+from registry.schema.field import FieldError, invalid
+from registry.schema.field import forbidden as forbidden_field
+
+# A tenant goes when a controller has removed all that it had.
+FINALIZER: Final = "tenancy.registry/content"
+DEFAULT: Final = "default"
+ALWAYS_THERE: Final = (SYSTEM, DEFAULT)
+
+_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+# Words that mean something else where a tenant is named, now or perhaps later.
+RESERVED: Final = frozenset({"all", "any", "api", "apis", "clusters", "none", "registry", "root", "self"})
+RESERVED_PREFIXES: Final = ("registry-", "system-", "xn--")
+LIMITS: Final = ("objects", "bytes", "definitions", "namespaces")
+RATES: Final = ("requestsPerSecond", "concurrentRequests", "watches")
+
+_RESOURCE: Final = Qualified(PLURAL, GROUP)
+
+
+def is_tenant_name(name: str) -> bool:
+    """Whether a tenant can have this name at all: a DNS label."""
+    return _LABEL.fullmatch(name) is not None
+
+
+class TenantStrategy(CustomStrategy):
+    controlled = True
+
+    def part(self, subresource: str) -> CustomStrategy:
+        return TenantStatusStrategy(self.definition, self.version) if subresource == "status" else self
+
+    # -- create
+    def prepare_for_create(self, obj: Object, context: Context) -> None:
+        super().prepare_for_create(obj, context)
+        metadata = obj["metadata"]
+        finalizers = metadata.get("finalizers") or []
+        if FINALIZER not in finalizers:
+            metadata["finalizers"] = [*finalizers, FINALIZER]
+        obj["status"] = _status(obj, None, context)
+
+    def validate(self, obj: Object) -> Sequence[FieldError]:
+        return [*super().validate(obj), *_name_errors(obj), *_errors(obj)]
+
+    # -- update
+    def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
+        super().prepare_for_update(new, old, context)
+        status = _status(new, old, context)
+        if status != old.get("status"):
+            new["status"] = status
+
+    def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
+        return [*super().validate_update(new, old, warnings), *_errors(new)]
+
+    # -- delete
+    def prepare_for_delete(self, obj: Object, context: Context) -> None:
+        metadata = obj["metadata"]
+        name = metadata["name"]
+        if metadata.get("deletionTimestamp"):
+            return
+        if name in ALWAYS_THERE:
+            raise forbidden(_RESOURCE, name, "this tenant is always there, and cannot be deleted")
+        if (obj.get("spec") or {}).get("protected"):
+            raise forbidden(_RESOURCE, name, "the tenant is protected: its deletion would remove all that it holds. If "
+                            f"that is meant, set spec.protected to false (kubectl patch tenant {name} --type=merge -p "
+                            "'{\"spec\":{\"protected\":false}}'), and delete it again")
+        finalizers = metadata.get("finalizers") or []
+        if FINALIZER not in finalizers:
+            metadata["finalizers"] = [*finalizers, FINALIZER]
+        obj["status"] = _status({**obj, "metadata": {**metadata, "deletionTimestamp": context.timestamp}}, obj, context)
+
+    def write_flags(self, new: Object, old: Object | None) -> WriteFlags:
+        if new is old:
+            return {}
+        ending = bool(new["metadata"].get("deletionTimestamp"))
+        return {"pending": ending, "tenancy": _row(new, ending=ending)}
+
+
+class TenantStatusStrategy(StatusStrategy):
+    """/status: what controllers tell; the row of the tenant does not change by it."""
+
+    controlled = True
+
+    def write_flags(self, new: Object, old: Object | None) -> WriteFlags:
+        return {} if new is old else {"pending": bool(new["metadata"].get("deletionTimestamp"))}
+
+
+def _name_errors(obj: Object) -> list[FieldError]:
+    name = obj["metadata"].get("name") or ""
+    if not name:
+        return []       # it has been found missing
+    if not is_tenant_name(name):
+        return [invalid("metadata.name", name, "a tenant's name must be a DNS label: at most 63 lower case letters, "
+                        "digits and '-', beginning and ending with a letter or digit")]
+    if name in RESERVED or name.startswith(RESERVED_PREFIXES):
+        return [forbidden_field("metadata.name", f"{name} is a reserved name")]
+    return []
+
+
+def _errors(obj: Object) -> list[FieldError]:
+    spec = _spec(obj)
+    name = obj["metadata"].get("name")
+    if name not in ALWAYS_THERE:
+        return []
+    found = []
+    if spec.get("suspended"):
+        found.append(forbidden_field("spec.suspended", "this tenant cannot be suspended"))
+    if spec.get("parent"):
+        found.append(forbidden_field("spec.parent", "this tenant stands alone"))
+    if name == SYSTEM and spec.get("quotas"):
+        found.append(forbidden_field("spec.quotas", "this tenant has no limits"))
+    return found
+
+
+def _spec(obj: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = obj.get("spec")
+    return found if isinstance(found, Mapping) else {}
+
+
+def _row(obj: Object, *, ending: bool) -> str:
+    """What the row of the tenant becomes, as registry_follow takes it."""
+    spec, name = _spec(obj), obj["metadata"]["name"]
+    if ending:
+        return encode_json_text({"name": name, "life": "ending"})
+    quotas = spec.get("quotas") or {}
+    attributes: dict[str, Any] = {}
+    for key in ("parent", "suspended", "sqlSchema", "deletionProtection"):
+        if spec.get(key):
+            attributes[key] = spec[key]
+    rates = {key: quotas[key] for key in RATES if key in quotas}
+    if rates:
+        attributes["rates"] = rates
+    return encode_json_text({
+        "name": name, "life": "living", "parent": spec.get("parent"), "domain": spec.get("domain"),
+        "suspended": bool(spec.get("suspended")), "sqlSchema": spec.get("sqlSchema"),
+        "limits": {key: quotas[key] for key in LIMITS if key in quotas}, "attributes": attributes})
+
+
+def _status(obj: Object, old: Object | None, context: Context) -> Object:
+    """The status that a write of the tenant gives it: true with the commit, since the row changes by the same."""
+    before = dict((old or {}).get("status") or {})
+    if obj["metadata"].get("deletionTimestamp"):
+        phase, status, message = "Terminating", "False", "all that the tenant holds is being removed"
+    elif _spec(obj).get("suspended"):
+        phase, status, message = "Suspended", "True", "the tenant can be read but not written to"
+    else:
+        phase, status, message = "Active", "True", ""
+    ready = {"type": "Ready", "status": status, "reason": phase, "message": message}
+    others = [c for c in before.get("conditions") or () if c.get("type") != "Ready"]
+    was: Object = next((c for c in before.get("conditions") or () if c.get("type") == "Ready"), {})
+    changed = was.get("lastTransitionTime") if was.get("status") == status else None
+    ready["lastTransitionTime"] = changed or context.timestamp
+    return {**before, "phase": phase, "conditions": [*others, ready]}

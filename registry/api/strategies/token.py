@@ -1,0 +1,24 @@
+"""The two kinds about tokens: a request for one, and a review of one. Neither is stored.
+
+Follows kubernetes pkg/apis/authentication/{types,validation/validation}.go.
+"""
+
+from __future__ import annotations
+
+from registry.api.strategies.review import ReviewStrategy
+from registry.api.strategies.typed import TypedStrategy
+from registry.api.strategy import Object
+from registry.builtin import structs
+from registry.schema.field import FieldError
+
+
+class TokenRequestStrategy(TypedStrategy):
+    struct = structs.TokenRequest
+    virtual = True
+
+
+class TokenReviewStrategy(ReviewStrategy):
+    struct = structs.TokenReview
+
+    def errors(self, obj: Object) -> list[FieldError]:
+        return []

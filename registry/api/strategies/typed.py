@@ -1,0 +1,116 @@
+"""Built-in kinds that are Go structs: decoded by the table of their struct, stored in its canonical form.
+
+Follows kubernetes pkg/registry/core/*/strategy.go and apiserver pkg/registry/rest/{create,update}.go for the order of
+the checks: a kind's own rules, which look at the metadata first, come before what is checked of every object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from registry.api.strategies.builtin import BuiltinStrategy
+from registry.api.strategy import Context, DecodeError, Object
+from registry.definitions import typed
+from registry.definitions.typed_base import DecodeError as TypedDecodeError
+from registry.schema.field import FieldError
+from registry.schema.names import name_is_path_segment
+from registry.schema.objectmeta import validate_object_meta
+from registry.schema.objectmeta_rules import validate_update_thrice
+
+
+class TypedStrategy(BuiltinStrategy):
+    """`struct` decodes; a kind overrides `default`, `errors` and `update_errors` as it needs."""
+
+    struct: ClassVar[typed.Struct]
+    has_status: ClassVar[bool] = False
+    # The kind's own rules look at the metadata, and are the stricter ones.
+    checks_metadata: ClassVar[bool] = True
+    # The fields that can be selected by beside name and namespace; with none of them the refusal is another.
+    labels: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def only_name_and_namespace(self) -> bool:
+        return not self.labels
+
+    def field_labels(self) -> Sequence[str]:
+        return self.labels
+
+    def selectable(self, obj: Object) -> Iterable[tuple[str, str]]:
+        for label in self.labels:
+            yield label, _text_at(obj, label)
+
+    # -- decoding
+    def decode(self, obj: Object, unknown: list[str]) -> Object:
+        try:
+            decoded = typed.decode(self.struct, obj)
+        except TypedDecodeError as error:
+            raise DecodeError(str(error)) from error
+        unknown.extend(decoded.unknown)
+        value = decoded.value
+        value["metadata"] = dict(value.get("metadata") or {})
+        self.default(value)
+        return value
+
+    def complete(self, obj: Object) -> Object:
+        return self.decode(obj, [])
+
+    def default(self, obj: Object) -> None:
+        """What the version's defaults make of a decoded object, in place."""
+
+    def finish(self, obj: Object) -> Object:
+        return typed.encode(self.struct, obj)
+
+    # -- create
+    def prepare_for_create(self, obj: Object, context: Context) -> None:
+        super().prepare_for_create(obj, context)
+        if self.has_status:
+            obj.pop("status", None)
+
+    def validate(self, obj: Object) -> Sequence[FieldError]:
+        return self.errors(obj) or ([] if self.checks_metadata else self._common_errors(obj))
+
+    def _common_errors(self, obj: Object) -> list[FieldError]:
+        """What is checked of every new object once its kind is content."""
+        return validate_object_meta(obj["metadata"], namespaced=self.definition.namespaced,
+                                    name_function=name_is_path_segment)
+
+    def errors(self, obj: Object) -> list[FieldError]:
+        """The rules of a whole object."""
+        return self.meta_errors(obj)
+
+    def meta_errors(self, obj: Object) -> list[FieldError]:
+        return validate_object_meta(obj["metadata"], namespaced=self.definition.namespaced,
+                                    name_function=self.name_function())
+
+    # -- update
+    def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
+        super().prepare_for_update(new, old, context)
+        if self.has_status:
+            keep(new, old, "status")
+
+    def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
+        # The optimistic lock has been judged before; the rules only want to see a resource version.
+        metadata = {**new["metadata"], "resourceVersion": old["metadata"].get("resourceVersion") or "1"}
+        before = old["metadata"]
+        errors = validate_update_thrice(metadata, before, namespaced=self.definition.namespaced)
+        return errors + self.update_errors(new, old)
+
+    def update_errors(self, new: Object, old: Object) -> list[FieldError]:
+        """The rules of a change, after those of its metadata."""
+        return self.errors(new)
+
+
+def keep(new: Object, old: Object, name: str) -> None:
+    """A member stays as it was."""
+    if name in old:
+        new[name] = old[name]
+    else:
+        new.pop(name, None)
+
+
+def _text_at(obj: Object, path: str) -> str:
+    value: object = obj
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,189 @@
+"""What changes between two states of an object, as two sets of fields.
+
+One walk over both values; what is the same object in memory, or equal as Python sees it where that is exact, is not
+looked into. Follows structured-merge-diff typed/compare.go, with Added and Modified in one set: no caller tells them
+apart.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from registry.apply.fieldsets import FieldSet, union
+from registry.apply.owned import Untypable, added, added_items, added_members, item_element
+from registry.apply.types import UNTYPED, Items, Type
+from registry.apply.values import equal
+from registry.schema.model import Json
+
+
+class Changes(NamedTuple):
+    """`changed` are the fields that were added or have another value, `removed` those that are no more."""
+
+    changed: FieldSet
+    removed: FieldSet
+
+
+NOTHING = Changes({}, {})
+_ABSENT = object()
+
+
+def changes(old: dict[str, Json], new: dict[str, Json], node: Type) -> Changes:
+    """The changes from one object to another of the same type; Untypable if what is new in the other does not fit.
+
+    `{"spec": {"a": 1, "b": 2}}` and `{"spec": {"a": 3, "c": 2}}` give `{"f:spec": {"f:a": {}, "f:c": {}}}` and
+    `{"f:spec": {"f:b": {}}}`.
+    """
+    changed: FieldSet = {}
+    removed: FieldSet = {}
+    fields = node.fields
+    shared = 0
+    for name, value in new.items():
+        other = old.get(name, _ABSENT)
+        kind = type(value)
+        if other is value or (kind is type(other) and kind is not dict and kind is not list and other == value):
+            shared += 1
+            continue
+        field = fields.get(name)
+        if field is not None:
+            element, type_, accepts = field
+        elif node.element is not None:
+            element, type_, accepts = f"f:{name}", node.element, node.element.accepts
+        else:
+            raise Untypable(f"{name}: field not declared in schema")
+        if other is _ABSENT:
+            changed[element] = {} if kind in accepts else added(value, type_)
+            continue
+        shared += 1
+        if kind in accepts:
+            if type(other) is dict or type(other) is list:
+                _put(changed, removed, element, _changes(other, value, type_))
+            elif other != value or (kind is bool) is not (type(other) is bool):
+                changed[element] = {}
+        elif not type_.exact or value != other:
+            _put(changed, removed, element, _changes(other, value, type_))
+    if shared < len(old):
+        for name, value in old.items():
+            if name not in new:
+                field = fields.get(name)
+                element, type_ = (f"f:{name}", node.element or UNTYPED) if field is None else field[:2]
+                removed[element] = _removed(value, type_)
+    return Changes(changed, removed) if changed or removed else NOTHING
+
+
+def _put(changed: FieldSet, removed: FieldSet, element: str, below: Changes | None) -> None:
+    if below is None:
+        changed[element] = {}
+        return
+    if below.changed:
+        changed[element] = {} if len(below.changed) == 1 and "." in below.changed else below.changed
+    if below.removed:
+        removed[element] = below.removed
+
+
+def _changes(old: Json, new: Json, node: Type) -> Changes | None:
+    """Of two values that are both there; None says that the field as such has another value.
+
+    Null is like an empty map or list to one that is not empty, and different from one that is empty.
+    """
+    kind = type(new)
+    if kind is dict and type(old) is dict:
+        if not node.is_map:
+            raise Untypable("unexpected map")
+        if node.map_atomic or not (old or new):
+            return NOTHING if equal(old, new) else None
+        return changes(old, new, node)
+    if kind is list and type(old) is list:
+        if not node.is_list:
+            raise Untypable("unexpected list")
+        # To find the path elements of items is dear; most lists have not changed.
+        if equal(old, new):
+            return NOTHING
+        return None if node.items is Items.ATOMIC or not (old or new) else _item_changes(old, new, node)
+    return _changes_of_kind(old, new, node)
+
+
+def _changes_of_kind(old: Json, new: Json, node: Type) -> Changes | None:
+    """The same where a value has become another kind of value."""
+    try:
+        before = _inside(old, node)
+    except Untypable:
+        before = _inside(old, UNTYPED)
+    after = _inside(new, node)
+    if (old is None and after) or (new is None and before):
+        return Changes(after, before)
+    if not before and not after:
+        return NOTHING if equal(old, new) else None
+    # The whole has changed and so has what is inside: the set of the field itself and of its parts.
+    return Changes({".": {}, **after}, before)
+
+
+def _removed(value: Json, node: Type) -> FieldSet:
+    """What goes with an old value. It need not fit: the schema may have been another when it was written."""
+    try:
+        return added(value, node)
+    except Untypable:
+        return added(value, UNTYPED)
+
+
+def _inside(value: Json, node: Type) -> FieldSet:
+    """What is owned part by part inside a value."""
+    kind = type(value)
+    if kind is dict:
+        if not node.is_map:
+            raise Untypable("unexpected map")
+        return {} if node.map_atomic else added_members(value, node)
+    if kind is list:
+        if not node.is_list:
+            raise Untypable("unexpected list")
+        return {} if node.items is Items.ATOMIC else added_items(value, node)
+    if kind not in node.accepts:
+        raise Untypable(f"unexpected {kind.__name__}")
+    return {}
+
+
+def _item_changes(old: list[Json], new: list[Json], node: Type) -> Changes:
+    """Items are matched by their path elements; their order is nobody's."""
+    after = _by_element(new, node)
+    try:
+        before = _by_element(old, node)
+    except Untypable:
+        before = {}     # Nobody can own items that cannot be told apart.
+    item_type = node.item
+    assert item_type is not None
+    changed: FieldSet = {}
+    removed: FieldSet = {}
+    for element, items in after.items():
+        others = before.get(element)
+        if others is None:
+            changed[element] = added(items[0], item_type) if len(items) == 1 else {}
+        elif len(items) == 1 and len(others) == 1:
+            item, other = items[0], others[0]
+            if item is other:
+                continue
+            _put(changed, removed, element, _changes(other, item, item_type))
+        elif len(items) > 1 and len(others) > 1:
+            if not equal(items, others):
+                changed[element] = {}
+        elif len(items) == 1:
+            # What was ambiguous is one item now: it is new, its place as a duplicate is gone.
+            changed[element] = added(items[0], item_type)
+            removed[element] = {}
+        else:
+            removed[element] = _removed(others[0], item_type)
+            changed[element] = {}
+    for element, others in before.items():
+        if element not in after:
+            removed[element] = _removed(others[0], item_type) if len(others) == 1 else {}
+    return Changes(changed, removed) if changed or removed else NOTHING
+
+
+def _by_element(items: list[Json], node: Type) -> dict[str, list[Json]]:
+    result: dict[str, list[Json]] = {}
+    for item in items:
+        result.setdefault(item_element(item, node), []).append(item)
+    return result
+
+
+def touched(found: Changes) -> FieldSet:
+    """All fields that changed in any way: what no other updater owns any more."""
+    return union(found.changed, found.removed)

@@ -1,0 +1,53 @@
+"""Apply configurations of mutating admission policies: merged into an object as an apply is, without ownership.
+
+Follows apiserver pkg/admission/plugin/policy/mutating/patch/smd.go.
+"""
+
+from __future__ import annotations
+
+from registry.apply.errors import TypedError
+from registry.apply.fieldtexts import path_text
+from registry.apply.merge import merge
+from registry.apply.objects import Object
+from registry.apply.owned import Untypable
+from registry.apply.types import Items, Type
+from registry.apply.validate import errors_text, validate
+from registry.schema.model import Json
+
+
+def apply_configuration(node: Type, original: Object, configuration: Object) -> Object:
+    """`original` with what `configuration` says; both are of the type `node`.
+
+    A configuration may not name atomic lists or maps, of which it could only replace the whole. Raises TypedError, to
+    be shown behind `error applying patch: `.
+    """
+    mismatches = validate(configuration, node)
+    if mismatches:
+        raise TypedError(f"failed to convert patch object to typed object: {errors_text(mismatches)}")
+    atomics = [path_text(path) for path in _atomics(configuration, node, ())]
+    if atomics:
+        raise TypedError("invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: "
+                         + ", ".join(atomics))
+    mismatches = validate(original, node, duplicates=True)
+    if mismatches:
+        raise TypedError(f"failed to convert original object to typed object: {errors_text(mismatches)}")
+    try:
+        merged: Object = merge(original, configuration, node)
+    except Untypable as error:
+        raise TypedError(f"failed to merge patch: {error}") from error
+    return merged
+
+
+def _atomics(value: Json, node: Type, path: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """The atomic lists and maps in what the schema declares of a value."""
+    found: list[tuple[str, ...]] = []
+    if type(value) is dict and node.is_map:
+        if node.map_atomic:
+            found.append(path)
+        for name, part in value.items():
+            field = node.fields.get(name)
+            if field is not None:
+                found.extend(_atomics(part, field[1], (*path, field[0])))
+    elif type(value) is list and node.is_list and node.items is Items.ATOMIC:
+        found.append(path)
+    return found

@@ -1,0 +1,91 @@
+"""What can go wrong with a patch or an apply. The HTTP layer turns each into a Status.
+
+    ApplyError
+    ├── PatchUndecodable      400 BadRequest: the text of the patch cannot be understood
+    ├── PatchTooLong          413 RequestEntityTooLarge: more operations than one JSON patch may have
+    ├── PatchInapplicable     422 Invalid, the server's generic text: a JSON patch that fails on this object
+    ├── StrategicPatchError   400 or 500 (`code`): a strategic merge patch that fails
+    ├── InvalidApply          400 BadRequest: the applied object is not what the request says
+    ├── TypedError            500 without a reason: the object does not fit its schema
+    ├── ConversionFailed      for the conversion that a FieldManager is given to raise; clients see a TypedError of it
+    └── Conflicts             409 Conflict with causes: fields owned by other managers
+
+`str(error)` is the message for the client in all of them but PatchInapplicable, whose text kube-apiserver keeps to
+itself (admission policies do show it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class ApplyError(Exception):
+    """Whatever a caller of this package must expect."""
+
+
+class PatchUndecodable(ApplyError):
+    pass
+
+
+class PatchTooLong(ApplyError):
+    pass
+
+
+class PatchInapplicable(ApplyError):
+    pass
+
+
+class StrategicPatchError(ApplyError):
+    def __init__(self, message: str, code: int = 500) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class InvalidApply(ApplyError):
+    pass
+
+
+class TypedError(ApplyError):
+    pass
+
+
+class ConversionFailed(ApplyError):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """One field of one manager, who is printed as `"m" with subresource "status" using g/v1`.
+
+    `path` is made of path elements (see fieldsets.py), `field` is how it is shown: `.spec.a`.
+    """
+
+    manager: str
+    path: tuple[str, ...]
+    field: str
+
+    @property
+    def message(self) -> str:
+        return f"conflict with {self.manager}"
+
+
+class Conflicts(ApplyError):
+    """The fields that an apply without force would take from others, in order of manager."""
+
+    def __init__(self, conflicts: Sequence[Conflict]) -> None:
+        super().__init__(_conflicts_message(conflicts))
+        self.conflicts = tuple(conflicts)
+
+
+def _conflicts_message(conflicts: Sequence[Conflict]) -> str:
+    if len(conflicts) == 1:
+        return f"Apply failed with 1 conflict: {conflicts[0].message}: {conflicts[0].field}"
+    by_manager: dict[str, list[str]] = {}
+    for conflict in conflicts:
+        by_manager.setdefault(conflict.manager, []).append(conflict.field)
+    lines: list[str] = []
+    for manager, fields in by_manager.items():
+        lines.append(f"conflicts with {manager}:")
+        lines.extend(f"- {field}" for field in fields)
+    return f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)

@@ -1,0 +1,156 @@
+"""Sets of fields, kept in the form in which managedFields show them (FieldsV1).
+
+A set is a dict of path elements: `{"f:spec": {".": {}, "f:size": {}, "f:ports": {'k:{"port":80}': {".": {}}}}}`.
+Elements are `f:` and a member's name, `k:` and the keys of a list item as JSON, `v:` and a set item as JSON, `i:` and
+an index. A node is itself a member of the set if it is `{}` or has a `.`; else it only leads to members. The text of an
+element is canonical (sorted keys, Go's JSON, 1 for 1.0), so that equal elements are equal texts. So nothing needs to be
+parsed or printed on a write, and an entry that nobody changed is stored as it was read.
+
+No function changes a set it is given; results share what they can. The depth of a set is bounded by the types of
+types.py, or where a client sends one by fieldtexts.py. Follows structured-merge-diff fieldpath/set.go.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+FieldSet = dict[str, Any]       # dict[str, FieldSet]
+
+
+def union(left: FieldSet, right: FieldSet) -> FieldSet:
+    """The members of either; the larger set itself if it has all of the other's."""
+    if not left or left is right:
+        return right
+    if not right:
+        return left
+    return _union(left, right)
+
+
+def _union(left: FieldSet, right: FieldSet) -> FieldSet:
+    if len(left) < len(right):
+        left, right = right, left
+    result = left
+    for element, node in right.items():
+        other = left.get(element)
+        if other is None:
+            new = node
+        elif other is node or element == ".":
+            continue
+        elif not other or not node:
+            # One of them is a leaf, a member: so is the union.
+            full = node or other
+            new = full if not full or "." in full else {".": {}, **full}
+        else:
+            new = _union(other, node)
+        if new is other:
+            continue
+        if result is left:
+            result = dict(left)
+        result[element] = new
+    return result
+
+
+def difference(left: FieldSet, right: FieldSet) -> FieldSet:
+    """The members of `left` that are not in `right`; `left` itself if that is all of them."""
+    if not left or not right:
+        return left
+    return _difference(left, right) or {}
+
+
+def _difference(left: FieldSet, right: FieldSet) -> FieldSet | None:
+    """Of two nodes that have children: None when nothing is left of the node's own and its children's membership."""
+    result: FieldSet | None = None
+    for element, node in right.items():
+        if element not in left:
+            continue
+        rest: FieldSet | None
+        other = left[element]
+        if element == ".":
+            rest = None
+        elif not other:
+            rest = None if not node or "." in node else other
+        elif not node:
+            if "." in other:
+                rest = {name: child for name, child in other.items() if name != "."} or None
+            else:
+                rest = other
+        else:
+            rest = _difference(other, node)
+        if rest is other:
+            continue
+        if result is None:
+            result = dict(left)
+        if rest is None:
+            del result[element]
+        else:
+            result[element] = rest
+    if result is None:
+        return left
+    if not result:
+        return None
+    if len(result) == 1 and "." in result:
+        return {}
+    return result
+
+
+def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
+    """The members of both."""
+    if len(right) < len(left):
+        left, right = right, left
+    result: FieldSet = {}
+    for element, node in left.items():
+        other = right.get(element)
+        if other is None:
+            continue
+        if element == ".":
+            result["."] = node
+            continue
+        children = intersection(node, other) if node and other else {}
+        if "." not in children and (not node or "." in node) and (not other or "." in other):
+            children = {".": {}, **children} if children else children
+            result[element] = children
+        elif children:
+            result[element] = {} if len(children) == 1 and "." in children else children
+    return result
+
+
+def without(left: FieldSet, right: FieldSet) -> FieldSet:
+    """`left` less each member of `right` with all that is below it."""
+    result = left
+    for element, node in right.items():
+        other = left.get(element)
+        if other is None or element == ".":
+            continue
+        if not node or "." in node:
+            rest = None
+        elif not other:
+            continue
+        else:
+            rest = without(other, node)
+            if rest is other:
+                continue
+        if result is left:
+            result = dict(left)
+        if rest:
+            result[element] = {} if len(rest) == 1 and "." in rest else rest
+        else:
+            del result[element]
+    return result
+
+
+def has(fields: FieldSet, path: tuple[str, ...]) -> bool:
+    node = fields
+    for element in path:
+        child = node.get(element)
+        if child is None:
+            return False
+        node = child
+    return not node or "." in node
+
+
+def single(path: tuple[str, ...]) -> FieldSet:
+    """The set of one path: `("f:spec", "f:size")` gives `{"f:spec": {"f:size": {}}}`."""
+    result: FieldSet = {}
+    for element in reversed(path):
+        result = {element: result}
+    return result

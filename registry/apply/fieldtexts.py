@@ -1,0 +1,151 @@
+"""Path elements as texts: how they are made, read from a client, put in order, and printed in a message.
+
+Follows structured-merge-diff fieldpath/{element,serialize,serialize-pe}.go.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from registry.apply.fieldsets import FieldSet, union
+from registry.schema.field import go_float, go_json, go_quote
+from registry.schema.model import Json
+
+MAX_DEPTH = 200     # of what a client sends; deeper than any type of types.py
+
+_PLAIN = re.compile(r"[ !#-%'-;=?-\[\]-~]*")       # what JSON and Go's HTML-safe JSON write as it is
+
+
+def paths(fields: FieldSet) -> Iterator[tuple[str, ...]]:
+    """Each member, in the order of the reference: the members of a node, then what is below each of its children."""
+    stack: list[tuple[tuple[str, ...], FieldSet]] = [((), fields)]
+    while stack:
+        prefix, node = stack.pop()
+        elements = sorted((name for name in node if name != "."), key=_rank)
+        for element in elements:
+            child = node[element]
+            if not child or "." in child:
+                yield (*prefix, element)
+        stack.extend(((*prefix, element), node[element]) for element in reversed(elements) if node[element])
+
+
+def _rank(element: str) -> tuple[int, Any]:
+    """Names come first, then keys, set items and indexes; numbers are ordered as numbers."""
+    kind, text = element[0], element[2:]
+    if kind == "f":
+        return 0, text
+    if kind == "i":
+        return 3, int(text)
+    value = json.loads(text)
+    if kind == "v":
+        return 2, _value_rank(value)
+    return 1, [(name, _value_rank(value[name])) for name in sorted(value)]
+
+
+def _value_rank(value: Json) -> tuple[int, Any]:
+    if isinstance(value, bool):
+        return 2, value
+    if isinstance(value, (int, float)):
+        return 0, value
+    if isinstance(value, str):
+        return 1, value
+    return 3, go_json(value)
+
+
+def path_text(path: tuple[str, ...]) -> str:
+    """`("f:spec", "f:ports", 'k:{"port":80,"proto":"tcp"}')` gives `.spec.ports[port=80,proto="tcp"]`."""
+    return "".join(map(element_text, path))
+
+
+def element_text(element: str) -> str:
+    kind, text = element[0], element[2:]
+    if kind == "f":
+        return f".{text}"
+    if kind == "k":
+        return "[" + ",".join(f"{name}={value_text(value)}" for name, value in sorted(json.loads(text).items())) + "]"
+    if kind == "v":
+        return f"[={value_text(json.loads(text))}]"
+    return f"[{text}]"
+
+
+def value_text(value: Json) -> str:
+    """A value inside a path, as the reference prints it."""
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        return go_quote(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return go_float(value)
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, list):
+        return "[" + ",".join(value_text(item) for item in value) + "]"
+    return "".join(f"{name}={value_text(member)}" for name, member in sorted(value.items()))
+
+
+def json_text(value: Json) -> str:
+    """A scalar in an element. Texts that need no escape, which is nearly all, do not go through the JSON writer."""
+    if type(value) is str and _PLAIN.fullmatch(value):
+        return f'"{value}"'
+    return go_json(value)
+
+
+class Unreadable(Exception):
+    """A fieldsV1 that a client sent is no set of fields."""
+
+
+def read(fields: Json, depth: int = 0) -> FieldSet:
+    """The canonical set that a client's fieldsV1 stands for; unknown kinds of elements are left out, as upstream."""
+    if fields is None:
+        return {}
+    if not isinstance(fields, dict) or depth > MAX_DEPTH:
+        raise Unreadable
+    result: FieldSet = {}
+    member = False
+    for name, node in fields.items():
+        if name == ".":
+            member = True
+            continue
+        element = _canonical(name)
+        if element is not None:
+            child = read(node, depth + 1)
+            if element in result:
+                child = union({element: result[element]}, {element: child})[element]
+            result[element] = child
+    if member and result and depth > 0:
+        result["."] = {}
+    return result
+
+
+def _canonical(element: str) -> str | None:
+    if len(element) < 2 or element[1] != ":":
+        raise Unreadable
+    kind, text = element[0], element[2:]
+    if kind == "f":
+        return element
+    if kind == "i":
+        if not re.fullmatch(r"[+-]?[0-9]{1,18}", text, re.ASCII):
+            raise Unreadable
+        return f"i:{int(text)}"
+    if kind not in "kv":
+        return None
+    try:
+        value = json.loads(text, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        raise Unreadable from None
+    if kind == "k" and not isinstance(value, dict):
+        raise Unreadable
+    # Keys and set items are scalars; a document here would be carried into every message.
+    if any(isinstance(part, (dict, list)) for part in (value.values() if kind == "k" else (value,))):
+        raise Unreadable
+    return f"{kind}:{go_json(value)}"
+
+
+def _no_number(name: str) -> None:
+    """Python reads NaN and Infinity; JSON has neither."""
+    raise ValueError(name)

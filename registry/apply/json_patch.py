@@ -1,0 +1,223 @@
+"""JSON patches (RFC 6902) on decoded values.
+
+`decode` checks a patch once, `apply_json_patch` applies it to a document, which is never changed: a container is copied
+when an operation first writes into it, and once only. Follows gopkg.in/evanphx/json-patch.v4 patch.go with its
+leniencies: a `replace` of a missing member adds it, a `test` for null holds where nothing is, a `copy` from a missing
+member copies null, `-1` is the last item, a pointer that starts without `/` loses its first segment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from registry.apply.errors import PatchInapplicable, PatchTooLong, PatchUndecodable
+from registry.apply.json_pointer import BadIndex, Pointed, copied, delete, get, index, insert
+from registry.apply.merge_patch import go_kind
+from registry.apply.values import equal
+from registry.schema.model import Json
+
+MAX_OPERATIONS = 10_000
+# The same as a request body: a few `copy` operations could otherwise double a document until memory ends.
+MAX_COPIED_BYTES = 3 * 1024 * 1024
+
+_MEMBERS = frozenset({"op", "path", "from", "value"})
+_TEXT_MEMBERS = ("op", "from", "path")
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation; None stands for a member that is absent or null."""
+
+    op: str | None
+    path: str | None
+    source: str | None
+    value: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """`unknown_members` are the texts for a warning, or for a strict error: `json patch unknown field "[0].extra"`."""
+
+    operations: tuple[Operation, ...]
+    unknown_members: tuple[str, ...] = ()
+
+
+def decode(document: Json, *, strict: bool = True) -> Patch:
+    """The patch that decoded JSON stands for: `[{"op": "remove", "path": "/spec/a"}]`; null is the empty patch.
+
+    `strict` is false for fieldValidation=Ignore: wrong types are then found only by the operation that needs them.
+    """
+    if document is None:
+        return Patch(())
+    if not isinstance(document, list):
+        _refuse(document, "[]handlers.jsonPatchOp" if strict else "jsonpatch.Patch", strict)
+    operations: list[Operation] = []
+    unknown: list[str] = []
+    for position, entry in enumerate(document):
+        if not isinstance(entry, dict):
+            if entry is not None:
+                _refuse(entry, "handlers.jsonPatchOp" if strict else "jsonpatch.Operation", strict)
+            entry = {}
+        if strict:
+            _check_types(entry)
+            unknown.extend(f'json patch unknown field "[{position}].{name}"' for name in entry if name not in _MEMBERS)
+        operations.append(Operation(_text(entry, "op"), _text(entry, "path"), _text(entry, "from"), entry.get("value")))
+    if len(operations) > MAX_OPERATIONS:
+        raise PatchTooLong("Request entity too large: The allowed maximum operations in a JSON patch is "
+                           f"{MAX_OPERATIONS}, got {len(operations)}")
+    return Patch(tuple(operations), tuple(unknown))
+
+
+def apply_json_patch(document: Json, patch: Patch) -> Json:
+    """The document after all operations, or PatchInapplicable from the first that fails."""
+    state = Pointed(document)
+    for operation in patch.operations:
+        run = _RUN.get(operation.op or "unknown")
+        if run is None:
+            raise PatchInapplicable(f"Unexpected kind: {operation.op or 'unknown'}")
+        run(state, operation)
+    return state.root
+
+
+def _refuse(value: Json, wanted: str, strict: bool) -> None:
+    prefix = "error decoding patch: " if strict else ""
+    raise PatchUndecodable(f"{prefix}json: cannot unmarshal {go_kind(value)} into Go value of type {wanted}")
+
+
+def _check_types(entry: dict[str, Json]) -> None:
+    for name in _TEXT_MEMBERS:
+        value = entry.get(name)
+        if value is not None and not isinstance(value, str):
+            raise PatchUndecodable(f"error decoding patch: json: cannot unmarshal {go_kind(value)} into Go struct "
+                                   f"field jsonPatchOp.{name} of type string")
+
+
+def _text(entry: dict[str, Json], name: str) -> str | None:
+    value = entry.get(name)
+    return value if isinstance(value, str) else None
+
+
+def _add(state: Pointed, operation: Operation) -> None:
+    if operation.path is None:
+        raise PatchInapplicable("add operation failed to decode path: missing value")
+    found = state.find_own(operation.path)
+    if found is None:
+        raise PatchInapplicable(
+            f'add operation does not apply: doc is missing path: "{operation.path}": missing value')
+    with _Prefix(f"error in add for path: '{operation.path}'"):
+        insert(*found, operation.value)
+
+
+def _remove(state: Pointed, operation: Operation) -> None:
+    if operation.path is None:
+        raise PatchInapplicable("remove operation failed to decode path: missing value")
+    found = state.find_own(operation.path)
+    if found is None:
+        raise PatchInapplicable(
+            f'remove operation does not apply: doc is missing path: "{operation.path}": missing value')
+    with _Prefix(f"error in remove for path: '{operation.path}'"):
+        delete(*found)
+
+
+def _replace(state: Pointed, operation: Operation) -> None:
+    if operation.path is None:
+        raise PatchInapplicable("replace operation failed to decode path: operation missing path field: missing value")
+    if operation.path == "":
+        if not isinstance(operation.value, (dict, list)):
+            raise PatchInapplicable("replace operation value must be object or array")
+        state.root = operation.value
+        return
+    found = state.find_own(operation.path)
+    if found is None:
+        raise PatchInapplicable(
+            f"replace operation does not apply: doc is missing path: {operation.path}: missing value")
+    container, name = found
+    if type(container) is dict:
+        container[name] = operation.value
+        return
+    try:
+        container[index(name, len(container))] = operation.value
+    except BadIndex:
+        raise PatchInapplicable(
+            f"replace operation does not apply: doc is missing key: {operation.path}: missing value") from None
+
+
+def _move(state: Pointed, operation: Operation) -> None:
+    if operation.source is None:
+        raise PatchInapplicable("move operation failed to decode from: operation, missing from field: missing value")
+    found = state.find_own(operation.source)
+    if found is None:
+        raise PatchInapplicable(
+            f"move operation does not apply: doc is missing from path: {operation.source}: missing value")
+    with _Prefix(f"error in move for path: '{found[1]}'"):
+        value = get(*found)
+        delete(*found)
+    if operation.path is None:
+        raise PatchInapplicable("move operation failed to decode path: operation missing path field: missing value")
+    found = state.find_own(operation.path)
+    if found is None:
+        raise PatchInapplicable(
+            f"move operation does not apply: doc is missing destination path: {operation.path}: missing value")
+    with _Prefix(f"error in move for path: '{operation.path}'"):
+        insert(*found, value)
+
+
+def _test(state: Pointed, operation: Operation) -> None:
+    if operation.path is None:
+        raise PatchInapplicable("test operation failed to decode path: operation missing path field: missing value")
+    if operation.path == "":
+        value = state.root
+    else:
+        found = state.find(operation.path)
+        if found is None:
+            raise PatchInapplicable(
+                f"test operation does not apply: is missing path: {operation.path}: missing value")
+        with _Prefix(f"error in test for path: '{operation.path}'"):
+            value = get(*found)
+    if not equal(value, operation.value):
+        raise PatchInapplicable(f"testing value {operation.path} failed: test failed")
+
+
+def _copy(state: Pointed, operation: Operation) -> None:
+    if operation.source is None:
+        raise PatchInapplicable("copy operation failed to decode from: operation, missing from field: missing value")
+    found = state.find(operation.source)
+    if found is None:
+        raise PatchInapplicable(
+            f"copy operation does not apply: doc is missing from path: {operation.source}: missing value")
+    with _Prefix(f"error in copy for from: '{operation.source}'"):
+        value = get(*found)
+    if operation.path is None:
+        raise PatchInapplicable("copy operation failed to decode path: missing value")
+    target = state.find_own(operation.path)
+    if target is None:
+        raise PatchInapplicable(
+            f"copy operation does not apply: doc is missing destination path: {operation.path}: missing value")
+    value, size = copied(value, MAX_COPIED_BYTES)
+    state.copied_bytes += size
+    if state.copied_bytes > MAX_COPIED_BYTES:
+        raise PatchInapplicable(f"Unable to complete the copy, the accumulated size increase of copy is "
+                                f"{state.copied_bytes}, exceeding the limit {MAX_COPIED_BYTES}")
+    with _Prefix("error while adding value during copy"):
+        insert(*target, value)
+
+
+_RUN: dict[str, Callable[[Pointed, Operation], None]] = {
+    "add": _add, "remove": _remove, "replace": _replace, "move": _move, "test": _test, "copy": _copy}
+
+
+class _Prefix:
+    """Puts the operation's words before the container's: `error in add for path: '/a/x': ...`."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, BadIndex):
+            raise PatchInapplicable(f"{self.text}: {error}") from None

@@ -1,0 +1,122 @@
+"""What ownership has to know of a kind: the types of its versions, conversion, and which path writes what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
+
+from registry.apply.builtin_kinds import ZERO, builtin_resets, with_zeros
+from registry.apply.compare import NOTHING, Changes, changes
+from registry.apply.errors import ApplyError, TypedError
+from registry.apply.fieldsets import FieldSet, without
+from registry.apply.objects import Object, named, without_managed
+from registry.apply.owned import Untypable, declared
+from registry.apply.types import Type, compile_type
+from registry.apply.validate import errors_text, validate
+from registry.schema.model import Structural
+
+# What nobody owns, whoever writes it (stripmeta.go).
+NOBODYS: FieldSet = {
+    "f:apiVersion": {}, "f:kind": {},
+    "f:metadata": {".": {}, "f:name": {}, "f:namespace": {}, "f:creationTimestamp": {}, "f:selfLink": {}, "f:uid": {},
+                   "f:clusterName": {}, "f:generation": {}, "f:managedFields": {}, "f:resourceVersion": {}}}
+
+_NOT_OF_MAIN: FieldSet = {"f:status": {}}
+_NOT_OF_STATUS: FieldSet = {"f:apiVersion": {}, "f:kind": {}, "f:metadata": {}, "f:spec": {}}
+
+# Schemas are shared by tenants, and so are their types.
+_type_of = lru_cache(maxsize=4096)(compile_type)
+
+
+class Kind:
+    """See FieldManager for the arguments."""
+
+    def __init__(self, name: str, schemas: Mapping[str, Callable[[], Structural]],
+                 convert: Callable[[Object, str], Object] | None, status_versions: Collection[str],
+                 builtin: bool) -> None:
+        self.name = name
+        self.builtin = builtin
+        self._schemas = schemas
+        self._types: dict[str, Type] = {}
+        self._convert = convert or _reversioned
+        self._status_versions = frozenset(status_versions)
+        self._zeros = ZERO.get(name) if builtin else None
+
+    def has_version(self, api_version: str) -> bool:
+        return api_version in self._schemas
+
+    def type_of(self, api_version: str) -> Type:
+        """The type of a version's objects; KeyError if there is no such version."""
+        found = self._types.get(api_version)
+        if found is None:
+            found = self._types[api_version] = _type_of(self._schemas[api_version]())
+        return found
+
+    def type_or_error(self, api_version: str) -> Type:
+        if api_version not in self._schemas:
+            raise TypedError(f"request to convert CR to an invalid group/version: {api_version}")
+        return self.type_of(api_version)
+
+    def resets(self, api_version: str, subresource: str) -> FieldSet:
+        """The fields that a write through a path leaves as they are, and that it therefore cannot own."""
+        if self.builtin:
+            return builtin_resets(self.name, subresource)
+        if subresource == "status":
+            return _NOT_OF_STATUS
+        return _NOT_OF_MAIN if api_version in self._status_versions else {}
+
+    def changes(self, live: Object, new: Object, api_version: str, subresource: str) -> Changes:
+        """What a write through a path changes, managedFields aside; both objects are at that version."""
+        found = object_changes(live, new, self.type_of(api_version))
+        reset = self.resets(api_version, subresource)
+        return Changes(without(found.changed, reset), without(found.removed, reset)) if reset else found
+
+    def changes_at(self, api_version: str, live: Object, new: Object) -> Changes:
+        """The changes as another version sees them: what it has no field for, it cannot own."""
+        node = self.type_of(api_version)
+        live, new = self._convert(live, api_version), self._convert(new, api_version)
+        try:
+            return object_changes(live, new, node)
+        except Untypable:
+            return object_changes(declared(live, node), declared(new, node), node)
+
+    def converted(self, value: Object, api_version: str, what: str) -> Object:
+        """`value` at another version, if it fits that; else a TypedError that begins with `what`."""
+        if value.get("apiVersion") == api_version:
+            return value
+        try:
+            converted = self._convert(value, api_version)
+        except ApplyError as error:
+            raise TypedError(f"{what}: {error}") from error
+        mismatches = validate(converted, self.type_or_error(api_version), duplicates=True)
+        if mismatches:
+            raise TypedError(f"{what}: {errors_text(mismatches)}")
+        return converted
+
+    def with_zeros(self, value: Object) -> Object:
+        """`value` with the members that a built-in kind always has."""
+        return value if self._zeros is None else with_zeros(value, self._zeros)
+
+    def live_error(self, live: Object, api_version: str, otherwise: str) -> TypedError:
+        """Why the live object does not fit its type: something that validation let in, or that an older schema did."""
+        mismatches = validate(live, self.type_of(api_version), duplicates=True)
+        text = errors_text(mismatches) if mismatches else otherwise
+        return TypedError(f"failed to create typed live object ({named(live)}): {text}")
+
+
+def object_changes(live: Object, new: Object, node: Type) -> Changes:
+    """The changes, save those of managedFields themselves."""
+    if live is new:
+        return NOTHING
+    before, after = live.get("metadata"), new.get("metadata")
+    if before is not after:
+        if isinstance(before, dict) and "managedFields" in before:
+            live = without_managed(live)
+        if isinstance(after, dict) and "managedFields" in after:
+            new = without_managed(new)
+    return changes(live, new, node)
+
+
+def _reversioned(value: Object, api_version: str) -> Object:
+    """Conversion by the strategy None."""
+    return {**value, "apiVersion": api_version}

@@ -1,0 +1,174 @@
+"""Field ownership on each write of an object: the managedFields of an update, and server-side apply.
+
+A FieldManager knows one kind: the schemas of its versions and how to convert. It is made once per definition and holds
+no state of objects. Objects come and go as decoded JSON at the version of the request; nothing that comes in is
+changed, and what comes out shares with it. The caller has found the object, and afterwards defaults, validates and
+stores; this says what the object becomes and who owns what of it.
+
+Two things are better than in kube-apiserver 1.36, which loses the managedFields of an object (it was mended upstream
+later): an update of an object that does not fit its schema keeps the entries there are, and entries of a version that
+is gone go alone.
+
+Follows apimachinery pkg/util/managedfields/internal and structured-merge-diff merge/update.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+from registry.apply import last_applied
+from registry.apply.applying import Apply, applied_to
+from registry.apply.errors import ApplyError, Conflicts, InvalidApply
+from registry.apply.fieldsets import difference, has, union
+from registry.apply.kind import NOBODYS, Kind
+from registry.apply.managed import (
+    Managed,
+    Manager,
+    Owner,
+    applier,
+    cap,
+    is_reset,
+    requested,
+    stored,
+    updater,
+    written,
+)
+from registry.apply.objects import Object, entries_of, group_version_kind, with_managed, without_managed
+from registry.apply.owned import Untypable, reconciled
+from registry.apply.types import Type
+from registry.schema.model import Structural
+
+BEFORE_FIRST_APPLY = "before-first-apply"
+KUBECTL = "kubectl"
+
+
+class FieldManager:
+    """The rules of ownership for one kind.
+
+    `schemas` gives the schema of each served and stored version by its apiVersion (`g/v1`), made on first use.
+    `convert(object, api_version)` gives an object at another version, or raises ConversionFailed; left out, only the
+    apiVersion changes. `status_versions` are the versions with a status subresource. `builtin` kinds have rules of
+    their own (builtin_kinds.py), and with them a client's `[]` removes all entries, as `[{}]` does everywhere.
+    """
+
+    def __init__(self, kind: str, schemas: Mapping[str, Callable[[], Structural]], *,
+                 convert: Callable[[Object, str], Object] | None = None, status_versions: Collection[str] = (),
+                 builtin: bool = False) -> None:
+        self._kind = Kind(kind, schemas, convert, status_versions, builtin)
+
+    @property
+    def kind(self) -> str:
+        return self._kind.name
+
+    def type_of(self, api_version: str) -> Type:
+        """The type of a version's objects; KeyError if there is no such version."""
+        return self._kind.type_of(api_version)
+
+    def update(self, live: Object | None, new: Object, manager: str, api_version: str, now: str,
+               subresource: str = "") -> Object:
+        """`new` with its managedFields after a create (`live` is None), update or patch by `manager` at `now`.
+
+        `now` is `2026-01-31T12:00:00Z`. Never fails: if the object cannot be typed, the entries stay as they are.
+        """
+        metadata = new.get("metadata")
+        if type(metadata) is not dict:
+            return new
+        if live is None:
+            managed: Managed = {}
+        else:
+            managed = self._entries_to_start_from(live, metadata, subresource)
+            if not managed:
+                return with_managed(new, {})
+        me = updater(manager, api_version, subresource)
+        try:
+            return with_managed(new, self._updated(live or {}, new, managed, me, now))
+        except (Untypable, ApplyError):
+            return with_managed(new, managed)
+
+    def apply(self, live: Object | None, applied: Object, manager: str, api_version: str, now: str, *,
+              force: bool = False, subresource: str = "") -> Object:
+        """What `live` becomes when `manager` applies `applied`; `live` itself if nothing at all changes.
+
+        On a create `live` is None. Raises InvalidApply, TypedError or Conflicts.
+        """
+        self._check(applied, api_version)
+        base = {"apiVersion": api_version, "kind": self.kind} if live is None else without_managed(live)
+        managed = {} if live is None else stored(entries_of(live))
+        if live is not None and not managed:
+            managed = self._before_first_apply(base, api_version, now, subresource)
+        by = Apply(applier(manager, subresource), api_version, subresource, force)
+        try:
+            new, owners = applied_to(self._kind, base, applied, managed, by)
+        except Conflicts as error:
+            if manager != KUBECTL or live is None:
+                raise
+            self._check_migration(error, base, api_version)
+            new, owners = applied_to(self._kind, base, applied, managed, by._replace(force=True))
+        if new is not base and by.manager in owners:
+            # Ownership alone moves no time: an entry that is new has none then.
+            owners[by.manager] = owners[by.manager]._replace(time=now, entry=None)
+        if manager == KUBECTL:
+            new = last_applied.renewed(new, applied)
+        if new is base and live is not None and owners.keys() == managed.keys() and written(owners) == entries_of(live):
+            return live
+        return with_managed(new, owners)
+
+    def _entries_to_start_from(self, live: Object, metadata: Object, subresource: str) -> Managed:
+        """The client's entries, if it sent any that count, else those that are stored."""
+        entries, ours = metadata.get("managedFields"), entries_of(live)
+        if subresource or entries is None or entries is ours or entries == ours:
+            return stored(ours)
+        if is_reset(entries) or (self._kind.builtin and entries == []):
+            return {}
+        return requested(entries) or stored(ours)
+
+    def _updated(self, live: Object, new: Object, managed: Managed, me: Manager, now: str) -> Managed:
+        """The owners after an update: what changed is taken from all others, what was removed from everybody."""
+        kind, api_version = self._kind, me.api_version
+        live, new = kind.with_zeros(live), kind.with_zeros(new)
+        found = kind.changes(live, new, api_version, me.subresource)
+        by_version = {api_version: found}
+        result: Managed = {}
+        for manager, owner in managed.items():
+            version = owner.api_version
+            there = by_version.get(version)
+            if there is None:
+                if not kind.has_version(version):
+                    continue    # What a version that is gone called its fields means nothing any more.
+                there = by_version[version] = kind.changes_at(version, live, new)
+            fields = reconciled(owner.fields, kind.type_of(version))
+            if manager != me:
+                fields = difference(fields, there.changed)
+            fields = difference(fields, there.removed)
+            if fields:
+                result[manager] = owner.owning(fields)
+        mine = difference(found.changed, NOBODYS)
+        if mine:
+            before = result.get(me)
+            result[me] = Owner(api_version, mine if before is None else union(mine, before.fields), now)
+        cap(result)
+        return result
+
+    def _check(self, applied: Object, api_version: str) -> None:
+        if applied.get("apiVersion") != api_version or applied.get("kind") != self.kind:
+            raise InvalidApply(f"invalid object type: {group_version_kind(applied)}")
+        metadata = applied.get("metadata")
+        if isinstance(metadata, dict) and metadata.get("managedFields") is not None:
+            raise InvalidApply("metadata.managedFields must be nil")
+
+    def _before_first_apply(self, base: Object, api_version: str, now: str, subresource: str) -> Managed:
+        """An object that nobody was tracked on: what it has belongs to those before, all together."""
+        empty = {"apiVersion": api_version, "kind": self.kind}
+        try:
+            return self._updated(empty, base, {}, updater(BEFORE_FIRST_APPLY, api_version, subresource), now)
+        except Untypable as error:
+            raise self._kind.live_error(base, api_version, str(error)) from error
+
+    def _check_migration(self, error: Conflicts, live: Object, api_version: str) -> None:
+        """kubectl may take what its own client-side apply had set; anything else is a conflict still."""
+        allowed = last_applied.allowed(live, api_version, self.type_of(api_version))
+        if allowed is None:
+            raise error
+        left = [conflict for conflict in error.conflicts if not has(allowed, conflict.path)]
+        if left:
+            raise Conflicts(left) from error

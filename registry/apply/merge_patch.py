@@ -1,0 +1,91 @@
+"""JSON merge patches (RFC 7386) on decoded values.
+
+Nothing that goes in is changed; what comes out shares with it whatever the patch does not touch. Any depth: there is no
+recursion. Follows gopkg.in/evanphx/json-patch.v4 merge.go, which also drops nulls out of objects inside new lists.
+"""
+
+from __future__ import annotations
+
+from registry.apply.errors import PatchUndecodable
+from registry.schema.model import Json
+
+
+def decode_merge_patch(document: Json, *, strict: bool = True) -> Json:
+    """`document` itself if it can be a merge patch of an object.
+
+    With fieldValidation=Ignore (`strict` false) the reference lets anything but null pass, and fails on the result.
+    """
+    if document is None:
+        raise PatchUndecodable("Invalid JSON Patch")
+    if strict and not isinstance(document, dict):
+        raise PatchUndecodable(
+            f"error decoding patch: json: cannot unmarshal {go_kind(document)} into Go value of type "
+            "map[string]interface {}")
+    return document
+
+
+def apply_merge_patch(document: Json, patch: Json) -> Json:
+    """`{"a": 1, "b": {"c": 2}}` and `{"a": null, "b": {"d": 3}}` give `{"b": {"c": 2, "d": 3}}`."""
+    if not isinstance(patch, dict):
+        return patch
+    if not isinstance(document, dict):
+        return without_nulls(patch)
+    result = dict(document)
+    stack = [(result, patch)]
+    while stack:
+        target, changes = stack.pop()
+        for name, change in changes.items():
+            if change is None:
+                target.pop(name, None)
+                continue
+            current = target.get(name)
+            if type(current) is dict:
+                if type(change) is dict:
+                    current = dict(current)
+                    stack.append((current, change))
+                    target[name] = current
+                else:
+                    target[name] = change
+            else:
+                target[name] = without_nulls(change)
+    return result
+
+
+def without_nulls(value: Json) -> Json:
+    """`value` with no null member in any object of it; nulls in lists stay."""
+    if not isinstance(value, (dict, list)):
+        return value
+    result: Json = type(value)()
+    stack: list[tuple[Json, Json]] = [(value, result)]
+    while stack:
+        source, target = stack.pop()
+        if type(source) is dict:
+            for name, member in source.items():
+                if member is None:
+                    continue
+                if type(member) is dict or type(member) is list:
+                    copy: Json = type(member)()
+                    stack.append((member, copy))
+                    member = copy
+                target[name] = member
+        else:
+            for item in source:
+                if type(item) is dict or type(item) is list:
+                    copy = type(item)()
+                    stack.append((item, copy))
+                    item = copy
+                target.append(item)
+    return result
+
+
+def go_kind(value: Json) -> str:
+    """What encoding/json calls a JSON value in an UnmarshalTypeError."""
+    if isinstance(value, dict):
+        return "object"
+    if isinstance(value, list):
+        return "array"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, bool):
+        return "bool"
+    return "null" if value is None else "number"

@@ -1,0 +1,61 @@
+"""Objects as decoded JSON: the places in them that ownership is about, and how errors name them."""
+
+from __future__ import annotations
+
+from registry.apply.managed import Managed, written
+from registry.apply.values import equal
+from registry.schema.model import Json
+
+Object = dict[str, Json]
+
+
+def entries_of(value: Object) -> list[Object] | None:
+    metadata = value.get("metadata")
+    return metadata.get("managedFields") if metadata else None
+
+
+def without_managed(value: Object) -> Object:
+    metadata = value.get("metadata")
+    if not isinstance(metadata, dict) or "managedFields" not in metadata:
+        return value
+    return {**value, "metadata": {name: part for name, part in metadata.items() if name != "managedFields"}}
+
+
+def with_managed(value: Object, managed: Managed) -> Object:
+    metadata = value.get("metadata")
+    metadata = dict(metadata) if isinstance(metadata, dict) else {}
+    if managed:
+        metadata["managedFields"] = written(managed)
+    else:
+        metadata.pop("managedFields", None)
+    return {**value, "metadata": metadata}
+
+
+def named(value: Object) -> str:
+    """`<namespace>/<name>; <group/version>, Kind=<kind>`, as the body has it."""
+    metadata = value.get("metadata")
+    names = metadata if isinstance(metadata, dict) else {}
+    namespace, name = (names.get(key) if isinstance(names.get(key), str) else "" for key in ("namespace", "name"))
+    return f"{namespace}/{name}; {group_version_kind(value)}"
+
+
+def group_version_kind(value: Object) -> str:
+    """`g/v1, Kind=Widget`; the core group is empty: `/v1, Kind=Secret`."""
+    api_version, kind = (value.get(key) if isinstance(value.get(key), str) else "" for key in ("apiVersion", "kind"))
+    assert isinstance(api_version, str)
+    if api_version.count("/") != 1:
+        api_version = "/" + ("" if "/" in api_version else api_version)
+    return f"{api_version}, Kind={kind}"
+
+
+def is_unchanged(live: Object, new: Object) -> bool:
+    """Nothing but times of managedFields differs: such a write keeps the stored state, times included."""
+    old_entries, new_entries = entries_of(live), entries_of(new)
+    if old_entries is not new_entries:
+        if len(old_entries or ()) != len(new_entries or ()):
+            return False
+        timeless = [[{name: part for name, part in entry.items() if name != "time"} for entry in entries or ()]
+                    for entries in (old_entries, new_entries)]
+        if timeless[0] != timeless[1]:
+            return False
+    return equal(without_managed(live), without_managed(new))

@@ -1,0 +1,207 @@
+"""Which fields a value has: what an apply owns of it, what a change adds with it, what an old entry means today.
+
+All walks go by the Type of the value and are as deep as the type at most. Follows structured-merge-diff
+typed/{tofieldset,helpers,reconcile_schema}.go and fieldpath/set.go (EnsureNamedFieldsAreMembers).
+"""
+
+from __future__ import annotations
+
+from registry.apply.fieldsets import FieldSet
+from registry.apply.fieldtexts import json_text
+from registry.apply.types import Items, Type
+from registry.schema.model import Json
+
+
+class Untypable(Exception):
+    """A value does not fit its type. The message is for a log; validate.py words what clients are told."""
+
+
+class BadItem(Untypable):
+    """An item of a set or keyed list that cannot be told from the others."""
+
+
+def item_element(item: Json, node: Type) -> str:
+    """The path element of an item of a list that is no atomic one: `k:{"name":"x"}` or `v:"x"`."""
+    if node.items is Items.KEYED:
+        if item is None:
+            raise BadItem("associative list with keys may not have a null element")
+        if type(item) is not dict:
+            raise BadItem("associative list with keys may not have non-map elements")
+        parts = []
+        for name, beginning, default in node.keys:
+            if name in item:
+                key = item[name]
+                if type(key) is dict or type(key) is list:
+                    # No schema lets this pass; a path that holds a document helps nobody.
+                    raise BadItem("associative list with keys has an element whose key is no scalar")
+                parts.append(beginning + json_text(key))
+            elif default is not None:
+                parts.append(beginning + default)
+        if not parts:
+            raise BadItem(f"associative list with keys has an element that omits all key fields {node.keys_text} "
+                          "(and doesn't have default values for any key fields)")
+        return "k:{" + ",".join(parts) + "}"
+    kind = type(item)
+    if kind is dict:
+        raise BadItem("associative list without keys has an element that's a map type")
+    if kind is list:
+        raise BadItem("not supported: associative list with lists as elements")
+    if item is None:
+        raise BadItem("associative list without keys has an element that's an explicit null")
+    return "v:" + json_text(item)
+
+
+def member(name: str, node: Type) -> tuple[str, Type]:
+    """The path element and the type of a member of a map."""
+    field = node.fields.get(name)
+    if field is not None:
+        return field[0], field[1]
+    if node.element is None:
+        raise Untypable(f"{name}: field not declared in schema")
+    return f"f:{name}", node.element
+
+
+def added(value: Json, node: Type) -> FieldSet:
+    """What a change adds, or removes, with a whole value: the value itself and all that is in it."""
+    kind = type(value)
+    if kind is dict:
+        if not node.is_map:
+            raise Untypable("unexpected map")
+        if not value or node.map_atomic:
+            return {}
+        return {".": {}, **added_members(value, node)}
+    if kind is list:
+        if not node.is_list:
+            raise Untypable("unexpected list")
+        if not value or node.items is Items.ATOMIC:
+            return {}
+        return {".": {}, **added_items(value, node)}
+    if kind not in node.accepts:
+        raise Untypable(f"unexpected {kind.__name__}")
+    return {}
+
+
+def added_members(value: dict[str, Json], node: Type) -> FieldSet:
+    result: FieldSet = {}
+    fields, other = node.fields, node.element
+    for name, part in value.items():
+        field = fields.get(name)
+        if field is not None:
+            element, type_, accepts = field
+        elif other is not None:
+            element, type_, accepts = f"f:{name}", other, other.accepts
+        else:
+            raise Untypable(f"{name}: field not declared in schema")
+        result[element] = {} if type(part) in accepts else added(part, type_)
+    return result
+
+
+def added_items(value: list[Json], node: Type) -> FieldSet:
+    """An item that is there twice is owned as a whole: nobody can say which is meant."""
+    result: FieldSet = {}
+    item_type = node.item
+    assert item_type is not None
+    for item in value:
+        element = item_element(item, node)
+        result[element] = {} if element in result or type(item) in item_type.accepts else added(item, item_type)
+    return result
+
+
+def field_set(value: dict[str, Json], node: Type) -> FieldSet:
+    """What an apply of `value` owns: leaves, items of lists and members that the schema does not name."""
+    result: FieldSet = {}
+    fields = node.fields
+    for name, part in value.items():
+        declared = name in fields
+        element, type_ = member(name, node)
+        kind = type(part)
+        if kind is dict and not type_.map_atomic and type_.is_map:
+            below = field_set(part, type_)
+            if not part or not declared:
+                result[element] = {".": {}, **below} if below else {}
+            elif below:
+                result[element] = below
+        elif kind is list and type_.items is not Items.ATOMIC and type_.is_list:
+            below = _item_set(part, type_)
+            if not declared:
+                result[element] = {".": {}, **below} if below else {}
+            elif below:
+                result[element] = below
+        else:
+            result[element] = {}
+    return result
+
+
+def _item_set(value: list[Json], node: Type) -> FieldSet:
+    result: FieldSet = {}
+    item_type = node.item
+    assert item_type is not None
+    for item in value:
+        element = item_element(item, node)
+        if element in result or type(item) is not dict or item_type.map_atomic:
+            result[element] = {}
+        else:
+            below = field_set(item, item_type)
+            result[element] = {".": {}, **below} if below else {}
+    return result
+
+
+def with_named(fields: FieldSet, node: Type | None) -> FieldSet:
+    """`fields` and each declared member on the way to one of them: who owns `.spec.size` holds `.spec` in place."""
+    result: FieldSet = {}
+    for element, below in fields.items():
+        if not below:
+            result[element] = below
+            continue
+        type_, declared = _below(element, node)
+        full = with_named(below, type_)
+        result[element] = {".": {}, **full} if declared and "." not in full else full
+    return result
+
+
+def _below(element: str, node: Type | None) -> tuple[Type | None, bool]:
+    if node is None:
+        return None, False
+    if element[0] == "f":
+        field = node.fields.get(element[2:])
+        return (node.element, False) if field is None else (field[1], True)
+    return node.item, False
+
+
+def reconciled(fields: FieldSet, node: Type) -> FieldSet:
+    """An entry as it reads today: what lay below a map or list that has become atomic is now that map or list.
+
+    `fields` itself if nothing changed; this runs on each entry at each write, so it looks only where that can be.
+    """
+    result = fields
+    if node.is_list:
+        parts = [(element, node.item) for element, below in fields.items() if below and element != "."]
+    elif node.element is not None and node.element.collapses:
+        parts = [(element, _below(element, node)[0]) for element, below in fields.items() if below and element != "."]
+    else:
+        parts = [part for part in node.collapsing if fields.get(part[0])]
+    for element, type_ in parts:
+        if type_ is None or not type_.collapses:
+            continue
+        below = fields[element]
+        new = {} if type_.is_whole else reconciled(below, type_)
+        if new is not below:
+            if result is fields:
+                result = dict(fields)
+            result[element] = new
+    return result
+
+
+def declared(value: Json, node: Type) -> Json:
+    """`value` without the members that its type does not know; `value` itself if it has none."""
+    if node.anything:
+        return value
+    if type(value) is dict and node.is_map:
+        members = {name: declared(part, member(name, node)[1]) for name, part in value.items()
+                   if name in node.fields or node.element is not None}
+        same = len(members) == len(value) and all(part is value[name] for name, part in members.items())
+        return value if same else members
+    if type(value) is list and node.is_list and node.item is not None:
+        items = [declared(item, node.item) for item in value]
+        return value if all(a is b for a, b in zip(items, value, strict=True)) else items
+    return value

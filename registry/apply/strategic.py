@@ -1,0 +1,263 @@
+"""Strategic merge patches of built-in kinds: merge patches that know some lists by keys, and directives.
+
+`$patch: replace|delete` in an object or a list item, `$retainKeys`, `$deleteFromPrimitiveList/<list>` and
+`$setElementOrder/<list>`. Neither the object nor the patch is changed. Custom resources have none of this.
+
+Follows apimachinery pkg/util/strategicpatch/patch.go and apiserver's interpretStrategicMergePatchError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from registry.apply.errors import PatchInapplicable, PatchUndecodable, StrategicPatchError
+from registry.apply.merge_patch import go_kind
+from registry.apply.strategic_kinds import Field, Fields, fields_of
+from registry.apply.strategic_order import ordered
+from registry.apply.validate import go_plain
+from registry.schema.model import Json
+
+Object = dict[str, Json]
+
+_DIRECTIVE = "$patch"
+_RETAIN = "$retainKeys"
+_DELETE_FROM = "$deleteFromPrimitiveList"
+_ORDER = "$setElementOrder"
+
+_NO_FIELD = Field()
+
+
+def apply_strategic(kind: str, document: Object, patch: Json) -> Json:
+    """The object of a built-in kind after a patch: `{"metadata": {"finalizers": ["a"]}}` adds one in front.
+
+    Raises PatchUndecodable, StrategicPatchError or PatchInapplicable.
+    """
+    if patch is None:
+        return document
+    if not isinstance(patch, dict):
+        raise PatchUndecodable(f"json: cannot unmarshal {go_kind(patch)} into Go value of type "
+                               "map[string]interface {}")
+    try:
+        return _merge_map(document, patch, fields_of(kind))
+    except RecursionError:
+        raise StrategicPatchError("the patch and the object are nested too deeply", 400) from None
+
+
+def _merge_map(original: Object, patch: Object, fields: Fields) -> Object:
+    if _DIRECTIVE in patch:
+        return _by_directive(patch)
+    result, patch = dict(original), dict(patch)
+    _retain(result, patch)
+    for name in [name for name in patch if name.startswith(_ORDER)]:
+        _merge_in_order(result, patch, name, fields)
+    for name, value in patch.items():
+        deletes = name.startswith(_DELETE_FROM)
+        if deletes:
+            name = _listed(name, _DELETE_FROM, "primitive list")
+        if value is None:
+            result.pop(name, None)
+        elif name not in result or _kind(result[name]) is not _kind(value):
+            if not deletes:
+                _set(result, name, value)
+        else:
+            result[name] = _merge_value(result[name], value, fields.get(name, _NO_FIELD), deletes)
+    return result
+
+
+def _by_directive(patch: Object) -> Object:
+    directive = patch[_DIRECTIVE]
+    if directive == "replace":
+        return {name: value for name, value in patch.items() if name != _DIRECTIVE}
+    if directive == "delete":
+        return {}
+    raise StrategicPatchError(f"unknown patch type: {go_plain(directive)} in map: {go_plain(patch)}")
+
+
+def _retain(result: Object, patch: Object) -> None:
+    """Drops what `$retainKeys` does not list; it must list all that the patch sets. Changes both."""
+    if _RETAIN not in patch:
+        return
+    listed = patch.pop(_RETAIN)
+    if not isinstance(listed, list):
+        raise StrategicPatchError("invalid patch format of retainKeys", 400)
+    retained = {name for name in listed if isinstance(name, str)}
+    for name, value in patch.items():
+        if value is not None and not name.startswith((_DELETE_FROM, _ORDER)) and name not in retained:
+            raise StrategicPatchError("invalid patch format of retainKeys", 400)
+    for name in result.keys() - retained:
+        del result[name]
+
+
+def _set(result: Object, name: str, value: Json) -> None:
+    """A new value, without its nulls and directives; a directive of its own means that it is not there at all."""
+    value, keep = _clean(value)
+    if keep:
+        result[name] = value
+    else:
+        result.pop(name, None)
+
+
+def _clean(value: Json) -> tuple[Json, bool]:
+    if isinstance(value, dict):
+        if _DIRECTIVE in value:
+            return None, False
+        cleaned = {name: _clean(part) for name, part in value.items() if part is not None}
+        return {name: part for name, (part, keep) in cleaned.items() if keep}, True
+    if isinstance(value, list):
+        return [part for part, keep in map(_clean, value) if keep], True
+    return value, True
+
+
+def _merge_value(original: Json, patch: Json, field: Field, deletes: bool) -> Json:
+    if isinstance(patch, dict):
+        return _merge_map(original, patch, field.inside)
+    if isinstance(patch, list):
+        return _merge_list(original, patch, field, deletes) if field.merge or deletes else patch
+    return patch
+
+
+def _merge_list(original: list[Json], patch: list[Json], field: Field, deletes: bool) -> list[Json]:
+    if not original and not patch:
+        return original
+    if _items_kind(original, patch) is not dict:
+        if deletes:
+            return [item for item in original if item not in patch]
+        return ordered(_unique([*original, *patch]), patch, original, _itself)
+    if not field.key:
+        raise StrategicPatchError("cannot merge lists without merge key")
+    original, patch = _without_directives(original, patch, field.key)
+    merged = _merge_keyed(original, patch, field)
+    key = _key_of(field.key)
+    return ordered(merged, patch, original, key)
+
+
+def _without_directives(original: list[Json], patch: list[Json], key: str) -> tuple[list[Json], list[Json]]:
+    """Both lists after the items of the patch that carry a directive have been carried out."""
+    plain: list[Json] = []
+    replaces = False
+    for item in patch:
+        if _DIRECTIVE not in item:
+            plain.append(item)
+            continue
+        directive = item[_DIRECTIVE]
+        if directive == "delete":
+            if key not in item:
+                raise _no_key(item, key)
+            original = [other for other in original if key not in other or other[key] != item[key]]
+        elif directive == "replace":
+            replaces = True
+        elif directive == "merge":
+            raise StrategicPatchError("merging lists cannot yet be specified in the patch")
+        else:
+            raise StrategicPatchError(f"unknown patch type: {go_plain(directive)} in map: {go_plain(item)}")
+    return (plain, []) if replaces else (original, plain)
+
+
+def _merge_keyed(original: list[Json], patch: list[Json], field: Field) -> list[Json]:
+    merged = list(original)
+    key = _key_of(field.key)
+    for item in patch:
+        value = key(item)
+        position = next((i for i, other in enumerate(merged) if field.key in other and other[field.key] == value), None)
+        if position is None:
+            merged.append(item)
+        else:
+            merged[position] = _merge_map(merged[position], item, field.inside)
+    return merged
+
+
+def _merge_in_order(result: Object, patch: Object, directive: str, fields: Fields) -> None:
+    """Merges the list that `$setElementOrder/<list>` names, and puts it into that order. Changes both objects."""
+    order = patch.pop(directive)
+    if not isinstance(order, list):
+        raise _wrong_type("[]interface {}", order)
+    name = _listed(directive, _ORDER, "setElementOrder list")
+    for there in (result, patch):
+        if name in there and not isinstance(there[name], list):
+            raise _wrong_type("[]interface {}", there[name])
+    field = fields.get(name, _NO_FIELD)
+    key = _key_of(field.key) if field.key else _itself
+    original, items = result.get(name), patch.get(name)
+    _check_order(items or [], order, field)
+    if original is None and items is None:
+        return
+    if items is None:
+        merged = original
+    elif original is None:
+        merged = _clean(items)[0]
+    else:
+        merged = _merge_value(original, items, field, False)
+    assert merged is not None
+    _items_kind(original or [], items or [])
+    result[name] = ordered(merged, order, original or [], key)
+    patch.pop(name, None)
+
+
+def _check_order(patch: list[Json], order: list[Json], field: Field) -> None:
+    """The items that are patched must stand in the order in the same sequence."""
+    if not patch or not order:
+        return
+    key = _key_of(field.key) if field.key else _itself
+    wanted = iter(order)
+    for item in patch:
+        if field.key and not isinstance(item, dict):
+            raise _wrong_type("map[string]interface {}", item)
+        if isinstance(item, dict) and _DIRECTIVE in item:
+            continue
+        value = key(item)
+        if not any(key(other) == value for other in wanted):
+            raise StrategicPatchError(f"The order in patch list:\n{go_plain(patch)}\n doesn't match {_ORDER} list:\n"
+                                      f"{go_plain(order)}\n")
+
+
+def _listed(name: str, directive: str, what: str) -> str:
+    prefix, slash, listed = name.partition("/")
+    if not slash or prefix != directive:
+        raise StrategicPatchError(f"invalid patch format of {what}", 400)
+    return listed
+
+
+def _items_kind(*lists: list[Json]) -> type:
+    kinds = [_kind(item) for items in lists for item in items]
+    if not kinds:
+        raise StrategicPatchError("no elements in any of the given slices")
+    if kinds[0] is list:
+        raise PatchInapplicable("lists of lists are not supported")
+    if any(kind is not kinds[0] for kind in kinds):
+        raise StrategicPatchError(f"list element types are not identical: {go_plain(list(lists))}")
+    return kinds[0]
+
+
+def _kind(value: Json) -> type:
+    return type(value)
+
+
+def _unique(items: Iterable[Json]) -> list[Json]:
+    return list(dict.fromkeys(items))
+
+
+def _itself(item: Json) -> Any:
+    return item
+
+
+def _key_of(key: str) -> Callable[[Json], Any]:
+    def value(item: Json) -> Any:
+        if not isinstance(item, dict):
+            raise _wrong_type("map[string]interface {}", item)
+        if key not in item:
+            raise _no_key(item, key)
+        return item[key]
+    return value
+
+
+def _no_key(item: Object, key: str) -> StrategicPatchError:
+    return StrategicPatchError(f"map: {go_plain(item)} does not contain declared merge key: {key}")
+
+
+_GO_TYPES = {str: "string", bool: "bool", int: "int64", float: "float64", list: "[]interface {}",
+             dict: "map[string]interface {}", type(None): "%!s(<nil>)"}
+
+
+def _wrong_type(expected: str, value: Json) -> StrategicPatchError:
+    return StrategicPatchError(f"expected a {expected}, but received a {_GO_TYPES[type(value)]}")

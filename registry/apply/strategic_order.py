@@ -1,0 +1,46 @@
+"""The order of a list after a strategic merge patch.
+
+What the patch names comes in the patch's order, the rest in the order it had; of the two sequences the next item is
+taken from the rest only where it stood before the other's next. So what is new comes first. Follows
+normalizeElementOrder and mergeSortedSlice of apimachinery pkg/util/strategicpatch/patch.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from registry.schema.model import Json
+
+
+def ordered(merged: list[Json], patch_order: list[Json], server_order: list[Json],
+            key: Callable[[Json], Any]) -> list[Json]:
+    """`merged` in its final order; `key` gives what an item is known by."""
+    patched, server = _places(patch_order, key), _places(server_order, key)
+    right = sorted((item for item in merged if _hashable(key(item)) in patched),
+                   key=lambda item: patched[_hashable(key(item))])
+    left = sorted((item for item in merged if _hashable(key(item)) not in patched),
+                  key=lambda item: server.get(_hashable(key(item)), 0))
+    result: list[Json] = []
+    i = j = 0
+    while i < len(left) and j < len(right):
+        place, other = server.get(_hashable(key(left[i]))), server.get(_hashable(key(right[j])))
+        if place is not None and other is not None and place < other:
+            result.append(left[i])
+            i += 1
+        else:
+            result.append(right[j])
+            j += 1
+    return result + right[j:] + left[i:]
+
+
+def _places(items: list[Json], key: Callable[[Json], Any]) -> dict[Any, int]:
+    places: dict[Any, int] = {}
+    for place, item in enumerate(items):
+        places.setdefault(_hashable(key(item)), place)
+    return places
+
+
+def _hashable(value: Json) -> Any:
+    """Keys are scalars in all that is served; a client may send anything."""
+    return (type(value), value) if not isinstance(value, (dict, list)) else (type(value), repr(value))

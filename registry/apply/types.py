@@ -1,0 +1,243 @@
+"""What a value is to server-side apply: a schema reduced to how its values merge and who can own what of them.
+
+A Type says of a value whether it is a scalar, a map or a list (an untyped one may be any of them), whether a map or
+list is owned whole (atomic) or part by part, and how the items of a list are told apart. Types are compiled once per
+schema and never changed. They are finite: below UNTYPED_DEPTH levels of data without a schema, and below SCHEMA_DEPTH
+levels of a schema, a value is owned whole. So no walk over a value by its type goes deeper than the sum of both,
+however deep the value; kube-apiserver goes to the bottom.
+
+Follows kube-openapi pkg/schemaconv (ToSchemaFromOpenAPI) over what apiextensions-apiserver publishes for a definition.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from registry.apply.fieldtexts import json_text
+from registry.schema.field import go_quote
+from registry.schema.model import UNSET, Json, Structural
+
+SCHEMA_DEPTH = 100
+UNTYPED_DEPTH = 64
+
+
+class Scalar(enum.Enum):
+    """What a scalar may be; null passes for each."""
+
+    NUMERIC = "numeric"
+    STRING = "string"
+    BOOLEAN = "boolean"
+    ANY = "untyped"
+
+
+class Items(enum.Enum):
+    """How the items of a list are owned."""
+
+    ATOMIC = "atomic"
+    SET = "set"
+    KEYED = "map"
+
+
+class Type:
+    """One node. `fields` are the declared members: the name as a path element (`f:spec`), the type, what it accepts.
+
+    `element` is the type of undeclared members, None if there may be none. `keys` are those of KEYED items, sorted,
+    each with its beginning in a path element (`"port":`) and the text of its default, None if it has none; `keys_text`
+    names them as declared (`["port" "proto"]`). `accepts` are the Python types of scalars that fit. `anything` means
+    that no value can fail to be of this type. `exact` means that no value of this type holds a number where another may
+    hold a boolean, so that Python's `==` tells them apart. `collapsing` are the declared members in which an entry of
+    old may be finer than the type is now, and `collapses` says that there are any here or below.
+    """
+
+    __slots__ = ("accepts", "anything", "collapses", "collapsing", "element", "exact", "fields", "is_list", "is_map",
+                 "item", "items", "keys", "keys_text", "map_atomic", "scalar")
+
+    def __init__(self, scalar: Scalar | None = None) -> None:
+        self.scalar = scalar
+        self.accepts = _ACCEPTS[scalar]
+        self.is_map = False
+        self.map_atomic = False
+        self.fields: dict[str, tuple[str, Type, frozenset[type]]] = {}
+        self.element: Type | None = None
+        self.is_list = False
+        self.items = Items.ATOMIC
+        self.item: Type | None = None
+        self.keys: tuple[tuple[str, str, str | None], ...] = ()
+        self.keys_text = "[]"
+        self.anything = False
+        self.exact = False
+        self.collapses = False
+        self.collapsing: tuple[tuple[str, Type], ...] = ()
+
+    def declare(self, **members: Type) -> None:
+        self.fields.update({name: (f"f:{name}", member, member.accepts) for name, member in members.items()})
+
+    @property
+    def is_whole(self) -> bool:
+        """A map or list that is owned as one; an untyped value is judged by what it is."""
+        return self.map_atomic if self.is_map else self.is_list and self.items is Items.ATOMIC
+
+    def finish(self) -> Type:
+        """To be called when all parts are known; they are finished."""
+        parts = [member for _, member, _ in self.fields.values()]
+        parts += [part for part in (self.element, self.item) if part is not None]
+        self.exact = self.scalar is not Scalar.ANY and all(part.exact for part in parts)
+        self.collapsing = tuple((element, member) for element, member, _ in self.fields.values() if member.collapses)
+        self.collapses = self.is_whole or any(part.collapses for part in parts)
+        return self
+
+
+_NULL = frozenset({type(None)})
+_ACCEPTS: dict[Scalar | None, frozenset[type]] = {
+    None: _NULL,
+    Scalar.NUMERIC: _NULL | {int, float},
+    Scalar.STRING: _NULL | {str},
+    Scalar.BOOLEAN: _NULL | {bool},
+    Scalar.ANY: _NULL | {int, float, str, bool},
+}
+
+
+def _whole() -> Type:
+    """Any value, owned whole."""
+    node = Type(Scalar.ANY)
+    node.is_map = node.map_atomic = node.is_list = node.anything = True
+    node.element = node.item = node
+    return node
+
+
+def _untyped() -> Type:
+    """Any value; maps are owned member by member as far down as UNTYPED_DEPTH, lists whole."""
+    node = WHOLE
+    for _ in range(UNTYPED_DEPTH):
+        parent = Type(Scalar.ANY)
+        parent.is_map = parent.is_list = parent.anything = True
+        parent.element, parent.item = node, WHOLE
+        node = parent
+    return node
+
+
+WHOLE = _whole()
+UNTYPED = _untyped()
+
+
+def compile_type(schema: Structural) -> Type:
+    """The type of the objects of a definition: `schema` is that of the whole object, its root."""
+    root = _compile(schema, False, 0)
+    root.is_map, root.is_list, root.scalar, root.accepts = True, False, None, _NULL
+    root.declare(apiVersion=STRING, kind=STRING, metadata=OBJECT_META)
+    if not schema.preserve_unknown_fields and schema.additional_properties is None:
+        root.element = None
+    return root.finish()
+
+
+def _compile(schema: Structural, preserve: bool, depth: int) -> Type:
+    if depth > SCHEMA_DEPTH:
+        return WHOLE
+    preserve = preserve or schema.preserve_unknown_fields
+    kind = schema.type
+    node = Type(_scalar_of(kind, schema.format))
+    if kind in ("", "object"):
+        _compile_map(node, schema, preserve, depth)
+    if kind in ("", "array"):
+        _compile_list(node, schema, preserve, depth)
+    return node.finish()
+
+
+def _scalar_of(kind: str, format: str) -> Scalar | None:
+    if kind in ("integer", "number"):
+        return Scalar.NUMERIC
+    if kind == "boolean":
+        return Scalar.BOOLEAN
+    if kind == "string" and format in ("", "byte"):
+        return Scalar.STRING
+    # A string of another format may stand for something that is no string in Go.
+    return Scalar.ANY if kind in ("", "string") else None
+
+
+def _compile_map(node: Type, schema: Structural, preserve: bool, depth: int) -> None:
+    node.is_map = True
+    node.map_atomic = schema.map_type == "atomic"
+    node.declare(**{name: _compile(member, preserve, depth + 1) for name, member in schema.properties.items()})
+    additional = schema.additional_properties
+    if isinstance(additional, Structural):
+        node.element = _compile(additional, preserve, depth + 1)
+    elif additional or (additional is None and (preserve or not schema.properties)):
+        node.element = UNTYPED
+    if schema.embedded_resource:
+        node.declare(apiVersion=STRING, kind=STRING, metadata=OBJECT_META)
+
+
+def _compile_list(node: Type, schema: Structural, preserve: bool, depth: int) -> None:
+    node.is_list = True
+    node.item = WHOLE if schema.items is None else _compile(schema.items, preserve, depth + 1)
+    if schema.list_type == "set":
+        node.items = Items.SET
+    elif schema.list_type == "map" and schema.items is not None:
+        properties = schema.items.properties
+        _key(node, {key: properties[key].default if key in properties else UNSET for key in schema.list_map_keys})
+
+
+def _key(node: Type, keys: dict[str, Json]) -> None:
+    """`keys` are the names of the key fields with their defaults, in the declared order."""
+    node.items = Items.KEYED
+    node.keys = tuple((key, f"{json_text(key)}:", None if keys[key] is UNSET else json_text(keys[key]))
+                      for key in sorted(keys))
+    node.keys_text = "[" + " ".join(map(go_quote, keys)) + "]"
+
+
+def _scalar(scalar: Scalar) -> Type:
+    return Type(scalar).finish()
+
+
+def _map(atomic: bool = False, element: Type | None = None, **members: Type) -> Type:
+    node = Type()
+    node.is_map, node.map_atomic, node.element = True, atomic, element
+    node.declare(**members)
+    return node.finish()
+
+
+def _list(items: Items, item: Type, keys: dict[str, Json] | None = None) -> Type:
+    """`keys` of a keyed list come with their defaults: Go's empty text is one."""
+    node = Type()
+    node.is_list, node.items, node.item = True, items, item
+    if keys:
+        _key(node, keys)
+    return node.finish()
+
+
+STRING = _scalar(Scalar.STRING)
+_BOOLEAN = _scalar(Scalar.BOOLEAN)
+_NUMERIC = _scalar(Scalar.NUMERIC)
+_TIME = _scalar(Scalar.ANY)     # a string with a format
+_STRINGS = _map(element=STRING)
+
+OBJECT_META = _map(
+    annotations=_STRINGS,
+    creationTimestamp=_TIME,
+    deletionGracePeriodSeconds=_NUMERIC,
+    deletionTimestamp=_TIME,
+    finalizers=_list(Items.SET, STRING),
+    generateName=STRING,
+    generation=_NUMERIC,
+    labels=_STRINGS,
+    managedFields=_list(Items.ATOMIC, _map(
+        apiVersion=STRING, fieldsType=STRING, fieldsV1=WHOLE, manager=STRING, operation=STRING, subresource=STRING,
+        time=_TIME)),
+    name=STRING,
+    namespace=STRING,
+    ownerReferences=_list(Items.KEYED, _map(
+        atomic=True, apiVersion=STRING, blockOwnerDeletion=_BOOLEAN, controller=_BOOLEAN, kind=STRING, name=STRING,
+        uid=STRING), {"uid": ""}),
+    resourceVersion=STRING,
+    selfLink=STRING,
+    uid=STRING,
+)
+
+# autoscaling/v1, Kind=Scale
+SCALE = _map(
+    apiVersion=STRING,
+    kind=STRING,
+    metadata=OBJECT_META,
+    spec=_map(replicas=_NUMERIC),
+    status=_map(replicas=_NUMERIC, selector=STRING),
+)

@@ -1,0 +1,154 @@
+"""Does a value fit its type? The errors are worded as kube-apiserver words them, Go's way of printing values included.
+
+Only applied objects are checked with this: what is stored has been validated by its schema. Follows
+structured-merge-diff typed/{validate,helpers}.go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from registry.apply.fieldtexts import element_text
+from registry.apply.owned import BadItem, item_element
+from registry.apply.types import Items, Scalar, Type
+from registry.schema.field import go_float, go_quote
+from registry.schema.model import Json
+
+# The reference has no bound. Nobody reads more, and each costs a path.
+MAX_ERRORS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class TypeMismatch:
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+def validate(value: Json, node: Type, *, duplicates: bool = False) -> list[TypeMismatch]:
+    """What does not fit, at most MAX_ERRORS. `duplicates` allows equal items in sets and keyed lists."""
+    errors: list[TypeMismatch] = []
+    _validate(value, node, "", duplicates, errors)
+    return errors[:MAX_ERRORS]
+
+
+def errors_text(errors: list[TypeMismatch]) -> str:
+    """`.spec.x: field not declared in schema`; several are indented below `errors:`."""
+    if len(errors) == 1:
+        return str(errors[0])
+    return "\n".join(["errors:", *(f"  {error}" for error in errors)])
+
+
+def _validate(value: Json, node: Type, path: str, duplicates: bool, errors: list[TypeMismatch]) -> None:
+    if value is None or node.anything or len(errors) >= MAX_ERRORS:
+        return
+    kind = type(value)
+    if kind is dict and node.is_map:
+        _validate_members(value, node, path, duplicates, errors)
+    elif kind is list and node.is_list:
+        _validate_items(value, node, path, duplicates, errors)
+    elif kind not in node.accepts:
+        errors.append(TypeMismatch(path, _unfit(value, node)))
+
+
+def _validate_members(value: dict[str, Json], node: Type, path: str, duplicates: bool,
+                      errors: list[TypeMismatch]) -> None:
+    for name, part in value.items():
+        field = node.fields.get(name)
+        type_ = node.element if field is None else field[1]
+        if type_ is None:
+            # The reference leaves the map at its first unknown member.
+            errors.append(TypeMismatch(f"{path}.{name}", "field not declared in schema"))
+            return
+        if type(part) not in type_.accepts:
+            _validate(part, type_, f"{path}.{name}", duplicates, errors)
+
+
+def _validate_items(value: list[Json], node: Type, path: str, duplicates: bool, errors: list[TypeMismatch]) -> None:
+    item_type = node.item
+    assert item_type is not None
+    if node.items is Items.ATOMIC:
+        if not item_type.anything:
+            for index, item in enumerate(value):
+                _validate(item, item_type, f"{path}[{index}]", duplicates, errors)
+        return
+    seen: set[str] = set()
+    for index, item in enumerate(value):
+        try:
+            element = item_element(item, node)
+        except BadItem as error:
+            errors.append(TypeMismatch(path, f"element {index}: {error}"))
+            return
+        if element in seen and not duplicates:
+            errors.append(TypeMismatch(path, f"duplicate entries for key {element_text(element)}"))
+        seen.add(element)
+        if type(item) not in item_type.accepts:
+            before = len(errors)
+            _validate(item, item_type, "", duplicates, errors)
+            # Paths of items are made only where there is something to say.
+            errors[before:] = [TypeMismatch(path + element_text(element) + error.path, error.message)
+                               for error in errors[before:]]
+
+
+def _unfit(value: Json, node: Type) -> str:
+    if node.is_map:
+        return f"expected map, got &{{{go_plain(value)}}}"
+    if node.scalar is Scalar.NUMERIC:
+        return f"expected numeric (int or float), got {_go_type(value)}"
+    if node.scalar is Scalar.STRING:
+        return f"expected string, got &value.valueUnstructured{{Value:{go_syntax(value)}}}"
+    if node.scalar is Scalar.BOOLEAN:
+        return f"expected boolean, got &{{{go_plain(value)}}}"
+    if node.scalar is Scalar.ANY:
+        return f"expected any scalar, got &{{{go_plain(value)}}}"
+    return f"expected list, got &{{{go_plain(value)}}}"
+
+
+def _go_type(value: Json) -> str:
+    if isinstance(value, dict):
+        return "map[string]interface {}"
+    if isinstance(value, list):
+        return "[]interface {}"
+    return "bool" if isinstance(value, bool) else "string"
+
+
+def go_plain(value: Json, depth: int = 0) -> str:
+    """A decoded value as fmt's `%v` prints it: `map[a:b c:[1 2]]`."""
+    if isinstance(value, dict):
+        return "map[" + " ".join(f"{name}:{go_plain(value[name], depth + 1)}" for name in _some(value, depth)) + "]"
+    if isinstance(value, list):
+        return "[" + " ".join(go_plain(item, depth + 1) for item in _some_items(value, depth)) + "]"
+    return _go_scalar(value, "<nil>") if not isinstance(value, str) else value
+
+
+def go_syntax(value: Json, depth: int = 0) -> str:
+    """A decoded value as fmt's `%#v` prints it: `map[string]interface {}{"a":"b"}`."""
+    if isinstance(value, dict):
+        members = (f"{go_quote(name)}:{go_syntax(value[name], depth + 1)}" for name in _some(value, depth))
+        return "map[string]interface {}{" + ", ".join(members) + "}"
+    if isinstance(value, list):
+        return "[]interface {}{" + ", ".join(go_syntax(item, depth + 1) for item in _some_items(value, depth)) + "}"
+    return go_quote(value) if isinstance(value, str) else _go_scalar(value, "interface {}(nil)")
+
+
+# A message shows what was sent, but not megabytes of it, nor thousands of levels.
+_MAX_SHOWN = 1000
+_MAX_SHOWN_DEPTH = 100
+
+
+def _some(value: dict[str, Json], depth: int) -> list[str]:
+    return sorted(value)[:_MAX_SHOWN] if depth < _MAX_SHOWN_DEPTH else []
+
+
+def _some_items(value: list[Json], depth: int) -> list[Json]:
+    return value[:_MAX_SHOWN] if depth < _MAX_SHOWN_DEPTH else []
+
+
+def _go_scalar(value: Json, nil: str) -> str:
+    if value is None:
+        return nil
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return go_float(value) if isinstance(value, float) else str(value)

@@ -1,0 +1,230 @@
+"""What is audited: Kubernetes' audit policy, read from a file and matched. No I/O but the reading of the file.
+
+    apiVersion: audit.k8s.io/v1
+    kind: Policy
+    omitStages: [RequestReceived]
+    rules:
+    - level: None
+      users: ["system:apiserver"]
+    - level: RequestResponse
+      resources: [{group: stable.example.com, resources: ["crontabs", "crontabs/*"]}]
+    - level: Metadata
+
+The first rule that matches a request decides; without any it is not audited.
+
+Follows apiserver pkg/audit/policy/checker.go and pkg/apis/audit/validation/validation.go.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from registry.access.authorization import Attributes
+from registry.access.identity import User
+from registry.codec.model import DecodeError
+from registry.codec.yaml_decode import decode_yaml
+
+API_VERSIONS: Final = ("audit.k8s.io/v1",)
+STAGES: Final = ("RequestReceived", "ResponseStarted", "ResponseComplete", "Panic")
+
+
+class Level(enum.IntEnum):
+    """In the order of how much is told."""
+
+    NONE = 0
+    METADATA = 1
+    REQUEST = 2
+    REQUEST_RESPONSE = 3
+
+
+NAMES: Final = {"None": Level.NONE, "Metadata": Level.METADATA, "Request": Level.REQUEST,
+                "RequestResponse": Level.REQUEST_RESPONSE}
+LEVEL_NAMES: Final = {level: name for name, level in NAMES.items()}
+
+
+class PolicyError(ValueError):
+    """The file is no policy; the text says where and why."""
+
+
+class GroupResources(NamedTuple):
+    group: str
+    resources: Sequence[str]
+    names: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """An empty sequence leaves its part open."""
+
+    level: Level
+    users: frozenset[str]
+    groups: frozenset[str]
+    verbs: frozenset[str]
+    resources: tuple[GroupResources, ...]
+    namespaces: frozenset[str]
+    urls: tuple[str, ...]
+    omit_stages: frozenset[str]
+    omit_managed_fields: bool
+
+    def matches(self, user: User | None, attributes: Attributes) -> bool:
+        if self.users and (user is None or user.name not in self.users):
+            return False
+        if self.groups and (user is None or self.groups.isdisjoint(user.groups)):
+            return False
+        if self.verbs and attributes.verb not in self.verbs:
+            return False
+        if self.namespaces or self.resources:
+            return self._matches_resource(attributes)
+        if self.urls:
+            return not attributes.is_resource and any(_path_matches(attributes.path, url) for url in self.urls)
+        return True
+
+    def _matches_resource(self, attributes: Attributes) -> bool:
+        if not attributes.is_resource:
+            return False
+        if self.namespaces and attributes.namespace not in self.namespaces:
+            return False
+        return not self.resources or any(_resource_matches(attributes, wanted) for wanted in self.resources)
+
+
+def _resource_matches(attributes: Attributes, wanted: GroupResources) -> bool:
+    if wanted.group != attributes.group:
+        return False
+    if not wanted.resources:
+        return True
+    if wanted.names and attributes.name not in wanted.names:
+        return False
+    resource, subresource = attributes.resource, attributes.subresource
+    names = {"*", f"{resource}/{subresource}", f"*/{subresource}", f"{resource}/*"} if subresource else {"*", resource}
+    if not subresource:
+        names.add(f"{resource}/*")
+    return not names.isdisjoint(wanted.resources)
+
+
+def _path_matches(path: str, pattern: str) -> bool:
+    return pattern == "*" or pattern == path or (pattern.endswith("*") and path.startswith(pattern[:-1]))
+
+
+class Decision(NamedTuple):
+    level: Level
+    omit_stages: frozenset[str]
+    omit_managed_fields: bool
+
+
+_NOTHING: Final = Decision(Level.NONE, frozenset(STAGES), True)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    rules: tuple[Rule, ...]
+
+    def decide(self, user: User | None, attributes: Attributes) -> Decision:
+        for rule in self.rules:
+            if rule.matches(user, attributes):
+                return Decision(rule.level, rule.omit_stages, rule.omit_managed_fields)
+        return _NOTHING
+
+
+def load(path: Path) -> Policy:
+    """Raises PolicyError."""
+    try:
+        return parse(path.read_bytes())
+    except OSError as problem:
+        raise PolicyError(f"{path} cannot be read: {problem.strerror}") from problem
+    except PolicyError as problem:
+        raise PolicyError(f"{path}: {problem}") from problem
+
+
+def parse(data: bytes) -> Policy:
+    """Raises PolicyError."""
+    try:
+        value = decode_yaml(data).value
+    except DecodeError as fault:
+        raise PolicyError(f"no YAML: {fault}") from fault
+    if not isinstance(value, dict):
+        raise PolicyError("no Policy")
+    if value.get("kind") != "Policy" or value.get("apiVersion") not in API_VERSIONS:
+        raise PolicyError("must be of kind Policy and apiVersion audit.k8s.io/v1")
+    _known(value, {"kind", "apiVersion", "metadata", "rules", "omitStages", "omitManagedFields"}, "")
+    stages = _stages(value, "omitStages")
+    omit = _boolean(value, "omitManagedFields", "omitManagedFields") or False
+    given = value.get("rules")
+    if not isinstance(given, list) or not given:
+        raise PolicyError("rules: there must be one at least")
+    return Policy(tuple(_rule(rule, f"rules[{i}]", stages, omit=omit) for i, rule in enumerate(given)))
+
+
+_RULE_KEYS: Final = {"level", "users", "userGroups", "verbs", "resources", "namespaces", "nonResourceURLs",
+                     "omitStages", "omitManagedFields"}
+
+
+def _rule(given: Any, where: str, stages: frozenset[str], *, omit: bool) -> Rule:
+    if not isinstance(given, dict):
+        raise PolicyError(f"{where}: must be an object")
+    _known(given, _RULE_KEYS, where)
+    level = given.get("level")
+    if not isinstance(level, str) or level not in NAMES:
+        raise PolicyError(f"{where}.level: must be None, Metadata, Request or RequestResponse")
+    urls = _texts(given, "nonResourceURLs", where)
+    resources, namespaces = given.get("resources") or [], _texts(given, "namespaces", where)
+    if urls and (resources or namespaces):
+        raise PolicyError(f"{where}: rules cannot apply to both regular resources and non-resource URLs")
+    for url in urls:
+        if url != "*" and not url.startswith("/"):
+            raise PolicyError(f'{where}.nonResourceURLs: {url}: must begin with "/"')
+        if "*" in url[:-1]:
+            raise PolicyError(f'{where}.nonResourceURLs: {url}: "*" may only be at the end')
+    if not isinstance(resources, list):
+        raise PolicyError(f"{where}.resources: must be a list")
+    own = _boolean(given, "omitManagedFields", f"{where}.omitManagedFields")
+    return Rule(
+        level=NAMES[level], users=frozenset(_texts(given, "users", where)),
+        groups=frozenset(_texts(given, "userGroups", where)), verbs=frozenset(_texts(given, "verbs", where)),
+        resources=tuple(_group_resources(r, f"{where}.resources[{i}]") for i, r in enumerate(resources)),
+        namespaces=frozenset(namespaces), urls=tuple(urls), omit_stages=stages | _stages(given, f"{where}.omitStages"),
+        omit_managed_fields=omit if own is None else own)
+
+
+def _group_resources(given: Any, where: str) -> GroupResources:
+    if not isinstance(given, dict):
+        raise PolicyError(f"{where}: must be an object")
+    _known(given, {"group", "resources", "resourceNames"}, where)
+    group = given.get("group") or ""
+    if not isinstance(group, str) or "/" in group:
+        raise PolicyError(f"{where}.group: must be the name of a group, without a version")
+    found = GroupResources(group, _texts(given, "resources", where), _texts(given, "resourceNames", where))
+    if found.names and not found.resources:
+        raise PolicyError(f"{where}.resourceNames: needs resources")
+    return found
+
+
+def _stages(given: Mapping[str, Any], where: str) -> frozenset[str]:
+    found = _texts(given, "omitStages", where)
+    for stage in found:
+        if stage not in STAGES:
+            raise PolicyError(f"{where}: {stage}: must be one of {', '.join(STAGES)}")
+    return frozenset(found)
+
+
+def _texts(given: Mapping[str, Any], name: str, where: str) -> list[str]:
+    found = given.get(name) or []
+    if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
+        raise PolicyError(f"{where}.{name}: must be a list of texts")
+    return found
+
+
+def _boolean(given: Mapping[str, Any], name: str, where: str) -> bool | None:
+    found = given.get(name)
+    if found is not None and not isinstance(found, bool):
+        raise PolicyError(f"{where}: must be true or false")
+    return found
+
+
+def _known(given: Mapping[str, Any], names: set[str], where: str) -> None:
+    for name in given:
+        if name not in names:
+            raise PolicyError(f"{where}: unknown field {name}" if where else f"unknown field {name}")

@@ -1,0 +1,261 @@
+"""One request as it is audited: what its events say, and what of its bodies is kept for them.
+
+The gateway tells the trail who asks (`identify`), as whom, and why he may; bodies pass through `receive` and `send`. At
+the level Metadata nothing of them is kept. Bodies of secrets, and of whatever answers tokens, are never told, whatever
+the policy says; header fields are not told at all.
+
+Follows apiserver pkg/audit/request.go and pkg/endpoints/filters/audit.go.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+from starlette.types import Message, Receive, Scope, Send
+
+from registry.access.authorization import Attributes
+from registry.access.identity import User
+from registry.audit.policy import LEVEL_NAMES, Decision, Level, Policy
+from registry.audit.sinks import Sink
+from registry.codec.model import DecodeError
+from registry.codec.yaml_decode import decode_yaml
+
+# Under which the gateway finds the trail of a request in its scope.
+KEY: Final = "registry.audit"
+TENANT: Final = "tenancy.registry/tenant"
+# Longer bodies are left out: an event must not be larger than what it tells of.
+BODY_LIMIT_BYTES: Final = 1 << 20
+# Resource and subresource of what holds secrets or makes tokens.
+_SECRET: Final = frozenset({("", "secrets"), ("authentication.k8s.io", "tokenreviews")})
+_TOO_LONG: Final = "audit.registry/omitted"
+
+
+class Trail:
+    """`decision` is None until it is known who asks."""
+
+    def __init__(self, policy: Policy, sink: Sink, scope: Scope, version: str, attributes: Attributes,
+                 audit_id: str) -> None:
+        self._policy = policy
+        self._sink = sink
+        self._scope = scope
+        self._version = version
+        self._attributes = attributes
+        self._audit_id = audit_id
+        self._received = _now()
+        self._user: User | None = None
+        self._impersonated: User | None = None
+        self._annotations: dict[str, str] = {}
+        self._decision: Decision | None = None
+        self._level = Level.NONE
+        self._request = _Kept()
+        self._answer = _Kept()
+        self._code = 0
+        self._is_stream = attributes.verb == "watch"
+
+    async def identify(self, user: User, attributes: Attributes, tenant: str) -> None:
+        """Who asks for what, and as it seems in which tenant, before it is known whether he may."""
+        self._user, self._attributes = user, attributes
+        self._annotations[TENANT] = tenant
+        self._decide()
+        await self._tell("RequestReceived")
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """The annotations of the events that follow, to be added to."""
+        return self._annotations
+
+    def of_tenant(self, name: str) -> None:
+        self._annotations[TENANT] = name
+
+    def impersonates(self, user: User) -> None:
+        self._impersonated = user
+
+    def decided(self, allowed: bool, reason: str) -> None:
+        self._annotations["authorization.k8s.io/decision"] = "allow" if allowed else "forbid"
+        self._annotations["authorization.k8s.io/reason"] = reason
+
+    def _decide(self) -> None:
+        decision = self._policy.decide(self._user, self._attributes)
+        attributes = self._attributes
+        secret = ((attributes.group, attributes.resource) in _SECRET or attributes.subresource == "token")
+        self._decision = decision
+        self._level = min(decision.level, Level.METADATA) if secret else decision.level
+
+    def receiving(self, receive: Receive) -> Receive:
+        async def received() -> Message:
+            message = await receive()
+            if self._level >= Level.REQUEST and message["type"] == "http.request":
+                self._request.add(message.get("body", b""))
+            return message
+        return received
+
+    def sending(self, send: Send) -> Send:
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._code = message["status"]
+                self._answer.media_type = _header(message["headers"], b"content-type")
+                self._answer.is_packed = bool(_header(message["headers"], b"content-encoding"))
+                if self._is_stream and self._decision is not None:
+                    await self._tell("ResponseStarted")
+            elif self._is_failure or (self._level >= Level.REQUEST_RESPONSE and not self._is_stream):
+                self._answer.add(message.get("body", b""))
+            await send(message)
+        return sent
+
+    async def end(self) -> None:
+        """The answer has been given; of a request without a user, as a failed authentication."""
+        if self._decision is None:
+            self._decide()
+            await self._tell("ResponseStarted")
+            return
+        await self._tell("ResponseComplete")
+
+    async def panic(self) -> None:
+        if self._decision is None:
+            self._decide()
+        self._code = self._code or 500
+        await self._tell("Panic")
+
+    @property
+    def _is_failure(self) -> bool:
+        return self._code >= 400
+
+    async def _tell(self, stage: str) -> None:
+        assert self._decision is not None, "the policy has been asked"
+        if self._level is Level.NONE or stage in self._decision.omit_stages:
+            return
+        await self._sink.put(self._event(stage))
+
+    def _event(self, stage: str) -> dict[str, Any]:
+        scope = self._scope
+        query = scope["query_string"].decode("latin-1")
+        event: dict[str, Any] = {
+            "kind": "Event", "apiVersion": "audit.k8s.io/v1", "level": LEVEL_NAMES[self._level],
+            "auditID": self._audit_id, "stage": stage,
+            "requestURI": (scope.get("raw_path") or scope["path"].encode()).decode("latin-1") + (query and f"?{query}"),
+            "verb": self._attributes.verb, "user": _user(self._user)}
+        if self._impersonated is not None:
+            event["impersonatedUser"] = _user(self._impersonated)
+        client = scope.get("client")
+        event["sourceIPs"] = [client[0]] if client else []
+        agent = _header(scope["headers"], b"user-agent")
+        if agent:
+            event["userAgent"] = agent[:1024]
+        if self._attributes.is_resource:
+            event["objectRef"] = self._object()
+        if stage != "RequestReceived":
+            event["responseStatus"] = self._status()
+            event |= self._bodies(stage)
+        event["requestReceivedTimestamp"] = _shown(self._received)
+        event["stageTimestamp"] = _shown(self._received if stage == "RequestReceived" else _now())
+        if self._annotations:
+            event["annotations"] = dict(self._annotations)
+        return event
+
+    def _object(self) -> dict[str, str]:
+        a = self._attributes
+        found = {"resource": a.resource, "namespace": a.namespace, "name": a.name, "apiGroup": a.group,
+                 "apiVersion": self._version, "subresource": a.subresource}
+        return {name: text for name, text in found.items() if text}
+
+    def _status(self) -> dict[str, Any]:
+        status: dict[str, Any] = {"metadata": {}}
+        if self._is_failure:
+            failure = self._answer.decoded()
+            if isinstance(failure, dict) and failure.get("kind") == "Status":
+                status |= {k: failure[k] for k in ("status", "message", "reason", "details") if k in failure}
+        return {**status, "code": self._code}
+
+    def _bodies(self, stage: str) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        assert self._decision is not None, "the policy has been asked"
+        given = _header(self._scope["headers"], b"content-type")
+        self._request.media_type = given or "application/json"
+        for name, kept, level in (("requestObject", self._request, Level.REQUEST),
+                                  ("responseObject", self._answer, Level.REQUEST_RESPONSE)):
+            if self._level < level or (name == "responseObject" and stage != "ResponseComplete"):
+                continue
+            if kept.is_cut:
+                self._annotations[_TOO_LONG] = f"{name} is longer than {BODY_LIMIT_BYTES} bytes"
+            value = kept.decoded()
+            if value is not None:
+                found[name] = _without_managed_fields(value) if self._decision.omit_managed_fields else value
+        return found
+
+
+class _Kept:
+    """A body as it passes, up to the limit."""
+
+    __slots__ = ("_length", "_pieces", "is_cut", "is_packed", "media_type")
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._length = 0
+        self.is_cut = False
+        self.is_packed = False
+        self.media_type = ""
+
+    def add(self, piece: bytes) -> None:
+        self._length += len(piece)
+        if self._length > BODY_LIMIT_BYTES or self.is_packed:
+            self.is_cut = True
+            self._pieces.clear()
+        elif piece and not self.is_cut:
+            self._pieces.append(piece)
+
+    def decoded(self) -> Any:
+        """None for what is no JSON or YAML."""
+        data = b"".join(self._pieces)
+        if self.is_cut or not data:
+            return None
+        try:
+            if "yaml" in self.media_type:
+                return decode_yaml(data).value
+            return orjson.loads(data) if "json" in self.media_type else None
+        except (DecodeError, orjson.JSONDecodeError):
+            return None
+
+
+def _user(user: User | None) -> dict[str, Any]:
+    if user is None:
+        return {}
+    found: dict[str, Any] = {"username": user.name}
+    if user.uid:
+        found["uid"] = user.uid
+    if user.groups:
+        found["groups"] = list(user.groups)
+    if user.extra:
+        found["extra"] = {name: list(values) for name, values in user.extra.items()}
+    return found
+
+
+def _without_managed_fields(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    found = dict(value)
+    metadata = found.get("metadata")
+    if isinstance(metadata, Mapping) and "managedFields" in metadata:
+        found["metadata"] = {k: v for k, v in metadata.items() if k != "managedFields"}
+    items = found.get("items")
+    if isinstance(items, list):
+        found["items"] = [_without_managed_fields(item) for item in items]
+    return found
+
+
+def _header(headers: Any, wanted: bytes) -> str:
+    for name, value in headers:
+        if name == wanted:
+            found: str = value.decode("latin-1")
+            return found
+    return ""
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+def _shown(at: datetime.datetime) -> str:
+    return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

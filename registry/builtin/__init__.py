@@ -1,0 +1,70 @@
+"""The resources that every tenant has, as definitions served by the same machinery as everybody's.
+
+Each YAML file beside this one holds definitions in the form of a CustomResourceDefinition's spec, with two words
+more: `strategy` names the life rules of the kind (registry/api/strategies), `verbs` what it can do if not everything.
+They are read once and shared by all tenants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import yaml
+
+from registry.definitions.compiled import compile_definition
+from registry.definitions.model import Definition
+
+
+@cache
+def definitions() -> Sequence[Definition]:
+    """Every built-in definition, in order of the files' names."""
+    files = sorted((f for f in resources.files(__name__).iterdir() if f.name.endswith(".yaml")), key=lambda f: f.name)
+    found = []
+    for file in files:
+        for document in yaml.safe_load_all(file.read_text(encoding="utf-8")):
+            found.append(_definition(document))
+    return found
+
+
+@cache
+def token_request_definition() -> Definition:
+    """What is asked of serviceaccounts/token: a kind without a resource of its own."""
+    return _definition({
+        "group": "authentication.k8s.io", "scope": "Namespaced", "strategy": "tokenrequest",
+        "names": {"plural": "tokenrequests", "kind": "TokenRequest"},
+        "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {
+            "type": "object", "properties": {"spec": {"type": "object", "properties": {
+                "audiences": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "atomic"},
+                "expirationSeconds": {"type": "integer", "format": "int64"},
+                "boundObjectRef": {"type": "object", "properties": {
+                    name: {"type": "string"} for name in ("kind", "apiVersion", "name", "uid")}}}},
+                "status": {"type": "object", "properties": {
+                    "token": {"type": "string"},
+                    "expirationTimestamp": {"type": "string", "format": "date-time"}}}}}}}]})
+
+
+def served(*, v1beta1: bool) -> Sequence[Definition]:
+    """Every built-in definition; that of definitions without its older form unless that is wanted."""
+    if v1beta1:
+        return definitions()
+    return [_as_stored_only(d) if d.strategy == "definition" else d for d in definitions()]
+
+
+def _as_stored_only(definition: Definition) -> Definition:
+    return replace(definition, versions={n: v for n, v in definition.versions.items() if v.storage})
+
+
+def _definition(document: dict[str, Any]) -> Definition:
+    """One document as if it were a definition whose names have been accepted."""
+    strategy, verbs = document.pop("strategy"), document.pop("verbs", None)
+    names = document["names"]
+    names.setdefault("singular", names["kind"].lower())
+    names.setdefault("listKind", f"{names['kind']}List")
+    established = {"type": "Established", "status": "True"}
+    definition = {"metadata": {"name": f"{names['plural']}.{document['group']}"}, "spec": document,
+                  "status": {"acceptedNames": names, "conditions": [established], "storedVersions": ["v1"]}}
+    return replace(compile_definition(definition), strategy=strategy, verbs=tuple(verbs) if verbs else None)

@@ -1,0 +1,82 @@
+"""Quantities of resources in their canonical form: `1500m`, `1Gi`, `3`.
+
+    canonical_quantity("0.5")      # "500m"
+    canonical_quantity("1024Mi")   # "1Gi"
+
+The grammar is registry/cel's; here is how a quantity is written. Follows apimachinery
+pkg/api/resource/{quantity,amount,suffix}.go (CanonicalizeBytes).
+"""
+
+from __future__ import annotations
+
+import re
+
+from registry.cel.libraries.quantity import Quantity, parse_quantity
+from registry.cel.values import EvalError
+
+_ENDING = re.compile(r"[eEinumkKMGTP][-+0-9a-zA-Z]*\Z")
+_DECIMAL = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
+_BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+# Between these a binary quantity is written in decimal.
+_SMALL = Quantity(1024, 0, small=True)
+
+
+class QuantityError(ValueError):
+    """The text is no quantity; the message is apimachinery's."""
+
+
+def quantity(text: str) -> Quantity:
+    try:
+        return parse_quantity(text)
+    except EvalError as error:
+        raise QuantityError(str(error)) from error
+
+
+def canonical_quantity(text: str) -> str:
+    """Raises QuantityError."""
+    if text.isascii() and text.isdigit() and len(text) < 4 and (text[0] != "0" or text == "0"):
+        return text
+    value = quantity(text)
+    if value.digits == 0:
+        return "0"
+    ending = _ENDING.search(text)
+    suffix = ending.group() if ending else ""
+    if suffix.endswith("i"):
+        written = _binary(value)
+        if written is not None:
+            return written
+    return _decimal(value, exponents=suffix[:1] in ("e", "E") and len(suffix) > 1)
+
+
+def _binary(value: Quantity) -> str | None:
+    """None where binary suffixes would lose precision or confuse."""
+    if Quantity(abs(value.digits), value.scale, value.small).compare(_SMALL) < 0:
+        return None
+    number, scale = value.digits, value.scale
+    while scale < 0 and number % 10 == 0:
+        number, scale = number // 10, scale + 1
+    if scale < 0:
+        return None
+    number *= 10 ** scale
+    step = 0
+    while number % 1024 == 0 and step < len(_BINARY) - 1:
+        number, step = number // 1024, step + 1
+    return f"{number}{_BINARY[step]}"
+
+
+def _decimal(value: Quantity, *, exponents: bool) -> str:
+    number, exponent = value.digits, value.scale
+    while number % 10 == 0:
+        number, exponent = number // 10, exponent + 1
+    while exponent % 3:
+        number, exponent = number * 10, exponent - 1
+    if exponent > 18 and not exponents:
+        number, exponent = number * 10 ** (exponent - 18), 18
+    if exponents:
+        return f"{number}e{exponent}" if exponent else str(number)
+    return f"{number}{_DECIMAL[max(exponent, -9)]}"
+
+
+def is_whole(value: Quantity) -> bool:
+    """Whether nothing is left below one."""
+    return value.scale >= 0 or value.digits % 10 ** -value.scale == 0

@@ -1,0 +1,93 @@
+"""Scalars of built-in kinds that decode themselves: times with microseconds, quantities, maps of bytes.
+
+Follows apimachinery pkg/apis/meta/v1/micro_time.go and pkg/api/resource/quantity.go.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from registry.builtin.quantities import QuantityError, canonical_quantity
+from registry.codec.json_encode import encode_json_text
+from registry.definitions.typed_base import Context, DecodeError, Link, Type, mismatch
+from registry.definitions.typed_scalars import BYTES
+from registry.schema.field import go_quote
+from registry.schema.gotime import RFC3339, TimeError, canonical_time
+
+_RFC3339_MICRO = "2006-01-02T15:04:05.000000Z07:00"
+_canonical_micro = re.compile(
+    r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{6}Z", re.ASCII).fullmatch
+_to_seconds = re.compile(r"\d{4}-\d\d-\d\dT\d{1,2}:\d\d:\d\d", re.ASCII)
+_micros = re.compile(r"[.,](\d{6})", re.ASCII)
+
+
+def canonical_micro_time(text: str) -> str:
+    """`2024-03-04T05:06:07.123456+02:00` gives `2024-03-04T03:06:07.123456Z`. Raises TimeError: six decimals it is."""
+    if _canonical_micro(text):
+        return text
+    seconds = _to_seconds.match(text)
+    if seconds is None:
+        return _with_layout(text, text)
+    rest = text[seconds.end():]
+    micros = _micros.match(rest)
+    if micros is None:
+        _with_layout(text, f"{seconds.group()}Z")       # what is wrong before is told first
+        raise TimeError(f"parsing time {go_quote(text)} as {go_quote(_RFC3339_MICRO)}: cannot parse "
+                        f'{go_quote(rest)} as ".000000"')
+    return f"{_with_layout(text, seconds.group() + rest[micros.end():])[:-1]}.{micros.group(1)}Z"
+
+
+def _with_layout(text: str, reduced: str) -> str:
+    """The canonical time of `reduced`; errors show the whole text and its layout."""
+    try:
+        return canonical_time(reduced)
+    except TimeError as error:
+        shown = str(error).replace(f"parsing time {go_quote(reduced)}", f"parsing time {go_quote(text)}", 1)
+        raise TimeError(shown.replace(go_quote(RFC3339), go_quote(_RFC3339_MICRO), 1)) from error
+
+
+class MicroTime(Type):
+    """A metav1.MicroTime: UTC and six decimals, or null."""
+
+    go = "string"
+    by_reference = True
+
+    def decode(self, value: Any, link: Link, context: Context) -> Any:
+        if type(value) is not str:
+            raise mismatch(value, link, self.go)
+        try:
+            return canonical_micro_time(value)
+        except TimeError as error:
+            raise DecodeError(str(error)) from error
+
+
+class QuantityType(Type):
+    """A resource.Quantity in its canonical form; a number will do, too, and null is zero."""
+
+    go = "resource.Quantity"
+    zero = "0"
+
+    def decode(self, value: Any, link: Link, context: Context) -> Any:
+        text = value.strip() if type(value) is str else encode_json_text(value)
+        try:
+            return canonical_quantity(text)
+        except QuantityError as error:
+            raise DecodeError(str(error)) from error
+
+
+class BytesMap(Type):
+    """Bytes by name, kept in base64; null is no bytes."""
+
+    go = "map[string][]uint8"
+    by_reference = True
+
+    def decode(self, value: Any, link: Link, context: Context) -> Any:
+        if type(value) is not dict:
+            raise mismatch(value, link, self.go)
+        return {k: "" if v is None else BYTES.decode(v, (link, k, None, False), context) for k, v in value.items()}
+
+
+MICRO_TIME = MicroTime()
+QUANTITY = QuantityType()
+BYTES_MAP = BytesMap()

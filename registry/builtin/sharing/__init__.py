@@ -1,0 +1,37 @@
+"""The kinds by which tenants share definitions, APIExport and APIBinding: custom resources in all but their life rules.
+
+Every tenant serves them.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from typing import Final
+
+import yaml
+
+from registry.definitions.compiled import compile_definition
+from registry.definitions.model import Definition
+
+GROUP: Final = "apis.registry"
+EXPORTS: Final = "apiexports"
+BINDINGS: Final = "apibindings"
+
+
+@cache
+def export_definition() -> Definition:
+    return _definition("exports.yaml")
+
+
+@cache
+def binding_definition() -> Definition:
+    return _definition("bindings.yaml")
+
+
+def _definition(file: str) -> Definition:
+    spec = yaml.safe_load(resources.files("registry.builtin").joinpath("sharing", file).read_text(encoding="utf-8"))
+    status = {"acceptedNames": spec["names"], "conditions": [{"type": "Established", "status": "True"}],
+              "storedVersions": ["v1"]}
+    name = f"{spec['names']['plural']}.{GROUP}"
+    return compile_definition({"metadata": {"name": name}, "spec": spec, "status": status})

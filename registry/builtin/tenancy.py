@@ -1,0 +1,26 @@
+"""The kind Tenant, which only the tenant `system` serves: a custom resource in all but its life rules."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from typing import Final
+
+import yaml
+
+from registry.definitions.compiled import compile_definition
+from registry.definitions.model import Definition
+
+GROUP: Final = "tenancy.registry"
+PLURAL: Final = "tenants"
+# The tenant in which tenants are objects.
+SYSTEM: Final = "system"
+
+
+@cache
+def tenant_definition() -> Definition:
+    file = resources.files("registry.builtin").joinpath("system", "tenants.yaml")
+    spec = yaml.safe_load(file.read_text(encoding="utf-8"))
+    status = {"acceptedNames": spec["names"], "conditions": [{"type": "Established", "status": "True"}],
+              "storedVersions": ["v1"]}
+    return compile_definition({"metadata": {"name": f"{PLURAL}.{GROUP}"}, "spec": spec, "status": status})

@@ -1,0 +1,117 @@
+"""JSON bytes to plain values, as the decoders of Kubernetes read them.
+
+Three readers, from fast to exact; each takes only what it can vouch for and leaves the rest to the next:
+
+1. orjson, when writing its result again gives the very same bytes, blanks aside: then no key was given twice. That is
+   so for most of what clients send, compact or indented.
+2. The C scanner of the standard library with a hook that compares the number of keys, for other spellings of numbers
+   and letters (`1.50`, `\\u003c`).
+3. json_scan, our own: slow, words the errors, names the duplicates, mends text that is not Unicode, and goes deeper
+   than C scanners can.
+
+Integers beyond int64 become floats; a literal with a point or an exponent is a float even where it is whole.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, NoReturn
+
+import orjson
+
+from registry.codec.json_encode import encode_json
+from registry.codec.json_scan import scan
+from registry.codec.model import MAX_DEPTH, Decoded
+
+# Digits become "0", all else a blank: a run of 19 is an integer that may not fit into an int64.
+_DIGITS = bytes(0x30 if 0x30 <= code <= 0x39 else 0x20 for code in range(256))
+_LONG_INTEGER = b"0" * 19
+_BLANKS = b" \t\r\n"
+
+
+def decode_json(data: bytes, max_depth: int = MAX_DEPTH) -> Decoded:
+    """The value of `data`: `{"a": 1, "a": 2}` gives `{"a": 2}` and the duplicate `duplicate field "a"`.
+
+    Raises JsonSyntaxError with the words of encoding/json, or JsonNumberError. A value of more than about 900 levels
+    is possible (`max_depth` bounds it): recursive code that reads it must be ready for that or give a lower bound.
+    """
+    value = _canonical(data)
+    if value is _NOT_READ:
+        value = _hooked(data, max_depth)
+    if value is _NOT_READ:
+        return scan(data, max_depth)
+    return Decoded(value)
+
+
+def decode_canonical_json(data: bytes) -> Decoded | None:
+    """The value if `data` is compact JSON as our encoder writes it (no duplicates, no whole floats), else None."""
+    value = _canonical(data)
+    if value is _NOT_READ or encode_json(value) != data.strip():
+        return None
+    return Decoded(value)
+
+
+class _NotRead:
+    """The result of a reader that leaves the bytes to the next."""
+
+
+_NOT_READ = _NotRead()
+
+
+def _canonical(data: bytes) -> Any:
+    try:
+        value = orjson.loads(data)
+        written = orjson.dumps(value)   # refuses more than 254 levels
+    except (ValueError, TypeError):
+        return _NOT_READ
+    # Taking out the blanks, even those within texts, takes away no key: as many keys in the one as in the other.
+    if written != data and written != data[:-1] and written.translate(None, _BLANKS) != data.translate(None, _BLANKS):
+        return _NOT_READ
+    return _NOT_READ if _has_long_integer(data) else value
+
+
+def _has_long_integer(data: bytes) -> bool:
+    return _LONG_INTEGER in data.translate(_DIGITS)
+
+
+def _hooked(data: bytes, max_depth: int) -> Any:
+    decoder = _LONG_DECODER if _has_long_integer(data) else _DECODER
+    # How deep the C scanner goes is Python's recursion limit, which others may have raised.
+    may_be_deep = data.count(b"{") + data.count(b"[") > max_depth
+    try:
+        value = decoder.decode(data.decode())
+        if may_be_deep or b"\\ud" in data or b"\\uD" in data:
+            orjson.dumps(value)         # refuses half a surrogate pair, and more than 254 levels
+    except (ValueError, TypeError, RecursionError):
+        return _NOT_READ
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("a key is given twice")
+    return value
+
+
+def _float(literal: str) -> float:
+    value = float(literal)
+    if math.isinf(value):
+        raise ValueError("beyond float64")
+    return value
+
+
+def _integer(literal: str) -> int | float:
+    number = int(literal)
+    return number if -(1 << 63) <= number < 1 << 63 else _float(literal)
+
+
+def _constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_float, parse_constant=_constant)
+# Where some integer may be beyond int64 (or a text holds as many digits), each is looked at.
+_LONG_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=_integer, parse_float=_float,
+                                 parse_constant=_constant)

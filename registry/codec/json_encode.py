@@ -1,0 +1,102 @@
+"""Plain values to compact JSON, keys in the order given.
+
+A whole float below 1e21 is written as an integer (`1.0` as `1`), as Go does: what is stored as 1.0 is read back as the
+integer 1.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from registry.codec.go_text import whole_number
+
+# Where a whole float below 1e21 may have been written; strings can look so too, hence only a hint.
+_WHOLE_FLOAT = re.compile(rb"\.0(?:[,}\]]|\Z)|e\+(?:1[6-9]|20)(?:[,}\]]|\Z)")
+
+
+def encode_json(value: Any) -> bytes:
+    """`{"a": [1.0, "é"]}` gives `{"a":[1,"é"]}` in UTF-8. The value must be what decode_json yields."""
+    try:
+        data = orjson.dumps(value)
+    except TypeError:           # more than 254 levels
+        return "".join(_pieces(value)).encode()
+    if (b".0" in data or b"e+" in data) and _WHOLE_FLOAT.search(data):
+        value = _with_integers(value)
+        try:
+            return orjson.dumps(value)
+        except TypeError:       # an integer beyond 64 bits
+            return "".join(_pieces(value)).encode()
+    return data
+
+
+def encode_json_text(value: Any) -> str:
+    return encode_json(value).decode()
+
+
+def encode_canonical(value: Any) -> str:
+    """With keys in order of their bytes, as Go writes maps: the same object is always the same text."""
+    try:
+        data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        if (b".0" in data or b"e+" in data) and _WHOLE_FLOAT.search(data):
+            data = orjson.dumps(_with_integers(value), option=orjson.OPT_SORT_KEYS)
+    except TypeError:           # more than 254 levels, or an integer beyond 64 bits
+        return encode_json_text(value)
+    return data.decode()
+
+
+def _with_integers(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_integers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_integers(item) for item in value]
+    return _integer_if_whole(value) if isinstance(value, float) else value
+
+
+def _integer_if_whole(value: float) -> int | float:
+    return whole_number(value) if value.is_integer() and abs(value) < 1e21 else value
+
+
+def _pieces(value: Any) -> Iterator[str]:
+    """The JSON of a value of any depth, without recursion: a stack of open containers."""
+    stack: list[tuple[Iterator[Any], str]] = [(iter((("", value),)), "")]
+    while stack:
+        members, closing = stack[-1]
+        for prefix, member in members:
+            yield prefix
+            if isinstance(member, dict) and member:
+                yield "{"
+                stack.append((_object_members(member), "}"))
+                break
+            if isinstance(member, list) and member:
+                yield "["
+                stack.append((_array_members(member), "]"))
+                break
+            yield _scalar(member)
+        else:
+            stack.pop()
+            yield closing
+
+
+def _object_members(value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    separator = ""
+    for key, member in value.items():
+        yield f"{separator}{json.dumps(key, ensure_ascii=False)}:", member
+        separator = ","
+
+
+def _array_members(value: list[Any]) -> Iterator[tuple[str, Any]]:
+    separator = ""
+    for member in value:
+        yield separator, member
+        separator = ","
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, float):
+        value = _integer_if_whole(value)
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,130 @@
+"""Plain values to YAML as kube-apiserver prints it: sorted keys, two blanks, lists not indented, folded at 80 columns.
+
+libyaml writes the text (its emitter is the one that Go's was translated from); the styles are chosen here, as yaml.v2
+chooses them: text of several lines as a literal block, text that would be read as something else in double quotes.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from functools import cmp_to_key
+from typing import Any
+
+from yaml import events
+from yaml._yaml import CEmitter
+
+from registry.codec.go_text import format_float, whole_number
+from registry.codec.yaml_scalar import is_timestamp, resolve_plain
+
+_SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?\Z")
+# Not more digits than Python converts in no time; keys are compared by their first difference anyway.
+_DIGITS = re.compile(r"[0-9]{1,18}")
+_NO_TAG = (True, True)
+
+
+def encode_yaml(value: Any) -> bytes:
+    """`{"b": "1", "a": ["x"]}` gives `a:\\n- x\\nb: "1"\\n`."""
+    stream = io.BytesIO()
+    emitter = CEmitter(stream, encoding="utf-8", allow_unicode=True, width=80)
+    emitter.emit(events.StreamStartEvent(encoding="utf-8"))
+    emitter.emit(events.DocumentStartEvent(explicit=False))
+    for event in _events(value):
+        emitter.emit(event)
+    emitter.emit(events.DocumentEndEvent(explicit=False))
+    emitter.emit(events.StreamEndEvent())
+    return stream.getvalue()
+
+
+def _events(value: Any) -> Iterator[events.Event]:
+    """Depth first, on a stack, so that any depth that JSON allows can be printed."""
+    stack: list[Iterator[Any]] = [iter((value,))]
+    ends: list[events.Event] = []
+    while stack:
+        for member in stack[-1]:
+            if isinstance(member, dict):
+                yield events.MappingStartEvent(None, None, True, flow_style=not member)
+                stack.append(_pairs(member))
+                ends.append(events.MappingEndEvent())
+                break
+            if isinstance(member, list):
+                yield events.SequenceStartEvent(None, None, True, flow_style=not member)
+                stack.append(iter(member))
+                ends.append(events.SequenceEndEvent())
+                break
+            yield _scalar(member)
+        else:
+            stack.pop()
+            if ends:
+                yield ends.pop()
+
+
+def _pairs(value: dict[str, Any]) -> Iterator[Any]:
+    for key in _sorted_keys(value):
+        yield key
+        yield value[key]
+
+
+def _scalar(value: Any) -> events.Event:
+    if isinstance(value, str):
+        return _text(value)
+    if value is None:
+        text = "null"
+    elif isinstance(value, bool):
+        text = "true" if value else "false"
+    elif isinstance(value, float):
+        text = _number(value)
+    else:
+        text = str(value)
+    return events.ScalarEvent(None, None, _NO_TAG, text, style="")
+
+
+def _number(value: float) -> str:
+    """What Go makes of the number after a trip through JSON: whole ones below 2^64 are integers."""
+    return str(whole_number(value)) if value.is_integer() and abs(value) < 1 << 64 else format_float(value)
+
+
+def _text(value: str) -> events.Event:
+    if "\n" in value:
+        style = "|"
+    else:
+        style = "" if _reads_as_text(value) else '"'
+    return events.ScalarEvent(None, None, _NO_TAG, value, style=style)
+
+
+def _reads_as_text(value: str) -> bool:
+    return isinstance(resolve_plain(value), str) and not is_timestamp(value) and not _SEXAGESIMAL.match(value)
+
+
+def _sorted_keys(value: dict[str, Any]) -> list[str]:
+    if all(map(str.isalpha, value)):
+        return sorted(value)
+    return sorted(value, key=cmp_to_key(_compare))
+
+
+def _compare(a: str, b: str) -> int:
+    """The order of yaml.v2: digits before letters, and runs of digits by their number (`a2` before `a10`)."""
+    if a == b:
+        return 0
+    at = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), -1)
+    if at < 0:
+        return -1 if len(a) < len(b) else 1
+    x, y = a[at], b[at]
+    after_digit = at > 0 and a[at - 1].isdigit()
+    if x.isalpha() and y.isalpha():
+        less = x < y
+    elif x.isalpha() or y.isalpha():
+        less = x.isalpha() if after_digit else y.isalpha()
+    else:
+        less = _number_key(a, at, x, y) < _number_key(b, at, x, y)
+    return -1 if less else 1
+
+
+def _number_key(text: str, at: int, x: str, y: str) -> tuple[int, int, str]:
+    """The number that begins at the difference, its length, and its first character."""
+    digits = _DIGITS.match(text, at)
+    run = digits.group() if digits is not None else ""
+    before = text[:at]
+    led = "0" in (x, y) and before[len(before.rstrip("0123456789")):].strip("0") != ""
+    return int(f"{int(led)}{run}"), len(run), text[at]

@@ -1,0 +1,154 @@
+"""What an unquoted YAML scalar means: YAML 1.1 as Go's yaml.v2 has it.
+
+Differs from YAML 1.1 as PyYAML has it: `y` and `n` are booleans, 0o17 is an octal, timestamps and sexagesimals are
+strings, `=` is a string. A whole float becomes an integer, since Go passes the value on as JSON (`1e3` as `1000`).
+
+Follows goyaml.v2/resolve.go of sigs.k8s.io/yaml.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime
+import re
+from functools import lru_cache
+
+from registry.codec.go_text import whole_number
+from registry.codec.model import YamlError
+
+_PREFIX = "tag:yaml.org,2002:"
+_STR, _BINARY, _INT, _FLOAT, _BOOL, _NULL, _TIMESTAMP = (
+    _PREFIX + name for name in ("str", "binary", "int", "float", "bool", "null", "timestamp"))
+MERGE = _PREFIX + "merge"
+
+_NAN = float("nan")
+_INFINITY = float("inf")
+
+Scalar = str | int | float | bool | None
+
+_WORDS: dict[str, Scalar] = {
+    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
+    **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), _NAN),
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), _INFINITY),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -_INFINITY),
+}
+# Only a scalar that begins so can be anything but a string.
+_HINTS = frozenset("+-0123456789yYnNtTfFoO~.")
+_NUMERIC = frozenset("+-0123456789.")
+
+_INTEGER = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))\Z")
+_DECIMAL = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
+_POINT_FIRST = re.compile(r"\.[0-9]+(?:[eE][-+]?[0-9]+)?\Z")
+_TIMESTAMP_FORM = re.compile(
+    r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})"
+    r"(?:(?P<mark>[Tt ])([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})(?:[.,][0-9]+)?(?P<zone>Z|[-+][0-9]{2}:[0-9]{2})?)?\Z")
+# Enough digits for any number that matters; Python takes quadratic time for very long integers.
+_MAX_INTEGER_DIGITS = 400
+
+
+def resolve_plain(text: str) -> Scalar:
+    """`yes` is True, `010` is 8, `1_000` is 1000, `1.5` is 1.5, `2020-01-02` is a string. May be infinite or NaN."""
+    return _resolve_short(text) if len(text) <= _SHORT else _resolve(text)
+
+
+# Words repeat; the length bounds what the cache may hold.
+_SHORT = 40
+
+
+@lru_cache(maxsize=4096)
+def _resolve_short(text: str) -> Scalar:
+    return _resolve(text)
+
+
+def _resolve(text: str) -> Scalar:
+    if text and text[0] not in _HINTS:
+        return text
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] not in _NUMERIC:
+        return text
+    if text[0] == ".":
+        return _finite(text) if _POINT_FIRST.match(text) else text
+    digits = text.replace("_", "")
+    match = _INTEGER.match(digits)
+    if match is not None and len(digits) <= _MAX_INTEGER_DIGITS:
+        return _integer(match)
+    if _DECIMAL.match(digits):
+        number = _finite(digits)
+        return text if isinstance(number, str) else number
+    return text
+
+
+def resolve_tagged(tag: str, text: str, plain: bool) -> Scalar:
+    """A scalar with a tag: `!!str 1` is "1", `!!float 1` is 1.0, an unknown tag makes a string."""
+    if tag == _BINARY:
+        return _binary(text)
+    if tag == _STR or tag not in (_INT, _FLOAT, _BOOL, _NULL, _TIMESTAMP):
+        return text
+    if tag == _TIMESTAMP and is_timestamp(text):
+        return text
+    value = resolve_plain(text)
+    found = _tag_of(value)
+    if found == tag or (tag == _FLOAT and found == _INT):
+        return value
+    raise YamlError(f"yaml: cannot decode !!{found.removeprefix(_PREFIX)} `{text}` as a !!{tag.removeprefix(_PREFIX)}")
+
+
+def is_timestamp(text: str) -> bool:
+    """Whether yaml.v2 takes the text for a time (and so quotes it when it is to be a string)."""
+    match = _TIMESTAMP_FORM.match(text)
+    if match is None or (match["mark"] is not None and (match["mark"] == " ") != (match["zone"] is None)):
+        return False
+    try:
+        datetime.date(int(match[1]) or 4, int(match[2]), int(match[3]))     # the year 0 is a leap year
+        datetime.time(int(match[5] or 0), int(match[6] or 0), int(match[7] or 0))
+    except ValueError:
+        return False
+    return True
+
+
+def as_json(value: float) -> int | float:
+    """The number that Go's JSON of a float is read back as: 1e3 is the integer 1000, 2.5 stays. Raises YamlError."""
+    if value != value or value in (_INFINITY, -_INFINITY):
+        name = "NaN" if value != value else "+Inf" if value > 0 else "-Inf"
+        raise YamlError(f"json: unsupported value: {name}")
+    return whole_number(value) if value.is_integer() and -(1 << 63) <= value < 1 << 63 else value
+
+
+def _finite(text: str) -> float | str:
+    number = float(text)
+    return text if number in (_INFINITY, -_INFINITY) else number
+
+
+def _integer(match: re.Match[str]) -> int | float:
+    sign, hexadecimal, binary, octal, decimal = match.groups()
+    if hexadecimal:
+        number = int(hexadecimal, 16)
+    elif binary:
+        number = int(binary, 2)
+    elif octal:
+        number = int(octal, 8)
+    else:
+        number = int(decimal)
+    number = -number if sign == "-" else number
+    return number if -(1 << 63) <= number < 1 << 63 else float(number)
+
+
+def _binary(text: str) -> str:
+    try:
+        return base64.b64decode("".join(text.split()), validate=True).decode("utf-8", "replace")
+    except (binascii.Error, ValueError) as error:
+        raise YamlError("yaml: !!binary value contains invalid base64 data") from error
+
+
+def _tag_of(value: Scalar) -> str:
+    if value is None:
+        return _NULL
+    if isinstance(value, bool):
+        return _BOOL
+    if isinstance(value, int):
+        return _INT
+    return _FLOAT if isinstance(value, float) else _STR

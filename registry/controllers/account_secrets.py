@@ -1,0 +1,99 @@
+"""Secrets of the type kubernetes.io/service-account-token: filled with a token of the account that they name.
+
+One of an account that is not there, or is another one by now, is deleted. The token is bound to the secret and has no
+end; what else is in the secret stays. Follows kubernetes pkg/controller/serviceaccount/tokens_controller.go.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+from typing import Any, Final
+
+from registry.access.tokens.accounts import SECRETS, SERVICE_ACCOUNTS, Reference
+from registry.api.options import DeleteOptions, Preconditions
+from registry.api.strategies.secret import ACCOUNT_NAME, ACCOUNT_TOKEN
+from registry.api.update import copy_of
+from registry.codec.stored import decode_stored
+from registry.controllers.acting import CONTROLLER_MANAGER, Controlled
+from registry.store.types import Match, ObjectKey, Requirement, Row
+
+ACCOUNT_UID: Final = "kubernetes.io/service-account.uid"
+_OF_ACCOUNTS: Final = Requirement("f:type", Match.IN, (ACCOUNT_TOKEN,))
+
+
+async def settle_account(controlled: Controlled, key: ObjectKey, root_ca: str) -> None:
+    """After a write of an account: its secrets, where it is gone."""
+    row, _ = await controlled.backend.store.load(controlled.tenant, SERVICE_ACCOUNTS, key)
+    if row is not None:
+        return
+    namespace, _, name = key.partition("/")
+    async for page in controlled.backend.store.scan(controlled.tenant, SECRETS, namespace=namespace,
+                                                    requirements=(_OF_ACCOUNTS,)):
+        for secret in page.rows:
+            if _annotations(_object(secret)).get(ACCOUNT_NAME) == name:
+                await settle_secret(controlled, secret.key, root_ca)
+
+
+async def settle_secret(controlled: Controlled, key: ObjectKey, root_ca: str) -> None:
+    """After a write of a secret: fills it, or deletes it with its account."""
+    store, tenant = controlled.backend.store, controlled.tenant
+    row, _ = await store.load(tenant, SECRETS, key)
+    if row is None:
+        return
+    secret = _object(row)
+    if secret.get("type") != ACCOUNT_TOKEN or secret["metadata"].get("deletionTimestamp"):
+        return
+    namespace, _, _ = key.partition("/")
+    annotations = _annotations(secret)
+    name, uid = annotations.get(ACCOUNT_NAME) or "", annotations.get(ACCOUNT_UID)
+    account, _ = await store.load(tenant, SERVICE_ACCOUNTS, ObjectKey(f"{namespace}/{name}"))
+    if account is None or (uid and uid != account.uid):
+        await _delete(controlled, row)
+    elif not secret.get("immutable"):
+        await _fill(controlled, row, secret, account, root_ca)
+
+
+async def _fill(controlled: Controlled, row: Row, secret: dict[str, Any], account: Row, root_ca: str) -> None:
+    data = secret.get("data") or {}
+    tokens = controlled.backend.tokens
+    wanted = {"namespace": _base64(row.key.partition("/")[0]), **({"ca.crt": _base64(root_ca)} if root_ca else {})}
+    right = data.get("token") and all(data.get(name) == value for name, value in wanted.items())
+    if tokens is None or (right and _annotations(secret).get(ACCOUNT_UID) == account.uid):
+        return
+    namespace, _, name = row.key.partition("/")
+    if not data.get("token"):
+        token = await tokens.issue(
+            controlled.tenant, namespace, account.key.partition("/")[2], str(account.uid),
+            audiences=[tokens.issuer_of(controlled.tenant.name)], now=datetime.datetime.now(datetime.UTC),
+            seconds=None, bound=Reference("secret", name, str(row.uid)))
+        wanted["token"] = _base64(token)
+
+    def filled(old: dict[str, Any]) -> dict[str, Any]:
+        new = copy_of(old)
+        new["data"] = {**(old.get("data") or {}), **wanted}
+        annotations = {**_annotations(old), ACCOUNT_UID: str(account.uid)}
+        new["metadata"] = {**new["metadata"], "annotations": annotations}
+        return new
+
+    await controlled.named(CONTROLLER_MANAGER).change("", "secrets", row.key, filled, uid=str(row.uid))
+
+
+async def _delete(controlled: Controlled, row: Row) -> None:
+    served = (await controlled.known_catalog()).served("", "v1", "secrets")
+    assert served is not None, "every tenant has secrets"
+    await controlled.named(CONTROLLER_MANAGER).delete(
+        served, row.key, DeleteOptions(preconditions=Preconditions(uid=str(row.uid))))
+
+
+def _object(row: Row) -> dict[str, Any]:
+    found: dict[str, Any] = decode_stored('{"metadata":{' + row.body)
+    return found
+
+
+def _annotations(obj: dict[str, Any]) -> dict[str, str]:
+    return obj["metadata"].get("annotations") or {}
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()

@@ -1,0 +1,68 @@
+"""The event that tells of an owner in another namespace.
+
+Follows kubernetes pkg/controller/garbagecollector/graph_builder.go (reportInvalidNamespaceOwnerRef).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+from registry.api.catalog import TenantCatalog
+from registry.api.create import create_object
+from registry.api.dependents import Reference
+from registry.api.errors import StatusError
+from registry.api.options import WriteOptions
+from registry.api.request import ResourceRequest
+from registry.api.served import Object, Served
+from registry.api.strategy import Context
+from registry.controllers.acting import SERVER, Controlled
+
+COMPONENT: Final = "garbage-collector-controller"
+REASON: Final = "OwnerRefInvalidNamespace"
+
+
+async def report_invalid_namespace(controlled: Controlled, catalog: TenantCatalog, served: Served, metadata: Object,
+                                   reference: Reference) -> None:
+    """Once for each object and owner. Where it cannot be told (the namespace ends), it is not."""
+    events = catalog.served("", "v1", "events")
+    if events is None:
+        return
+    context = Context(controlled.tenant, SERVER, controlled.manager)
+    event = invalid_namespace_event(served, metadata, reference, context.timestamp)
+    namespace = event["metadata"]["namespace"]
+    request = ResourceRequest(controlled.backend, context, catalog.unadmitted(), events, namespace, "", "", {})
+    try:
+        await create_object(request, event, WriteOptions(), controlled.manager, "create")
+    except StatusError as error:
+        if error.code not in (403, 404, 409):
+            raise
+
+
+def invalid_namespace_event(served: Served, metadata: Object, reference: Reference, now: str) -> Object:
+    """The object has `metadata`, of a cluster-scoped one the event is in the namespace `default`."""
+    namespace, name, uid = metadata.get("namespace") or "", metadata["name"], metadata["uid"]
+    owner = (f"[{reference.get('apiVersion')}/{reference.get('kind')}, namespace: {namespace}, "
+             f"name: {reference.get('name')}, uid: {reference.get('uid')}]")
+    involved = {"kind": served.kind.name, "namespace": namespace, "name": name, "uid": uid,
+                "apiVersion": served.api_version}
+    if not namespace:
+        del involved["namespace"]
+    return {
+        "apiVersion": "v1", "kind": "Event",
+        "metadata": {"name": f"{name}.{_digest(uid, reference.get('uid') or '')}",
+                     "namespace": namespace or "default"},
+        "involvedObject": involved,
+        "reason": REASON,
+        "message": f'ownerRef {owner} does not exist in namespace "{namespace}"',
+        "type": "Warning",
+        "source": {"component": COMPONENT},
+        "reportingComponent": COMPONENT,
+        "reportingInstance": "",
+        "firstTimestamp": now, "lastTimestamp": now, "count": 1, "eventTime": None,
+    }
+
+
+def _digest(*parts: str) -> str:
+    """Sixteen hex digits, as an event's name ends in a cluster; always the same for the same event."""
+    return hashlib.sha256("/".join(parts).encode()).hexdigest()[:16]

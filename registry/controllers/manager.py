@@ -1,0 +1,162 @@
+"""Runs the controllers: at once where this process has made the write, and as the leader for what others left.
+
+Every controller is a function of one object that does all that is due, and can be run again at any time; so a nudge
+may be lost, doubled or come late. Work that has to wait is tried again, later and later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Final, Self
+
+from registry.access.rbac.stored import CLUSTER_ROLES
+from registry.access.tokens.accounts import SECRETS, SERVICE_ACCOUNTS
+from registry.api.catalog import DEFINITIONS
+from registry.api.namespaces import NAMESPACES
+from registry.api.request import QUOTAS, Backend
+from registry.controllers import aggregation, definitions, namespaces, policy_status, quota, sharing, tenants
+from registry.controllers.account_secrets import settle_account, settle_secret
+from registry.controllers.acting import Controlled
+from registry.controllers.collector import RENEW_SECONDS, Collector
+from registry.controllers.furnishing import furnish, furnished_namespace
+from registry.controllers.migrator import MigrationSettings, Migrator
+from registry.controllers.policy_status import POLICIES
+from registry.controllers.queue import LIMIT, WorkQueue
+from registry.controllers.work import Look, Work
+from registry.store.errors import StoreError
+from registry.store.leader import Leader
+from registry.store.types import ObjectKey, ResourceName, Tenant
+
+logger = logging.getLogger(__name__)
+
+_CONTROLLERS: Final[dict[ResourceName, Callable[[Controlled, ObjectKey], Awaitable[None]]]] = {
+    DEFINITIONS: definitions.settle,
+    NAMESPACES: namespaces.settle,
+    POLICIES: policy_status.settle,
+    CLUSTER_ROLES: aggregation.settle,
+    sharing.BINDINGS: sharing.settle,
+    sharing.EXPORTS: sharing.settle_export,
+}
+_OF_ACCOUNTS: Final = {SECRETS: settle_secret, SERVICE_ACCOUNTS: settle_account}
+# Definitions and namespaces that are worked on at the same time.
+_WORKERS = 4
+# Tenants that are removed at the same time; each keeps the database busy half of the time.
+_REMOVERS = 2
+# Those that wait for others are looked at this often at the least.
+_MAX_RETRY_SECONDS = 5.0
+# A namespace whose quota leaves no room is tried this often.
+_MAX_FURNISHING_RETRY_SECONDS = 60.0
+# How often the leader looks for what nobody works on (its process may have died).
+SWEEP_SECONDS: Final = 10.0
+
+
+class ControllerManager:
+    """Between entering and leaving, nudges are worked off."""
+
+    def __init__(self, backend: Backend, *, root_ca: str = "", sweep_seconds: float = SWEEP_SECONDS,
+                 renew_seconds: float = RENEW_SECONDS, migration: MigrationSettings | None = None) -> None:
+        """`root_ca` are the certificates that clients in a namespace trust this server by, in PEM."""
+        self._backend = backend
+        self._sweep_seconds = sweep_seconds
+        self._queue: WorkQueue[Work] = WorkQueue("a controller", self._handle, workers=_WORKERS,
+                                                 max_retry_seconds=_MAX_RETRY_SECONDS)
+        self._removal: WorkQueue[Work] = WorkQueue("the removal of tenants", self._remove, workers=_REMOVERS,
+                                                   max_retry_seconds=_MAX_RETRY_SECONDS)
+        self._quotas: WorkQueue[Work] = WorkQueue("quotas", self._count, workers=_WORKERS,
+                                                  max_retry_seconds=_MAX_RETRY_SECONDS)
+        self._root_ca = root_ca
+        self._furnishing: WorkQueue[Work] = WorkQueue("furnishing", self._furnish, workers=_WORKERS,
+                                                      max_retry_seconds=_MAX_FURNISHING_RETRY_SECONDS)
+        self._collector = Collector(backend, renew_seconds=renew_seconds)
+        self._migrator = Migrator(backend, migration or MigrationSettings())
+        self._running = AsyncExitStack()
+        self._sweeping: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._queue)
+            await stack.enter_async_context(self._furnishing)
+            await stack.enter_async_context(self._removal)
+            await stack.enter_async_context(self._quotas)
+            await stack.enter_async_context(self._collector)
+            await stack.enter_async_context(self._migrator)
+            self._running = stack.pop_all()
+        self._backend.nudge = self.nudge
+        self._sweeping = asyncio.create_task(self._sweep(), name="controller sweep")
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                        trace: TracebackType | None) -> None:
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            await asyncio.gather(self._sweeping, return_exceptions=True)
+        await self._running.aclose()
+
+    def nudge(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
+        """Something is due for this object, or may be."""
+        if resource == CLUSTER_ROLES:
+            self._queue.nudge(Work(tenant, resource, aggregation.ALL, Look.OBJECT))
+        elif resource == POLICIES:
+            self._queue.delay(Work(tenant, resource, key, Look.OBJECT), policy_status.REST_SECONDS)
+        elif resource in _CONTROLLERS:
+            self._queue.nudge(Work(tenant, resource, key, Look.OBJECT))
+        self._migrator.nudge(tenant, resource, key)
+        if resource == tenants.TENANTS:
+            self._removal.nudge(Work(tenant, resource, key, Look.OBJECT))
+        if resource in _OF_ACCOUNTS:
+            self._furnishing.nudge(Work(tenant, resource, key, Look.OBJECT))
+        if resource == QUOTAS:
+            self._quotas.nudge(Work(tenant, resource, ObjectKey(f"{key.partition('/')[0]}/"), Look.OBJECT))
+        namespace = furnished_namespace(resource, key)
+        if namespace is not None:
+            self._furnishing.nudge(Work(tenant, NAMESPACES, namespace, Look.OBJECT))
+
+    async def _count(self, work: Work) -> None:
+        await quota.settle(Controlled(self._backend, work.tenant), work.key)
+
+    async def _remove(self, work: Work) -> None:
+        await tenants.settle(Controlled(self._backend, work.tenant), work.key)
+
+    async def _furnish(self, work: Work) -> None:
+        do = _OF_ACCOUNTS.get(work.resource, furnish)
+        await do(Controlled(self._backend, work.tenant), work.key, self._root_ca)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all that this process has been told of has been seen to."""
+        queues = (self._queue, self._furnishing, self._migrator)
+        return not any(len(queue) for queue in queues) and self._collector.owed_since() is None
+
+    async def _handle(self, work: Work) -> None:
+        await _CONTROLLERS[work.resource](Controlled(self._backend, work.tenant), work.key)
+
+    async def _sweep(self) -> None:
+        """As the leader: nudges whatever is unfinished in any tenant, whoever began it."""
+        leader = self._backend.store.leader("controllers", seconds=3 * self._sweep_seconds)
+        try:
+            while True:
+                try:
+                    if await leader.acquire():
+                        for tenant, resource, key in await self._backend.store.pending(LIMIT // 10):
+                            self.nudge(tenant, resource, key)
+                            self._collector.swept(tenant, resource, key)
+                        await self._collector.take_over()
+                except StoreError as error:
+                    logger.warning("the sweep for unfinished work did not get through: %s", error)
+                except Exception:
+                    logger.exception("the sweep for unfinished work failed")
+                await asyncio.sleep(self._sweep_seconds)
+        finally:
+            await _release(leader)
+
+
+async def _release(leader: Leader) -> None:
+    try:
+        async with asyncio.timeout(1):
+            await leader.release()
+    except (StoreError, TimeoutError):
+        pass

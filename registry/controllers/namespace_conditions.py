@@ -1,0 +1,63 @@
+"""What a terminating namespace tells of its content, in kube-controller-manager's words.
+
+Follows kubernetes pkg/controller/namespace/deletion/status_condition_utils.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Status = dict[str, Any]
+
+
+def with_conditions(status: Mapping[str, Any], remaining: Mapping[str, int], finalizers: Mapping[str, int],
+                    now: str) -> Status:
+    """`status` with the five conditions. A condition that says the same as before keeps its time.
+
+    `remaining` counts the objects that are left by plural and group, `{"configmaps.": 1, "widgets.example.com": 3}`,
+    `finalizers` those that are held by each finalizer.
+    """
+    conditions = list(status.get("conditions") or ())
+    for condition in _conditions(remaining, finalizers):
+        _put(conditions, {**condition, "lastTransitionTime": now})
+    return {**status, "conditions": conditions}
+
+
+def _put(conditions: list[Status], new: Status) -> None:
+    for position, old in enumerate(conditions):
+        if old.get("type") == new["type"]:
+            if any(old.get(k) != new[k] for k in ("status", "reason", "message")):
+                conditions[position] = new
+            return
+    conditions.append(new)
+
+
+def _conditions(remaining: Mapping[str, int], finalizers: Mapping[str, int]) -> list[Status]:
+    told = [
+        _condition("NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered",
+                   "All resources successfully discovered"),
+        _condition("NamespaceDeletionGroupVersionParsingFailure", "False", "ParsedGroupVersions",
+                   "All legacy kube types successfully parsed"),
+        _condition("NamespaceDeletionContentFailure", "False", "ContentDeleted",
+                   "All content successfully deleted, may be waiting on finalization"),
+    ]
+    if remaining:
+        counts = ", ".join(f"{name} has {count} resource instances" for name, count in sorted(remaining.items()))
+        told.append(_condition("NamespaceContentRemaining", "True", "SomeResourcesRemain",
+                               f"Some resources are remaining: {counts}"))
+    else:
+        told.append(_condition("NamespaceContentRemaining", "False", "ContentRemoved",
+                               "All content successfully removed"))
+    if finalizers:
+        counts = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(finalizers.items()))
+        told.append(_condition("NamespaceFinalizersRemaining", "True", "SomeFinalizersRemain",
+                               f"Some content in the namespace has finalizers remaining: {counts}"))
+    else:
+        told.append(_condition("NamespaceFinalizersRemaining", "False", "ContentHasNoFinalizers",
+                               "All content-preserving finalizers finished"))
+    return told
+
+
+def _condition(kind: str, status: str, reason: str, message: str) -> Status:
+    return {"type": kind, "status": status, "reason": reason, "message": message}

@@ -1,0 +1,107 @@
+"""The end of a namespace: everything in it goes first.
+
+Its content is deleted as by deletecollection with the policy Background, so that only the finalizers of others hold
+it; what is left is told in the namespace's conditions. The namespace is let go when it is empty.
+
+Follows kubernetes pkg/controller/namespace/deletion/{namespaced_resources_deleter,status_condition_utils}.go.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from collections.abc import Mapping
+
+from registry.api.catalog import TenantCatalog
+from registry.api.namespaces import NAMESPACES
+from registry.api.options import DeleteOptions
+from registry.api.served import Object, Served
+from registry.api.strategies.namespace import FINALIZER
+from registry.api.update import copy_of
+from registry.codec.stored import decode_stored
+from registry.controllers.acting import CONTROLLER_MANAGER, Controlled, metadata_of
+from registry.controllers.namespace_conditions import with_conditions
+from registry.controllers.queue import Unfinished
+from registry.controllers.references import served_by_name
+from registry.store.types import ObjectKey
+
+# What is in a terminating namespace can be read and let go of for this long: operators see the mark before their
+# objects go. kube-controller-manager waits five seconds (namespaceDeletionGracePeriod).
+GRACE_SECONDS = 2.0
+# A namespace that holds this many objects after their deletion tells the finalizers of the first of them only.
+_TOLD_OBJECTS = 10_000
+
+
+async def settle(controlled: Controlled, key: ObjectKey) -> None:
+    """Does all that is due for one namespace. Raises Unfinished where objects are held by finalizers."""
+    row, _ = await controlled.backend.store.load(controlled.tenant, NAMESPACES, key)
+    if row is None or '"deletionTimestamp"' not in row.body:
+        return
+    marked = metadata_of(row).get("deletionTimestamp")
+    if not marked or FINALIZER not in _spec_finalizers(row.body):
+        return
+    if _age_seconds(marked) < GRACE_SECONDS:
+        raise Unfinished
+    controlled = controlled.named(CONTROLLER_MANAGER)
+    remaining, finalizers = await _delete_content(controlled, str(key))
+    await _tell(controlled, key, remaining, finalizers)
+    if remaining:
+        raise Unfinished
+    await controlled.change("", "namespaces", key, _without_finalizer, subresource="finalize")
+
+
+def _spec_finalizers(body: str) -> list[str]:
+    spec = decode_stored('{"metadata":{' + body).get("spec") or {}
+    return list(spec.get("finalizers") or ())
+
+
+def _age_seconds(timestamp: str) -> float:
+    marked = datetime.datetime.fromisoformat(timestamp)
+    return (datetime.datetime.now(datetime.UTC) - marked).total_seconds()
+
+
+def _without_finalizer(old: Object) -> Object:
+    spec = dict(old.get("spec") or {})
+    left = [f for f in spec.get("finalizers") or [] if f != FINALIZER]
+    if left:
+        spec["finalizers"] = left
+    else:
+        spec.pop("finalizers", None)
+    return {**copy_of(old), "spec": spec}
+
+
+async def _delete_content(controlled: Controlled, namespace: str) -> tuple[Mapping[str, int], Mapping[str, int]]:
+    """Deletes all objects of the namespace; how many stay of each resource, and how many each finalizer holds."""
+    catalog = await controlled.catalog()
+    for served, _ in await _content(controlled, catalog, namespace):
+        await controlled.delete_all(served, DeleteOptions(propagation_policy="Background"), namespace)
+    remaining: dict[str, int] = {}
+    finalizers: Counter[str] = Counter()
+    for served, count in await _content(controlled, catalog, namespace):
+        remaining[f"{served.resource.name}.{served.resource.group}"] = count
+        told = 0
+        async for row in controlled.rows(served, namespace):
+            finalizers.update(set(metadata_of(row).get("finalizers") or ()))
+            told += 1
+            if told >= _TOLD_OBJECTS:
+                break
+    return remaining, finalizers
+
+
+async def _content(controlled: Controlled, catalog: TenantCatalog, namespace: str) -> list[tuple[Served, int]]:
+    found = []
+    for resource, count in await controlled.backend.store.resources_in_namespace(controlled.tenant, namespace):
+        served = served_by_name(catalog, resource)
+        if served is not None and served.namespaced:
+            found.append((served, count))
+    return found
+
+
+async def _tell(controlled: Controlled, key: ObjectKey, remaining: Mapping[str, int],
+                finalizers: Mapping[str, int]) -> None:
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def told(old: Object) -> Object:
+        return {**copy_of(old), "status": with_conditions(old.get("status") or {}, remaining, finalizers, now)}
+
+    await controlled.change("", "namespaces", key, told, subresource="status")

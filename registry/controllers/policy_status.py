@@ -1,0 +1,66 @@
+"""Type checking of validating policies: what is found stands in their status, and changes nothing of what they do.
+
+Follows kubernetes pkg/controller/validatingadmissionpolicystatus/controller.go.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from registry.admission.configuration import GROUP, VALIDATING_POLICIES
+from registry.admission.typecheck import Kind, type_warnings
+from registry.api.catalog import TenantCatalog
+from registry.api.served import Object
+from registry.controllers.acting import Controlled
+from registry.definitions.model import Definition, Version
+from registry.store.types import ObjectKey, ResourceName
+
+POLICIES: Final = ResourceName(f"{VALIDATING_POLICIES}.{GROUP}")
+# A policy is looked at when it has been left alone so long: who edits it does not meet a new resource version at once.
+REST_SECONDS: Final = 0.5
+_MANAGER: Final = "validatingadmissionpolicy-status"
+
+
+class _Checked(Exception):
+    """Nothing is due."""
+
+
+async def settle(controlled: Controlled, key: ObjectKey) -> None:
+    """Checks the types of one policy if that has not been done since its last change."""
+    catalog = await controlled.catalog()
+
+    def with_status(old: Object) -> Object:
+        generation = old["metadata"].get("generation", 0)
+        status = old.get("status") or {}
+        if status.get("observedGeneration") == generation:
+            raise _Checked
+        warnings = type_warnings(old, lambda *resource: _kind(catalog, *resource), _param_kind(catalog, old))
+        checking = {"expressionWarnings": warnings} if warnings else {}
+        return {**old, "metadata": dict(old["metadata"]),
+                "status": {**status, "observedGeneration": generation, "typeChecking": checking}}
+
+    try:
+        await controlled.named(_MANAGER).change(GROUP, VALIDATING_POLICIES, key, with_status, "status")
+    except _Checked:
+        pass
+
+
+def _kind(catalog: TenantCatalog, group: str, version: str, plural: str) -> Kind | None:
+    definition = catalog.definition(group, plural)
+    found = definition.versions.get(version) if definition is not None else None
+    return _as_kind(definition, found)
+
+
+def _param_kind(catalog: TenantCatalog, policy: Object) -> Kind | None:
+    wanted = (policy.get("spec") or {}).get("paramKind") or {}
+    group, _, version = (wanted.get("apiVersion") or "").rpartition("/")
+    for definition in catalog.definitions():
+        if definition.group == group and definition.names.kind == wanted.get("kind"):
+            return _as_kind(definition, definition.versions.get(version))
+    return None
+
+
+def _as_kind(definition: Definition | None, version: Version | None) -> Kind | None:
+    if definition is None or version is None or not version.served:
+        return None
+    return Kind(definition.group, version.name, definition.names.kind, version.schema().structural)

@@ -1,0 +1,149 @@
+"""A queue of things to look at: each once at a time, again when it could not be finished, later and later.
+
+The handler of a thing does all that is due for it and can be run again at any time, so a nudge may be doubled or come
+late. `oldest` tells how long the longest has been waited for, which is what recovery goes by (recovery.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Hashable
+from types import TracebackType
+from typing import Final, Generic, Self, TypeVar
+
+from registry.api.errors import StatusError
+from registry.store.errors import StoreError, TenantNotFound
+
+logger = logging.getLogger(__name__)
+
+Work = TypeVar("Work", bound=Hashable)
+
+# What waits is tried again after this long, twice as long each time up to the maximum.
+FIRST_RETRY_SECONDS: Final = 0.25
+# More than this many things that wait mean a fault; what is dropped is found by the leader's sweep or by recovery.
+LIMIT: Final = 100_000
+
+
+class Unfinished(Exception):
+    """There is more to do, but it has to wait for somebody else: look again later."""
+
+
+class WorkQueue(Generic[Work]):
+    """Between entering and leaving, what is nudged is handled by `workers` at a time."""
+
+    def __init__(self, name: str, handle: Callable[[Work], Awaitable[None]], *, workers: int, max_retry_seconds: float,
+                 limit: int = LIMIT) -> None:
+        self._name = name
+        self._handle = handle
+        self._workers = workers
+        self._max_retry_seconds = max_retry_seconds
+        self._limit = limit
+        self._queue: asyncio.Queue[Work] = asyncio.Queue()
+        # Invariant: what is queued, worked on or waits for its retry is in `_since`, in the order in which it came,
+        # with the time of that. Nudged while it is worked on, it is in `_again`.
+        self._since: dict[Work, float] = {}
+        self._again: set[Work] = set()
+        self._retries: dict[Work, float] = {}
+        self._timers: dict[Work, asyncio.TimerHandle] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._room = asyncio.Event()
+        self._room.set()
+
+    async def __aenter__(self) -> Self:
+        self._tasks = [asyncio.create_task(self._work(), name=f"{self._name} {i}") for i in range(self._workers)]
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                        trace: TracebackType | None) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def __len__(self) -> int:
+        return len(self._since)
+
+    def oldest(self) -> float | None:
+        """Since when the first of what is unfinished has been waited for, by the loop's clock."""
+        return next(iter(self._since.values()), None)
+
+    def nudge(self, work: Work) -> bool:
+        """Something is due for this, or may be. False where there is no room for it."""
+        timer = self._timers.pop(work, None)
+        if timer is not None:
+            timer.cancel()
+            self._queue.put_nowait(work)
+            return True
+        if work in self._since:
+            self._again.add(work)
+            return True
+        if len(self._since) >= self._limit:
+            logger.error("too many objects wait for %s: %s is left for later", self._name, work)
+            return False
+        self._since[work] = asyncio.get_running_loop().time()
+        self._queue.put_nowait(work)
+        return True
+
+    def delay(self, work: Work, seconds: float) -> None:
+        """A nudge of what can wait a little: it is looked at when nobody has asked for it that long."""
+        timer = self._timers.pop(work, None)
+        if timer is not None:
+            timer.cancel()
+        elif work in self._since or len(self._since) >= self._limit:
+            self.nudge(work)
+            return
+        self._since.setdefault(work, asyncio.get_running_loop().time())
+        self._start_timer(work, seconds)
+
+    async def put(self, work: Work) -> None:
+        """A nudge that waits for room: half of the queue is kept for those that cannot wait."""
+        while len(self._since) >= self._limit // 2 and work not in self._since:
+            self._room.clear()
+            await self._room.wait()
+        self.nudge(work)
+
+    async def _work(self) -> None:
+        while True:
+            work = await self._queue.get()
+            finished = False
+            try:
+                await self._handle(work)
+                finished = True
+            except TenantNotFound:
+                finished = True
+            except Unfinished:
+                pass
+            except (StoreError, StatusError) as error:
+                logger.warning("%s: %s is tried again: %s", self._name, work, error)
+            except Exception:
+                logger.exception("%s failed for %s", self._name, work)
+            self._settle(work, finished)
+
+    def _settle(self, work: Work, finished: bool) -> None:
+        again = work in self._again
+        self._again.discard(work)
+        if finished:
+            self._since.pop(work, None)
+            self._retries.pop(work, None)
+            if not self._room.is_set() and len(self._since) < self._limit // 2:
+                self._room.set()
+            if again:
+                self.nudge(work)
+        elif again:
+            self._queue.put_nowait(work)
+        else:
+            self._later(work)
+
+    def _later(self, work: Work) -> None:
+        seconds = self._retries.get(work, FIRST_RETRY_SECONDS)
+        self._retries[work] = min(2 * seconds, self._max_retry_seconds)
+        self._start_timer(work, seconds)
+
+    def _start_timer(self, work: Work, seconds: float) -> None:
+        def again() -> None:
+            self._timers.pop(work, None)
+            self._queue.put_nowait(work)
+
+        self._timers[work] = asyncio.get_running_loop().call_later(seconds, again)

@@ -1,0 +1,122 @@
+"""What a resource quota limits and what of it is used, in its status: counted anew whenever that may have changed.
+
+Admission (registry/api/quota.py) raises the use with each create; here it is counted from the objects that there are,
+after the quota has been written and after deletions in its namespace. A count that finds something else is followed by
+another, so that a create which was under way at the first is seen by the next.
+
+What the server does not know is left out, and creates of it are refused until it does. Kinds of a cluster's that have
+no objects here are used 0.
+
+Follows kubernetes pkg/controller/resourcequota/resource_quota_controller.go (syncResourceQuota).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final
+
+from registry.api.catalog import TenantCatalog
+from registry.api.quota import PLAIN
+from registry.api.request import QUOTAS
+from registry.api.served import Object
+from registry.api.strategies.resource_names import is_standard_quota
+from registry.api.update import copy_of
+from registry.builtin.quantities import quantity
+from registry.codec.stored import decode_stored
+from registry.controllers.acting import CONTROLLER_MANAGER, Controlled
+from registry.controllers.queue import Unfinished
+from registry.store.types import ObjectKey, ResourceName
+
+# Between two counts of a namespace: deletions that come one after the other are counted together.
+PAUSE_SECONDS: Final = 0.1
+_COUNT: Final = "count/"
+SERVICES: Final = ResourceName("services")
+# What a cluster counts, and is not served here: there is none of it.
+_OF_CLUSTERS: Final = frozenset({
+    "pods", "persistentvolumeclaims", "replicationcontrollers", "endpoints", "podtemplates", "deployments.apps",
+    "replicasets.apps", "statefulsets.apps", "daemonsets.apps", "controllerrevisions.apps", "jobs.batch",
+    "cronjobs.batch", "horizontalpodautoscalers.autoscaling", "ingresses.networking.k8s.io",
+    "networkpolicies.networking.k8s.io", "endpointslices.discovery.k8s.io", "poddisruptionbudgets.policy",
+    "csistoragecapacities.storage.k8s.io",
+})
+
+
+async def settle(controlled: Controlled, key: ObjectKey) -> None:
+    """Counts for the quotas of a namespace; `key` is that of one of them, or of anything else in the namespace."""
+    namespace = key.partition("/")[0]
+    controlled = controlled.named(CONTROLLER_MANAGER)
+    store = controlled.backend.store
+    page = await store.page(controlled.tenant, QUOTAS, namespace=namespace)
+    if not page.rows:
+        return
+    catalog = await controlled.catalog()
+    counts = {str(name): count for name, count in await store.resources_in_namespace(controlled.tenant, namespace)}
+    services = await _services(controlled, namespace) if counts.get("services") else {}
+    changed = False
+    for row in page.rows:
+        quota = decode_stored('{"metadata":{' + row.body)
+        status = _status(quota, catalog, counts, services)
+        if _differs(quota.get("status") or {}, status):
+            changed = True
+            await controlled.change("", "resourcequotas", row.key, partial(_with_status, status),
+                                    subresource="status")
+    await asyncio.sleep(PAUSE_SECONDS)
+    if changed:
+        raise Unfinished
+
+
+def _status(quota: Object, catalog: TenantCatalog, counts: Mapping[str, int], services: Mapping[str, int]) -> Object:
+    """The status that the quota should have; what cannot be counted keeps the use that it had."""
+    hard = (quota.get("spec") or {}).get("hard") or {}
+    before = (quota.get("status") or {}).get("used") or {}
+    used = {}
+    for name in hard:
+        count = _used(name, catalog, counts, services)
+        if count is not None:
+            used[name] = str(count)
+        elif name in before:
+            used[name] = before[name]
+    return {k: v for k, v in (("hard", dict(hard)), ("used", used)) if v}
+
+
+def _used(name: str, catalog: TenantCatalog, counts: Mapping[str, int], services: Mapping[str, int]) -> int | None:
+    """How much of it there is; None where nobody knows what it is."""
+    if name in PLAIN:
+        return counts.get(name, 0)
+    if not name.startswith(_COUNT):
+        return services.get(name, 0) if is_standard_quota(name) or name.startswith("requests.") else None
+    resource = name.removeprefix(_COUNT)
+    plural, _, group = resource.partition(".")
+    if plural == "events" and group in ("", "events.k8s.io"):
+        return None
+    definition = catalog.definition(group, plural)
+    if definition is not None and definition.namespaced:
+        return counts.get(definition.name, 0)
+    return 0 if resource in _OF_CLUSTERS else None
+
+
+async def _services(controlled: Controlled, namespace: str) -> dict[str, int]:
+    """What services take: ports of nodes, and load balancers."""
+    found = {"services.nodeports": 0, "services.loadbalancers": 0}
+    async for page in controlled.backend.store.scan(controlled.tenant, SERVICES, namespace=namespace):
+        for row in page.rows:
+            spec = decode_stored('{"metadata":{' + row.body).get("spec") or {}
+            balanced = spec.get("type") == "LoadBalancer"
+            found["services.loadbalancers"] += balanced
+            if spec.get("type") == "NodePort" or (balanced and spec.get("allocateLoadBalancerNodePorts", True)):
+                found["services.nodeports"] += len(spec.get("ports") or ())
+    return found
+
+
+def _differs(old: Object, new: Object) -> bool:
+    return any(_amounts(old.get(part)) != _amounts(new.get(part)) for part in ("hard", "used"))
+
+
+def _amounts(amounts: Mapping[str, str] | None) -> dict[str, Any]:
+    return {name: quantity(amount) for name, amount in (amounts or {}).items()}
+
+
+def _with_status(status: Object, old: Object) -> Object:
+    return {**copy_of(old), "status": status}

@@ -1,0 +1,216 @@
+"""Keeps SQL reports in step with definitions: their views just after each write, and the documents of objects.
+
+A view is made by the process that has written the definition, in a moment; what a process that died has left is found
+by the leader, by the revision of each tenant's definitions. Objects get their documents as they are written; those that
+were written before, or with other indexed fields, are written anew, a page at a time.
+
+What has become of a definition stands in the view `reports.definitions`. One that asks for it by an annotation
+(registry/reporting/marking.py) gets a condition `Reported` too; others do not: their status is kube-apiserver's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import logging
+from types import TracebackType
+from typing import Any, Final, Self
+
+from registry.api.catalog import DEFINITIONS
+from registry.api.request import Backend
+from registry.api.served import Object
+from registry.codec.stored import decode_stored
+from registry.controllers.acting import Controlled
+from registry.controllers.queue import Unfinished, WorkQueue
+from registry.controllers.work import Look, Work
+from registry.definitions.conditions import is_true
+from registry.reporting.evolution import grow, may_share
+from registry.reporting.facets import Documents
+from registry.reporting.names import LONGEST_VIEW, marked, view_name
+from registry.reporting.report import documents_of, report_of
+from registry.store.connection import Pool
+from registry.store.errors import StoreError
+from registry.store.reporting import Outcome, Reporting, ReportingUnavailable
+from registry.store.reporting_model import Report, Shape
+from registry.store.types import ObjectKey, ResourceName, Tenant
+
+logger = logging.getLogger(__name__)
+
+# Definitions that are worked on at a time: their schemas are read in turns, their views made one by one.
+_WORKERS = 2
+_MAX_RETRY_SECONDS = 30.0
+# How often the leader looks for what nobody works on.
+SWEEP_SECONDS: Final = 10.0
+# Tenants and objects that are dealt with in one go.
+_TENANTS = 50
+PAGE_ROWS: Final = 200
+# After a page of documents: reports must not slow the server down.
+_PAUSE_SECONDS = 0.02
+# Without the rights to make roles, it is tried again this often.
+_UNAVAILABLE_SECONDS = 300.0
+_HEAD = '{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"resourceVersion":"'
+
+
+class ReportingController:
+    """Between entering and leaving, definitions get their views. It listens to what the other controllers are told."""
+
+    def __init__(self, backend: Backend, *, sweep_seconds: float = SWEEP_SECONDS) -> None:
+        self._backend = backend
+        self._sweep_seconds = sweep_seconds
+        self._reporting = reporting_of(backend.store.reporting_pool)
+        self._queue: WorkQueue[Work] = WorkQueue("reporting", self._settle, workers=_WORKERS,
+                                                 max_retry_seconds=_MAX_RETRY_SECONDS)
+        self._others = backend.nudge
+        self._sweeping: asyncio.Task[None] | None = None
+        self._ready = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        await self._queue.__aenter__()
+        self._others = self._backend.nudge
+        self._backend.nudge = self.nudge
+        self._sweeping = asyncio.create_task(self._sweep(), name="reporting sweep")
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                        trace: TracebackType | None) -> None:
+        self._backend.nudge = self._others
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            await asyncio.gather(self._sweeping, return_exceptions=True)
+        await self._queue.__aexit__(kind, error, trace)
+
+    def nudge(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
+        self._others(tenant, resource, key)
+        if resource == DEFINITIONS:
+            self._queue.nudge(Work(tenant, DEFINITIONS, key, Look.OBJECT))
+
+    async def _settle(self, work: Work) -> None:
+        await self._ready.wait()
+        await settle(Controlled(self._backend, work.tenant), self._reporting, work.key)
+
+    async def _sweep(self) -> None:
+        """As the leader: what has changed while nobody listened. And first of all what every view stands on."""
+        leader = self._backend.store.leader("reporting", seconds=3 * self._sweep_seconds)
+        while True:
+            pause = self._sweep_seconds
+            try:
+                if not self._ready.is_set():
+                    await self._reporting.prepare()
+                    self._ready.set()
+                if await leader.acquire():
+                    await self._take_over()
+            except ReportingUnavailable as error:
+                logger.warning("there are no reporting views: %s", error)
+                pause = _UNAVAILABLE_SECONDS
+            except StoreError as error:
+                logger.warning("the sweep for reporting views did not get through: %s", error)
+            except Exception:
+                logger.exception("the sweep for reporting views failed")
+            await asyncio.sleep(pause)
+
+    async def _take_over(self) -> None:
+        while tenants := await self._reporting.outdated(_TENANTS):
+            for tenant in tenants:
+                await self._catch_up(tenant)
+            if len(tenants) < _TENANTS:
+                break
+        await self._reporting.follow_bindings()
+        await self._reporting.enforce_limits()
+        await self._reporting.tidy(self._backend.store.retention)
+
+    async def _catch_up(self, tenant: Tenant) -> None:
+        controlled = Controlled(self._backend, tenant)
+        for key in await self._reporting.due(tenant, DEFINITIONS):
+            try:
+                await settle(controlled, self._reporting, key)
+            except Unfinished:
+                self._queue.nudge(Work(tenant, DEFINITIONS, key, Look.OBJECT))
+        refusal = await self._reporting.name_schema(tenant)
+        if refusal:
+            logger.warning("the tenant %s has no schema of its own: %s", tenant.name, refusal)
+        await self._reporting.settled(tenant, tenant.guards.definitions)
+
+
+def reporting_of(pool: Pool) -> Reporting:
+    """Reporting by the rules of registry/reporting."""
+    return Reporting(pool, _grown, view_name, lambda name, whole: marked(name, whole, LONGEST_VIEW))
+
+
+def _grown(old: Shape, new: Shape) -> tuple[Shape, bool]:
+    grown = grow(old, new)
+    return grown.shape, may_share(old, grown)
+
+
+async def settle(controlled: Controlled, reporting: Reporting, key: ObjectKey) -> None:
+    """Does all that is due for one definition: views, documents, indexed fields, the condition."""
+    tenant = controlled.tenant
+    row, _ = await controlled.backend.store.load(tenant, DEFINITIONS, key)
+    if row is None:
+        await reporting.forget(tenant, key)
+        return
+    crd = await asyncio.to_thread(decode_stored, f'{_HEAD}{row.revision}",{row.body}')
+    if not is_true(crd, "Established"):
+        return
+    report = await asyncio.to_thread(report_of, crd)
+    if not report.enabled:
+        await reporting.settle(tenant, report, row.revision, indexed=False)
+        await _rewrite(controlled, reporting, report, crd)
+        await _tell(controlled, key, report, Outcome("off", "views are switched off"))
+        return
+    wanted = {facet.slot: list(facet.path) for facet in report.facets}
+    live = await reporting.facets_live(tenant, report.resource)
+    if live is None or live == wanted:
+        # A new definition, or one whose indexed fields are the same: its objects first, most have nothing to do.
+        await _rewrite(controlled, reporting, report, crd)
+        outcome = await reporting.settle(tenant, report, row.revision, indexed=True)
+    else:
+        outcome = await reporting.settle(tenant, report, row.revision, indexed=False)
+        await _rewrite(controlled, reporting, report, crd)
+        await reporting.indexed(tenant, report.resource, report.facets)
+    await _tell(controlled, key, report, outcome)
+
+
+async def _rewrite(controlled: Controlled, reporting: Reporting, report: Report, crd: Object) -> None:
+    """Gives all objects of a definition documents of the report's layout, or takes them away: the tenant's own, and
+    those of tenants that use its definition."""
+    documents = await asyncio.to_thread(documents_of, crd) if report.enabled else None
+    for tenant in (controlled.tenant, *await reporting.bound(controlled.tenant, report.resource)):
+        await _rewrite_of(tenant, reporting, report, documents)
+
+
+async def _rewrite_of(tenant: Tenant, reporting: Reporting, report: Report, documents: Documents | None) -> None:
+    """In order of the keys, so that it ends; what is written meanwhile is right already."""
+    layout = report.layout if documents is not None else ""
+    after = ""
+    while rows := await reporting.stale_documents(tenant, report.resource, layout, after, PAGE_ROWS):
+        made: list[tuple[str, int, str | None]] = []
+        for key, revision, body in rows:
+            sealed = not body.startswith('"')
+            made.append((key, revision, None if documents is None or sealed else documents.of_body(body)))
+        await reporting.put_documents(tenant, report.resource, layout, made)
+        after = rows[-1][0]
+        if len(rows) < PAGE_ROWS:
+            break
+        await asyncio.sleep(_PAUSE_SECONDS)
+
+
+async def _tell(controlled: Controlled, key: ObjectKey, report: Report, outcome: Outcome) -> None:
+    if report.wants_condition:
+        await controlled.change("apiextensions.k8s.io", "customresourcedefinitions", key,
+                                lambda old: _with_condition(old, outcome), subresource="status")
+
+
+def _with_condition(old: Object, outcome: Outcome) -> Object:
+    """`old` with a condition `Reported`, whose time is that of its last change of status."""
+    status = dict(old.get("status") or {})
+    conditions = [c for c in status.get("conditions") or () if c["type"] != "Reported"]
+    before = next((c for c in status.get("conditions") or () if c["type"] == "Reported"), None)
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    value = "True" if outcome.state == "ready" else "False"
+    message = f"reports.{outcome.view}" + (f": {outcome.reason}" if outcome.reason else "") if outcome.view \
+        else outcome.reason
+    told: dict[str, Any] = {
+        "type": "Reported", "status": value, "reason": outcome.state.capitalize(), "message": message,
+        "lastTransitionTime": before["lastTransitionTime"] if before and before["status"] == value else now,
+    }
+    return {**old, "metadata": dict(old["metadata"]), "status": {**status, "conditions": [*conditions, told]}}

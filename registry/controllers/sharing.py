@@ -1,0 +1,222 @@
+"""What becomes of an APIBinding: bound to what is offered to its tenant, or told why not; and its end.
+
+The commit that binds names the revisions of the export and of the definitions that were looked at, and the guard of the
+tenant's own definitions: what has changed meanwhile on either side is judged again. A tenant that is not offered an
+export is told the same whether the export, or its tenant, exists or not.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from registry.api.catalog import TenantCatalog
+from registry.api.errors import StatusError
+from registry.api.options import DeleteOptions
+from registry.api.request import CatalogStale
+from registry.api.served import Object, Served
+from registry.api.strategies.sharing import FINALIZER, SettlingStrategy
+from registry.api.update import Change, change, copy_of
+from registry.builtin.sharing import BINDINGS as BINDINGS_PLURAL
+from registry.builtin.sharing import EXPORTS as EXPORTS_PLURAL
+from registry.builtin.sharing import GROUP, binding_definition
+from registry.builtin.tenancy import GROUP as TENANCY
+from registry.builtin.tenancy import PLURAL, SYSTEM
+from registry.codec.json_encode import encode_json_text
+from registry.codec.stored import decode_stored
+from registry.controllers.acting import Controlled
+from registry.controllers.queue import Unfinished
+from registry.definitions.conditions import is_true
+from registry.definitions.naming import accept_names
+from registry.store.errors import TenantNotFound
+from registry.store.types import ObjectKey, ResourceName, Row, Tenant, TenantName
+
+BINDINGS: Final = ResourceName(f"{BINDINGS_PLURAL}.{GROUP}")
+EXPORTS: Final = ResourceName(f"{EXPORTS_PLURAL}.{GROUP}")
+DEFINITIONS: Final = ResourceName("customresourcedefinitions.apiextensions.k8s.io")
+_TENANTS: Final = ResourceName(f"{PLURAL}.{TENANCY}")
+
+_JUDGEMENTS: Final = 8
+# The tree of tenants is no deeper (r0005_tenancy.sql).
+_MAX_DEPTH: Final = 16
+_NOT_OFFERED: Final = ("NotOffered", "there is no such export, or it is not offered to this tenant")
+
+
+class Outcome(NamedTuple):
+    """What a binding has come to. `sharing` is None where nothing new is bound; `reason` is empty where all is well."""
+
+    bound: list[str]
+    reason: str
+    message: str
+    sharing: str | None
+
+
+async def settle_export(controlled: Controlled, key: ObjectKey) -> None:
+    """Those who have bound the export may have more to bind."""
+    for tenant, binding in await controlled.backend.store.sharing.consumers(controlled.tenant, key):
+        controlled.backend.nudge(tenant, BINDINGS, binding)
+
+
+async def settle(controlled: Controlled, key: ObjectKey) -> None:
+    """Does all that is due for one binding. Raises Unfinished where its objects are held by finalizers."""
+    for _ in range(_JUDGEMENTS):
+        row, _ = await controlled.backend.store.load(controlled.tenant, BINDINGS, key)
+        if row is None:
+            return
+        binding = _object(row)
+        catalog = await controlled.catalog()
+        try:
+            if binding["metadata"].get("deletionTimestamp"):
+                await _unbind(controlled, catalog, key, binding)
+            else:
+                await _bind(controlled, catalog, key, binding)
+            return
+        except CatalogStale:
+            continue    # the tenant's definitions have changed: all is looked at again
+        except StatusError as error:
+            if error.code == 404:
+                return
+            if error.code != 409:
+                raise
+    raise Unfinished
+
+
+# -- binding
+async def _bind(controlled: Controlled, catalog: TenantCatalog, key: ObjectKey, binding: Object) -> None:
+    outcome = await _judged(controlled, catalog, binding)
+    status = _status(binding, outcome)
+    if status != binding.get("status"):
+        await _write(controlled, catalog, key, lambda old: {**copy_of(old), "status": status}, outcome.sharing)
+
+
+async def _judged(controlled: Controlled, catalog: TenantCatalog, binding: Object) -> Outcome:
+    store = controlled.backend.store
+    reference = binding["spec"]["reference"]
+    already: list[str] = (binding.get("status") or {}).get("boundDefinitions") or []
+    try:
+        provider = await store.fresh_tenant(TenantName(reference["tenant"]))
+    except TenantNotFound:
+        return Outcome(already, *_NOT_OFFERED, None)
+    row, _ = await store.load(provider, EXPORTS, ObjectKey(reference["export"]))
+    if row is None:
+        return Outcome(already, *_NOT_OFFERED, None)
+    export = _object(row)
+    gone = bool(export["metadata"].get("deletionTimestamp")) or provider.id == controlled.tenant.id
+    if not already and (gone or not await _admits(controlled, provider, export)):
+        return Outcome(already, *_NOT_OFFERED, None)
+    revisions: dict[str, int] = {}
+    reason = message = ""
+    for name in export["spec"]["definitions"]:
+        definition, _ = await store.load(provider, DEFINITIONS, ObjectKey(name))
+        found = None if definition is None else _object(definition)
+        why = "" if name in already else _why_not(catalog, name, found)
+        if why:
+            reason, _, message = why.partition(": ")
+        elif definition is not None:
+            revisions[name] = definition.revision
+    if (reason and not already) or sorted(revisions) == sorted(already):
+        # All of an export is bound at first, or nothing.
+        return Outcome(already, reason, message, None)
+    sharing = encode_json_text({
+        "kind": "binding", "binding": binding["metadata"]["name"], "provider": provider.name,
+        "export": reference["export"], "revision": row.revision, "definitions": revisions})
+    return Outcome(sorted(revisions), reason, message, sharing)
+
+
+async def _admits(controlled: Controlled, provider: Tenant, export: Object) -> bool:
+    """Whether an export is offered to the tenant."""
+    offered: Mapping[str, Any] = export["spec"].get("tenants") or {}
+    tenant = controlled.tenant
+    if offered.get("all") or tenant.name in (offered.get("names") or ()):
+        return True
+    if offered.get("children") and await _is_below(controlled, provider):
+        return True
+    labels: Mapping[str, str] = (offered.get("selector") or {}).get("matchLabels") or {}
+    if not labels:
+        return False
+    system = await controlled.backend.store.tenant(TenantName(SYSTEM))
+    row, _ = await controlled.backend.store.load(system, _TENANTS, ObjectKey(tenant.name))
+    has = _object(row)["metadata"].get("labels") or {} if row is not None else {}
+    return all(has.get(label) == value for label, value in labels.items())
+
+
+async def _is_below(controlled: Controlled, provider: Tenant) -> bool:
+    above = (await controlled.backend.store.fresh_tenant(controlled.tenant.name)).attributes.get("parent")
+    for _ in range(_MAX_DEPTH):
+        if not above or above == provider.name:
+            return bool(above)
+        try:
+            above = (await controlled.backend.store.fresh_tenant(TenantName(above))).attributes.get("parent")
+        except TenantNotFound:
+            return False
+    return False
+
+
+def _why_not(catalog: TenantCatalog, name: str, definition: Object | None) -> str:
+    """`<reason>: <message>` of a definition that cannot be bound; empty where it can."""
+    if definition is None or not is_true(definition, "Established") or definition["metadata"].get("deletionTimestamp"):
+        return f"DefinitionNotFound: the definition {name} of the export is not there, or not established"
+    plural, _, group = name.partition(".")
+    if name in catalog.entries or catalog.definition(group, plural) is not None:
+        return f"NamingConflict: the tenant has a definition {name} already"
+    names = (definition.get("status") or {}).get("acceptedNames") or {}
+    asked = {"metadata": {"name": ""}, "spec": {"group": group, "names": names}, "status": {}}
+    status = accept_names(asked, catalog.namings(), _now()) or {}
+    taken = [c for c in status.get("conditions") or () if c["type"] == "NamesAccepted" and c["status"] != "True"]
+    return f"NamingConflict: {name}: {taken[0]['message']}" if taken else ""
+
+
+def _status(binding: Object, outcome: Outcome) -> Object:
+    before: Object = binding.get("status") or {}
+    ready = {"type": "Ready", "status": "False" if outcome.reason else "True", "reason": outcome.reason or "Bound",
+             "message": outcome.message}
+    was: Object = next((c for c in before.get("conditions") or () if c.get("type") == "Ready"), {})
+    since = was.get("lastTransitionTime") if was.get("status") == ready["status"] else None
+    ready["lastTransitionTime"] = since or _now()
+    status: Object = {"phase": "Bound" if outcome.bound else "Binding", "conditions": [ready]}
+    if outcome.bound:
+        status["boundDefinitions"] = outcome.bound
+    return status
+
+
+# -- the end
+async def _unbind(controlled: Controlled, catalog: TenantCatalog, key: ObjectKey, binding: Object) -> None:
+    """What is bound takes no new objects since the deletion was marked; those that there are go first."""
+    if FINALIZER not in (binding["metadata"].get("finalizers") or ()):
+        return
+    left = 0
+    for name in (binding.get("status") or {}).get("boundDefinitions") or ():
+        shared = catalog.bound.get(ResourceName(name))
+        if shared is None:
+            continue
+        definition = shared.definition
+        served = catalog.at_version(definition, definition.versions[definition.storage_version])
+        await controlled.delete_all(served, DeleteOptions())
+        left += await controlled.backend.store.count(controlled.tenant, served.resource_name)
+    if left:
+        raise Unfinished
+    await _write(controlled, await controlled.catalog(), key, _released, None)
+
+
+def _released(old: Object) -> Object:
+    new = copy_of(old)
+    new["metadata"]["finalizers"] = [f for f in new["metadata"].get("finalizers") or () if f != FINALIZER]
+    return new
+
+
+async def _write(controlled: Controlled, catalog: TenantCatalog, key: ObjectKey, make: Callable[[Object], Object],
+                 sharing: str | None) -> None:
+    definition = binding_definition()
+    version = definition.versions["v1"]
+    served = Served(definition, version, SettlingStrategy(definition, version, sharing))
+    await change(controlled.request(catalog, served, key), Change(make=make, verb="update", manager=controlled.manager))
+
+
+def _object(row: Row) -> Object:
+    found: Object = decode_stored('{"metadata":{' + row.body)
+    return found
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,80 @@
+"""The end of a tenant: all that it has is removed, in steps, and its object goes when nothing is left.
+
+The write that deleted the tenant has hidden it already: nobody reads or writes it any more, so that nothing is added
+behind our back, and no finalizer of its objects is waited for. Each step is a short transaction; a process that dies
+leaves what the next one goes on with. How far it is stands in the status.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from registry.api.served import Object
+from registry.api.strategies.tenant import FINALIZER
+from registry.api.update import copy_of
+from registry.builtin.tenancy import GROUP, PLURAL, SYSTEM
+from registry.codec.stored import decode_stored
+from registry.controllers.acting import Controlled
+from registry.store.tenants import Ending
+from registry.store.types import ObjectKey, ResourceName, TenantName
+
+TENANTS: Final = ResourceName(f"{PLURAL}.{GROUP}")
+# How often the status tells how far a removal is.
+TELL_SECONDS: Final = 1.0
+# After each step the database has as long for others as the step took, and no longer than this.
+LONGEST_PAUSE_SECONDS: Final = 0.25
+
+
+async def settle(controlled: Controlled, key: ObjectKey) -> None:
+    """Removes a tenant that has been deleted."""
+    if controlled.tenant.name != SYSTEM:
+        return
+    store = controlled.backend.store
+    row, _ = await store.load(controlled.tenant, TENANTS, key)
+    if row is None or '"deletionTimestamp"' not in row.body:
+        return
+    metadata = decode_stored('{"metadata":{' + row.body)["metadata"]
+    if not metadata.get("deletionTimestamp") or FINALIZER not in (metadata.get("finalizers") or ()):
+        return
+    ending = await store.ending_tenant(TenantName(key))
+    if ending is not None:
+        await _remove(controlled, key, ending)
+    await controlled.change(GROUP, PLURAL, key, _without_finalizer)
+
+
+async def _remove(controlled: Controlled, key: ObjectKey, ending: Ending) -> None:
+    clock = asyncio.get_running_loop().time
+    store = controlled.backend.store
+    told = clock()
+    await _tell(controlled, key, ending.objects)
+    while True:
+        started = clock()
+        if not await store.remove_some(ending):
+            return
+        ended = clock()
+        await asyncio.sleep(min(ended - started, LONGEST_PAUSE_SECONDS))
+        if ended - told >= TELL_SECONDS:
+            left = await store.ending_tenant(TenantName(key))
+            await _tell(controlled, key, left.objects if left is not None else 0)
+            told = ended
+
+
+async def _tell(controlled: Controlled, key: ObjectKey, remaining: int) -> None:
+    def told(old: Object) -> Object:
+        status = dict(old.get("status") or {})
+        before = status.get("deletion") or {}
+        status["deletion"] = {"totalObjects": before.get("totalObjects", remaining), "remainingObjects": remaining}
+        return {**copy_of(old), "status": status}
+
+    await controlled.change(GROUP, PLURAL, key, told, subresource="status")
+
+
+def _without_finalizer(old: Object) -> Object:
+    new = copy_of(old)
+    left = [f for f in new["metadata"].get("finalizers") or () if f != FINALIZER]
+    if left:
+        new["metadata"]["finalizers"] = left
+    else:
+        new["metadata"].pop("finalizers", None)
+    return new

@@ -1,0 +1,102 @@
+"""Objects to another version by a definition's webhook, many in one call.
+
+kube-apiserver sends one object a review, and webhooks have been written that know nothing else. So a batch that goes
+wrong is asked again object by object: the one at fault is then told as kube-apiserver tells it, and where all went well
+so, the webhook is not sent batches again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from registry.codec.json_encode import encode_json
+from registry.conversion.client import Endpoint, WebhookClient, endpoint_of
+from registry.conversion.errors import CallFailed, ConversionError
+from registry.conversion.review import about, accepted, converted_objects, request_body
+
+Object = dict[str, Any]
+
+# Objects and bytes of a batch: large enough that calls do not count, small enough for a small webhook.
+BATCH_OBJECTS = 500
+BATCH_BYTES = 4 * 1024 * 1024
+# Objects that are asked for one by one at the same time.
+_AT_ONCE = 8
+_KNOWN_REVIEWS = ("v1", "v1beta1")
+# Webhooks remembered that want their objects one by one.
+_SINGLES = 1024
+
+
+class Converter:
+    """Converts by webhooks: one for the process, for all definitions."""
+
+    def __init__(self, client: WebhookClient) -> None:
+        self.client = client
+        self._singles: OrderedDict[Endpoint, None] = OrderedDict()
+
+    async def aclose(self) -> None:
+        await self.client.aclose()
+
+    async def convert(self, conversion: Mapping[str, Any], objects: Sequence[Object], api_version: str) -> list[Object]:
+        """`objects`, which are all of one version, at another. Raises ConversionError; nothing comes half converted."""
+        if not objects:
+            return []
+        webhook = conversion["webhook"]
+        endpoint = endpoint_of(webhook["clientConfig"], self.client.services)
+        review_version = next(v for v in webhook["conversionReviewVersions"] if v in _KNOWN_REVIEWS)
+        converted: list[Object] = []
+        for batch in batches(objects):
+            converted += await self._batch(endpoint, review_version, batch, api_version)
+        return converted
+
+    async def _batch(self, endpoint: Endpoint, review: str, batch: Sequence[Object], api_version: str) -> list[Object]:
+        if len(batch) == 1:
+            return await self._call(endpoint, review, batch, api_version)
+        if endpoint not in self._singles:
+            try:
+                return await self._call(endpoint, review, batch, api_version)
+            except ConversionError:
+                pass
+        found = await self._one_by_one(endpoint, review, batch, api_version)
+        self._singles[endpoint] = None
+        if len(self._singles) > _SINGLES:
+            self._singles.popitem(last=False)
+        return found
+
+    async def _one_by_one(self, endpoint: Endpoint, review: str, objects: Sequence[Object],
+                          api_version: str) -> list[Object]:
+        """The first failure, in the order of the objects, is the answer."""
+        found: list[Object] = []
+        for start in range(0, len(objects), _AT_ONCE):
+            calls = [self._call(endpoint, review, [obj], api_version) for obj in objects[start:start + _AT_ONCE]]
+            for result in await asyncio.gather(*calls, return_exceptions=True):
+                if isinstance(result, BaseException):
+                    raise result
+                found += result
+        return found
+
+    async def _call(self, endpoint: Endpoint, review: str, objects: Sequence[Object], api_version: str) -> list[Object]:
+        uid = str(uuid.uuid4())
+        try:
+            data = await self.client.post(endpoint, request_body(review, uid, api_version, objects))
+            converted = converted_objects(review, uid, data)
+        except CallFailed as error:
+            raise ConversionError(f"{about(objects[0])} failed: {error}") from error
+        return accepted(objects, converted, api_version)
+
+
+def batches(objects: Sequence[Object]) -> list[list[Object]]:
+    """The objects in their order, in groups within the bounds of a batch."""
+    groups: list[list[Object]] = []
+    size = 0
+    for obj in objects:
+        length = len(encode_json(obj)) if len(objects) > 1 else 0
+        if not groups or size + length > BATCH_BYTES or len(groups[-1]) == BATCH_OBJECTS:
+            groups.append([])
+            size = 0
+        groups[-1].append(obj)
+        size += length
+    return groups

@@ -1,0 +1,87 @@
+"""Whether the rules of a definition may be written: with it, and whenever it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from registry.conversion.declarative.model import PLACE, REFUSE, Link, Way, read_rules
+from registry.conversion.declarative.shapes import judge
+from registry.definitions.conversion import RULES
+from registry.schema.field import FieldError, forbidden, invalid
+from registry.schema.model import from_json
+
+Json = Mapping[str, Any]
+
+
+def validate_rules(crd: Json) -> list[FieldError]:
+    """The errors of the annotation of a definition of v1 that is valid but for it; none where it has none."""
+    text = (crd["metadata"].get("annotations") or {}).get(RULES)
+    if text is None:
+        return []
+    spec = crd["spec"]
+    if (spec.get("conversion") or {}).get("strategy") == "Webhook":
+        return [forbidden(PLACE, "spec.conversion.strategy is Webhook: either the webhook converts, or the rules do")]
+    links, errors = read_rules(text)
+    if errors:
+        return errors
+    schemas = {v["name"]: (v.get("schema") or {}).get("openAPIV3Schema") for v in spec["versions"]}
+    errors = _validate_versions(links, schemas) or _validate_tree(links, list(schemas))
+    if errors:
+        return errors
+    for link in links:
+        errors += _validate_link(link, schemas)
+    return errors
+
+
+def _validate_versions(links: list[Link], schemas: Json) -> list[FieldError]:
+    errors = []
+    for link in links:
+        for name, version in (("from", link.there.source), ("to", link.there.target)):
+            if version not in schemas:
+                errors.append(invalid(f"{link.where}.{name}", version, "spec.versions has no such version"))
+            elif schemas[version] is None:
+                errors.append(invalid(f"{link.where}.{name}", version, "the version has no schema"))
+    return errors
+
+
+def _validate_tree(links: list[Link], versions: list[str]) -> list[FieldError]:
+    """Each version is reached from each other, by one way only."""
+    group = {version: version for version in versions}
+    errors = []
+    for link in links:
+        one, other = group[link.there.source], group[link.there.target]
+        if one == other:
+            errors.append(invalid(link.where, f"{link.there.source} to {link.there.target}",
+                                  "makes a cycle: there is another way between these versions"))
+        group = {version: one if of == other else of for version, of in group.items()}
+    first = group[versions[0]]
+    alone = [version for version in versions if group[version] != first]
+    if alone:
+        errors.append(invalid(f"{PLACE}.conversions", alone, f"dead end: no way leads there from {versions[0]}"))
+    return errors
+
+
+def _validate_link(link: Link, schemas: Json) -> list[FieldError]:
+    errors: list[FieldError] = []
+    losses: list[str] = []
+    for way in (link.there, link.back):
+        verdict = judge(way, schemas[way.source], schemas[way.target], from_json(schemas[way.source]))
+        errors += verdict.errors
+        losses += [f"from {way.source} to {way.target}: {loss}" for loss in verdict.losses]
+    if losses and link.loss == REFUSE and not errors:
+        errors.append(forbidden(f"{link.where}.loss", "data would be lost (say Keep to keep it in an annotation, or "
+                                                      "Drop): " + "; ".join(losses)))
+    return errors
+
+
+def losses_of(crd: Json) -> list[str]:
+    """What the rules of a valid definition lose, whether it is acknowledged or not."""
+    links, _ = read_rules((crd["metadata"].get("annotations") or {}).get(RULES) or "")
+    schemas = {v["name"]: v["schema"]["openAPIV3Schema"] for v in crd["spec"]["versions"]}
+
+    def of(way: Way) -> list[str]:
+        return judge(way, schemas[way.source], schemas[way.target], from_json(schemas[way.source])).losses
+
+    return [f"from {way.source} to {way.target}: {loss}" for link in links for way in (link.there, link.back)
+            for loss in of(way)]

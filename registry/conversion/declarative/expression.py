@@ -1,0 +1,150 @@
+"""CEL in rules: `self` is the whole object at the version that it comes from, or the element that a field is in.
+
+What one evaluation costs is bounded when it runs, not by an estimate: that has no bound for the size of `string(1)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from registry.cel import types
+from registry.cel.checker import Checked, check
+from registry.cel.code import COST
+from registry.cel.compile import compile_program
+from registry.cel.constants import program_error
+from registry.cel.errors import display
+from registry.cel.libraries.table import PER_CALL_LIMIT
+from registry.cel.literal_checks import literal_issues
+from registry.cel.parser import parse
+from registry.cel.schema_types import Declared, declare
+from registry.cel.schema_values import Preserved
+from registry.cel.types import Type, TypeKind
+from registry.cel.values import WORK, CostExceeded, EvalError, ListValue, MapValue, Optional
+from registry.cel.views import view_of
+from registry.conversion.declarative.paths import STAR, Path
+from registry.schema.model import Structural
+
+Json = Any
+
+# Of the object and what has been spent: the value, decoded JSON or NOTHING, and what is spent then.
+Evaluate = Callable[[Json, int], tuple[Json, int]]
+
+NOTHING: Final = object()
+_DEPTH: Final = 64
+
+
+class ExpressionError(ValueError):
+    """The text says why an expression cannot be used, or has no value."""
+
+
+def checked_expression(text: str, schema: Structural, *, is_root: bool = True) -> tuple[Checked, dict[str, Json]]:
+    """The checked tree, and the schema of its value ({} where that is only known when it has one)."""
+    declared = declare(schema, resource_root=is_root)
+    if declared is None:
+        raise ExpressionError("the schema says nothing of what is to be looked at")
+    try:
+        return _checked(text, declared)
+    except RecursionError as error:
+        raise ExpressionError("compilation failed: max recursion depth exceeded") from error
+
+
+def _checked(text: str, declared: Declared) -> tuple[Checked, dict[str, Json]]:
+    checked = check(parse(text), {"self": declared.type})
+    issues = checked.issues or literal_issues(checked)
+    if issues:
+        raise ExpressionError(f"compilation failed: {display(checked.parsed.source, issues)}")
+    fault = program_error(checked)
+    if fault is not None:
+        raise ExpressionError(f"program instantiation failed: {fault}")
+    result = checked.result
+    return checked, schema_of(result.parameters[0] if types.is_optional(result) else result)
+
+
+def element_at(schema: Structural, within: Path) -> Structural | None:
+    """The schema of what the path leads to; None where there is none."""
+    found: Structural | None = schema
+    for step in within:
+        if found is None:
+            return None
+        additional = found.additional_properties
+        values = additional if isinstance(additional, Structural) else None
+        found = (found.items or values) if step == STAR else found.properties.get(step, values)
+    return found
+
+
+def schema_of(of: Type) -> dict[str, Json]:
+    """`list(string)` is an array of strings."""
+    match of.kind:
+        case TypeKind.STRING | TypeKind.TIMESTAMP | TypeKind.DURATION | TypeKind.BYTES:
+            if of.kind is not TypeKind.STRING:
+                raise ExpressionError(f"a value of type {of.text} must be made a string: string(...)")
+            return {"type": "string"}
+        case TypeKind.INT:
+            return {"type": "integer"}
+        case TypeKind.DOUBLE:
+            return {"type": "number"}
+        case TypeKind.BOOL:
+            return {"type": "boolean"}
+        case TypeKind.LIST:
+            return {"type": "array", "items": schema_of(of.parameters[0])}
+        case TypeKind.MAP:
+            return {"type": "object", "additionalProperties": schema_of(of.parameters[1])}
+        case TypeKind.STRUCT if of.fields is not None:
+            return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        case TypeKind.DYN | TypeKind.NULL | TypeKind.PARAM:
+            return {}
+    raise ExpressionError(f"a value of type {of.text} has no form in JSON")
+
+
+def compile_expression(text: str, schema: Structural, *, is_root: bool = True) -> Evaluate:
+    """Raises ExpressionError, and what it gives does so where there is no value.
+
+    The elements of one object have one allowance together.
+    """
+    checked, _ = checked_expression(text, schema, is_root=is_root)
+    program = compile_program(checked, {"self": view_of(schema, resource=is_root)})
+
+    def evaluate(obj: Json, spent: int) -> tuple[Json, int]:
+        WORK.begin()
+        frame = program.frame(obj)
+        try:
+            value = program.run(frame)
+            if frame[COST] > PER_CALL_LIMIT:
+                frame = program.exact().frame(obj)
+                value = program.exact().run(frame)
+            spent += frame[COST]
+            if spent > PER_CALL_LIMIT:
+                raise CostExceeded
+            return json_of(value), spent
+        except (EvalError, RecursionError) as error:
+            raise ExpressionError(str(error) or "the value is nested too deeply") from error
+        except CostExceeded as error:
+            raise ExpressionError("it costs more than an expression may") from error
+
+    return evaluate
+
+
+def json_of(value: Any, depth: int = 0) -> Json:
+    """The JSON of a CEL value; raises EvalError where there is none."""
+    if depth > _DEPTH:
+        raise EvalError("the value is nested too deeply")
+    kind = value.__class__
+    if kind is str or kind is bool or kind is int or kind is float:
+        return value
+    if value is None:
+        return NOTHING if depth == 0 else None
+    if kind is Preserved:
+        return value.value
+    if isinstance(value, Optional):
+        return json_of(value.get(), depth) if value.present else NOTHING
+    if isinstance(value, list):
+        return [json_of(v, depth + 1) for v in value]
+    if isinstance(value, ListValue):
+        return [json_of(v, depth + 1) for v in value.elements()]
+    if isinstance(value, MapValue):
+        keys = value.all_keys()
+        if not all(isinstance(key, str) for key in keys):
+            raise EvalError("the keys of a map must be strings")
+        return {key: json_of(value.find(key), depth + 1) for key in keys}
+    raise EvalError("the value has no form in JSON")

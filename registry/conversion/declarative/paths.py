@@ -1,0 +1,62 @@
+"""Paths of fields in rules: `spec.ports[*].name`, with or without a dot before it.
+
+`[*]` are all elements of a list, or all values of a map. A dot in a name is written `\\.`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+STAR: Final = "[*]"
+
+Path = tuple[str, ...]
+
+MAX_PATH: Final = 1000
+MAX_STEPS: Final = 32
+# These are converted by the server itself, and no rule may touch them.
+_HEAD: Final = ("apiVersion", "kind", "metadata")
+_NAME: Final = re.compile(r"((?:[^.\[\]\\]|\\.)+)((?:\[\*\])*)")
+
+
+class PathError(ValueError):
+    """The text says what is wrong with a path."""
+
+
+def parse_path(text: str) -> Path:
+    """`spec.ports[*].name` is ("spec", "ports", "[*]", "name"). Raises PathError."""
+    if len(text) > MAX_PATH:
+        raise PathError(f"must not be longer than {MAX_PATH} characters")
+    steps: list[str] = []
+    rest = text.removeprefix(".")
+    while True:
+        found = _NAME.match(rest)
+        if found is None:
+            raise PathError("must be names with dots between them, such as spec.ports[*].name")
+        steps.append(re.sub(r"\\(.)", r"\1", found[1]))
+        steps += [STAR] * (len(found[2]) // len(STAR))
+        rest = rest[found.end():]
+        if not rest:
+            break
+        if not rest.startswith("."):
+            raise PathError("must be names with dots between them, such as spec.ports[*].name")
+        rest = rest[1:]
+    if len(steps) > MAX_STEPS:
+        raise PathError(f"must not have more than {MAX_STEPS} steps")
+    if steps[0] in _HEAD:
+        raise PathError(f"must not begin with {steps[0]}, which is converted by the server")
+    return tuple(steps)
+
+
+def shown(path: Path) -> str:
+    text = ""
+    for step in path:
+        escaped = step.replace("\\", "\\\\").replace(".", "\\.")
+        text += STAR if step == STAR else f".{escaped}" if text else escaped
+    return text
+
+
+def split(path: Path) -> tuple[Path, Path]:
+    """The part up to the last `[*]`, and what is within an element."""
+    place = len(path) - path[::-1].index(STAR) if STAR in path else 0
+    return path[:place], path[place:]

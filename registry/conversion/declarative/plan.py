@@ -1,0 +1,257 @@
+"""The ways between the versions of a definition, and objects on them.
+
+Rules join versions in pairs; a way may lead over several. The pairs are a tree: every version is reached, by one way.
+
+Objects of requests are converted decoded (`Plan.convert`); those of lists and watches as they are stored
+(`Plan.body`), where nearly all metadata is passed on as text, and one decoding serves the way there and back.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from registry.codec.json_encode import encode_canonical
+from registry.conversion.declarative import remainder
+from registry.conversion.declarative.exact import ExactStep, exact_steps
+from registry.conversion.declarative.expression import NOTHING, ExpressionError, compile_expression, element_at
+from registry.conversion.declarative.model import DROP, Link, Set, Way, read_rules
+from registry.conversion.declarative.paths import shown, split
+from registry.conversion.declarative.steps import Step, compile_rule, found_at, put
+from registry.conversion.errors import ConversionError
+from registry.schema.compiled import CompiledSchema
+from registry.schema.model import Structural
+
+Json = Any
+Object = dict[str, Any]
+Schemas = Mapping[str, Callable[[], CompiledSchema]]
+
+
+class Plan:
+    """Converts the objects of one definition. Never changed but for what it has compiled."""
+
+    def __init__(self, group: str, text: str, schemas: Schemas) -> None:
+        links, errors = read_rules(text)
+        self._fault = errors[0].message() if errors else ""
+        self._links = links
+        self._group = group
+        self._schemas = schemas
+        self._ways: dict[tuple[str, str], _Conversion] = {}
+
+    def convert(self, obj: Object, api_version: str) -> Object:
+        """A new object. Raises ConversionError."""
+        source, target = obj["apiVersion"].rpartition("/")[2], api_version.rpartition("/")[2]
+        name = (obj.get("metadata") or {}).get("name") or ""
+        try:
+            return self._way(source, target).run(obj)
+        except (ExpressionError, ValueError, RecursionError) as error:
+            raise ConversionError(f"conversion of {obj.get('kind')} {name!r} from {source} to {target} failed: "
+                                  f"{error}") from error
+
+    def body(self, kind: str, uid: str, body: str, source: str, target: str) -> str | None:
+        """A stored body (registry/api/served.py) at another version; None where the object must be converted decoded.
+
+        The body must be what the schema of `source` has processed.
+        """
+        try:
+            return self._way(source, target).body(kind, uid, body)
+        except (ExpressionError, ValueError, RecursionError):
+            return None     # the other way tells what is wrong
+
+    def _way(self, source: str, target: str) -> _Conversion:
+        found = self._ways.get((source, target))
+        if found is None:
+            if self._fault:
+                raise ValueError(self._fault)
+            hops = way_between(self._links, source, target)
+            if hops is None or not all(v in self._schemas for v in (source, target)):
+                raise ValueError(f"the rules do not lead from {source} to {target}")
+            back = way_between(self._links, target, source)
+            assert back is not None
+            keeps = all(link.loss != DROP for link, _ in hops)
+            looks = any(isinstance(rule, Set) for _, way in (*hops, *back) for rule in way.rules)
+            found = _Conversion(source, target, [self._hop(w) for _, w in hops], [self._hop(w) for _, w in back],
+                                exact=self._exact(hops), keeps=keeps, looks=looks, group=self._group)
+            self._ways[source, target] = found
+        return found
+
+    def _exact(self, hops: Sequence[tuple[Link, Way]]) -> list[ExactStep] | None:
+        """The steps of all hops; None where one of them cannot be proven."""
+        found: list[ExactStep] = []
+        for link, way in hops:
+            source, target = self._schemas[way.source](), self._schemas[way.target]()
+            back = link.back if way is link.there else link.there
+            steps = exact_steps(way, back, source.json, target.json, source.structural)
+            if steps is None:
+                return None
+            found += steps
+        return found
+
+    def _hop(self, way: Way) -> Step:
+        """One way between neighbours. Expressions see the object as it was."""
+        source, target = self._schemas[way.source](), self._schemas[way.target]()
+        api_version = f"{self._group}/{way.target}"
+        sets = {rule: _valued(rule, source.structural) for rule in way.rules if isinstance(rule, Set)}
+        steps: list[tuple[Set | None, Step]] = [
+            (rule, _no_step) if isinstance(rule, Set) else (None, compile_rule(rule)) for rule in way.rules]
+        plain = [step for _, step in steps]
+
+        def simple(obj: Json) -> None:
+            for step in plain:
+                step(obj)
+            obj["apiVersion"] = api_version
+            target.prune(obj)
+
+        def hop(obj: Json) -> None:
+            values: dict[Set, list[tuple[Json, Json]]] = {}
+            for rule, values_of in sets.items():
+                try:
+                    values[rule] = values_of(obj)
+                except ExpressionError as error:
+                    raise ExpressionError(f"{shown(rule.path)}: {error}") from error
+            for rule_, step in steps:
+                if rule_ is None:
+                    step(obj)
+                    continue
+                inner = split(rule_.path)[1]
+                for holder, value in values[rule_]:
+                    put(holder, inner, copy.deepcopy(value))
+            obj["apiVersion"] = api_version
+            target.prune(obj)
+
+        return hop if sets else simple
+
+
+def _valued(rule: Set, schema: Structural) -> Callable[[Json], list[tuple[Json, Json]]]:
+    """What the expression gives: the object, or each element that the path leads to, with its value."""
+    within, _ = split(rule.path)
+    element = element_at(schema, within)
+    if element is None:
+        raise ExpressionError(f"{shown(rule.path)}: there is no {shown(within)}")
+    value_of = compile_expression(rule.cel, element, is_root=not within)
+
+    def values(obj: Json) -> list[tuple[Json, Json]]:
+        found, spent = [], 0
+        for holder in found_at(obj, within):
+            if holder.__class__ is dict:
+                value, spent = value_of(holder, spent)
+                if value is not NOTHING:
+                    found.append((holder, value))
+        return found
+
+    return values
+
+
+def _no_step(obj: Json) -> None:
+    pass
+
+
+class _Conversion:
+    """From one version to another, with the way back by which it is judged.
+
+    `looks` says that expressions look at the object, and so may look at its metadata.
+    """
+
+    def __init__(self, source: str, target: str, there: Sequence[Step], back: Sequence[Step], *,
+                 exact: Sequence[ExactStep] | None, keeps: bool, looks: bool, group: str) -> None:
+        self._source = source
+        self._target = target
+        self._there = there
+        self._back = back
+        self._exact = exact
+        self._keeps = keeps
+        self._looks = looks
+        self._heads = f"{group}/{source}", f"{group}/{target}"
+
+    def run(self, obj: Object) -> Object:
+        metadata = dict(obj["metadata"])
+        remainders = remainder.taken(metadata)
+        own = remainders.pop(self._target, None)
+        found = _copied(obj, metadata)
+        for step in self._there:
+            step(found)
+        if own is not None:
+            remainder.restore(found, own)
+        if self._keeps:
+            again = _copied(found, metadata)
+            for step in self._back:
+                step(again)
+            lost = remainder.differences(obj, again)
+            if lost:
+                remainders[self._source] = lost
+            else:
+                remainders.pop(self._source, None)
+            remainder.noted(metadata, remainders)
+        return found
+
+    def body(self, kind: str, uid: str, body: str) -> str | None:
+        """`"name":"a","uid":"u"},"spec":{"size":1}}` may become `"name":"a","uid":"u"},"spec":{"replicas":1}}`.
+
+        The uid is the last of the metadata. Where that text stands elsewhere before, what follows it is no JSON.
+        """
+        last = f'"uid":"{uid}"'
+        begins = body.find(last)
+        end = begins + len(last)
+        if begins < 0 or not body.startswith('},"', end) or body.find(remainder.ANNOTATION, 0, end) >= 0:
+            return None
+        metadata, text = body[:end], "{" + body[end + 2:]
+        obj: Object = orjson.loads(text)
+        if self._exact is not None:
+            if all(step(obj) for step in self._exact):
+                found = encode_canonical(obj)
+                return f"{metadata}}},{found[1:]}" if obj else f"{metadata}}}}}"
+            obj = orjson.loads(text)
+        head = {"kind": kind, "metadata": orjson.loads(f"{{{metadata}}}")} if self._looks else None
+        found = _through(self._there, obj, head, self._heads[0])
+        if self._keeps:
+            # What has been written may be changed: it goes back in place.
+            again = _through(self._back, obj, head, self._heads[1])
+            if again != text and (lost := remainder.compared(orjson.loads(text), obj)):
+                kept = orjson.loads(f"{{{metadata}}}")
+                remainder.noted(kept, {self._source: lost})
+                metadata = encode_canonical(kept)[1:-1]
+        return f"{metadata}}},{found[1:]}" if found != "{}" else f"{metadata}}}}}"
+
+
+def _through(steps: Sequence[Step], obj: Object, head: Object | None, api_version: str) -> str:
+    """Changes `obj`, which has a head for expressions only, and gives its text."""
+    if head is not None:
+        obj.update(head, apiVersion=api_version)
+    for step in steps:
+        step(obj)
+    if head is not None:
+        del obj["kind"], obj["metadata"]
+    del obj["apiVersion"]
+    return encode_canonical(obj)
+
+
+def _copied(obj: Object, metadata: Object) -> Object:
+    """A copy that has `metadata` itself: rules do not touch it."""
+    return {k: metadata if k == "metadata" else _copy(v) for k, v in obj.items()}
+
+
+def _copy(value: Json) -> Json:
+    kind = value.__class__
+    if kind is dict:
+        return {k: _copy(v) for k, v in value.items()}
+    if kind is list:
+        return [_copy(v) for v in value]
+    return value
+
+
+def way_between(links: Sequence[Link], source: str, target: str) -> list[tuple[Link, Way]] | None:
+    """The shortest way, None where there is none."""
+    ways: dict[str, list[tuple[Link, Way]]] = {source: []}
+    pending = [source]
+    for version in pending:
+        if version == target:
+            return ways[version]
+        for link in links:
+            for way in (link.there, link.back):
+                if way.source == version and way.target not in ways:
+                    ways[way.target] = [*ways[version], (link, way)]
+                    pending.append(way.target)
+    return None

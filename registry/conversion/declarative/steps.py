@@ -1,0 +1,158 @@
+"""Rules as closures on decoded JSON. A closure changes the object in place, and leaves alone what has another shape."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from registry.conversion.declarative.model import Default, Drop, MapValues, Move, Rule
+from registry.conversion.declarative.paths import STAR, Path, split
+
+Json = Any
+Step = Callable[[Json], None]
+
+
+def compile_rule(rule: Rule) -> Step:
+    """Of every rule but Set, which looks at the object as it was (plan.py)."""
+    match rule:
+        case Move(_, source, target):
+            within, inner = split(source)
+            return _each(within, _move(inner, split(target)[1]))
+        case MapValues(_, path, pairs):
+            return _each(path[:-1], _map(path[-1], {(type(old), old): new for old, new in pairs}))
+        case Default(_, path, value):
+            within, inner = split(path)
+            return _each(within, _default(inner, value))
+        case Drop(_, path):
+            return _each(path[:-1], _drop(path[-1]))
+    raise AssertionError(rule)
+
+
+def put(obj: Json, path: Path, value: Json) -> None:
+    """Makes the objects on the way; where something else stands in it, nothing is done."""
+    for name in path[:-1]:
+        inner = obj.get(name)
+        if inner is None:
+            inner = obj[name] = {}
+        if inner.__class__ is not dict:
+            return
+        obj = inner
+    obj[path[-1]] = value
+
+
+def _each(within: Path, step: Step) -> Step:
+    """`step` on each of what the path leads to."""
+    if not within:
+        return step
+    if STAR not in within:
+        def one(obj: Json) -> None:
+            for name in within:
+                if obj.__class__ is not dict:
+                    return
+                obj = obj.get(name)
+            if obj is not None:
+                step(obj)
+
+        return one
+
+    def each(obj: Json) -> None:
+        for found in found_at(obj, within):
+            step(found)
+
+    return each
+
+
+def found_at(obj: Json, path: Path) -> Iterator[Json]:
+    """Bounded by the depth of paths, and by what there is."""
+    if not path:
+        yield obj
+        return
+    name, rest = path[0], path[1:]
+    if name == STAR:
+        for inner in obj if obj.__class__ is list else list(obj.values()) if obj.__class__ is dict else ():
+            yield from found_at(inner, rest)
+    elif obj.__class__ is dict and name in obj:
+        yield from found_at(obj[name], rest)
+
+
+def _move(source: Path, target: Path) -> Step:
+    above, name = source[:-1], source[-1]
+    same = target[:-1] == above
+    new_name = target[-1]
+
+    def move(obj: Json) -> None:
+        holder = obj
+        for step in above:
+            if holder.__class__ is not dict:
+                return
+            holder = holder.get(step)
+        if holder.__class__ is not dict or name not in holder:
+            return
+        value = holder.pop(name)
+        if same:
+            holder[new_name] = value
+            return
+        # What the field was the last of goes with it; where that was not so, the remainder tells.
+        _tidy(obj, above)
+        put(obj, target, value)
+
+    return move
+
+
+def _tidy(obj: Json, path: Path) -> None:
+    """Removes the objects of the path that are empty, from within."""
+    holders = [obj]
+    for name in path:
+        holders.append(holders[-1][name])
+    for name, holder, inner in zip(reversed(path), reversed(holders[:-1]), reversed(holders[1:]), strict=True):
+        if inner:
+            return
+        del holder[name]
+
+
+def _map(name: str, values: dict[tuple[type, Json], Json]) -> Step:
+    if name == STAR:
+        def each(obj: Json) -> None:
+            if obj.__class__ is list:
+                obj[:] = [_mapped(value, values) for value in obj]
+            elif obj.__class__ is dict:
+                for key, value in obj.items():
+                    obj[key] = _mapped(value, values)
+
+        return each
+
+    def one(obj: Json) -> None:
+        if obj.__class__ is dict and name in obj:
+            obj[name] = _mapped(obj[name], values)
+
+    return one
+
+
+def _mapped(value: Json, values: dict[tuple[type, Json], Json]) -> Json:
+    kind = value.__class__
+    return value if kind is dict or kind is list else values.get((kind, value), value)
+
+
+def _default(path: Path, value: Json) -> Step:
+    scalar = not isinstance(value, dict | list)
+
+    def default(obj: Json) -> None:
+        holder = obj
+        for name in path:
+            if holder.__class__ is not dict:
+                return
+            holder = holder.get(name)
+            if holder is None:
+                put(obj, path, value if scalar else copy.deepcopy(value))
+                return
+
+    return default
+
+
+def _drop(name: str) -> Step:
+    def drop(obj: Json) -> None:
+        if obj.__class__ is dict:
+            obj.pop(name, None)
+
+    return drop

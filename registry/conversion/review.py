@@ -1,0 +1,160 @@
+"""The ConversionReview: what a webhook is asked, what its answer must be, and what is taken from it. Pure.
+
+Of the metadata only labels and annotations are the webhook's to change; everything else is put back from the original.
+
+Follows apiextensions-apiserver pkg/apiserver/conversion/webhook_converter.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from registry.codec.json_decode import decode_json
+from registry.codec.json_encode import encode_json
+from registry.codec.model import DecodeError
+from registry.codec.yaml_decode import decode_yaml
+from registry.conversion.errors import CallFailed, ConversionError
+from registry.schema.field import FieldError, go_quote
+from registry.schema.objectmeta import validate_object_meta_common
+
+Object = dict[str, Any]
+
+_GROUP = "apiextensions.k8s.io"
+_KNOWN = {f"{_GROUP}/v1", f"{_GROUP}/v1beta1"}
+_KIND = "ConversionReview"
+# Where kube-apiserver's scheme for reviews was made: its error texts name the line.
+SCHEME = '"k8s.io/apiserver/pkg/util/webhook/client.go:71"'
+_GO_TYPE_META = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
+
+
+def request_body(review_version: str, uid: str, api_version: str, objects: Sequence[Mapping[str, Any]]) -> bytes:
+    """The review that asks for `objects` at `api_version`. The empty response is sent as the reference sends it."""
+    return encode_json({
+        "kind": _KIND, "apiVersion": f"{_GROUP}/{review_version}",
+        "request": {"uid": uid, "desiredAPIVersion": api_version, "objects": list(objects)},
+        "response": {"uid": "", "convertedObjects": [], "result": {"metadata": {}}}})
+
+
+def converted_objects(review_version: str, uid: str, data: bytes) -> list[Any]:
+    """The objects of an answer, as they came. Raises CallFailed for an answer that is none."""
+    review = decoded_review(data)
+    wanted = f"{_GROUP}/{review_version}"
+    _check_type(review, wanted)
+    response = review.get("response")
+    if not isinstance(response, dict):
+        raise CallFailed("no response provided")
+    if review_version == "v1" and (given := _text(response.get("uid"))) != uid:
+        raise CallFailed(f"expected response.uid={go_quote(uid)}, got {go_quote(given)}")
+    result = response.get("result")
+    result = result if isinstance(result, dict) else {}
+    status = _text(result.get("status"))
+    if status != "Success":
+        raise CallFailed(_text(result.get("message")) or f"response.result.status was '{status}', not 'Success'")
+    objects = response.get("convertedObjects")
+    return objects if isinstance(objects, list) else []
+
+
+def decoded_review(data: bytes) -> Object:
+    """An answer as an object, whatever its kind; also of admission webhooks."""
+    try:
+        value = decode_json(data).value
+    except DecodeError:
+        value = _decoded_yaml(data)
+    if not isinstance(value, dict):
+        what = {list: "array", str: "string", bool: "bool"}.get(type(value), "number")
+        raise CallFailed(f"couldn't get version/kind; json parse error: json: cannot unmarshal {what} into Go value of "
+                         f"type {_GO_TYPE_META}")
+    return value
+
+
+def _decoded_yaml(data: bytes) -> Any:
+    """What is not JSON may be YAML; the reference's decoder reads both."""
+    try:
+        return decode_yaml(data).value
+    except DecodeError as error:
+        raise CallFailed(f"couldn't get version/kind; json parse error: {error}") from error
+
+
+def _check_type(review: Object, wanted: str) -> None:
+    given, kind = _text(review.get("apiVersion")), _text(review.get("kind"))
+    if not given and not kind:
+        if wanted.endswith("/v1"):
+            raise CallFailed(f"expected webhook response of {_GROUP}/v1, Kind={_KIND}, got /, Kind=")
+        return      # v1beta1 webhooks were never held to it
+    if kind != _KIND or given not in _KNOWN:
+        raise CallFailed(f'no kind "{kind}" is registered for version "{given}" in scheme {SCHEME}')
+    if given != wanted:
+        raise CallFailed(f"converting ({_short(given)}.{_KIND}) to ({_short(wanted)}.{_KIND}): unknown conversion")
+
+
+def _short(api_version: str) -> str:
+    return api_version.rpartition("/")[2]
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def accepted(originals: Sequence[Object], converted: Sequence[Any], api_version: str) -> list[Object]:
+    """What becomes of each original: the webhook's content under its own metadata. Raises ConversionError."""
+    if len(converted) != len(originals):
+        raise ConversionError(f"{about(originals[0])} returned {len(converted)} objects, expected {len(originals)}")
+    return [_accepted(original, obj, api_version, i)
+            for i, (original, obj) in enumerate(zip(originals, converted, strict=True))]
+
+
+def about(original: Mapping[str, Any]) -> str:
+    """`conversion webhook for g/v1beta1, Kind=Widget`: how each error begins."""
+    return f"conversion webhook for {original['apiVersion']}, Kind={original['kind']}"
+
+
+def _accepted(original: Object, obj: Any, api_version: str, index: int) -> Object:
+    if not isinstance(obj, dict):
+        raise ConversionError("unexpected end of JSON input")
+    problem = _identity_problem(original, obj, api_version, index)
+    if problem:
+        raise ConversionError(f"{about(original)} returned invalid object{problem}")
+    return {**obj, "metadata": _metadata(original, obj.get("metadata"))}
+
+
+def _identity_problem(original: Object, obj: Object, api_version: str, index: int) -> str:
+    """What is wrong with the object's type, name, namespace or uid; empty if nothing is."""
+    given = _text(obj.get("apiVersion"))
+    if given != api_version:
+        return f" at index {index}: invalid groupVersion (expected {api_version}, received {given})"
+    if obj.get("kind") != original["kind"]:
+        return f" at index {index}: invalid kind (expected {original['kind']}, received {_text(obj.get('kind'))})"
+    before, after = original.get("metadata") or {}, obj.get("metadata")
+    after = after if isinstance(after, dict) else {}
+    for key, word in (("name", "name"), ("namespace", "namespace"), ("uid", "UID")):
+        was, now = _text(before.get(key)), _text(after.get(key))
+        if was != now:
+            return f": must have the same {word}: {was} != {now}"
+    return ""
+
+
+def _metadata(original: Object, given: Any) -> Object:
+    """The original's metadata with the labels and annotations of the answer."""
+    meta: Object = dict(original.get("metadata") or {})
+    given = given if isinstance(given, dict) else {}
+    errors: list[str] = []
+    for name in ("labels", "annotations"):
+        value = given.get(name)
+        if not value:
+            meta.pop(name, None)
+        elif not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):
+            errors.append(f"metadata.{name}: must be a map of texts")
+        else:
+            before = meta.get(name) or {}
+            changed = {k: v for k, v in value.items() if before.get(k) != v}
+            errors += [_shown(e) for e in validate_object_meta_common({name: changed})] if changed else []
+            meta[name] = value
+    if errors:
+        text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
+        raise ConversionError(f"{about(original)} returned invalid metadata: {text}")
+    return meta
+
+
+def _shown(error: FieldError) -> str:
+    return error.message()

@@ -1,0 +1,62 @@
+"""Groups of the Kubernetes community: who defines a resource in one must say who approved it.
+
+Follows apiextensions-apiserver pkg/apihelpers/helpers.go, pkg/controller/apiapproval and validateAPIApproval of
+pkg/apis/apiextensions/validation/validation.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from registry.definitions.urls import is_request_uri
+from registry.schema.field import FieldError, go_quote, invalid, required
+
+Json = Mapping[str, Any]
+
+ANNOTATION = "api-approved.kubernetes.io"
+CONDITION = "KubernetesAPIApprovalPolicyConformant"
+
+_SEE = "see https://github.com/kubernetes/enhancements/pull/1111"
+
+
+def is_protected_group(group: str) -> bool:
+    return any(group == g or group.endswith(f".{g}") for g in ("k8s.io", "kubernetes.io"))
+
+
+def approval_state(crd: Json) -> tuple[str, str]:
+    """The reason of the condition, and its message; one of Missing-, Unapproved-, Approved-, InvalidAnnotation."""
+    value = ((crd.get("metadata") or {}).get("annotations") or {}).get(ANNOTATION) or ""
+    if not value:
+        return "MissingAnnotation", f'protected groups must have approval annotation "{ANNOTATION}", {_SEE}'
+    if value.startswith("unapproved"):
+        return "UnapprovedAnnotation", f"not approved: {go_quote(value)}"
+    url = is_request_uri(value)
+    if url is not None and url.host and url.scheme:
+        return "ApprovedAnnotation", f"approved in {value}"
+    return "InvalidAnnotation", (f'protected groups must have approval annotation "{ANNOTATION}" with either a URL or '
+                                 f'a reason starting with "unapproved", {_SEE}')
+
+
+def validate_approval(crd: Json, old: Json | None) -> list[FieldError]:
+    """On an update the annotation is judged only when its state has changed."""
+    if not is_protected_group((crd.get("spec") or {}).get("group") or ""):
+        return []
+    state, message = approval_state(crd)
+    if old is not None and approval_state(old)[0] == state:
+        return []
+    path = f"metadata.annotations[{ANNOTATION}]"
+    if state == "MissingAnnotation":
+        return [required(path, message)]
+    if state == "InvalidAnnotation":
+        return [invalid(path, crd["metadata"]["annotations"][ANNOTATION], message)]
+    return []
+
+
+def approval_condition(crd: Json) -> dict[str, str] | None:
+    """The condition that a definition should have, without its time; None for a group that is not protected."""
+    if not is_protected_group((crd.get("spec") or {}).get("group") or ""):
+        return None
+    state, message = approval_state(crd)
+    status = "True" if state == "ApprovedAnnotation" else "False"
+    return {"type": CONDITION, "status": status, "reason": state, "message": message}

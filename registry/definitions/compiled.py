@@ -1,0 +1,113 @@
+"""From a stored CustomResourceDefinition to the resource that is served.
+
+Cheap: schemas are packed (packed.py), and compiled when something is done with objects of their version; equal schemas
+are kept and compiled once in a process, whoever's they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from registry.definitions.conditions import is_true
+from registry.definitions.conversion import RULES
+from registry.definitions.model import Column, Definition, Names, Scale, Version
+from registry.definitions.packed import PackedSchema, pack
+from registry.definitions.priority import priority_key
+from registry.schema.compiled import CompiledSchema
+from registry.schema.model import KEEPS_ALL
+
+Json = Mapping[str, Any]
+
+# What a version is served with that has no schema; of apiextensions.k8s.io/v1 there are none such.
+_ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+def compile_definition(crd: Json) -> Definition:
+    """What is served of a stored (canonical) definition, under the names that it was given (status.acceptedNames)."""
+    spec, status, meta = crd["spec"], crd.get("status") or {}, crd["metadata"]
+    keeps_all = bool(spec.get("preserveUnknownFields"))
+    given = [_version(version, keeps_all) for version in spec["versions"]]
+    conversion = spec.get("conversion") or {"strategy": "None"}
+    rules = "" if conversion["strategy"] == "Webhook" else (meta.get("annotations") or {}).get(RULES) or ""
+    versions = {v.name: v for v in sorted(given, key=lambda v: priority_key(v.name))}
+    return Definition(
+        group=spec["group"],
+        names=_names(spec["names"], status.get("acceptedNames") or {}),
+        namespaced=spec["scope"] == "Namespaced",
+        versions=versions,
+        storage_version=next(v.name for v in versions.values() if v.storage),
+        uid=meta.get("uid") or "",
+        revision=int(meta.get("resourceVersion") or 0),
+        established=is_true(crd, "Established"),
+        terminating=is_true(crd, "Terminating"),
+        conversion=conversion,
+        conversion_rules=rules,
+        reporting={k: v for k, v in (meta.get("annotations") or {}).items() if k.startswith("reporting.registry/")},
+    )
+
+
+def _names(requested: Json, accepted: Json) -> Names:
+    # Before any name has been accepted nothing is served, but a definition has names all the same.
+    names = accepted if accepted.get("plural") else requested
+    kind = names.get("kind") or requested.get("kind") or ""
+    return Names(
+        plural=names.get("plural") or "",
+        singular=names.get("singular") or "",
+        kind=kind,
+        list_kind=names.get("listKind") or f"{kind}List",
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+    )
+
+
+def _version(version: Json, keeps_all: bool) -> Version:
+    schema = (version.get("schema") or {}).get("openAPIV3Schema") or _ANYTHING
+    if keeps_all:
+        schema = {**schema, KEEPS_ALL: True}
+    subresources = version.get("subresources") or {}
+    return Version(
+        name=version["name"],
+        served=bool(version.get("served")),
+        storage=bool(version.get("storage")),
+        schema=pack(schema),
+        deprecated=bool(version.get("deprecated")),
+        deprecation_warning=version.get("deprecationWarning"),
+        columns=tuple(_column(c) for c in version.get("additionalPrinterColumns") or ()),
+        status=subresources.get("status") is not None,
+        scale=_scale(subresources.get("scale")),
+        selectable_fields=tuple(f["jsonPath"] for f in version.get("selectableFields") or ()),
+    )
+
+
+def _column(column: Json) -> Column:
+    return Column(
+        name=column.get("name") or "",
+        type=column.get("type") or "",
+        json_path=column.get("jsonPath") or "",
+        format=column.get("format") or "",
+        description=column.get("description") or "",
+        priority=column.get("priority") or 0,
+    )
+
+
+def _scale(scale: Json | None) -> Scale | None:
+    if scale is None:
+        return None
+    return Scale(scale.get("specReplicasPath") or "", scale.get("statusReplicasPath") or "",
+                 scale.get("labelSelectorPath") or "")
+
+
+def schema_json(version: Version) -> Json:
+    """The JSON of a version's schema, without compiling it where that can be helped."""
+    schema: Callable[[], CompiledSchema] = version.schema
+    if isinstance(schema, PackedSchema):
+        return schema.json
+    json: Json = schema().json
+    return json
+
+
+def schema_digest(version: Version) -> str:
+    """What differs when the schema does, in any process; cheap, for nothing is decoded or compiled."""
+    schema: Callable[[], CompiledSchema] = version.schema
+    return schema.digest.hex() if isinstance(schema, PackedSchema) else str(schema().identity)

@@ -1,0 +1,55 @@
+"""The conditions in the status of a definition.
+
+Follows apiextensions-apiserver pkg/apihelpers/helpers.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Json = Mapping[str, Any]
+Condition = dict[str, Any]
+
+
+def find(crd: Json, condition_type: str) -> Condition | None:
+    for condition in (crd.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == condition_type:
+            found: Condition = condition
+            return found
+    return None
+
+
+def is_true(crd: Json, condition_type: str) -> bool:
+    condition = find(crd, condition_type)
+    return condition is not None and condition.get("status") == "True"
+
+
+def equivalent(a: Json | None, b: Json | None) -> bool:
+    """Whether two conditions are equal but for their times."""
+    if a is None or b is None:
+        return a is b
+    return all((a.get(k) or "") == (b.get(k) or "") for k in ("type", "status", "reason", "message"))
+
+
+def with_condition(status: Json, condition_type: str, condition_status: str, reason: str, message: str,
+                   now: str) -> dict[str, Any]:
+    """`status` with this condition in it. The time moves only when the condition's status changes.
+
+    `now` is in RFC 3339. An existing condition keeps its place; the given status is not changed.
+    """
+    new = {"type": condition_type, "status": condition_status, "lastTransitionTime": now, "reason": reason,
+           "message": message}
+    conditions = []
+    found = False
+    for old in status.get("conditions") or ():
+        if old.get("type") == condition_type and not found:
+            found = True
+            if old.get("status") == condition_status and old.get("lastTransitionTime"):
+                new["lastTransitionTime"] = old["lastTransitionTime"]
+            conditions.append({**old, **new})
+        else:
+            conditions.append(old)
+    if not found:
+        conditions.append(new)
+    return {**status, "conditions": conditions}

@@ -1,0 +1,154 @@
+"""spec.conversion: how objects of one version become those of another.
+
+Follows validateCustomResourceConversion of apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go and
+apiserver pkg/util/webhook/validation.go. The field paths are those of the reference's internal form.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+from cryptography import x509
+
+from registry.definitions.urls import UrlError, parse_url
+from registry.schema.field import FieldError, GoText, forbidden, go_json, invalid, not_supported, required
+from registry.schema.names import dns1035_label, dns1123_subdomain
+
+Json = Mapping[str, Any]
+
+# The annotation of a definition that holds its conversion rules (registry/conversion/declarative).
+RULES = "conversion.registry/rules"
+
+REVIEW_VERSIONS = ("v1", "v1beta1")
+_FORM = "; desired format: https://host[/path]"
+
+
+def validate_conversion(conversion: Json | None, path: str, *, allow_invalid_ca_bundle: bool) -> list[FieldError]:
+    if conversion is None:
+        return []
+    errors: list[FieldError] = []
+    strategy = conversion.get("strategy") or ""
+    if not strategy:
+        errors.append(required(f"{path}.strategy"))
+    elif strategy not in ("None", "Webhook"):
+        errors.append(not_supported(f"{path}.strategy", strategy, ["None", "Webhook"]))
+    webhook = conversion.get("webhook") or {}
+    client, review_versions = webhook.get("clientConfig"), webhook.get("conversionReviewVersions")
+    if strategy == "Webhook":
+        if client is None:
+            errors.append(required(f"{path}.webhookClientConfig", "required when strategy is set to Webhook"))
+        else:
+            errors.extend(_validate_client(client, f"{path}.webhookClientConfig", allow_invalid_ca_bundle))
+        errors.extend(_validate_review_versions(review_versions or [], f"{path}.conversionReviewVersions"))
+        return errors
+    detail = "should not be set when strategy is not set to Webhook"
+    if client is not None:
+        errors.append(forbidden(f"{path}.webhookClientConfig", detail))
+    if review_versions:
+        errors.append(forbidden(f"{path}.conversionReviewVersions", detail))
+    return errors
+
+
+def has_invalid_ca_bundle(conversion: Json | None) -> bool:
+    """Whether there is a CA bundle that holds no certificate; with one a definition does not become established."""
+    client = ((conversion or {}).get("webhook") or {}).get("clientConfig") or {}
+    return bool(client.get("caBundle")) and _ca_bundle_error(client["caBundle"]) is not None
+
+
+def _validate_client(client: Json, path: str, allow_invalid_ca_bundle: bool) -> list[FieldError]:
+    url, service = client.get("url"), client.get("service")
+    if (url is None) == (service is None):
+        errors = [required(path, "exactly one of url or service is required")]
+    elif url is not None:
+        errors = validate_webhook_url(url, f"{path}.url")
+    else:
+        # The reference passes name and namespace in the wrong order, so that a missing one is reported as the other.
+        errors = validate_webhook_service(client["service"], f"{path}.service", name="namespace", namespace="name")
+    bundle = client.get("caBundle")
+    if bundle and not allow_invalid_ca_bundle:
+        why = _ca_bundle_error(bundle)
+        if why is not None:
+            errors.append(invalid(f"{path}.caBundle", GoText(go_json(bundle)), why))
+    return errors
+
+
+def validate_webhook_url(text: str, path: str) -> list[FieldError]:
+    """An https URL of a host and a path, nothing else; also for admission webhooks."""
+    try:
+        url = parse_url(text)
+    except UrlError as error:
+        return [required(path, f"url must be a valid URL: {error}{_FORM}")]
+    errors = []
+    if url.scheme != "https":
+        errors.append(invalid(path, url.scheme, f"'https' is the only allowed URL scheme{_FORM}"))
+    if not url.host:
+        errors.append(invalid(path, url.host, f"host must be specified{_FORM}"))
+    if url.user is not None:
+        errors.append(invalid(path, url.user, "user information is not permitted in the URL"))
+    if url.fragment:
+        errors.append(invalid(path, url.fragment, "fragments are not permitted in the URL"))
+    if url.query:
+        errors.append(invalid(path, url.query, "query parameters are not permitted in the URL"))
+    return errors
+
+
+def validate_webhook_service(service: Json, path: str, *, name: str = "name",
+                             namespace: str = "namespace") -> list[FieldError]:
+    """`name` and `namespace` say in which fields the reference looks for what it calls so."""
+    errors = []
+    if not service.get(name):
+        errors.append(required(f"{path}.name"))
+    if not service.get(namespace):
+        errors.append(required(f"{path}.namespace"))
+    port = service.get("port") or 0
+    if not 1 <= port <= 65535:
+        errors.append(invalid(f"{path}.port", port, "port is not valid: must be between 1 and 65535, inclusive"))
+    return errors + _validate_service_path(service.get("path"), f"{path}.path")
+
+
+def _validate_service_path(url_path: str | None, path: str) -> list[FieldError]:
+    if url_path in (None, "", "/"):
+        return []
+    assert url_path is not None
+    if url_path == "//":
+        return [invalid(path, url_path, "segment[0] may not be empty")]
+    errors = []
+    if not url_path.startswith("/"):
+        errors.append(invalid(path, url_path, "must start with a '/'"))
+    # The first character is dropped whatever it is.
+    for i, segment in enumerate(url_path[1:].removesuffix("/").split("/")):
+        if not segment:
+            errors.append(invalid(path, url_path, f"segment[{i}] may not be empty"))
+        else:
+            errors.extend(invalid(path, url_path, f"segment[{i}]: {why}") for why in dns1123_subdomain(segment))
+    return errors
+
+
+def _validate_review_versions(versions: list[str], path: str) -> list[FieldError]:
+    if not versions:
+        return [required(path)]
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for i, version in enumerate(versions):
+        if version in seen:
+            errors.append(invalid(f"{path}[{i}]", version, "duplicate version"))
+            continue
+        seen.add(version)
+        errors.extend(invalid(f"{path}[{i}]", version, why) for why in dns1035_label(version))
+    if not seen.intersection(REVIEW_VERSIONS):
+        errors.append(invalid(path, versions, f"must include at least one of {', '.join(REVIEW_VERSIONS)}"))
+    return errors
+
+
+def _ca_bundle_error(bundle: str) -> str | None:
+    """What is wrong with a CA bundle, given as base64: nothing if it holds a certificate in PEM."""
+    data = base64.b64decode(bundle)
+    if b"-----BEGIN CERTIFICATE-----" not in data:
+        return "unable to load root certificates: unable to parse bytes as PEM block"
+    try:
+        x509.load_pem_x509_certificates(data)
+    except ValueError:
+        return "unable to load root certificates: failed to parse certificate"
+    return None

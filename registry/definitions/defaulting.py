@@ -1,0 +1,45 @@
+"""What a CustomResourceDefinition says when it does not say it.
+
+Follows apiextensions-apiserver pkg/apis/apiextensions/v1/defaults.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def default_definition(crd: dict[str, Any]) -> None:
+    """Fill in singular, listKind, conversion, the webhook's port and storedVersions, in place."""
+    spec = crd.setdefault("spec", {})
+    names = spec.setdefault("names", {})
+    kind = names.get("kind") or ""
+    if not names.get("singular") and kind:
+        names["singular"] = kind.lower()
+    if not names.get("listKind") and kind:
+        names["listKind"] = f"{kind}List"
+    conversion = spec.get("conversion")
+    if conversion is None:
+        spec["conversion"] = {"strategy": "None"}
+    else:
+        service = ((conversion.get("webhook") or {}).get("clientConfig") or {}).get("service")
+        if service is not None and service.get("port") is None:
+            service["port"] = 443
+    default_stored_versions(crd)
+
+
+def default_stored_versions(crd: dict[str, Any]) -> None:
+    """An empty list of stored versions becomes that of the storage version; so it is also with a write of the
+    status."""
+    storage = storage_version(crd)
+    status = crd.setdefault("status", {})
+    if storage is not None and not status.get("storedVersions"):
+        status["storedVersions"] = [storage]
+
+
+def storage_version(crd: Mapping[str, Any]) -> str | None:
+    """The name of the first version that is marked as storage version."""
+    for version in (crd.get("spec") or {}).get("versions") or ():
+        if version.get("storage"):
+            return str(version.get("name") or "")
+    return None

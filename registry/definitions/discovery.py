@@ -1,0 +1,216 @@
+"""What is served where, for clients that ask: the discovery documents, from definitions.
+
+Two forms: the older one of one document for all groups, one a group and one a version; and the aggregated one
+(apidiscovery.k8s.io/v2) of everything at once. A definition shows when it is established, in the versions that are
+served, with fewer verbs while it is being deleted.
+
+Follows apiextensions-apiserver pkg/apiserver/customresource_discovery_controller.go and apiserver
+pkg/endpoints/discovery.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from registry.definitions.model import Definition, Version
+from registry.definitions.priority import by_priority
+
+Json = dict[str, Any]
+
+CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+TERMINATING_VERBS = ("delete", "deletecollection", "get", "list", "watch")
+BUILTIN_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+SUBRESOURCE_VERBS = ("get", "patch", "update")
+
+# The order in which the reference lists its own groups; those of definitions come after them, by name.
+_GROUP_ORDER = {group: position for position, group in enumerate((
+    "", "apiregistration.k8s.io", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io",
+    "autoscaling", "batch", "certificates.k8s.io", "networking.k8s.io", "policy", "rbac.authorization.k8s.io",
+    "storage.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io", "scheduling.k8s.io",
+    "coordination.k8s.io", "node.k8s.io", "discovery.k8s.io", "resource.k8s.io", "flowcontrol.apiserver.k8s.io",
+    "storagemigration.k8s.io",
+))}
+
+# Kinds of the server's own whose hash is that of the version which the reference stores them at.
+_STORED_AS = {
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): ("apiextensions.k8s.io", "v1beta1"),
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"): ("admissionregistration.k8s.io", "v1beta1"),
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"): ("admissionregistration.k8s.io", "v1beta1"),
+    ("events.k8s.io", "Event"): ("", "v1"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Subresource:
+    """A subresource as it is listed; group and version of "" are those of the resource."""
+
+    name: str
+    kind: str
+    verbs: Sequence[str] = SUBRESOURCE_VERBS
+    group: str = ""
+    version: str = ""
+    # What it takes and answers, where that is a kind with a schema of its own.
+    taken: Definition | None = None
+
+
+Subresources = Callable[[Definition, Version], Sequence[Subresource]]
+
+
+def standard_subresources(definition: Definition, version: Version) -> list[Subresource]:
+    """status and scale, where the version has them. A caller with more gives a function of its own."""
+    found = []
+    if version.status:
+        found.append(Subresource("status", definition.names.kind))
+    if version.scale is not None:
+        found.append(Subresource("scale", "Scale", group="autoscaling", version="v1"))
+    return found
+
+
+def api_versions(address: str) -> Json:
+    """The document of /api. `address` is the `host:port` that clients reach the server at."""
+    return {"kind": "APIVersions", "versions": ["v1"],
+            "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]}
+
+
+def api_group_list(definitions: Iterable[Definition]) -> Json:
+    """The document of /apis."""
+    groups = _by_group(definitions)
+    return {"kind": "APIGroupList", "apiVersion": "v1",
+            "groups": [_group(name, groups[name]) for name in _sorted_groups(groups) if name]}
+
+
+def api_group(definitions: Iterable[Definition], group: str) -> Json | None:
+    """The document of /apis/<group>; None for a group in which nothing is served."""
+    members = _by_group(definitions).get(group)
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, members)} if members else None
+
+
+def api_resource_list(definitions: Iterable[Definition], group: str, version: str,
+                      subresources: Subresources = standard_subresources) -> Json | None:
+    """The document of /apis/<group>/<version>, or of /api/v1; None where nothing is served."""
+    resources: list[Json] = []
+    for definition in _at_version(_by_group(definitions).get(group) or [], version):
+        resources.append(_resource(definition))
+        resources.extend(_subresource(definition, s) for s in subresources(definition, definition.versions[version]))
+    if not resources:
+        return None
+    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": f"{group}/{version}" if group else version,
+            "resources": resources}
+
+
+def aggregated(definitions: Iterable[Definition], *, core: bool,
+               subresources: Subresources = standard_subresources) -> Json:
+    """The aggregated document: of /api with `core`, of /apis without."""
+    groups = _by_group(definitions)
+    items = []
+    for name in _sorted_groups(groups):
+        if bool(name) == core:
+            continue
+        versions = [{"version": v,
+                     "resources": [_aggregated(d, v, subresources) for d in _at_version(groups[name], v)],
+                     "freshness": "Current"} for v in _versions(groups[name])]
+        items.append({"metadata": {"name": name} if name else {}, "versions": versions})
+    return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
+
+
+def storage_version_hash(group: str, version: str, kind: str) -> str:
+    """Equal as long as objects are stored in the same way: `SXdxx87h1Ek=`."""
+    digest = hashlib.sha256(f"{group}/{version}/{kind}".encode()).digest()
+    return base64.b64encode(digest[:8]).decode()
+
+
+def verbs_of(definition: Definition) -> Sequence[str]:
+    if definition.verbs is not None:
+        return definition.verbs
+    if _is_builtin(definition):
+        return BUILTIN_VERBS
+    return TERMINATING_VERBS if definition.terminating else CUSTOM_VERBS
+
+
+def _is_builtin(definition: Definition) -> bool:
+    return bool(definition.strategy)
+
+
+def _by_group(definitions: Iterable[Definition]) -> dict[str, list[Definition]]:
+    """What is served, group by group, by plural."""
+    groups: dict[str, list[Definition]] = {}
+    for definition in definitions:
+        if definition.established and any(v.served for v in definition.versions.values()):
+            groups.setdefault(definition.group, []).append(definition)
+    for members in groups.values():
+        members.sort(key=lambda d: d.names.plural)
+    return groups
+
+
+def _sorted_groups(groups: Iterable[str]) -> list[str]:
+    return sorted(groups, key=lambda name: (_GROUP_ORDER.get(name, len(_GROUP_ORDER)), name))
+
+
+def _versions(members: list[Definition]) -> list[str]:
+    return by_priority({v.name for d in members for v in d.versions.values() if v.served})
+
+
+def _at_version(members: list[Definition], version: str) -> list[Definition]:
+    return [d for d in members if version in d.versions and d.versions[version].served]
+
+
+def _group(name: str, members: list[Definition]) -> Json:
+    versions = [{"groupVersion": f"{name}/{v}", "version": v} for v in _versions(members)]
+    return {"name": name, "versions": versions, "preferredVersion": versions[0]}
+
+
+def _resource(definition: Definition) -> Json:
+    names = definition.names
+    resource: Json = {"name": names.plural, "singularName": names.singular, "namespaced": definition.namespaced,
+                      "kind": names.kind, "verbs": list(verbs_of(definition))}
+    if names.short_names:
+        resource["shortNames"] = list(names.short_names)
+    if names.categories:
+        resource["categories"] = list(names.categories)
+    if definition.versions[definition.storage_version].served and "get" in verbs_of(definition):
+        group, version = definition.group, definition.storage_version
+        if _is_builtin(definition):
+            group, version = _STORED_AS.get((group, names.kind), (group, version))
+        resource["storageVersionHash"] = storage_version_hash(group, version, names.kind)
+    return resource
+
+
+def _subresource(definition: Definition, subresource: Subresource) -> Json:
+    entry: Json = {"name": f"{definition.names.plural}/{subresource.name}", "singularName": "",
+                   "namespaced": definition.namespaced}
+    if subresource.group or subresource.version:
+        entry |= {"group": subresource.group, "version": subresource.version}
+    return entry | {"kind": subresource.kind, "verbs": list(subresource.verbs)}
+
+
+def _aggregated(definition: Definition, version: str, subresources: Subresources) -> Json:
+    names = definition.names
+    resource: Json = {
+        "resource": names.plural,
+        "responseKind": _response_kind(definition, version, names.kind),
+        "scope": "Namespaced" if definition.namespaced else "Cluster",
+        "singularResource": names.singular,
+        "verbs": list(verbs_of(definition)),
+    }
+    if names.short_names:
+        resource["shortNames"] = list(names.short_names)
+    if names.categories:
+        resource["categories"] = list(names.categories)
+    below = [{"subresource": s.name,
+              "responseKind": {"group": s.group, "version": s.version, "kind": s.kind} if s.version
+              else _response_kind(definition, version, s.kind),
+              "verbs": list(s.verbs)} for s in subresources(definition, definition.versions[version])]
+    if below:
+        resource["subresources"] = below
+    return resource
+
+
+def _response_kind(definition: Definition, version: str, kind: str) -> Json:
+    # The reference tells group and version of its own kinds only where they are not those of the resource.
+    if _is_builtin(definition):
+        return {"group": "", "version": "", "kind": kind}
+    return {"group": definition.group, "version": version, "kind": kind}

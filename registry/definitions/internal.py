@@ -1,0 +1,162 @@
+"""A definition as the reference validates it: its internal form, where what all versions share is moved to the top.
+
+When schema, subresources, columns or selectable fields are equal in all versions (always so with a single one), the
+reference judges them once, as `spec.validation`, `spec.subresources` and so on, and the versions have none. Each of the
+four is treated by itself.
+
+Follows Convert_v1_CustomResourceDefinitionSpec_To_apiextensions_CustomResourceDefinitionSpec of
+apiextensions-apiserver pkg/apis/apiextensions/v1/conversion.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from registry.definitions import types
+from registry.definitions.typed import Slice
+from registry.definitions.typed_base import Type
+from registry.schema.field import go_json
+from registry.schema.go_schema import go_list, go_object, go_schema
+from registry.schema.values import same
+
+Json = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class InternalVersion:
+    """A part is None where it is absent or shared by all versions."""
+
+    name: str
+    served: bool
+    storage: bool
+    deprecated: bool
+    deprecation_warning: str | None
+    schema: Json | None                             # {"openAPIV3Schema": ...}
+    subresources: Json | None
+    columns: list[dict[str, Any]] | None
+    selectable_fields: list[dict[str, Any]] | None
+
+
+@dataclass(slots=True)
+class InternalSpec:
+    group: str
+    version: str                                    # the name of the first version
+    names: Json
+    scope: str
+    schema: Json | None
+    subresources: Json | None
+    versions: list[InternalVersion] | None
+    columns: list[dict[str, Any]] | None
+    selectable_fields: list[dict[str, Any]] | None
+    conversion: Json | None
+    preserve_unknown_fields: bool
+
+
+_COLUMNS = Slice(types.Column)
+_SELECTABLE_FIELDS = Slice(types.SelectableField)
+
+
+def internal_spec(crd: Json) -> InternalSpec:
+    spec = crd.get("spec") or {}
+    given = spec.get("versions")
+    versions = None if given is None else [_version(v) for v in given]
+    internal = InternalSpec(
+        group=spec.get("group") or "",
+        version=versions[0].name if versions else "",
+        names=spec.get("names") or {},
+        scope=spec.get("scope") or "",
+        schema=None,
+        subresources=None,
+        versions=versions,
+        columns=None,
+        selectable_fields=None,
+        conversion=spec.get("conversion"),
+        preserve_unknown_fields=bool(spec.get("preserveUnknownFields")),
+    )
+    if versions:
+        if all_equal([v.schema for v in versions], types.Validation):
+            internal.schema = versions[0].schema
+            for v in versions:
+                v.schema = None
+        if all_equal([v.subresources for v in versions], types.Subresources):
+            internal.subresources = versions[0].subresources
+            for v in versions:
+                v.subresources = None
+        if all_equal([v.columns or None for v in versions], _COLUMNS):
+            internal.columns = versions[0].columns
+            for v in versions:
+                v.columns = None
+        if all_equal([v.selectable_fields or None for v in versions], _SELECTABLE_FIELDS):
+            internal.selectable_fields = versions[0].selectable_fields
+            for v in versions:
+                v.selectable_fields = None
+    return internal
+
+
+def _version(version: Json) -> InternalVersion:
+    return InternalVersion(
+        name=version.get("name") or "",
+        served=bool(version.get("served")),
+        storage=bool(version.get("storage")),
+        deprecated=bool(version.get("deprecated")),
+        deprecation_warning=version.get("deprecationWarning"),
+        schema=version.get("schema"),
+        subresources=version.get("subresources"),
+        columns=version.get("additionalPrinterColumns"),
+        selectable_fields=version.get("selectableFields"),
+    )
+
+
+def all_equal(parts: list[Any], part_type: Type) -> bool:
+    """Whether the parts of all versions are equal; an empty list is as good as none."""
+    if len(parts) == 1:
+        return True
+    if any(p is None for p in parts):
+        return all(p is None for p in parts)
+    first = part_type.encode(parts[0])
+    return all(same(first, part_type.encode(p)) for p in parts[1:])
+
+
+def go_versions(versions: list[InternalVersion] | None) -> str:
+    """spec.versions as the reference prints them in an error."""
+    return go_list(versions, _go_version)
+
+
+def _go_version(v: InternalVersion) -> str:
+    return go_object([
+        ("Name", go_json(v.name)), ("Served", go_json(v.served)), ("Storage", go_json(v.storage)),
+        ("Deprecated", go_json(v.deprecated)), ("DeprecationWarning", go_json(v.deprecation_warning)),
+        ("Schema", "null" if v.schema is None
+         else go_object([("OpenAPIV3Schema", go_schema(v.schema.get("openAPIV3Schema")))])),
+        ("Subresources", _go_subresources(v.subresources)),
+        ("AdditionalPrinterColumns", go_list(v.columns, _go_column)),
+        ("SelectableFields", go_list(v.selectable_fields, _go_selectable_field)),
+    ])
+
+
+def _go_subresources(subresources: Json | None) -> str:
+    if subresources is None:
+        return "null"
+    scale = subresources.get("scale")
+    return go_object([
+        ("Status", "null" if subresources.get("status") is None else "{}"),
+        ("Scale", "null" if scale is None else go_object([
+            ("SpecReplicasPath", go_json(scale.get("specReplicasPath") or "")),
+            ("StatusReplicasPath", go_json(scale.get("statusReplicasPath") or "")),
+            ("LabelSelectorPath", go_json(scale.get("labelSelectorPath"))),
+        ])),
+    ])
+
+
+def _go_column(column: Json) -> str:
+    return go_object([
+        ("Name", go_json(column.get("name") or "")), ("Type", go_json(column.get("type") or "")),
+        ("Format", go_json(column.get("format") or "")), ("Description", go_json(column.get("description") or "")),
+        ("Priority", go_json(column.get("priority") or 0)), ("JSONPath", go_json(column.get("jsonPath") or "")),
+    ])
+
+
+def _go_selectable_field(field: Json) -> str:
+    return go_object([("JSONPath", go_json(field.get("jsonPath") or ""))])

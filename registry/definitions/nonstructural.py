@@ -1,0 +1,59 @@
+"""Schemas that are not structural, which definitions that keep unknown fields may have, and the condition that tells.
+
+Follows apiextensions-apiserver pkg/controller/nonstructuralschema/nonstructuralschema_controller.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from registry.definitions.conditions import equivalent, find
+from registry.schema.field import FieldError, invalid
+from registry.schema.structural import unsupported, validate_structural
+
+Json = Mapping[str, Any]
+
+CONDITION = "NonStructuralSchema"
+# As long as the message of a condition may get; more of it nobody reads.
+_MAX_MESSAGE = 32 * 1024
+
+
+def is_structural(schema: Json) -> bool:
+    """Of a schema whose depth has been bounded."""
+    return unsupported(schema) is None and not validate_structural(schema, "")
+
+
+def next_status(crd: Json, now: str) -> dict[str, Any] | None:
+    """The status with the condition as it should be; None if it stays as it is. `now` is in RFC 3339."""
+    wanted, old = _condition(crd), find(crd, CONDITION)
+    if equivalent(wanted, old):
+        return None
+    status = dict(crd.get("status") or {})
+    conditions = [c for c in status.get("conditions") or () if c.get("type") != CONDITION]
+    if wanted is not None:
+        changed = old is None or old.get("status") != wanted["status"]
+        wanted["lastTransitionTime"] = now if changed or old is None else old["lastTransitionTime"]
+        order = ("type", "status", "lastTransitionTime", "reason", "message")
+        conditions.append({name: wanted[name] for name in order})
+    return {**status, "conditions": conditions}
+
+
+def _condition(crd: Json) -> dict[str, str] | None:
+    """Without its time. Only a definition that keeps unknown fields can have such a schema."""
+    spec = crd.get("spec") or {}
+    if not spec.get("preserveUnknownFields"):
+        return None
+    errors: list[FieldError] = [invalid("spec.preserveUnknownFields", True, "must be false")]
+    for i, version in enumerate(spec.get("versions") or ()):
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        if schema is None:
+            continue
+        why = unsupported(schema)
+        if why is not None:
+            message = f"failed to check validation schema for version {version.get('name') or ''}: {why}"
+            return {"type": CONDITION, "status": "Unknown", "reason": "StructuralError", "message": message}
+        errors += validate_structural(schema, f"spec.versions[{i}].schema.openAPIV3Schema")
+    texts = list(dict.fromkeys(error.message() for error in errors))
+    message = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    return {"type": CONDITION, "status": "True", "reason": "Violations", "message": message[:_MAX_MESSAGE]}

@@ -1,0 +1,117 @@
+"""What becomes of a CustomResourceDefinition between request and validation: who may set what.
+
+Pure functions from definitions in the decoded form to new ones. uid, times, managedFields and resourceVersion are the
+caller's, as for any resource.
+
+Follows apiextensions-apiserver pkg/registry/customresourcedefinition/{strategy,etcd}.go and
+pkg/controller/finalizer/crd_finalizer.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from registry.definitions import typed, types
+from registry.definitions.conditions import is_true, with_condition
+from registry.definitions.defaulting import default_stored_versions, storage_version
+from registry.schema.values import same
+
+Json = Mapping[str, Any]
+Definition = dict[str, Any]
+
+CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+
+
+def prepare_for_create(crd: Json) -> Definition:
+    """`crd` without the status of the client, at generation 1, in no namespace."""
+    meta = {k: v for k, v in (crd.get("metadata") or {}).items() if k != "namespace"}
+    meta["generation"] = 1
+    status = {}
+    storage = storage_version(crd)
+    if storage is not None:
+        status["storedVersions"] = [storage]
+    return {**crd, "metadata": meta, "status": status}
+
+
+def prepare_for_update(new: Json, old: Json) -> Definition:
+    """`new` with the status of `old`; generation moves when the spec changed; a new storage version is noted."""
+    meta = {k: v for k, v in (new.get("metadata") or {}).items() if k != "namespace"}
+    generation = (old.get("metadata") or {}).get("generation", 0)
+    meta["generation"] = generation if same_spec(new, old) else generation + 1
+    status = dict(old.get("status") or {})
+    stored = list(status.get("storedVersions") or ())
+    storage = storage_version(new)
+    if storage is not None and storage not in stored:
+        status["storedVersions"] = [*stored, storage]
+    return {**new, "metadata": meta, "status": status}
+
+
+def prepare_for_status_update(new: Json, old: Json) -> Definition:
+    """`new` with the spec of `old`. Labels and finalizers are changed, as the reference does."""
+    meta = {k: v for k, v in (new.get("metadata") or {}).items() if k != "namespace"}
+    meta["generation"] = (old.get("metadata") or {}).get("generation", 0)
+    prepared = {**new, "metadata": meta, "spec": old.get("spec") or {}, "status": dict(new.get("status") or {})}
+    default_stored_versions(prepared)
+    return prepared
+
+
+def same_spec(a: Json, b: Json) -> bool:
+    """Whether two specs are the same when they are written; null and empty lists do not count."""
+    return same(typed.encode(types.Spec, a.get("spec") or {}), typed.encode(types.Spec, b.get("spec") or {}))
+
+
+def mark_for_deletion(crd: Json, now: str) -> Definition:
+    """What the first DELETE writes; a further one changes nothing. `now` is in RFC 3339.
+
+    `{"metadata": {"deletionTimestamp": now, "finalizers": [..., CLEANUP_FINALIZER]}, ...}` with Terminating=True.
+    """
+    meta = dict(crd.get("metadata") or {})
+    if meta.get("deletionTimestamp"):
+        return dict(crd)
+    meta["deletionTimestamp"] = now
+    finalizers = list(meta.get("finalizers") or ())
+    if CLEANUP_FINALIZER not in finalizers:
+        finalizers.append(CLEANUP_FINALIZER)
+    meta["finalizers"] = finalizers
+    message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+    status = with_condition(crd.get("status") or {}, "Terminating", "True", "InstanceDeletionPending", message, now)
+    return {**crd, "metadata": meta, "status": status}
+
+
+def is_terminating(crd: Json) -> bool:
+    """Whether no new objects may be created."""
+    return is_true(crd, "Terminating")
+
+
+def awaits_cleanup(crd: Json) -> bool:
+    """Whether the objects of a deleted definition are still to be removed."""
+    meta = crd.get("metadata") or {}
+    return bool(meta.get("deletionTimestamp")) and CLEANUP_FINALIZER in (meta.get("finalizers") or ())
+
+
+def begin_cleanup(crd: Json, now: str) -> Definition:
+    """What is written before the objects are deleted."""
+    status = with_condition(crd.get("status") or {}, "Terminating", "True", "InstanceDeletionInProgress",
+                            "CustomResource deletion is in progress", now)
+    return {**crd, "status": status}
+
+
+def finish_cleanup(crd: Json, now: str) -> Definition:
+    """What is written when no objects are left: without our finalizer. If it was the last, the definition is gone."""
+    reason, message = "InstanceDeletionCompleted", "removed all instances"
+    if not is_true(crd, "Established"):
+        reason, message = "NeverEstablished", "resource was never established"
+    status = with_condition(crd.get("status") or {}, "Terminating", "False", reason, message, now)
+    meta = dict(crd.get("metadata") or {})
+    meta["finalizers"] = [f for f in meta.get("finalizers") or () if f != CLEANUP_FINALIZER]
+    if not meta["finalizers"]:
+        del meta["finalizers"]
+    return {**crd, "metadata": meta, "status": status}
+
+
+def fail_cleanup(crd: Json, why: str, now: str) -> Definition:
+    """What is written when the objects could not be deleted; it is tried again later."""
+    status = with_condition(crd.get("status") or {}, "Terminating", "True", "InstanceDeletionFailed",
+                            f"could not issue all deletes: {why}", now)
+    return {**crd, "status": status}

@@ -1,0 +1,95 @@
+"""What a Go type is to the decoder: the base of typed.py, and its errors and paths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+# A link of the path to a value: its parent, the step (a field's name, a map's key, or a position), the struct whose
+# field the step is (None for keys and positions), and whether the value has a decoder of its own.
+Link = tuple[Any, str | int, str | None, bool]
+
+
+class DecodeError(ValueError):
+    """The body is not of the type; the text is Go's: `json: cannot unmarshal string into Go struct field ...`."""
+
+
+# Whoever reads of unknown fields sees the first few thousand characters. A hostile body could have very many of them at
+# the end of very long paths; from here on they are dropped without a word.
+MAX_UNKNOWN_CHARACTERS = 1 << 18
+
+
+@dataclass(slots=True)
+class Context:
+    unknown: list[str]
+    quiet: int = 0          # below a type with its own decoder unknown fields are dropped without a word
+    characters: int = 0     # in the paths of unknown fields
+
+    def note(self, link: Link) -> None:
+        """Notes an unknown field."""
+        if not self.quiet and self.characters < MAX_UNKNOWN_CHARACTERS:
+            path = _path(link)
+            self.unknown.append(path)
+            self.characters += len(path)
+
+
+class Type:
+    """A Go type. `go` is its name in error texts, such as `[]string` or `v1.ObjectMeta`."""
+
+    go: str
+    zero: Any = None
+    by_reference = False    # nil-able: required, but absent, it is written as null
+
+    def decode(self, value: Any, link: Link, context: Context) -> Any:
+        raise NotImplementedError
+
+    def encode(self, value: Any) -> Any:
+        return value
+
+    def is_empty(self, value: Any) -> bool:
+        """What `omitempty` leaves out. Of a pointer nothing but nil is empty."""
+        return not value
+
+
+def mismatch(value: Any, link: Link, go: str) -> DecodeError:
+    return mismatch_of(json_type(value), link, go)
+
+
+def mismatch_of(shown: str, link: Link, go: str) -> DecodeError:
+    """The same for a value that is told as `shown`, such as `number 1.5`."""
+    return DecodeError(_text(shown, link, go))
+
+
+def json_type(value: Any) -> str:
+    """The name encoding/json has for the type of a JSON value."""
+    if isinstance(value, bool):
+        return "bool"
+    names = {str: "string", int: "number", float: "number", dict: "object", list: "array"}
+    return names.get(type(value), "null")
+
+
+def _text(value: str, link: Link, go: str) -> str:
+    names: list[str] = []
+    struct: str | None = None
+    step: Link | None = link
+    while step is not None:
+        parent, name, owner, own_decoder = step
+        if owner is not None:
+            names.append(str(name))
+            # The innermost struct is named, but a type with its own decoder only knows the struct that holds it.
+            if struct is None or own_decoder:
+                struct = owner
+        step = parent
+    if struct is None:
+        return f"json: cannot unmarshal {value} into Go value of type {go}"
+    return f"json: cannot unmarshal {value} into Go struct field {struct}.{'.'.join(reversed(names))} of type {go}"
+
+
+def _path(link: Link) -> str:
+    steps: list[str] = []
+    step: Link | None = link
+    while step is not None and step[0] is not None:
+        parent, name, _, _ = step
+        steps.append(f"[{name}]" if isinstance(name, int) else f".{name}")
+        step = parent
+    return "".join(reversed(steps)).removeprefix(".")

@@ -1,0 +1,149 @@
+"""A definition of v1beta1 as one of v1, and back. What is lost is nothing but the order of words.
+
+v1 says everything for each version; v1beta1 says once, at the top, what is the same for all of them, and refuses to
+have it said for each. Pure functions between decoded forms; they share parts with what they are given.
+
+Follows apiextensions-apiserver pkg/apis/apiextensions/v1/conversion.go (to and from the internal form, which is that
+of v1beta1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from registry.definitions import decode
+from registry.definitions.internal import InternalSpec, InternalVersion, internal_spec
+from registry.definitions.v1beta1 import decode as beta
+
+Json = Mapping[str, Any]
+Definition = dict[str, Any]
+
+# What v1beta1 calls at the top, and a version of v1.
+_SHARED = (("validation", "schema"), ("subresources", "subresources"),
+           ("additionalPrinterColumns", "additionalPrinterColumns"), ("selectableFields", "selectableFields"))
+
+
+def to_v1(crd: Json) -> Definition:
+    """`{"spec": {"version": "v1", "validation": ...}}` gives `{"spec": {"versions": [{"schema": ...}]}}`."""
+    spec = crd.get("spec") or {}
+    out = {name: spec[name] for name in ("group", "names", "scope") if name in spec}
+    versions = spec.get("versions")
+    if not versions and spec.get("version"):
+        versions = [{"name": spec["version"], "served": True, "storage": True}]
+    if versions is not None:
+        top = {name: spec[shared] for shared, name in _SHARED if spec.get(shared) is not None}
+        out["versions"] = [_with_paths({**version, **top}, "JSONPath", "jsonPath") for version in versions]
+    if spec.get("conversion") is not None:
+        out["conversion"] = _conversion_v1(spec["conversion"])
+    if spec.get("preserveUnknownFields"):
+        out["preserveUnknownFields"] = True
+    return {**crd, "apiVersion": decode.API_VERSION, "spec": out}
+
+
+def from_v1(crd: Json) -> Definition:
+    internal = internal_spec(crd)
+    spec = crd.get("spec") or {}
+    out = {name: spec[name] for name in ("group", "names", "scope") if name in spec}
+    if internal.version:
+        out["version"] = internal.version
+    for name, value in (("validation", internal.schema), ("subresources", internal.subresources),
+                        ("additionalPrinterColumns", internal.columns),
+                        ("selectableFields", internal.selectable_fields)):
+        if value is not None:
+            out[name] = value
+    if internal.versions is not None:
+        out["versions"] = [_with_paths(_version(v), "jsonPath", "JSONPath") for v in internal.versions]
+    if internal.conversion is not None:
+        out["conversion"] = _conversion_beta(internal.conversion)
+    out["preserveUnknownFields"] = internal.preserve_unknown_fields
+    return {**crd, "apiVersion": beta.API_VERSION, "spec": _with_paths(out, "jsonPath", "JSONPath")}
+
+
+def internal_beta(crd: Json) -> InternalSpec:
+    """The form that validation works on, of a definition of v1beta1 as it was given."""
+    spec = _with_paths(crd.get("spec") or {}, "JSONPath", "jsonPath")
+    versions = spec.get("versions")
+    return InternalSpec(
+        group=spec.get("group") or "",
+        version=spec.get("version") or "",
+        names=spec.get("names") or {},
+        scope=spec.get("scope") or "",
+        schema=spec.get("validation"),
+        subresources=spec.get("subresources"),
+        versions=None if versions is None else [_internal_version(v) for v in versions],
+        columns=spec.get("additionalPrinterColumns"),
+        selectable_fields=spec.get("selectableFields"),
+        conversion=None if spec.get("conversion") is None else _conversion_v1(spec["conversion"]),
+        preserve_unknown_fields=bool(spec.get("preserveUnknownFields")),
+    )
+
+
+def _internal_version(given: Json) -> InternalVersion:
+    version = _with_paths(given, "JSONPath", "jsonPath")
+    return InternalVersion(
+        name=version.get("name") or "",
+        served=bool(version.get("served")),
+        storage=bool(version.get("storage")),
+        deprecated=bool(version.get("deprecated")),
+        deprecation_warning=version.get("deprecationWarning"),
+        schema=version.get("schema"),
+        subresources=version.get("subresources"),
+        columns=version.get("additionalPrinterColumns"),
+        selectable_fields=version.get("selectableFields"),
+    )
+
+
+def _version(version: InternalVersion) -> Definition:
+    parts = {"name": version.name, "served": version.served, "storage": version.storage,
+             "deprecated": version.deprecated or None, "deprecationWarning": version.deprecation_warning,
+             "schema": version.schema, "subresources": version.subresources,
+             "additionalPrinterColumns": version.columns, "selectableFields": version.selectable_fields}
+    return {name: value for name, value in parts.items() if value is not None}
+
+
+def _with_paths(given: Json, old: str, new: str) -> Definition:
+    """A copy whose columns say `new` where they said `old`: JSONPath became jsonPath."""
+    out = dict(given)
+    columns = out.get("additionalPrinterColumns")
+    if columns:
+        out["additionalPrinterColumns"] = [
+            {(new if name == old else name): value for name, value in column.items()} for column in columns]
+    return out
+
+
+def _conversion_v1(conversion: Json) -> Definition:
+    out = {name: value for name, value in conversion.items()
+           if name not in ("webhookClientConfig", "conversionReviewVersions")}
+    client, versions = conversion.get("webhookClientConfig"), conversion.get("conversionReviewVersions")
+    if client is not None or versions is not None:
+        out["webhook"] = {name: value for name, value in (("clientConfig", client),
+                                                          ("conversionReviewVersions", versions)) if value is not None}
+    return out
+
+
+def _conversion_beta(conversion: Json) -> Definition:
+    out = {name: value for name, value in conversion.items() if name != "webhook"}
+    webhook = conversion.get("webhook") or {}
+    if webhook.get("clientConfig") is not None:
+        out["webhookClientConfig"] = webhook["clientConfig"]
+    if webhook.get("conversionReviewVersions") is not None:
+        out["conversionReviewVersions"] = webhook["conversionReviewVersions"]
+    return out
+
+
+def stored_form(crd: Definition) -> Definition:
+    """What is stored of a definition of v1beta1: the canonical one of v1."""
+    return decode.canonical(to_v1(crd))
+
+
+def served_form(crd: Definition) -> Definition:
+    """What is served at v1beta1 of a stored definition."""
+    return beta.canonical(from_v1(crd))
+
+
+def converted(crd: Definition, api_version: str) -> Definition:
+    """A canonical definition of either version at one of them."""
+    if crd.get("apiVersion") == api_version:
+        return crd
+    return stored_form(crd) if api_version == decode.API_VERSION else served_form(crd)

@@ -1,0 +1,64 @@
+"""From the JSON of a request to a definition of v1beta1, with what it does not say filled in.
+
+The forms are those of registry/definitions/decode.py: decoded, and canonical.
+
+Follows apiextensions-apiserver pkg/apis/apiextensions/v1beta1/defaults.go.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from registry.definitions import typed
+from registry.definitions.decode import KIND, Decoded
+from registry.definitions.defaulting import default_stored_versions
+from registry.definitions.v1beta1 import types
+
+Definition = dict[str, Any]
+
+API_VERSION = "apiextensions.k8s.io/v1beta1"
+
+
+def decode_definition(body: object) -> Decoded:
+    """The decoded form of `body`, which is not changed and may be anything. Raises DecodeError with Go's text."""
+    decoded = typed.decode(types.CustomResourceDefinition, body)
+    decoded.value["kind"] = KIND
+    decoded.value["apiVersion"] = API_VERSION
+    return Decoded(decoded.value, decoded.unknown)
+
+
+def canonical(definition: Definition) -> Definition:
+    return typed.encode(types.CustomResourceDefinition, definition)
+
+
+def default_definition(crd: Definition) -> None:
+    """In place. A definition that says nothing of unknown fields keeps them."""
+    spec = crd.setdefault("spec", {})
+    names = spec.setdefault("names", {})
+    kind = names.get("kind") or ""
+    if not spec.get("scope"):
+        spec["scope"] = "Namespaced"
+    if not names.get("singular") and kind:
+        names["singular"] = kind.lower()
+    if not names.get("listKind") and kind:
+        names["listKind"] = f"{kind}List"
+    versions, version = spec.get("versions"), spec.get("version")
+    if not versions and version:
+        spec["versions"] = [{"name": version, "served": True, "storage": True}]
+    elif versions and not version:
+        spec["version"] = versions[0].get("name") or ""
+    _default_conversion(spec)
+    spec.setdefault("preserveUnknownFields", True)
+    default_stored_versions(crd)
+
+
+def _default_conversion(spec: Definition) -> None:
+    conversion = spec.get("conversion")
+    if conversion is None:
+        spec["conversion"] = {"strategy": "None"}
+        return
+    if conversion.get("strategy") == "Webhook" and not conversion.get("conversionReviewVersions"):
+        conversion["conversionReviewVersions"] = ["v1beta1"]
+    service = (conversion.get("webhookClientConfig") or {}).get("service")
+    if service is not None and service.get("port") is None:
+        service["port"] = 443

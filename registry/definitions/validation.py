@@ -1,0 +1,292 @@
+"""Whether a CustomResourceDefinition may be written as it is.
+
+The order of the errors is that of the reference: metadata, then spec, where versions come before what all versions
+share, then status. Works on the decoded form (decode.py), after defaulting and strategy.
+
+Follows apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go at v0.36.2, and at v0.21 for v1beta1.
+What is asked of a definition depends on the version that it is written at, and on what the old one was let off
+(Demands).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from registry.definitions import types
+from registry.definitions.approval import validate_approval
+from registry.definitions.columns import validate_columns
+from registry.definitions.conditions import is_true
+from registry.definitions.conversion import has_invalid_ca_bundle, validate_conversion
+from registry.definitions.internal import InternalSpec, InternalVersion, all_equal, go_versions, internal_spec
+from registry.definitions.names import definition_name, validate_group, validate_names, validate_required_names
+from registry.definitions.nonstructural import is_structural
+from registry.definitions.schemas import STRICT, Leniency, has_defaults, has_extensions, validate_schema
+from registry.definitions.selectable import validate_selectable_fields
+from registry.definitions.subresources import has_status, validate_subresources
+from registry.definitions.typed import Slice
+from registry.definitions.typed_base import Type
+from registry.definitions.versions import (
+    validate_deprecation,
+    validate_stored_versions,
+    validate_uniqueness,
+    validate_version_name,
+)
+from registry.schema.bounds import nodes, validate_bounds
+from registry.schema.field import OMIT_VALUE, ErrorType, FieldError, GoText, forbidden, invalid, not_supported, required
+from registry.schema.keywords import TYPES
+from registry.schema.objectmeta_rules import validate_object_meta, validate_object_meta_update
+from registry.schema.structural import unsupported
+
+Json = Mapping[str, Any]
+
+MAX_VERSIONS = 200      # the reference has no bound; the storage version of that many takes a while to judge
+
+
+# More errors than anybody reads. One may stand at every node of a schema, with its path in it.
+MAX_ERRORS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """What is asked of a definition beyond what must always hold."""
+
+    # Every version has a schema. It is structural, and knows only the types there are.
+    schemas: bool = True
+    structural: bool = True
+    types: bool = True
+    # Why there can be no defaults; empty where there can.
+    no_defaults: str = ""
+    # A protected group is approved of. Unknown fields are not kept.
+    approval: bool = True
+    pruning: bool = True
+
+
+OF_V1 = Demands()
+OF_V1BETA1 = Demands(
+    schemas=False, structural=False, types=False, approval=False, pruning=False,
+    no_defaults="(cannot set default values in apiextensions.k8s.io/v1beta1 CRDs, must use apiextensions.k8s.io/v1)")
+
+
+def _of_update(demands: Demands, old: InternalSpec) -> Demands:
+    """Nothing that the old definition was let off is asked of the new one."""
+    schemas = _schemas(old)
+    without = _schema(old.schema) is None and any(_schema(v.schema) is None for v in old.versions or ())
+    # Schemas that are not structural, or of unknown types, there are only with unknown fields kept.
+    suspect = schemas if old.preserve_unknown_fields else []
+    return replace(
+        demands,
+        schemas=demands.schemas and not without,
+        structural=demands.structural and all(is_structural(schema) for schema in suspect),
+        types=demands.types and not any(_has_unknown_types(schema) for schema in suspect),
+        no_defaults="" if demands.no_defaults and any(map(has_defaults, schemas)) else demands.no_defaults,
+        pruning=demands.pruning and not old.preserve_unknown_fields,
+    )
+
+
+def _has_unknown_types(schema: Json) -> bool:
+    return any((node.get("type") or "object") not in TYPES for node in nodes(schema))
+
+
+def validate_create(crd: Json, *, demands: Demands = OF_V1, spec: InternalSpec | None = None) -> list[FieldError]:
+    """The errors of a new definition: decoded, defaulted, prepared for creation, with its name generated.
+
+    `spec` is its internal form where it is not one of v1.
+    """
+    spec = spec or internal_spec(crd)
+
+    def name_function(name: str, prefix: bool = False) -> list[str]:
+        return definition_name(name, crd.get("spec") or {}, prefix)
+
+    errors = validate_object_meta(_metadata(crd), namespaced=False, name_function=name_function)
+    errors += _validate_spec(spec, None, demands, allow_invalid_ca_bundle=True)
+    return _bounded(errors + _validate_rest(crd, spec, None, demands))
+
+
+def validate_update(crd: Json, old: Json, *, demands: Demands = OF_V1, spec: InternalSpec | None = None,
+                    old_spec: InternalSpec | None = None) -> list[FieldError]:
+    """The errors of `crd`, which is to replace `old`; prepared for update."""
+    spec, old_spec = spec or internal_spec(crd), old_spec or internal_spec(old)
+    demands = _of_update(demands, old_spec)
+    established = is_true(old, "Established")
+    errors = validate_object_meta_update(_metadata(crd), _metadata(old))
+    errors += _validate_spec(spec, old_spec, demands, allow_invalid_ca_bundle=not established
+                             or has_invalid_ca_bundle(old_spec.conversion))
+    if established:
+        errors += _immutable(spec.scope, old_spec.scope, "spec.scope")
+        errors += _immutable(spec.names.get("kind") or "", old_spec.names.get("kind") or "", "spec.names.kind")
+    errors += _immutable(spec.group, old_spec.group, "spec.group")
+    errors += _immutable(spec.names.get("plural") or "", old_spec.names.get("plural") or "", "spec.names.plural")
+    return _bounded(errors + _validate_rest(crd, spec, old, demands))
+
+
+def validate_status_update(crd: Json, old: Json) -> list[FieldError]:
+    """The errors of a write to /status; prepared for it."""
+    errors = validate_object_meta_update(_metadata(crd), _metadata(old))
+    return errors + _validate_accepted_names(crd)
+
+
+def _bounded(errors: list[FieldError]) -> list[FieldError]:
+    if len(errors) <= MAX_ERRORS:
+        return errors
+    return [*errors[:MAX_ERRORS], FieldError(ErrorType.INVALID, "<nil>", OMIT_VALUE,
+                                             f"{len(errors) - MAX_ERRORS} more errors are not shown")]
+
+
+def _metadata(crd: Json) -> Json:
+    """Metadata as the rules on it want it: without empty parts, and owners with all that they must have."""
+    metadata: Json = types.ObjectMeta.encode(crd.get("metadata") or {})
+    return metadata
+
+
+def _validate_rest(crd: Json, spec: InternalSpec, old: Json | None, demands: Demands) -> list[FieldError]:
+    errors = _validate_accepted_names(crd)
+    stored = (crd.get("status") or {}).get("storedVersions")
+    errors += validate_stored_versions(stored, spec.versions, "status.storedVersions")
+    if demands.approval:
+        errors += validate_approval(crd, old)
+    if spec.preserve_unknown_fields and demands.pruning:
+        errors.append(invalid("spec.preserveUnknownFields", True,
+                              "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in "
+                              "spec.versions[*].schema instead"))
+    return errors
+
+
+def _validate_accepted_names(crd: Json) -> list[FieldError]:
+    return validate_names((crd.get("status") or {}).get("acceptedNames") or {}, "status.acceptedNames")
+
+
+def _validate_spec(spec: InternalSpec, old: InternalSpec | None, demands: Demands, *,
+                   allow_invalid_ca_bundle: bool) -> list[FieldError]:
+    versions = spec.versions or []
+    errors = validate_group(spec.group, "spec.group")
+    if not spec.scope:
+        errors.append(required("spec.scope"))
+    elif spec.scope not in ("Cluster", "Namespaced"):
+        errors.append(not_supported("spec.scope", spec.scope, ["Cluster", "Namespaced"]))
+    if len(versions) > MAX_VERSIONS:
+        return [*errors, invalid("spec.versions", len(versions), f"must not be more than {MAX_VERSIONS}")]
+    errors += _validate_schemas_there(spec, demands)
+    defaults = not demands.no_defaults and _has_defaults(spec)
+    if spec.preserve_unknown_fields and defaults:
+        errors.append(invalid("spec.preserveUnknownFields", True,
+                              "must be false in order to use defaults in the schema"))
+    structural = (demands.structural or defaults or not spec.preserve_unknown_fields
+                  or any(has_extensions(schema) for schema in _schemas(spec)))
+    leniency = STRICT if demands == OF_V1 else Leniency(structural, demands.types, demands.no_defaults)
+    for i, version in enumerate(versions):
+        errors += _validate_version(version, f"spec.versions[{i}]", spec, old, leniency)
+    errors += _validate_said_once(spec)
+    errors += validate_uniqueness(spec.versions, "spec.versions")
+    if spec.version:
+        errors += validate_version_name(spec.version, "spec.version")
+        if versions and versions[0].name != spec.version:
+            errors.append(invalid("spec.version", spec.version, "must match the first version in spec.versions"))
+    errors += validate_required_names(spec.names, "spec.names")
+    errors += validate_names(spec.names, "spec.names")
+    errors += _validate_shared(spec, old, leniency)
+    if spec.preserve_unknown_fields and spec.conversion is not None and spec.conversion.get("strategy") != "None":
+        errors.append(invalid("spec.conversion.strategy", spec.conversion.get("strategy") or "",
+                              "must be None if spec.preserveUnknownFields is true"))
+    return errors + validate_conversion(spec.conversion, "spec.conversion",
+                                        allow_invalid_ca_bundle=allow_invalid_ca_bundle)
+
+
+def _validate_schemas_there(spec: InternalSpec, demands: Demands) -> list[FieldError]:
+    """Without a schema for all versions each has one; at the least one that is served, where fields are pruned."""
+    if _schema(spec.schema) is not None or (spec.preserve_unknown_fields and not demands.schemas):
+        return []
+    why = "" if demands.schemas else "because otherwise all fields are pruned"
+    return [required(f"spec.versions[{i}].schema.openAPIV3Schema", why) for i, v in enumerate(spec.versions or ())
+            if _schema(v.schema) is None and (demands.schemas or v.served)]
+
+
+def _validate_said_once(spec: InternalSpec) -> list[FieldError]:
+    """What is the same for all versions is said at the top, and then not for each; so it is always in v1."""
+    versions = spec.versions or []
+    parts: tuple[tuple[str, str, bool, Sequence[Any], Type], ...] = (
+        ("validation", "schemas", spec.schema is not None, [v.schema for v in versions], types.Validation),
+        ("subresources", "subresources", spec.subresources is not None, [v.subresources for v in versions],
+         types.Subresources),
+        ("additionalPrinterColumns", "additionalPrinterColumns", bool(spec.columns),
+         [v.columns or None for v in versions], Slice(types.Column)),
+    )
+    errors = [forbidden(f"spec.{name}", f"top-level and per-version {said} are mutually exclusive")
+              for name, said, top, each, _ in parts if top and any(part is not None for part in each)]
+    for name, said, _, each, kind in parts:
+        if each and all(part is not None for part in each) and all_equal(list(each), kind):
+            why = f"per-version {said} may not all be set to identical values (top-level {name} should be used instead)"
+            errors.append(invalid("spec.versions", GoText(go_versions(spec.versions)), why))
+    return errors
+
+
+def _validate_version(version: InternalVersion, path: str, spec: InternalSpec, old: InternalSpec | None,
+                      leniency: Leniency) -> list[FieldError]:
+    errors = validate_version_name(version.name, f"{path}.name")
+    errors += validate_deprecation(version, path)
+    # A doubled name is judged by the subresources of the first version that has it.
+    namesake = next(v for v in spec.versions or () if v.name == version.name)
+    status = has_status(spec.subresources if spec.subresources is not None else namesake.subresources)
+    errors += validate_schema(version.schema, f"{path}.schema", status=status, old=_old_schema(old, version.name),
+                              leniency=leniency)
+    errors += validate_subresources(version.subresources, f"{path}.subresources")
+    errors += validate_columns(version.columns, f"{path}.additionalPrinterColumns")
+    if version.selectable_fields:
+        schema = _schema(version.schema)
+        if schema is None:
+            errors.append(invalid(f"{path}.selectableFields", "",
+                                  "may only be set when `version.schema.openAPIV3Schema` is not included"))
+        else:
+            errors += _validate_selectable(version.selectable_fields, schema, path)
+    return errors
+
+
+def _validate_shared(spec: InternalSpec, old: InternalSpec | None, leniency: Leniency) -> list[FieldError]:
+    status = has_status(spec.subresources) or any(has_status(v.subresources) for v in spec.versions or ())
+    errors = validate_schema(spec.schema, "spec.validation", status=status, old=_old_schema(old, spec.version),
+                             leniency=leniency)
+    errors += validate_subresources(spec.subresources, "spec.subresources")
+    errors += validate_columns(spec.columns, "spec.additionalPrinterColumns")
+    if spec.selectable_fields:
+        schema = _schema(spec.schema)
+        if schema is None:
+            errors.append(invalid("spec.selectableFields", "", "may only be set when validations.schema is included"))
+        else:
+            errors += _validate_selectable(spec.selectable_fields, schema, "spec")
+    return errors
+
+
+def _validate_selectable(fields: list[dict[str, Any]], schema: Json, path: str) -> list[FieldError]:
+    if validate_bounds(schema, path):
+        return []       # reported with the schema
+    why = unsupported(schema)
+    if why is not None:
+        return [invalid(f"{path}.schema.openAPIV3Schema", "", why)]
+    return validate_selectable_fields(fields, schema, f"{path}.selectableFields")
+
+
+def _schema(validation: Json | None) -> Json | None:
+    return None if validation is None else validation.get("openAPIV3Schema")
+
+
+def _schemas(spec: InternalSpec) -> list[Json]:
+    schemas = [_schema(spec.schema), *(_schema(v.schema) for v in spec.versions or ())]
+    return [s for s in schemas if s is not None]
+
+
+def _has_defaults(spec: InternalSpec) -> bool:
+    return any(has_defaults(s) for s in _schemas(spec))
+
+
+def _old_schema(old: InternalSpec | None, version: str) -> Json | None:
+    if old is None:
+        return None
+    for v in old.versions or ():
+        if v.name == version:
+            return _schema(old.schema if old.schema is not None else v.schema)
+    return None
+
+
+def _immutable(value: str, old: str, path: str) -> list[FieldError]:
+    return [] if value == old else [invalid(path, value, "field is immutable")]

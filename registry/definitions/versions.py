@@ -1,0 +1,84 @@
+"""spec.versions and status.storedVersions.
+
+Follows validateCustomResourceDefinitionSpec, validateDeprecationWarning and
+ValidateCustomResourceDefinitionStoredVersions of apiextensions-apiserver
+pkg/apis/apiextensions/validation/validation.go.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+from registry.definitions.internal import InternalVersion, go_versions
+from registry.schema.field import FieldError, GoText, go_json, invalid
+from registry.schema.names import dns1035_label
+
+DEPRECATION_WARNING_MAX_BYTES = 256
+
+
+def validate_version_name(name: str, path: str) -> list[FieldError]:
+    why = dns1035_label(name)
+    return [invalid(path, name, ",".join(why))] if why else []
+
+
+def validate_deprecation(version: InternalVersion, path: str) -> list[FieldError]:
+    warning = version.deprecation_warning
+    if warning is None:
+        return []
+    if not version.deprecated:
+        why = ["can only be set for deprecated versions"]
+    else:
+        why = _unfit_warning(warning)
+    shown = GoText(go_json(warning))        # a pointer in the reference
+    return [invalid(f"{path}.deprecationWarning", shown, text) for text in why]
+
+
+def _unfit_warning(warning: str) -> list[str]:
+    errors = []
+    if len(warning.encode("utf-8", "surrogatepass")) > DEPRECATION_WARNING_MAX_BYTES:
+        errors.append(f"must be <= {DEPRECATION_WARNING_MAX_BYTES} characters long")
+    if not warning:
+        errors.append("must not be an empty string")
+    position = 0        # in bytes
+    for character in warning:
+        if not is_print(character):
+            errors.append("must only contain printable UTF-8 characters; non-printable character found at index "
+                          f"{position}")
+            break
+        position += len(character.encode("utf-8", "surrogatepass"))
+    return errors
+
+
+def is_print(character: str) -> bool:
+    """Go's unicode.IsPrint: letters, marks, numbers, punctuation, symbols, and of all spaces only the plain one."""
+    return character == " " or unicodedata.category(character)[0] in "LMNPS"
+
+
+def validate_uniqueness(versions: list[InternalVersion] | None, path: str) -> list[FieldError]:
+    """Names are unique, and exactly one version is the storage version."""
+    errors = []
+    given = versions or []
+    if len({v.name for v in given}) != len(given):
+        errors.append(invalid(path, GoText(go_versions(versions)), "must contain unique version names"))
+    if sum(v.storage for v in given) != 1:
+        errors.append(invalid(path, GoText(go_versions(versions)),
+                              "must have exactly one version marked as storage version"))
+    return errors
+
+
+def validate_stored_versions(stored: list[str] | None, versions: list[InternalVersion] | None,
+                             path: str) -> list[FieldError]:
+    if not stored:
+        return [invalid(path, GoText("null" if stored is None else "[]"), "must have at least one stored version")]
+    errors = []
+    missing = {name: i for i, name in enumerate(stored)}
+    for version in versions or ():
+        if version.storage and version.name not in missing:
+            errors.append(invalid(path, stored, f"must have the storage version {version.name}"))
+        missing.pop(version.name, None)
+    for name, i in missing.items():
+        errors.append(invalid(f"{path}[{i}]", name, (
+            f"missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions "
+            f"until a storage migration ensures no data remains persisted in {name} and removes {name} from "
+            "status.storedVersions")))
+    return errors

@@ -1,0 +1,53 @@
+"""What a client is warned of when it writes a definition that is accepted.
+
+Follows apiextensions-apiserver pkg/registry/customresourcedefinition/strategy.go and
+pkg/apiserver/validation/formats.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from registry.definitions.internal import internal_spec
+from registry.schema.bounds import nodes, validate_bounds
+from registry.schema.field import go_quote
+
+Json = Mapping[str, Any]
+
+# Formats that strings are checked against, without dashes.
+_STRING_FORMATS = frozenset((
+    "bsonobjectid", "uri", "email", "hostname", "ipv4", "ipv6", "cidr", "mac", "uuid", "uuid3", "uuid4", "uuid5",
+    "isbn", "isbn10", "isbn13", "creditcard", "ssn", "hexcolor", "rgbcolor", "byte", "password", "date", "duration",
+    "datetime", "k8sshortname", "k8slongname",
+))
+
+
+def warnings(crd: Json, old: Json | None = None) -> list[str]:
+    """Texts such as `unrecognized format "x"`, one for each place; on an update only formats that are new.
+
+    The caller merges equal texts, as it does for all warnings.
+    """
+    known = set(_unrecognized_formats(old)) if old is not None else set()
+    return [f"unrecognized format {go_quote(f)}" for f in _unrecognized_formats(crd) if f not in known]
+
+
+def _unrecognized_formats(crd: Json) -> Iterator[str]:
+    spec = internal_spec(crd)
+    for validation in (spec.schema, *(v.schema for v in spec.versions or ())):
+        schema = (validation or {}).get("openAPIV3Schema")
+        if schema is None or validate_bounds(schema, ""):
+            continue
+        for node in nodes(schema):
+            text = node.get("format")
+            if text and not is_recognized(text, node.get("type") or ""):
+                yield text
+
+
+def is_recognized(text: str, schema_type: str) -> bool:
+    """Whether values of this type are checked against the format."""
+    if schema_type in ("", "string"):
+        return text.replace("-", "") in _STRING_FORMATS
+    if schema_type == "integer":
+        return text in ("int32", "int64")
+    return schema_type == "number" and text in ("float", "double")

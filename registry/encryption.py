@@ -1,0 +1,122 @@
+"""Encryption at rest as the settings say, and the commands `registry encryption ...`.
+
+The master keys come from a file (`--encryption-key-file`) or, where that is not set, from the environment variable
+REGISTRY_ENCRYPTION_KEYS, which is no setting so that no key is ever typed into a command line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any, Final
+
+from registry.settings import Settings, SettingsError, add_flags, load
+from registry.store import master_keys, resealing
+from registry.store.connection import Pool
+from registry.store.errors import StoreError
+from registry.store.master_keys import MasterKeyError
+from registry.store.sealing import Encryption, Sealing
+from registry.store.settings import Settings as SharedSettings
+
+KEYS_VARIABLE: Final = "REGISTRY_ENCRYPTION_KEYS"
+
+
+def encryption_of(settings: Settings, environ: Mapping[str, str]) -> Encryption | None:
+    """None without master keys. Raises SettingsError."""
+    file, given = settings.encryption_key_file, environ.get(KEYS_VARIABLE, "")
+    if file is None and not given:
+        return None
+    try:
+        text = given if file is None else file.read_text()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise SettingsError(f"--encryption-key-file: {file} cannot be read: {problem}") from problem
+    try:
+        return Encryption(master_keys.parse(text), frozenset(settings.encrypt_resources))
+    except MasterKeyError as problem:
+        raise SettingsError(f"{KEYS_VARIABLE if file is None else file}: {problem}") from problem
+
+
+def add_commands(commands: Any) -> None:
+    encryption = commands.add_parser("encryption", help="keys of the encryption at rest")
+    actions = encryption.add_subparsers(dest="action", required=True, metavar="ACTION")
+    generate = actions.add_parser("generate-key", help="print a new line for the key file")
+    generate.add_argument("name", help="name of the key, such as 2026-11")
+    status = actions.add_parser("status", help="which master keys are in use, and whether a rotation is unfinished")
+    add_flags(status)
+    rotate = actions.add_parser(
+        "rotate",
+        help="seal everything anew with new data keys and the first master key; interrupted, run it again",
+    )
+    rotate.add_argument("--rate", type=_rate, default=resealing.DEFAULT_RATE, help="rows a second [default: 1000]")
+    add_flags(rotate)
+
+
+def _rate(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text) <= 1_000_000):
+        raise argparse.ArgumentTypeError("must be a whole number from 1 to 1000000")
+    return int(text)
+
+
+def run(typed: dict[str, Any]) -> int:
+    action = typed.pop("action")
+    try:
+        if action == "generate-key":
+            print(master_keys.generate(typed["name"]))
+            return 0
+        rate = typed.pop("rate", resealing.DEFAULT_RATE)
+        settings = load(typed, os.environ)
+        return asyncio.run(_status(settings) if action == "status" else _rotate(settings, rate))
+    except MasterKeyError as problem:
+        raise SettingsError(str(problem)) from problem
+    except StoreError as problem:
+        print(f"registry: {problem}", file=sys.stderr)
+        return 1
+
+
+def _pool(settings: Settings) -> Pool:
+    from registry.store.embedded import running_url
+
+    url = settings.database_url
+    if url is None:
+        running = running_url(settings.data_dir / "postgres")
+        if running is None:
+            raise SettingsError(
+                f"no server runs on {settings.data_dir}: start `registry serve`, or name --database-url")
+        url = running[0]
+    return Pool(url, "encryption", 1)
+
+
+async def _status(settings: Settings) -> int:
+    pool = _pool(settings)
+    try:
+        in_use = await resealing.masters_in_use(pool)
+        unfinished = await SharedSettings(pool).get(resealing.SETTING)
+    finally:
+        await pool.close()
+    found = encryption_of(settings, os.environ)
+    listed = found.masters.names if found else []
+    for name in sorted({*in_use, *listed}):
+        told = "" if name in listed or not name else ", not listed: what it sealed cannot be read"
+        first = ", seals" if found and name == found.masters.first else ""
+        print(f"{name or '(no key)'}: {in_use.get(name, 0)} keys wrapped{first}{told}")
+    if found:
+        print(f"encrypted: {', '.join(sorted(found.resources))}")
+    print(f"rotation: unfinished since {unfinished['began']}, run it again" if unfinished else "rotation: finished")
+    return 0
+
+
+async def _rotate(settings: Settings, rate: int) -> int:
+    encryption = encryption_of(settings, os.environ)
+    if encryption is None:
+        raise SettingsError(f"there are no keys: set --encryption-key-file or {KEYS_VARIABLE}")
+    pool = _pool(settings)
+    try:
+        done = await resealing.rotate(pool, Sealing(pool, encryption), rate=rate)
+    finally:
+        await pool.close()
+    print(f"{done.objects} objects and {done.changes} changes of {done.tenants} tenants sealed anew, "
+          f"{done.rewrapped} keys wrapped anew")
+    return 0

@@ -1,0 +1,29 @@
+"""The ways of authentication that the settings ask for, in kube-apiserver's order."""
+
+from __future__ import annotations
+
+from registry.access.authentication import AdministratorToken, Anonymous, Authentication, Authenticator
+from registry.access.oidc.outside import OutsideTokens
+from registry.access.tokens.accounts import AccountTokens
+from registry.access.tokens.bearer import BearerTokens
+from registry.access.tokens.keys import SigningKeys
+from registry.conversion.egress import EgressPolicy
+from registry.settings import Settings
+from registry.store.store import Store
+
+
+def credentials(settings: Settings, store: Store) -> tuple[Authentication, AccountTokens]:
+    """Who knows users, and who makes tokens of service accounts. Raises BadConfiguration."""
+    issuer = settings.service_account_issuer
+    accounts = AccountTokens(store, SigningKeys(store), issuer)
+    authenticators: list[Authenticator] = [AdministratorToken(settings.admin_token_hash()), BearerTokens(store),
+                                           accounts]
+    by_setting = Anonymous(settings.anonymous_auth)
+    authentication = Authentication(authenticators, by_setting)
+    if settings.authentication_config is not None:
+        def took_up(anonymous: Anonymous | None) -> None:
+            authentication.anonymous = anonymous or by_setting
+
+        authenticators.append(OutsideTokens(settings.authentication_config, issuer,
+                                            EgressPolicy(settings.allow_egress_to), took_up))
+    return authentication, accounts

@@ -1,0 +1,282 @@
+"""Every request: who asks, which tenant, may they, and then the endpoint that answers.
+
+Order of the filters (facts: access.md): authentication (401), authorization (403), routing. Failures leave as a
+Status in the form that the client accepts; what is not foreseen is logged with the request's id and leaves as a plain
+500.
+
+Follows apiserver pkg/server/config.go (DefaultBuildHandlerChain).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import replace
+
+from starlette.types import Receive, Scope, Send
+
+from registry import logs
+from registry.access.across import SUBRESOURCE, Asked, asked, is_across
+from registry.access.authentication import Authentication, Unauthenticated
+from registry.access.authorization import Attributes, Decision, refusal
+from registry.access.fairness import ALONE, Flow, Rates, TooManyRequests, Turns
+from registry.access.identity import User
+from registry.access.impersonating import Impersonation, ImpersonationRefused
+from registry.access.impersonation import NobodyNamed, requested_groups, requested_user
+from registry.access.policies import seen_in
+from registry.access.tenants import DEFAULT, Tenants
+from registry.api.bootstrap import Furnisher
+from registry.api.errors import (
+    Qualified,
+    StatusError,
+    bad_request,
+    forbidden,
+    from_store,
+    internal_error,
+    too_many_requests,
+    unauthorized,
+)
+from registry.api.history import SUBRESOURCES
+from registry.api.options import Query
+from registry.api.request import Backend
+from registry.api.selectors import selected_name
+from registry.api.strategy import Context
+from registry.audit.trail import KEY as TRAIL
+from registry.audit.trail import Trail
+from registry.http import metrics
+from registry.http.access_log import log_answer, shown
+from registry.http.bodies import ClientGone
+from registry.http.documents import Documents
+from registry.http.hosts import HostPattern, named_in
+from registry.http.negotiation import Representation, error_encoding
+from registry.http.paths import Target, parse, with_past
+from registry.http.resources import PageNotFound, ResourceEndpoint, parse_query, verb_of
+from registry.http.respond import send_page_not_found, send_status
+from registry.store.errors import StoreError, TenantNotFound
+from registry.store.types import DomainId, Guards, Tenant, TenantId, TenantName
+
+logger = logging.getLogger("registry.requests")
+
+
+# What the process answers for itself: whether it lives must not depend on the database.
+_OF_PROCESS = frozenset({"/healthz", "/livez", "/readyz", "/healthz/ping", "/livez/ping", "/readyz/ping", "/metrics",
+                         "/version"})
+_NO_TENANT = Tenant(TenantId(0), TenantName(""), DomainId(0), Guards(0, 0))
+
+
+class Gateway:
+    """The ASGI application behind Starlette."""
+
+    def start(self, backend: Backend, tenants: Tenants, authentication: Authentication, stopping: asyncio.Event, *,
+              jwks_uri: str = "", host_pattern: str = "", access_log: bool = False) -> None:
+        self._tenants = tenants
+        self._store = backend.store
+        self._authentication = authentication
+        self._policies = backend.policies
+        self._impersonation = Impersonation()
+        self._hosts = HostPattern(host_pattern) if host_pattern else None
+        self._turns = Turns()
+        self._rates = Rates()
+        self._furnisher = Furnisher(backend)
+        self._resources = ResourceEndpoint(backend, stopping)
+        self._documents = Documents(backend, jwks_uri)
+        self._access_log = access_log
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        started = time.perf_counter()
+        target = parse(scope["path"])
+        query = parse_query(scope["query_string"])
+        headers = dict(scope["headers"])
+        request = logs.begin_request(headers.get(b"audit-id", b"").decode("latin-1"))
+        context: Context | None = None
+        flow: Flow | None = None
+        place = ALONE
+        warnings: list[str] = []
+        verb = verb_of(scope["method"], target, query) if target.resource else scope["method"].lower()
+        if query and target.resource:
+            target = with_past(target, verb, query)
+        code = 500
+        try:
+            # Before anything that takes time: who asks for what is known only later, but the path names the tenant.
+            place = self._turns.begins(target.tenant, started) or await self._turns.turn(target.tenant)
+            context = await self._admitted(scope, target, verb, query, headers, warnings)
+            tenant = context.tenant
+            if verb == "watch":
+                self._turns.ends(place)     # it lasts, and is idle mostly
+            if tenant is not _NO_TENANT:
+                self._turns.admitted(target.tenant)
+                if "rates" in tenant.attributes:
+                    flow = self._rates.enter(tenant, started, watch=verb == "watch")
+                if "server" not in tenant.attributes:
+                    await self._furnisher.ensure(tenant)
+            if target.resource:
+                code = await self._resources(scope, receive, send, target, verb, query, context, headers)
+            else:
+                code = await self._documents(scope, send, target, query, context, headers)
+        except PageNotFound:
+            code = await send_page_not_found(send, scope, warnings)
+        except ClientGone:
+            code = 499
+        except TooManyRequests as error:
+            refused = too_many_requests(str(error), error.retry_after_seconds)
+            code = await self._failed(send, scope, headers, refused, warnings)
+        except Unauthenticated:
+            code = await self._failed(send, scope, headers, unauthorized(), warnings)
+        except StatusError as error:
+            code = await self._failed(send, scope, headers, error, warnings)
+        except StoreError as error:
+            logger.warning("%s %s: %r", scope["method"], shown(scope["path"]), error)
+            code = await self._failed(send, scope, headers, from_store(error), warnings)
+        except asyncio.CancelledError:
+            code = 499
+            raise
+        except Exception:
+            logger.exception("request failed: %s %s", scope["method"], shown(scope["path"]))
+            failure = internal_error("the server met a condition that it does not expect (request "
+                                     f"{request.audit_id})")
+            code = await self._failed(send, scope, headers, failure, warnings)
+        finally:
+            if place is not ALONE:
+                self._turns.ends(place)
+            if flow is not None:
+                self._rates.leave(flow, watch=verb == "watch")
+            seconds = time.perf_counter() - started
+            _observe(scope, target, verb, code, seconds)
+            if self._access_log:
+                log_answer(scope, target, verb, context, headers, code, seconds)
+            request.audit_id = ""
+
+    async def _admitted(self, scope: Scope, target: Target, verb: str, query: Query, headers: dict[bytes, bytes],
+                        warnings: list[str]) -> Context:
+        """Who asks for which tenant, after they have been found to be allowed to."""
+        user = await self._authentication.user_of(scope, headers.get(b"authorization", b"").decode("latin-1"), warnings)
+        # A namespace object is judged inside itself (requestinfo.go).
+        is_namespace = target.resource == "namespaces" and not target.group
+        attributes = Attributes(verb, target.path, target.resource, target.subresource, target.group,
+                                target.name if is_namespace else target.namespace, target.name)
+        if verb in ("list", "watch") and "fieldSelector" in query:
+            attributes = replace(attributes, name=selected_name(query["fieldSelector"][0]))
+        trail: Trail | None = scope.get(TRAIL)
+        if trail is not None:
+            await trail.identify(user, attributes, target.tenant or user.tenant or DEFAULT)
+        across: Asked | None = None
+        if is_across(target.tenant):
+            across = await self._across(scope, headers.get(b"host", b""), user, target, attributes)
+            tenant = across.judge
+            if target.resource:
+                attributes = replace(attributes, subresource=SUBRESOURCE)
+        else:
+            tenant, user = await self._tenant(scope, headers.get(b"host", b""), user, target, attributes)
+        if b"impersonate-user" in headers or any(h.startswith(b"impersonate-") for h in headers):
+            user = await self._impersonated(tenant, user, scope, attributes)
+            if trail is not None:
+                trail.impersonates(user)
+        if trail is not None:
+            trail.of_tenant(tenant.name)
+            trail.decided(True, "")
+        if not user.is_administrator:
+            decision = (await self._policies.decide(tenant, user, attributes) if tenant is not _NO_TENANT
+                        else await self._of_process(user, attributes))
+            if trail is not None:
+                trail.decided(decision.allowed, decision.reason)
+            if not decision.allowed:
+                raise _refused(user, attributes, decision.reason)
+        user_agent = headers.get(b"user-agent", b"").decode("latin-1")
+        context = Context(tenant, user, user_agent, warnings, annotations=None if trail is None else trail.annotations)
+        if across is not None:
+            context.tenant, context.across = across.lead, across.across
+        return context
+
+    async def _across(self, scope: Scope, host: bytes, user: User, target: Target, attributes: Attributes) -> Asked:
+        """The tenants that are asked for together. A stranger is told nothing of which there are."""
+        name = named_in(scope["raw_path"], target.tenant)
+        try:
+            if self._hosts is not None:
+                name = self._hosts.tenant_of(host, name)
+            if not is_across(name):
+                raise TenantNotFound("there are no such tenants")
+            return await asked(self._tenants, self._store, user, name)
+        except TenantNotFound:
+            if not user.is_administrator:
+                raise _refused(user, attributes) from None
+            raise
+
+    async def _tenant(self, scope: Scope, host: bytes, user: User, target: Target,
+                      attributes: Attributes) -> tuple[Tenant, User]:
+        """The tenant that is asked for, and who asks as that tenant sees him: an administrator from above as his own.
+
+        A stranger is told of a tenant that does not exist what he would be told of one that does.
+        """
+        if not target.tenant and target.path.rstrip("/") in _OF_PROCESS:
+            return _NO_TENANT, user if user.tenant is None else seen_in(user, DEFAULT)
+        name = target.tenant
+        try:
+            if name and b"%" in scope["raw_path"]:
+                name = named_in(scope["raw_path"], name)
+            if self._hosts is not None:
+                name = self._hosts.tenant_of(host, name)
+            tenant = await self._tenants.tenant_of(user, name)
+        except TenantNotFound:
+            stranger = seen_in(user, name or DEFAULT)
+            if not stranger.is_administrator:
+                raise _refused(stranger, attributes) from None
+            raise
+        if user.tenant is not None and user.tenant != tenant.name and await self._tenants.governs(user, tenant):
+            return tenant, user
+        return tenant, seen_in(user, tenant.name)
+
+    async def _impersonated(self, tenant: Tenant, requester: User, scope: Scope, attributes: Attributes) -> User:
+        """Who the request is judged as from here on; 400 and 403 where it is asked wrongly or by the wrong one."""
+        try:
+            wanted = requested_user(scope["headers"])
+        except NobodyNamed as error:
+            raise bad_request(str(error)) from error
+        if wanted is None:
+            return requester
+        if requester.tenant is not None:
+            # Whoever is acted as by an administrator of a tenant is nobody outside it, whatever his groups.
+            wanted = replace(wanted, tenant=tenant.name)
+        if requester.is_administrator:
+            return wanted
+        policy = self._policies.default if tenant is _NO_TENANT else await self._policies.of(tenant)
+        groups = requested_groups(scope["headers"])
+        try:
+            return self._impersonation.check(tenant.id, requester, wanted, groups, attributes,
+                                             lambda needed: policy.decide(requester, needed))
+        except ImpersonationRefused as refused:
+            raise _refused(requester, refused.attributes, refused.reason) from refused
+
+    async def _of_process(self, user: User, attributes: Attributes) -> Decision:
+        """Whether a process lives can be asked without any tenant's rules, and so without the database."""
+        decision = self._policies.default.decide(user, attributes)
+        if decision.allowed:
+            return decision
+        return await self._policies.decide(await self._tenants.tenant_of(user, ""), user, attributes)
+
+    async def _failed(self, send: Send, scope: Scope, headers: dict[bytes, bytes], error: StatusError,
+                      warnings: list[str]) -> int:
+        representation = Representation(error_encoding(headers.get(b"accept", b"").decode("latin-1")))
+        return await send_status(send, scope, error, representation, warnings)
+
+
+def _observe(scope: Scope, target: Target, verb: str, code: int, seconds: float) -> None:
+    """Counts by what there is, not by what was asked for: else a stranger could have any number of series made."""
+    served = scope.get("registry.served")
+    if served is None:
+        metrics.observe(verb if verb in _VERBS else "other", "", "", "", code, seconds)
+        return
+    known = target.subresource in served.subresources or target.subresource in SUBRESOURCES
+    subresource = target.subresource if known else ""
+    metrics.observe(verb, target.group, target.resource, subresource, code, seconds)
+
+
+_VERBS = frozenset({"get", "head", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "post",
+                    "put"})
+
+
+def _refused(user: User, attributes: Attributes, reason: str = "") -> StatusError:
+    resource = Qualified(attributes.resource, attributes.group) if attributes.is_resource else Qualified("")
+    return forbidden(resource, attributes.name if attributes.is_resource else "", refusal(user, attributes, reason))

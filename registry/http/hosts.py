@@ -1,0 +1,46 @@
+"""Tenants by host name: `{tenant}.example.com` makes acme.example.com the tenant acme.
+
+A request that names a tenant by its host names none other by its path.
+"""
+
+from __future__ import annotations
+
+from registry.store.errors import TenantNotFound
+
+
+class HostPattern:
+    def __init__(self, pattern: str) -> None:
+        """`pattern` is "{tenant}" and what follows it, or "" for none."""
+        self._suffix = pattern.removeprefix("{tenant}").encode()
+
+    def tenant_of(self, host: bytes, named: str) -> str:
+        """The tenant of a request with this Host header, whose path names `named` (perhaps ""). Raises TenantNotFound.
+
+            acme.example.com:6443   acme          ACME.example.com   acme
+            example.com             what the path names
+        """
+        if not self._suffix:
+            return named
+        name = host.lower()
+        if not name.startswith(b"["):
+            name = name.partition(b":")[0].removesuffix(b".")
+        if not name.endswith(self._suffix):
+            return named
+        tenant = name[:-len(self._suffix)].decode("latin-1")
+        if named and named != tenant:
+            raise TenantNotFound("the tenant does not exist")
+        return tenant or "/"
+
+
+def named_in(raw_path: bytes, tenant: str) -> str:
+    """The tenant that a path names, as it was sent: what was written with escapes is the name of none.
+
+    `tenant` is what the decoded path has there; decoded, `/clusters/a%2Fb` would be the tenant a.
+    """
+    if b"%" not in raw_path:
+        return tenant
+    segments = raw_path.lstrip(b"/").split(b"/", 2)
+    if tenant.startswith("*"):
+        # Clients of Go write the star of /clusters/* with an escape.
+        segments[1:2] = [segments[1].replace(b"%2A", b"*").replace(b"%2a", b"*")]
+    return tenant if segments[1:2] == [tenant.encode()] else "/"

@@ -1,0 +1,293 @@
+"""Content negotiation: from Accept, Content-Type and `pretty` to what a body is and what the answer is to be.
+
+Pure: texts in, a Representation or an error with its text out. The rules of which transformation goes with which
+encoding are kube-apiserver's; protobuf is served of PartialObjectMetadata only, as it serves custom resources.
+
+Follows apiserver pkg/endpoints/handlers/negotiation/negotiate.go, pkg/endpoints/handlers/rest.go and patch.go, and the
+header syntax of munnerz/goautoneg and Go's mime.ParseMediaType.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, NamedTuple, TypeVar
+
+JSON: Final = "json"
+YAML: Final = "yaml"
+PROTOBUF: Final = "protobuf"
+
+MEDIA_TYPES: Final = {
+    JSON: "application/json", YAML: "application/yaml", PROTOBUF: "application/vnd.kubernetes.protobuf",
+}
+_ENCODINGS: Final = {media_type: encoding for encoding, media_type in MEDIA_TYPES.items()}
+
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
+APPLY_PATCH: Final = "application/apply-patch+yaml"
+
+TABLE: Final = "Table"
+PARTIAL: Final = "PartialObjectMetadata"
+PARTIAL_LIST: Final = "PartialObjectMetadataList"
+
+# Whether an encoding is served, transformed to a target (None is untransformed).
+_Allows = Callable[[str, "_Target | None"], bool]
+
+_FIXED_PATH_TYPES = (*_ENCODINGS, "*/*")
+_ALL_TYPES = ", ".join(MEDIA_TYPES.values())
+_STREAM_TYPES = ", ".join(f"{MEDIA_TYPES[encoding]};stream=watch" for encoding in (JSON, PROTOBUF))
+
+
+class NotAcceptable(ValueError):
+    """406, reason NotAcceptable; `str()` is the message."""
+
+
+class UnsupportedMediaType(ValueError):
+    """415, reason UnsupportedMediaType; `str()` is the message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Representation:
+    """What the client gets. `transform` is empty, Table, PartialObjectMetadata or its list, of meta.k8s.io/`version`;
+    for discovery APIGroupDiscoveryList of apidiscovery.k8s.io. `pretty` asks for indented JSON.
+    """
+
+    encoding: str = JSON
+    transform: str = ""
+    version: str = ""
+    pretty: bool = False
+
+    @property
+    def media_type(self) -> str:
+        return MEDIA_TYPES[self.encoding]
+
+
+# --- answers
+
+def negotiate(accept: str, *, builtin: bool = False) -> Representation:
+    """The representation of an object or a list. An empty header means JSON.
+
+    Raises NotAcceptable; `builtin` words it as built-in kinds do.
+    """
+    found = _resource(accept)
+    if found is None:
+        raise _not_acceptable(accept, _ALL_TYPES, builtin)
+    return found
+
+
+def negotiate_watch(accept: str, *, builtin: bool = False) -> Representation:
+    """The representation of the objects in a watch: YAML cannot be streamed."""
+    found = _resource(accept)
+    if found is None or found.encoding == YAML:
+        raise _not_acceptable(accept, _STREAM_TYPES, builtin)
+    return found
+
+
+def negotiate_discovery(accept: str, *, aggregated: bool) -> Representation:
+    """The representation of a discovery document; where it can be `aggregated` (/api and /apis), in version v2."""
+    found = _aggregated_discovery(accept) if aggregated else _plain_discovery(accept)
+    if found is None:
+        raise _not_acceptable(accept, _ALL_TYPES, builtin=aggregated)
+    return found
+
+
+def _not_acceptable(accept: str, types: str, builtin: bool) -> NotAcceptable:
+    """Paths that are fixed in kube-apiserver look at the plain media types first, and have words of their own."""
+    if builtin and not any(f"{clause.type}/{clause.subtype}" in _FIXED_PATH_TYPES for clause in _clauses(accept)):
+        return NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {_ALL_TYPES}")
+    return NotAcceptable(f"only the following media types are accepted: {types}")
+
+
+def error_encoding(accept: str) -> str:
+    """In what a Status is written, whatever was asked for: JSON where nothing fits."""
+    return _error(accept)
+
+
+# Headers of real clients are few and short; the caches keep negotiation off the hot path.
+_CACHE = 256
+_MAX_CACHED_LENGTH = 1024
+_R = TypeVar("_R")
+
+
+def _cached(read: Callable[[str], _R]) -> Callable[[str], _R]:
+    """A cache whose size is bounded whatever clients send."""
+    known = lru_cache(_CACHE)(read)
+    return lambda accept: known(accept) if len(accept) <= _MAX_CACHED_LENGTH else read(accept)
+
+
+@_cached
+def _resource(accept: str) -> Representation | None:
+    return _negotiate(accept, _allows_resource)
+
+
+@_cached
+def _plain_discovery(accept: str) -> Representation | None:
+    return _negotiate(accept, _allows_plain)
+
+
+@_cached
+def _aggregated_discovery(accept: str) -> Representation | None:
+    return _negotiate(accept, _allows_aggregated)
+
+
+@_cached
+def _error(accept: str) -> str:
+    for clause in _clauses(accept):
+        for encoding, media_type in MEDIA_TYPES.items():
+            if clause.matches(media_type):
+                return encoding
+    return JSON
+
+
+class _Target(NamedTuple):
+    """`as`, `g` and `v` of a clause."""
+
+    kind: str
+    group: str
+    version: str
+
+
+def _allows_resource(encoding: str, target: _Target | None) -> bool:
+    if target is None:
+        return encoding != PROTOBUF
+    if target.group != "meta.k8s.io" or target.version not in ("v1", "v1beta1"):
+        return False
+    return target.kind in (PARTIAL, PARTIAL_LIST) or (target.kind == TABLE and encoding != PROTOBUF)
+
+
+def _allows_plain(encoding: str, target: _Target | None) -> bool:
+    return target is None and encoding != PROTOBUF
+
+
+def _allows_aggregated(encoding: str, target: _Target | None) -> bool:
+    return encoding != PROTOBUF and target in (None, ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2"))
+
+
+class _Clause(NamedTuple):
+    """One alternative of an Accept header."""
+
+    type: str
+    subtype: str
+    quality: float
+    params: Mapping[str, str]
+
+    def matches(self, media_type: str) -> bool:
+        main, _, sub = media_type.partition("/")
+        return (self.type == main and self.subtype in (sub, "*")) or (self.type == "*" and self.subtype == "*")
+
+
+def _negotiate(accept: str, allows: _Allows) -> Representation | None:
+    if not accept:
+        return Representation()
+    for clause in _clauses(accept):
+        for encoding, media_type in MEDIA_TYPES.items():
+            if clause.matches(media_type):
+                representation = _represent(clause.params, encoding, allows)
+                if representation is not None:
+                    return representation
+    return None
+
+
+def _represent(params: Mapping[str, str], encoding: str, allows: _Allows) -> Representation | None:
+    """The representation that the parameters ask for, None where it is not to be had in this encoding."""
+    target = None
+    if not params.keys().isdisjoint(("as", "g", "v")):
+        target = _Target(params.get("as", ""), params.get("g", ""), params.get("v", ""))
+    stream, server_version = params.get("stream", ""), params.get("sv", "")
+    if (stream and (stream != "watch" or encoding == YAML)) or server_version not in ("", "v1"):
+        return None
+    if not allows(encoding, target):
+        return None
+    pretty = params.get("pretty") == "1"
+    return Representation(encoding, *((target.kind, target.version) if target else ("", "")), pretty)
+
+
+def _clauses(accept: str) -> list[_Clause]:
+    """Best first: by quality, then wildcards last; else in the order of the header."""
+    clauses = [clause for part in accept.split(",") if (clause := _clause(part)) is not None]
+    return sorted(clauses, key=lambda clause: (-clause.quality, clause.type == "*", clause.subtype == "*"))
+
+
+def _clause(text: str) -> _Clause | None:
+    media_range, *sections = text.strip().split(";")
+    parts = media_range.split("/")
+    if len(parts) == 1 and parts[0].strip() == "*":
+        parts.append("*")
+    if len(parts) != 2:
+        return None
+    quality, params = 1.0, {}
+    for section in sections:
+        name, _, value = section.partition("=")
+        name, value = name.strip(), value.strip()
+        if name == "q":
+            quality = _quality(value)
+        elif name:
+            params[name] = value
+    return _Clause(parts[0].strip(), parts[1].strip(), quality, params)
+
+
+def _quality(text: str) -> float:
+    return float(text) if _QUALITY.match(text) else 0.0
+
+
+_QUALITY = re.compile(r"[0-9]{0,9}\.?[0-9]{1,9}\Z")
+
+_HUMANS = ("curl", "Wget", "Mozilla/5.0")
+_TRUE = ("1", "t", "T", "true", "TRUE", "True")
+
+
+def pretty(parameter: str, user_agent: str) -> bool:
+    """Whether JSON is to be indented: by the `pretty` parameter of the query, else for clients that people look at."""
+    return parameter in _TRUE if parameter else user_agent.startswith(_HUMANS)
+
+
+# --- bodies
+
+def body_encoding(content_type: str, *, protobuf: bool = False) -> str:
+    """How the body of a create, an update or a delete is encoded; no header means JSON.
+
+    Protobuf only where the caller can decode it (DeleteOptions). Raises UnsupportedMediaType.
+    """
+    if content_type in ("", "application/json"):
+        return JSON
+    encoding = _ENCODINGS.get(_media_type(content_type) or "")
+    if encoding is None or (encoding == PROTOBUF and not protobuf):
+        raise UnsupportedMediaType(_unknown_format(_ALL_TYPES))
+    return encoding
+
+
+def patch_type(content_type: str, *, builtin: bool = False) -> str:
+    """The media type of a patch: exactly, without its parameters. Built-in kinds take strategic merge patches, too."""
+    media_type = content_type.partition(";")[0]
+    if media_type in (JSON_PATCH, MERGE_PATCH, APPLY_PATCH) or (builtin and media_type == STRATEGIC_MERGE_PATCH):
+        return media_type
+    if builtin:
+        raise UnsupportedMediaType("415: Unsupported Media Type")
+    raise UnsupportedMediaType(_unknown_format(f"{JSON_PATCH}, {MERGE_PATCH}, {APPLY_PATCH}"))
+
+
+def _unknown_format(types: str) -> str:
+    return f"the body of the request was in an unknown format - accepted media types include: {types}"
+
+
+_TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
+_CONTENT_TYPE = re.compile(rf"\s*({_TOKEN}/{_TOKEN})\s*(?=;|\Z)")
+_PARAMETER = re.compile(rf"\s*;\s*({_TOKEN})\s*=\s*(?:{_TOKEN}|\"(?:[^\"\\\r\n]|\\.)*\")")
+_TRAILING = re.compile(r"\s*;?\s*\Z")
+
+
+def _media_type(content_type: str) -> str | None:
+    """The type in lower case; None where the header is malformed."""
+    match = _CONTENT_TYPE.match(content_type)
+    if match is None:
+        return None
+    position, names = match.end(), set()
+    while (parameter := _PARAMETER.match(content_type, position)) is not None:
+        if parameter[1].lower() in names:
+            return None
+        names.add(parameter[1].lower())
+        position = parameter.end()
+    return match[1].lower() if _TRAILING.match(content_type, position) else None

@@ -1,0 +1,211 @@
+"""TLS by default: a CA made once and kept, a server certificate of it, renewed before it ends.
+
+kubectl sends credentials over TLS only, so a first start must have a certificate that kubectl can check: its CA goes
+into the kubeconfig. The CA's key stays in `<data-dir>/tls`, readable for the owner alone.
+"""
+
+from __future__ import annotations
+
+import datetime
+import fcntl
+import ipaddress
+import os
+import socket
+import ssl
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+CA_LIFETIME = datetime.timedelta(days=3650)
+# Clients (Apple's among them) refuse server certificates of more than 398 days.
+SERVER_LIFETIME = datetime.timedelta(days=365)
+RENEWED_BEFORE = datetime.timedelta(days=60)
+# Clocks of clients may be a little behind ours.
+BACKDATED = datetime.timedelta(hours=1)
+
+WILDCARD_HOSTS = ("0.0.0.0", "::", "")
+
+
+class TlsError(Exception):
+    """Certificates cannot be read or do not belong together; the text is for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """What to serve with. `authority` (the CA, for the kubeconfig) is None where the user brings certificates."""
+
+    certificate: Path
+    key: Path
+    authority: Path | None
+
+
+def ensure_certificates(data_dir: Path, host: str, further_names: Iterable[str] = ()) -> Certificates:
+    """The server's own certificates in `data_dir`, made where there are none and renewed where they near their end."""
+    folder = data_dir / "tls"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    made = Certificates(folder / "server.crt", folder / "server.key", data_dir / "ca.crt")
+    try:
+        # Several processes of one server come here at the same moment: one makes, the others find it made.
+        with open(folder / "lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            authority, authority_key = _ensure_authority(data_dir / "ca.crt", folder / "ca.key")
+            names = server_names(host, further_names)
+            if not _still_good(made.certificate, made.key, authority, names):
+                _make_server_certificate(made, authority, authority_key, names)
+    except (OSError, ValueError) as problem:
+        raise TlsError(f"certificates in {data_dir}: {problem}") from problem
+    return made
+
+
+def server_names(host: str, further_names: Iterable[str] = ()) -> list[str]:
+    """Names and addresses that clients may reach us by; of a wildcard address, this machine's name."""
+    names = ["localhost", "127.0.0.1", "::1", socket.gethostname() if host in WILDCARD_HOSTS else host, *further_names]
+    return list(dict.fromkeys(names))
+
+
+def server_context(certificate: Path, key: Path, client_ca: Path | None = None) -> ssl.SSLContext:
+    """TLS 1.2 or newer. With `client_ca`, a client certificate is asked for, and checked where one is sent."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # Forward secrecy and authenticated encryption only; TLS 1.3 has no others.
+    context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")
+    context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE | ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    context.set_alpn_protocols(["http/1.1"])
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as problem:
+        raise TlsError(f"cannot serve {certificate} with {key}: {problem}") from problem
+    if client_ca is not None:
+        try:
+            context.load_verify_locations(client_ca)
+        except (OSError, ssl.SSLError) as problem:
+            raise TlsError(f"cannot read {client_ca}: {problem}") from problem
+        context.verify_mode = ssl.CERT_OPTIONAL
+    return context
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file that only the owner can read, whole or not at all."""
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.new")
+    unfinished.unlink(missing_ok=True)
+    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(path)
+
+
+def _ensure_authority(certificate: Path, key: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    if certificate.exists() and key.exists():
+        kept, kept_key = x509.load_pem_x509_certificate(certificate.read_bytes()), _load_key(key)
+        if kept.public_key() != kept_key.public_key():
+            raise ValueError(f"{key} is not the key of {certificate}: bring the right one back, or remove both")
+        if kept.not_valid_after_utc <= datetime.datetime.now(datetime.UTC):
+            raise ValueError(f"{certificate} is past its end: remove it and {key}, then hand out new kubeconfigs")
+        return kept, kept_key
+    if certificate.exists():
+        # Without its key the CA can sign nothing, and replacing it would silently break every kubeconfig in use.
+        raise ValueError(f"{certificate} has lost its key {key}: bring it back, or remove {certificate} for a new CA")
+    private = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "registry-ca")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(private.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - BACKDATED)
+        .not_valid_after(now + CA_LIFETIME)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_key_usage(signs_certificates=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(private.public_key()), critical=False)
+        .sign(private, hashes.SHA256())
+    )
+    write_private(key, _key_pem(private))
+    write_private(certificate, made.public_bytes(serialization.Encoding.PEM))
+    certificate.chmod(0o644)
+    return made, private
+
+
+def _make_server_certificate(
+    into: Certificates, authority: x509.Certificate, authority_key: ec.EllipticCurvePrivateKey, names: list[str]
+) -> None:
+    private = ec.generate_private_key(ec.SECP256R1())
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "registry")]))
+        .issuer_name(authority.subject)
+        .public_key(private.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - BACKDATED)
+        .not_valid_after(min(now + SERVER_LIFETIME, authority.not_valid_after_utc))
+        .add_extension(x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False)
+        .sign(authority_key, hashes.SHA256())
+    )
+    write_private(into.key, _key_pem(private))
+    write_private(into.certificate, made.public_bytes(serialization.Encoding.PEM))
+
+
+def _still_good(certificate: Path, key: Path, authority: x509.Certificate, names: list[str]) -> bool:
+    """Whether the kept certificate is of this CA, for these names, with this key, and not near its end."""
+    try:
+        kept = x509.load_pem_x509_certificate(certificate.read_bytes())
+        kept.verify_directly_issued_by(authority)
+        covered = kept.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        return (
+            _load_key(key).public_key() == kept.public_key()
+            # One that ends with its CA cannot be had longer.
+            and (
+                kept.not_valid_after_utc - datetime.datetime.now(datetime.UTC) > RENEWED_BEFORE
+                or kept.not_valid_after_utc == authority.not_valid_after_utc
+            )
+            and {_general_name(name) for name in names} <= set(covered)
+        )
+    except (OSError, ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound):
+        return False
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _load_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    key = serialization.load_pem_private_key(path.read_bytes(), password=None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ValueError(f"{path} is no EC key")
+    return key
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )

@@ -1,0 +1,46 @@
+"""Warning headers (RFC 7234, code 299), bounded as kube-apiserver bounds them.
+
+Texts with control characters are dropped. Once the texts together exceed 4096 characters, all are cut to 256, and
+they are collected until their sum passes 4096 again.
+
+Follows apiserver pkg/endpoints/filters/warning.go and apimachinery pkg/util/net/http.go (NewWarningHeader).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+_TOTAL_CHARACTERS = 4096
+_CUT_CHARACTERS = 256
+
+
+def warning_headers(texts: Sequence[str]) -> list[tuple[bytes, bytes]]:
+    return [(b"warning", _header(text)) for text in bounded(texts)]
+
+
+def bounded(texts: Iterable[str]) -> list[str]:
+    """Each text once, in its order, within the limits."""
+    kept: list[str] = []
+    written, cutting = 0, False
+    for text in dict.fromkeys(texts):
+        if not text or not _printable(text):
+            continue
+        if written >= _TOTAL_CHARACTERS:
+            break
+        kept.append(text)
+        written += len(text)
+        if written > _TOTAL_CHARACTERS and not cutting:
+            cutting = True
+        if cutting:
+            kept = [t[:_CUT_CHARACTERS] for t in kept]
+            written = sum(len(t) for t in kept)
+    return kept
+
+
+def _printable(text: str) -> bool:
+    return all(c >= " " and c != "\x7f" for c in text)
+
+
+def _header(text: str) -> bytes:
+    quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'299 - "{quoted}"'.encode()

@@ -1,0 +1,107 @@
+"""Log lines on stderr: text for people, one JSON object a line for machines.
+
+Whatever a record carries as `extra={"fields": {...}}` goes out with it, as ` key=value` or as members of the object.
+What is logged while a request is served carries its audit id, as `request`.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import datetime
+import json
+import logging
+import os
+import sys
+from typing import Any
+
+# Names of a record's origin that say nothing to an operator.
+QUIET_LOGGERS = ("uvicorn", "uvicorn.error", "alembic", "asyncio")
+
+
+class ServedRequest:
+    """The audit id of a request; empty when it is over, for tasks that were begun in it and live on."""
+
+    __slots__ = ("audit_id",)
+
+    def __init__(self, audit_id: str) -> None:
+        self.audit_id = audit_id
+
+
+_served: contextvars.ContextVar[ServedRequest | None] = contextvars.ContextVar("served_request", default=None)
+
+
+def begin_request(given: str = "") -> ServedRequest:
+    """From here on this task serves a request. A client may name it, in at most 64 letters, digits and the like."""
+    named = given.isascii() and given.replace("-", "").replace(".", "").replace("_", "").isalnum()
+    request = ServedRequest(given[:64] if named else os.urandom(16).hex())
+    _served.set(request)
+    return request
+
+
+def audit_id() -> str:
+    """Of the request that this task serves; empty if it serves none."""
+    request = _served.get()
+    return request.audit_id if request is not None else ""
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    fields: dict[str, Any] = getattr(record, "fields", {})
+    request = audit_id()
+    return {**fields, "request": request} if request else fields
+
+
+def configure(level: str, form: str, *, worker: int | None = None) -> None:
+    """Set up the root logger of this process. `worker` is the number among several processes."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter(worker) if form == "json" else TextFormatter(worker))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for name in QUIET_LOGGERS:
+        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+
+
+class TextFormatter(logging.Formatter):
+    """'2026-01-31T12:00:00.123Z warning registry.store: slow statement name=load_row'"""
+
+    def __init__(self, worker: int | None) -> None:
+        super().__init__()
+        self._worker = "" if worker is None else f" [{worker}]"
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = _fields(record)
+        text = f"{_time(record)}{self._worker} {record.levelname.lower()} {record.name}: {record.getMessage()}"
+        text += "".join(f" {key}={_plain(value)}" for key, value in fields.items())
+        return text if record.exc_info is None else f"{text}\n{self.formatException(record.exc_info)}"
+
+
+class JsonFormatter(logging.Formatter):
+    def __init__(self, worker: int | None) -> None:
+        super().__init__()
+        self._worker = worker
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if self._worker is not None:
+            line["worker"] = self._worker
+        line.update(_fields(record))
+        if record.exc_info is not None:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str, ensure_ascii=False)
+
+
+def _time(record: logging.LogRecord) -> str:
+    at = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
+    return at.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at.microsecond // 1000:03d}Z"
+
+
+def _plain(value: object) -> str:
+    """One word as it is, else as JSON, so that a line can be taken apart and cannot be forged."""
+    text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
+    simple = text.isprintable() and not any(sign in text for sign in ' "=')
+    return text if simple or not isinstance(value, str) else json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,90 @@
+"""How the shape of views grows: columns and child views are added behind the others, and none ever goes or moves.
+
+A field whose type changes gets a second column, `spec_size_2`; the first is NULL where its type does not fit any more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from registry.reporting import names
+from registry.store.reporting_model import Child, Column, Path, Shape
+
+# PostgreSQL's limit is 1,600, metadata included.
+MOST_COLUMNS: Final = 1_500
+# By how much one tenant may widen a view that others have too; a larger change gets a view of its own.
+SHARED_GROWTH: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """`added` columns and child views; `full` says that not all had room."""
+
+    shape: Shape
+    added: int
+    full: bool
+
+
+def grow(old: Shape, new: Shape) -> Grown:
+    """`old` with what `new` has beyond it. What `new` redacts is hidden; what it no longer redacts is shown again."""
+    columns, added, full = _grow_columns(old.columns, new.columns, new.redacted, MOST_COLUMNS, ())
+    children = {c.path: c for c in old.children}
+    taken = {c.name for c in old.children}
+    for child in new.children:
+        known = children.get(child.path)
+        if known is None:
+            name = child.name if child.name not in taken else names.again(child.name, repr(child.path), taken)
+            taken.add(name)
+            children[child.path] = replace(child, name=name)
+            added += 1 + len(child.columns)
+            continue
+        grown, more, filled = _grow_columns(known.columns, child.columns, new.redacted, MOST_COLUMNS, _flat(child.path))
+        children[child.path] = replace(known, columns=grown)
+        added, full = added + more, full or filled
+    gone = {c.path for c in new.children}
+    settled = tuple(c if c.path in gone else _hidden_child(c, new.redacted) for c in children.values())
+    shape = Shape(columns, settled, new.redacted, old.has_ready or new.has_ready, new.namespaced, new.description)
+    return Grown(shape, added, full)
+
+
+def may_share(old: Shape, grown: Grown) -> bool:
+    """Whether a view that other tenants have too may grow so: not by much, and without showing what was hidden."""
+    return (grown.added <= SHARED_GROWTH and not grown.full and set(old.redacted) <= set(grown.shape.redacted)
+            and old.namespaced == grown.shape.namespaced)
+
+
+def _grow_columns(old: tuple[Column, ...], new: tuple[Column, ...], redacted: tuple[Path, ...], limit: int,
+                  above: Path) -> tuple[tuple[Column, ...], int, bool]:
+    wanted = {c.identity: c for c in new}
+    kept = []
+    for column in old:
+        now = wanted.pop(column.identity, None)
+        if now is not None:
+            kept.append(replace(now, name=column.name))
+        else:
+            kept.append(replace(column, hidden=column.hidden or _touches((*above, *column.path), redacted)))
+    taken = {c.name for c in kept} | names.RESERVED
+    added = 0
+    for column in wanted.values():
+        if len(kept) >= limit:
+            return tuple(kept), added, True
+        name = column.name if column.name not in taken else names.again(column.name, repr(column.path), taken)
+        taken.add(name)
+        kept.append(replace(column, name=name))
+        added += 1
+    return tuple(kept), added, False
+
+
+def _hidden_child(child: Child, redacted: tuple[Path, ...]) -> Child:
+    above = _flat(child.path)
+    return replace(child, columns=tuple(
+        replace(c, hidden=c.hidden or _touches((*above, *c.path), redacted)) for c in child.columns))
+
+
+def _flat(paths: tuple[Path, ...]) -> Path:
+    return tuple(step for path in paths for step in path)
+
+
+def _touches(path: Path, redacted: tuple[Path, ...]) -> bool:
+    return any(path[: len(r)] == r or r[: len(path)] == path for r in redacted)

@@ -1,0 +1,167 @@
+"""Indexed fields: which column of `objects` each gets, and the document that carries them; made for each write.
+
+The document is the stored body as jsonb will hold it, without managed fields, with what is indexed at
+`metadata.facets`, where nothing of the object's own can be. PostgreSQL makes its columns of that. `layout` tells which
+fields an object carries; objects of another layout are written anew (registry/controllers/reporting.py).
+
+Which column a field gets depends on the definition alone, so that every process writes the same.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from registry.codec.json_encode import encode_canonical, encode_json_text
+from registry.codec.stored import decode_stored
+from registry.reporting.fields import at_path, has_ready, kind_of
+from registry.schema.model import Structural
+from registry.store.reporting_model import Facet, Kind, Path
+
+# Count up when documents are made differently.
+_ALGORITHM: Final = 2
+
+# The columns that there are for each type (registry/store/tables.py).
+SLOTS: Final[Mapping[Kind, tuple[str, ...]]] = {
+    Kind.TEXT: ("text1", "text2", "text3"),
+    Kind.INTEGER: ("int1", "int2"),
+    Kind.NUMBER: ("float1",),
+    Kind.TIME: ("time1",),
+}
+# A B-tree takes no more than 2.7 kB, four bytes a character.
+LONGEST_TEXT: Final = 500
+
+_INT64: Final = 1 << 63
+# A zero character, but not a backslash before `u0000`.
+_ZERO = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
+
+
+def facets_of(schema: Structural, wanted: Sequence[Path],
+              marks: Sequence[Path]) -> tuple[tuple[Facet, ...], list[Path]]:
+    """The facets of the wanted fields, first come first served, and the fields for which there is no column left."""
+    free = {kind: list(slots) for kind, slots in SLOTS.items()}
+    found: list[Facet] = []
+    refused: list[Path] = []
+    for path in dict.fromkeys(wanted):
+        node = at_path(schema, path)
+        kind = kind_of(node) if node is not None else None
+        hidden = node is not None and (node.format == "password" or any(path[: len(m)] == m for m in marks))
+        if kind is None or hidden or not free.get(kind):
+            refused.append(path)
+            continue
+        found.append(Facet(free[kind].pop(0), path, kind))
+    return tuple(found), refused
+
+
+class Documents:
+    """Makes the documents of one version of a definition."""
+
+    def __init__(self, facets: Sequence[Facet], ready: bool) -> None:
+        self.facets = tuple(facets)
+        self.layout = layout_of(facets, ready)
+        self._ready = ready
+        has_any = ',"any":true' if facets or ready else ""
+        self._head = f'{{"metadata":{{"facets":{{"layout":"{self.layout}"{has_any}'
+
+    def text(self, obj: Mapping[str, Any], body: str) -> str:
+        """The document of a stored body (registry/store/types.py, Row). `obj` is the same object, decoded.
+
+        `"managedFields":[...],"name":"a"},"spec":{}}` gives `{"metadata":{"facets":{..},"name":"a"},"spec":{}}`.
+        """
+        found = self._facets(obj)
+        middle = f",{encode_json_text(found)[1:]}," if found else "},"
+        if obj["metadata"].get("managedFields"):
+            body = _without_managed_fields(body)
+        text = f"{self._head}{middle}{body}"
+        return _ZERO.sub(r"\1\\ufffd", text) if "\\u0000" in text else text
+
+    def of_body(self, body: str) -> str:
+        """The document where only the body is known."""
+        return self.text(decode_stored('{"metadata":{' + body), body)
+
+    def _facets(self, obj: Mapping[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for facet in self.facets:
+            value: Any = obj
+            for step in facet.path:
+                if not isinstance(value, dict):
+                    value = None
+                    break
+                value = value.get(step)
+            value = _FACET_OF[facet.kind](value) if value is not None else None
+            if value is not None:
+                found[facet.slot] = value
+        if self._ready:
+            found |= _readiness(obj)
+        return found
+
+
+def layout_of(facets: Sequence[Facet], ready: bool) -> str:
+    told = encode_canonical([_ALGORITHM, ready, *([f.slot, *f.path] for f in facets)])
+    return hashlib.blake2b(told.encode(), digest_size=6).hexdigest()
+
+
+def documents_for(schema: Structural, wanted: Sequence[Path], marks: Sequence[Path]) -> Documents:
+    return Documents(facets_of(schema, wanted, marks)[0], has_ready(schema))
+
+
+def _without_managed_fields(body: str) -> str:
+    """Keys are in the order of their bytes: behind managedFields comes the name. Within, arrays are in strings only."""
+    start = body.find('"managedFields":[')
+    end = body.find('],"name":"', start)
+    if start < 0 or end < 0:        # not canonical: deeper than orjson goes
+        value = decode_stored('{"metadata":{' + body)
+        value["metadata"].pop("managedFields", None)
+        return encode_canonical(value)[len('{"metadata":{'):]
+    return body[:start] + body[end + 2:]
+
+
+def _readiness(obj: Mapping[str, Any]) -> dict[str, Any]:
+    status = obj.get("status")
+    conditions = status.get("conditions") if isinstance(status, dict) else None
+    found = None
+    for condition in conditions if isinstance(conditions, list) else ():
+        if isinstance(condition, dict):
+            if condition.get("type") == "Ready":
+                found = condition
+                break
+            if condition.get("type") == "Available":
+                found = condition
+    if found is None:
+        return {}
+    since = _time(found.get("lastTransitionTime"))
+    return {"ready": found.get("status") == "True"} | ({} if since is None else {"ready_since": since})
+
+
+def _text(value: Any) -> str | None:
+    if isinstance(value, str):
+        return value[:LONGEST_TEXT]
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _integer(value: Any) -> int | None:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    whole = isinstance(value, int) and not isinstance(value, bool) and -_INT64 <= value < _INT64
+    return value if whole else None
+
+
+def _number(value: Any) -> float | int | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _time(value: Any) -> float | None:
+    """Seconds since 1970; PostgreSQL's times have microseconds, as these have until the year 2255."""
+    if not isinstance(value, str):
+        return None
+    try:
+        parsed = datetime.datetime.fromisoformat(value)
+        return parsed.timestamp() if parsed.tzinfo is not None else None
+    except (ValueError, OverflowError):
+        return None
+
+
+_FACET_OF: Final = {Kind.TEXT: _text, Kind.INTEGER: _integer, Kind.NUMBER: _number, Kind.TIME: _time}

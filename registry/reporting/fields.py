@@ -1,0 +1,225 @@
+"""From a schema to the columns and child views that a definition wants: every leaf down to a depth.
+
+Order: spec, then other top-level fields, then status, each in the order of the schema. Arrays of objects become child
+views, those within them too, down to CHILD_LEVELS; deeper ones, maps, arrays of scalars and free-form fields are jsonb.
+A schema has no recursion (structural schemas know no references), but may be enormous: all is bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from registry.reporting import names
+from registry.schema.model import Structural
+from registry.store.reporting_model import Child, Column, Kind, Path, Shape
+
+MAX_DEPTH: Final = 16
+# PostgreSQL allows 1,600 columns of a view; some are kept for what definitions add later.
+MAX_COLUMNS: Final = 1_000
+MAX_CHILD_COLUMNS: Final = 400
+MAX_CHILDREN: Final = 100
+CHILD_LEVELS: Final = 2
+# Columns of all child views of a definition: what a set of views costs is bounded.
+MAX_ALL_CHILD_COLUMNS: Final = 4_000
+LONGEST_DESCRIPTION: Final = 400
+
+_HEAD: Final = ("apiVersion", "kind", "metadata")
+CONDITIONS: Final[Path] = ("status", "conditions")
+
+
+@dataclass(slots=True)
+class Leaf:
+    path: Path
+    kind: Kind
+    description: str
+    # Of a sensitive one nothing is shown.
+    sensitive: bool = False
+
+
+@dataclass(slots=True)
+class Array:
+    path: Path
+    items: Structural
+    description: str
+
+
+@dataclass(slots=True)
+class _Growth:
+    """What is shared by all views of one definition while they are made."""
+
+    marks: tuple[Path, ...]
+    left_out: list[str] = field(default_factory=list)
+
+
+def shape_of(schema: Structural, *, namespaced: bool, marks: Sequence[Path] = (),
+             printed: dict[Path, str] | None = None) -> tuple[Shape, tuple[str, ...]]:
+    """The shape that a definition wants, and what has been left out, in words.
+
+    `marks` are sensitive paths; `printed` the names of printer columns by their path.
+    """
+    growth = _Growth(tuple(marks))
+    arrays: list[Array] = []
+    leaves: list[Leaf] = []
+    for name in _in_order(schema):
+        _walk(schema.properties[name], (_stored(name),), (), 1, growth, leaves, arrays)
+    children = _children(arrays, leaves, growth)
+    columns = _columns(leaves, MAX_COLUMNS, "fields", growth, printed or {})
+    shape = Shape(columns, children, _redacted(schema, growth.marks),
+                  has_ready(schema), namespaced, _stored(schema.description[:LONGEST_DESCRIPTION]))
+    return shape, tuple(dict.fromkeys(growth.left_out))
+
+
+def has_ready(schema: Structural) -> bool:
+    status = schema.properties.get("status")
+    conditions = status.properties.get("conditions") if status else None
+    items = conditions.items if conditions else None
+    return bool(items and "type" in items.properties and "status" in items.properties)
+
+
+def kind_of(schema: Structural) -> Kind:
+    """The type of a leaf's column."""
+    if schema.int_or_string:
+        return Kind.TEXT
+    match schema.type:
+        case "string":
+            return {"date-time": Kind.TIME, "date": Kind.DATE}.get(schema.format, Kind.TEXT)
+        case "integer":
+            return Kind.INTEGER
+        case "number":
+            return Kind.NUMBER
+        case "boolean":
+            return Kind.BOOLEAN
+    return Kind.JSON
+
+
+def at_path(schema: Structural, path: Path) -> Structural | None:
+    """The node at a path of properties."""
+    node: Structural | None = schema
+    for step in path:
+        node = node.properties.get(step) if node is not None else None
+    return node
+
+
+def _in_order(schema: Structural) -> Iterator[str]:
+    rest = [n for n in schema.properties if n not in (*_HEAD, "spec", "status")]
+    yield from (n for n in ("spec", *rest, "status") if n in schema.properties)
+
+
+def _walk(schema: Structural, path: Path, above: Path, depth: int, growth: _Growth, leaves: list[Leaf],
+          arrays: list[Array]) -> None:
+    """Collects what is below a node. `path` is from the row's own document on, `above` from the object to that."""
+    whole = (*above, *path)
+    if schema.format == "password" or _is_marked(whole, growth.marks):
+        leaves.append(Leaf(path, Kind.JSON, "", sensitive=True))
+    elif schema.properties and not schema.int_or_string and schema.type in ("object", "") and depth < MAX_DEPTH:
+        for name, below in schema.properties.items():
+            _walk(below, (*path, _stored(name)), above, depth + 1, growth, leaves, arrays)
+    elif schema.type == "array" and schema.items is not None and schema.items.properties and depth < MAX_DEPTH:
+        arrays.append(Array(path, schema.items, schema.description))
+    else:
+        kind = kind_of(schema)
+        sensitive = kind is Kind.JSON and _holds_sensitive(schema, whole, growth.marks)
+        if sensitive:
+            growth.left_out.append(f"{'.'.join(whole)}, which holds a sensitive field")
+        leaves.append(Leaf(path, kind, schema.description, sensitive))
+
+
+def _children(arrays: list[Array], leaves: list[Leaf], growth: _Growth) -> tuple[Child, ...]:
+    """The child views, level by level. An array for which there is no room becomes a leaf of the row it stands in."""
+    level: list[tuple[Array, tuple[Path, ...], list[Leaf]]] = [(array, (array.path,), leaves) for array in arrays]
+    made: list[Child] = []
+    taken: set[str] = set()
+    width = 0
+    unfinished: list[tuple[str, tuple[Path, ...], list[Leaf]]] = []
+    for number in range(1, CHILD_LEVELS + 2):
+        deeper: list[tuple[Array, tuple[Path, ...], list[Leaf]]] = []
+        for array, place, owner in level:
+            whole = tuple(step for path in place for step in path)
+            if number > CHILD_LEVELS or len(unfinished) >= MAX_CHILDREN or width >= MAX_ALL_CHILD_COLUMNS:
+                sensitive = _holds_sensitive(array.items, whole, growth.marks)
+                owner.append(Leaf(array.path, Kind.JSON, array.description, sensitive))
+                continue
+            below: list[Leaf] = []
+            further: list[Array] = []
+            for name, one in array.items.properties.items():
+                _walk(one, (_stored(name),), whole, 1, growth, below, further)
+            view = "conditions" if whole == CONDITIONS else names.column_name(whole, taken)
+            taken.add(view)
+            width += len(below)
+            unfinished.append((view, place, below))
+            deeper.extend((one, (*place, one.path), below) for one in further)
+        level = deeper
+    for view, place, below in unfinished:
+        made.append(Child(view, place, _columns(below, MAX_CHILD_COLUMNS, f"fields of {view}", growth, {})))
+    return tuple(made)
+
+
+def _columns(leaves: list[Leaf], limit: int, what: str, growth: _Growth,
+             printed: dict[Path, str]) -> tuple[Column, ...]:
+    taken = set(names.RESERVED)
+    shown = [leaf for leaf in leaves if not leaf.sensitive]
+    if len(shown) > limit:
+        growth.left_out.append(f"{what} beyond the first {limit}")
+    return tuple(_column(leaf, leaf.path, taken, printed) for leaf in shown[:limit])
+
+
+def _column(leaf: Leaf, path: Path, taken: set[str], printed: dict[Path, str]) -> Column:
+    name = names.column_name(path, taken)
+    taken.add(name)
+    description = _stored(leaf.description[:LONGEST_DESCRIPTION])
+    if path in printed:
+        description = f"{description}\n(printer column {printed[path]})".lstrip()
+    return Column(name, leaf.kind, path, description)
+
+
+def _stored(text: str) -> str:
+    """As PostgreSQL holds it, which has no U+0000: documents have the same in its place."""
+    return text.replace("\x00", "\ufffd")
+
+
+def _is_marked(path: Path, marks: tuple[Path, ...]) -> bool:
+    return any(path[: len(mark)] == mark for mark in marks)
+
+
+def _holds_sensitive(schema: Structural, path: Path, marks: tuple[Path, ...]) -> bool:
+    """Whether something sensitive is at or below a node that would be shown whole."""
+    if schema.format == "password" or _is_marked(path, marks) or any(mark[: len(path)] == path for mark in marks):
+        return True
+    below = [(*path, _stored(name)) for name in schema.properties]
+    if any(_holds_sensitive(s, p, marks) for p, s in zip(below, schema.properties.values(), strict=True)):
+        return True
+    values = schema.additional_properties
+    if isinstance(values, Structural) and _holds_sensitive(values, (*path, "*"), marks):
+        return True
+    return schema.items is not None and _holds_sensitive(schema.items, path, marks)
+
+
+def _redacted(schema: Structural, marks: tuple[Path, ...]) -> tuple[Path, ...]:
+    """What is taken out of the raw document: sensitive fields, or the whole array or map that holds one."""
+    found: list[Path] = []
+    _redact(schema, (), found)
+    for mark in marks:
+        found.append(_before_array(schema, mark))
+    return tuple(dict.fromkeys(p for p in found if p))
+
+
+def _redact(schema: Structural, path: Path, found: list[Path]) -> None:
+    if schema.format == "password":
+        found.append(path)
+    for name, below in schema.properties.items():
+        _redact(below, (*path, _stored(name)), found)
+    values = schema.additional_properties
+    for whole in (schema.items, values if isinstance(values, Structural) else None):
+        if whole is not None and _holds_sensitive(whole, path, ()):
+            found.append(path)
+
+
+def _before_array(schema: Structural, mark: Path) -> Path:
+    node: Structural | None = schema
+    for length, step in enumerate(mark):
+        if node is not None and node.type == "array":
+            return mark[:length]
+        node = node.properties.get(step) if node is not None else None
+    return mark

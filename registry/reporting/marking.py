@@ -1,0 +1,49 @@
+"""What a definition says about its reports, in annotations, for a schema may hold no words of ours.
+
+    reporting.registry/views: "off"                     no views, no documents: as for secrets
+    reporting.registry/sensitive: .spec.token, .spec.users[].password
+    reporting.registry/indexes: .spec.phase, .status.count    beside the selectable fields
+    reporting.registry/condition: "true"                the definition's status tells by a condition `Reported`
+
+A field with `format: password` is sensitive too. A dot in the name of a property is written `\\.`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from registry.store.reporting_model import Path
+
+PREFIX: Final = "reporting.registry/"
+VIEWS: Final = PREFIX + "views"
+SENSITIVE: Final = PREFIX + "sensitive"
+INDEXES: Final = PREFIX + "indexes"
+CONDITION: Final = PREFIX + "condition"
+
+_LIMIT: Final = 200
+
+
+def relevant(annotations: Mapping[str, str] | None) -> dict[str, str]:
+    """Those of our prefix."""
+    return {k: v for k, v in (annotations or {}).items() if k.startswith(PREFIX)}
+
+
+def is_off(annotations: Mapping[str, str]) -> bool:
+    return annotations.get(VIEWS, "").strip().lower() in ("off", "false", "no")
+
+
+def wants_condition(annotations: Mapping[str, str]) -> bool:
+    return annotations.get(CONDITION, "").strip().lower() in ("true", "on", "yes")
+
+
+def paths(text: str) -> tuple[Path, ...]:
+    """`.spec.a, .spec.b[*].c` gives `(("spec", "a"), ("spec", "b", "c"))`: arrays are passed without a word."""
+    found = []
+    for one in text.replace("\x00", "").split(",")[:_LIMIT]:
+        steps = [step.replace("\\.", ".") for step in re.split(r"(?<!\\)\.", re.sub(r"\[[^\]]*\]", "", one.strip()))]
+        path = tuple(step for step in steps if step)
+        if path:
+            found.append(path)
+    return tuple(dict.fromkeys(found))

@@ -1,0 +1,84 @@
+"""Names of views and columns: lower snake case, at most 63 bytes, the same whenever they are made.
+
+What does not fit, or is taken, ends in eight characters of a digest of the whole original name. So a name depends on
+what it stands for and on what was there before it, never on a process or an order of arrival within one definition.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Container, Sequence
+from typing import Final
+
+# NAMEDATALEN - 1: PostgreSQL cuts longer names without a word.
+LONGEST: Final = 63
+# The name of a view leaves room for `_history_as_of`.
+LONGEST_VIEW: Final = 48
+_DIGEST: Final = 8
+
+# The columns that every view begins with, or that histories and children have: fields never get these names.
+METADATA: Final = (
+    "tenant", "namespace", "name", "uid", "labels", "annotations", "owner_references", "finalizers", "generation",
+    "resource_version", "stored_version", "created_at", "updated_at", "deletion_timestamp",
+)  # fmt: skip
+RESERVED: Final = frozenset({
+    *METADATA, "ready", "ready_reason", "ready_since", "position", "parent_position", "revision", "operation",
+    "valid_from", "valid_to", "next_revision", "user_name", "field_manager", "verb", "object",
+    # System columns of PostgreSQL: no column may be called so.
+    "tableoid", "xmin", "cmin", "xmax", "cmax", "ctid",
+})  # fmt: skip
+
+_ACRONYM = re.compile(r"([A-Z]+)([A-Z][a-z])")
+_WORD = re.compile(r"([a-z0-9])([A-Z])")
+
+
+def snake(text: str) -> str:
+    """`readyReplicas` gives `ready_replicas`, `HTTPRoute` `http_route`, `clusterIPs` `cluster_ips`, `a.b` `a_b`."""
+    text = re.sub(r"([A-Z]{2,})s(?![a-z])", lambda m: m[1].capitalize() + "s", text)
+    text = _WORD.sub(r"\1_\2", _ACRONYM.sub(r"\1_\2", unicodedata.normalize("NFC", text)))
+    kept = "".join(c.lower() if c.isalnum() else "_" for c in text)
+    return re.sub(r"_+", "_", kept).strip("_")
+
+
+def shortened(name: str, whole: str, longest: int = LONGEST) -> str:
+    """`name` where it fits, else as much of it as does before a digest of `whole`."""
+    return name if name and len(name.encode()) <= longest else marked(name, whole, longest)
+
+
+def marked(name: str, whole: str, longest: int = LONGEST) -> str:
+    """`name` with a digest of what it stands for."""
+    digest = hashlib.blake2b(whole.encode("utf-8", "replace"), digest_size=_DIGEST // 2).hexdigest()
+    room = longest - _DIGEST - 1
+    return f"{cut(name, room) or 'field'}_{digest}"
+
+
+def cut(text: str, size: int) -> str:
+    """As many whole characters as fit into `size` bytes of UTF-8."""
+    return text.encode()[:size].decode("utf-8", "ignore").rstrip("_")
+
+
+def column_name(path: Sequence[str], taken: Container[str]) -> str:
+    """The name of a field's column: `("spec", "replicas")` gives `spec_replicas`."""
+    plain = "_".join(filter(None, map(snake, path)))
+    whole = "\x00".join(path)
+    name = shortened(plain, whole)
+    if name in taken and len(path) == 1:
+        name = shortened(f"{plain}_field", whole)
+    return marked(plain, whole) if name in taken else name
+
+
+def again(name: str, whole: str, taken: Container[str]) -> str:
+    """A name like `name` that is not taken, for another column of the same field."""
+    for number in range(2, 100):
+        found = shortened(f"{name}_{number}", whole)
+        if found not in taken:
+            return found
+    return marked(name, f"{whole}\x00again")
+
+
+def view_name(plural: str, group: str) -> str:
+    """`crontabs` of `stable.example.com` gives `crontabs_stable_example_com`."""
+    whole = f"{plural}.{group}"
+    return shortened(snake(whole) or "view", whole, LONGEST_VIEW)

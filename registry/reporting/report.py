@@ -1,0 +1,76 @@
+"""What a stored definition asks for in reports: its shape, its indexed fields, and what has been left out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from registry.codec.json_encode import encode_canonical
+from registry.definitions.priority import priority_key
+from registry.reporting import marking
+from registry.reporting.facets import Documents, documents_for, facets_of
+from registry.reporting.fields import has_ready, shape_of
+from registry.schema.model import from_json
+from registry.store.reporting_model import Facet, Kind, Path, Report, shape_to_json
+
+READY = Facet("ready", ("status", "conditions"), Kind.BOOLEAN)
+
+
+def report_of(crd: Mapping[str, Any]) -> Report:
+    """Of the storage version: that is the form that objects are stored in. `crd` is a stored definition, decoded."""
+    spec = crd["spec"]
+    told = marking.relevant(crd["metadata"].get("annotations"))
+    version = next(v for v in spec["versions"] if v["storage"])
+    accepted = (crd.get("status") or {}).get("acceptedNames") or {}
+    schema = from_json((version.get("schema") or {}).get("openAPIV3Schema") or {})
+    marks = marking.paths(told.get(marking.SENSITIVE, ""))
+    shape, left_out = shape_of(schema, namespaced=spec["scope"] == "Namespaced", marks=marks,
+                               printed=_printed(version.get("additionalPrinterColumns") or ()))
+    wanted = wanted_fields(spec["versions"], told)
+    facets, refused = facets_of(schema, wanted, marks)
+    reasons = [*left_out, *(f"an index of {'.'.join(path)}" for path in refused)]
+    digest = hashlib.blake2b(encode_canonical(shape_to_json(shape)).encode(), digest_size=16).hexdigest()
+    return Report(
+        resource=crd["metadata"]["name"],
+        plural=accepted.get("plural") or spec["names"]["plural"],
+        group=spec["group"],
+        version=version["name"],
+        digest=digest,
+        shape=shape,
+        facets=(*facets, READY) if has_ready(schema) else facets,
+        reason="left out: " + "; ".join(reasons) if reasons else "",
+        enabled=not marking.is_off(told),
+        wants_condition=marking.wants_condition(told),
+        layout=documents_for(schema, wanted, marks).layout,
+    )
+
+
+def documents_of(crd: Mapping[str, Any]) -> Documents:
+    """What makes the documents of its objects."""
+    spec = crd["spec"]
+    told = marking.relevant(crd["metadata"].get("annotations"))
+    version = next(v for v in spec["versions"] if v["storage"])
+    schema = from_json((version.get("schema") or {}).get("openAPIV3Schema") or {})
+    return documents_for(schema, wanted_fields(spec["versions"], told),
+                         marking.paths(told.get(marking.SENSITIVE, "")))
+
+
+def wanted_fields(versions: Sequence[Mapping[str, Any]], told: Mapping[str, str]) -> list[Path]:
+    """The fields to index: those of the annotation first, then the selectable fields; in the order of api/served.py."""
+    found = list(marking.paths(told.get(marking.INDEXES, "")))
+    for version in sorted(versions, key=lambda v: priority_key(v["name"])):
+        for selectable in version.get("selectableFields") or ():
+            found.extend(marking.paths(selectable["jsonPath"]))
+    return list(dict.fromkeys(found))
+
+
+def _printed(columns: Sequence[Mapping[str, Any]]) -> dict[Path, str]:
+    """The printer columns that show a field just as it is."""
+    found: dict[Path, str] = {}
+    for column in columns:
+        text = column.get("jsonPath") or ""
+        if not any(c in text for c in "[]*?@(),"):
+            for path in marking.paths(text):
+                found.setdefault(path, column.get("name") or "")
+    return found

@@ -1,0 +1,37 @@
+"""Checks as closures: functions that say whether a value is so.
+
+For each node of a schema a closure is made when a value first reaches it, so that a large schema costs only what is
+used of it. Used by tidy.py and quick.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from registry.schema.model import Structural
+
+Check = Callable[[Any], bool]
+
+
+def always(value: Any) -> bool:
+    return True
+
+
+def never(value: Any) -> bool:
+    return False
+
+
+def lazily(schemas: Mapping[str, Structural], compile_one: Callable[[Structural], Check]) -> dict[str, Check]:
+    """The checks of properties by name; each is compiled when it is first called, and then takes its place."""
+    checks: dict[str, Check] = {}
+
+    def later(name: str, schema: Structural) -> Check:
+        def compile_and_check(value: Any) -> bool:
+            check = checks[name] = compile_one(schema)
+            return check(value)
+        return compile_and_check
+
+    for name, schema in schemas.items():
+        checks[name] = later(name, schema)
+    return checks

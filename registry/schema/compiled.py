@@ -1,0 +1,257 @@
+"""A schema made ready for use: decode, default and validate the objects of one version of one resource.
+
+`compile_schema` shares one CompiledSchema between all equal schemas, whosever they are, and keeps a bounded number.
+Making one is cheap; closures for the quick paths are made when an object first needs them (tidy.py, quick.py).
+
+The order of a write is the reference's: `process` (metadata, pruning, nulls, embedded metadata, defaults), then
+the caller's rules on kind and metadata, then `validate`, then the validation rules of registry/cel.
+
+Follows apiextensions-apiserver pkg/apiserver/customresource_handler.go and pkg/registry/customresource/strategy.go.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from registry.schema.checks import Check
+from registry.schema.defaulting import Defaulter, compile_defaulter
+from registry.schema.embedded import EmbeddedResources
+from registry.schema.field import ErrorType, FieldError, invalid
+from registry.schema.listtypes import ListTypes
+from registry.schema.model import KEEPS_ALL, Structural, from_json
+from registry.schema.nulls import drop_nulls
+from registry.schema.objectmeta import DecodeError, decode_object_meta
+from registry.schema.pruning import prune
+from registry.schema.quick import compile_valid
+from registry.schema.ratcheting import Correlation
+from registry.schema.tidy import compile_tidy
+from registry.schema.validation import validate
+
+__all__ = ["CompiledSchema", "DecodeError", "blocks_rules", "compile_schema", "rules_not_checked"]
+
+# Stored objects carry the identity of the schema that processed them; count up when processing changes its results.
+ALGORITHM_VERSION = 1
+
+# A compiled schema of a large definition takes a few megabytes; most take some tens of kilobytes.
+MAX_COMPILED = 2048
+
+
+class CompiledSchema:
+    """One schema, never changed. `json` is the schema as given and must not be changed by anyone."""
+
+    def __init__(self, schema: Mapping[str, Any], identity: int) -> None:
+        self.json = schema
+        self.identity = identity        # stable over restarts; fits a signed 64-bit column, never negative
+        self._keeps_all = bool(schema.get(KEEPS_ALL))
+
+    @cached_property
+    def structural(self) -> Structural:
+        return from_json(self.json)
+
+    @cached_property
+    def owned(self) -> Structural:
+        """What is known of fields for their owners: where nothing is pruned, each object may have others."""
+        return keeping_all(self.structural) if self._keeps_all else self.structural
+
+    @cached_property
+    def _tidy(self) -> Check:
+        return compile_tidy(self.structural, is_root=True)
+
+    @cached_property
+    def _defaulter(self) -> Defaulter | None:
+        return compile_defaulter(self.structural)
+
+    @cached_property
+    def _valid(self) -> Check:
+        return compile_valid(self.structural)
+
+    @cached_property
+    def _quick(self) -> Callable[[Structural], Check]:
+        return _quick_checks()
+
+    @cached_property
+    def _status(self) -> Structural | None:
+        return self.structural.properties.get("status")
+
+    @cached_property
+    def _status_valid(self) -> Check:
+        assert self._status is not None
+        return compile_valid(self._status)
+
+    @cached_property
+    def _embedded(self) -> EmbeddedResources:
+        return EmbeddedResources(self.structural)
+
+    @cached_property
+    def _list_types(self) -> ListTypes:
+        return ListTypes(self.structural)
+
+    def prepare(self) -> None:
+        """Makes now what the first object would wait for: up to 100 ms for the largest definitions, 1 ms for most.
+
+        Nothing depends on it; a definition may do it in a thread before it is served.
+        """
+        _ = (self._tidy, self._defaulter, self._valid, self._embedded, self._list_types)
+
+    # ---- decoding
+
+    def process(self, obj: dict[str, Any], unknown: list[str] | None) -> None:
+        """A written object on its way in: metadata decoded, pruned, nulls dropped, defaulted; in place.
+
+        The paths of removed fields are appended to `unknown` in the reference's order: those of metadata, then all
+        others sorted, then those of embedded metadata. None saves the trouble.
+        Raises DecodeError with Go's text, to be put behind `W in version "v1" cannot be handled as a W: `.
+        """
+        if "metadata" in obj:
+            obj["metadata"] = decode_object_meta(obj["metadata"], unknown=unknown)
+        self.prune(obj, unknown)
+        self._embedded.coerce(obj, unknown)
+        self.default(obj)
+
+    def prune(self, obj: dict[str, Any], unknown: list[str] | None = None) -> None:
+        """Removes fields that the schema does not name, and nulls that may not be; in place."""
+        if not self._tidy(obj):
+            if not self._keeps_all:
+                prune(obj, self.structural, is_root=True, unknown=unknown)
+            drop_nulls(obj, self.structural)
+
+    def default(self, obj: dict[str, Any]) -> None:
+        if self._defaulter is not None:
+            self._defaulter(obj)
+
+    def prune_and_default(self, obj: dict[str, Any]) -> None:
+        """A stored object on its way out: what another schema let in goes, new defaults appear; in place.
+
+        Embedded metadata was decoded when it was written, and is left as it is.
+        """
+        self.prune(obj)
+        self.default(obj)
+
+    # ---- validation
+
+    def validate(self, obj: dict[str, Any], *, scale_errors: Sequence[FieldError] = ()) -> list[FieldError]:
+        """The errors of a new object: values, then `scale_errors`, embedded resources, list types."""
+        return [*self.validate_values(obj), *scale_errors, *self.validate_embedded(obj), *self.validate_list_types(obj)]
+
+    def validate_update(self, obj: dict[str, Any], old: dict[str, Any], *,
+                        scale_errors: Sequence[FieldError] = ()) -> list[FieldError]:
+        """The errors of a changed object; what was wrong before and did not change is let pass."""
+        return [*self.validate_values(obj, old), *scale_errors, *self.validate_embedded(obj),
+                *self.validate_list_types(obj, old)]
+
+    def validate_status_update(self, obj: dict[str, Any], old: dict[str, Any], *,
+                               scale_errors: Sequence[FieldError] = ()) -> list[FieldError]:
+        """The errors of an update through the status subresource: those of the status only, with paths from there."""
+        return [*self._validate_status(obj, old), *scale_errors, *self.validate_list_types(obj, old)]
+
+    def validate_values(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldError]:
+        if self._valid(obj):
+            return []
+        correlation = Correlation(obj, old, self.structural) if old is not None else None
+        return validate(self.structural, obj, correlation=correlation, quick=self._quick)
+
+    def _validate_status(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
+        if self._status is None or "status" not in obj or self._status_valid(obj["status"]):
+            return []
+        correlation = Correlation(obj["status"], old.get("status"), self._status)
+        return validate(self._status, obj["status"], prefix="status", correlation=correlation, quick=self._quick)
+
+    def validate_embedded(self, obj: dict[str, Any]) -> list[FieldError]:
+        return self._embedded.validate(obj)
+
+    def validate_list_types(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldError]:
+        """Values that stand twice; nothing, when `old` had any such error anywhere."""
+        if self._list_types.is_valid(obj) or (old is not None and not self._list_types.is_valid(old)):
+            return []
+        return self._list_types.validate(obj)
+
+
+def keeping_all(schema: Structural) -> Structural:
+    """`schema` with unknown fields preserved in every object that it describes by its fields."""
+    additional = schema.additional_properties
+    return replace(
+        schema,
+        properties={name: keeping_all(inner) for name, inner in schema.properties.items()},
+        items=keeping_all(schema.items) if schema.items is not None else None,
+        additional_properties=keeping_all(additional) if isinstance(additional, Structural) else additional,
+        preserve_unknown_fields=schema.preserve_unknown_fields or (
+            additional is None and schema.type in ("", "object")),
+    )
+
+
+def _quick_checks() -> Callable[[Structural], Check]:
+    """The quick checks of nodes, each compiled once; they help to find the faults of a large object in less time."""
+    checks: dict[Structural, Check] = {}
+
+    def quick(schema: Structural) -> Check:
+        check = checks.get(schema)
+        if check is None:
+            check = checks[schema] = compile_valid(schema)
+        return check
+
+    return quick
+
+
+# ---- what keeps validation rules from being checked
+
+_BLOCKING = frozenset({ErrorType.NOT_SUPPORTED, ErrorType.REQUIRED, ErrorType.TOO_LONG, ErrorType.TOO_MANY,
+                       ErrorType.TYPE_INVALID})
+
+
+def blocks_rules(errors: Sequence[FieldError]) -> bool:
+    """Whether validation rules cannot be checked: a rule may count on types, required fields and sizes."""
+    return any(error.type in _BLOCKING for error in errors)
+
+
+def rules_not_checked() -> FieldError:
+    """The error that is added when blocks_rules holds and the schema has rules."""
+    return invalid("<nil>", None, "some validation rules were not checked because the object was invalid; correct the "
+                                  "existing errors to complete validation")
+
+
+# ---- the shared ones
+
+class _Cache:
+    """Compiled schemas by content, the least recently used go first. Guarded, for definitions compile in threads."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._schemas: OrderedDict[bytes, CompiledSchema] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, schema: Mapping[str, Any]) -> CompiledSchema:
+        digest = _digest(schema)
+        with self._lock:
+            found = self._schemas.get(digest)
+            if found is not None:
+                self._schemas.move_to_end(digest)
+                return found
+            # 63 bits of the digest: no two schemas of one definition will meet in them by accident, and whoever makes
+            # them meet on purpose only harms their own definition. The cache, which tenants share, uses all bits.
+            made = CompiledSchema(schema, int.from_bytes(digest[:8], "big") >> 1)
+            self._schemas[digest] = made
+            if len(self._schemas) > self._size:
+                self._schemas.popitem(last=False)
+            return made
+
+
+def _digest(schema: Mapping[str, Any]) -> bytes:
+    canonical = json.dumps(schema, sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(canonical.encode(), digest_size=32, person=b"schema-%d" % ALGORITHM_VERSION).digest()
+
+
+_CACHE = _Cache(MAX_COMPILED)
+
+
+def compile_schema(schema: Mapping[str, Any]) -> CompiledSchema:
+    """The CompiledSchema of an openAPIV3Schema, one for all equal schemas. The caller must not change `schema`."""
+    return _CACHE.get(schema)
+
+

@@ -1,0 +1,30 @@
+"""Where in a schema something is to be found, so that walks over objects can leave out the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from registry.schema.model import Structural
+
+
+def nodes_with(schema: Structural, wanted: Callable[[Structural], bool]) -> frozenset[Structural]:
+    """The nodes that are `wanted` or have such a node below them, through properties, items and map values.
+
+    A Structural is compared by identity, so it can be kept in a set.
+    """
+    found: set[Structural] = set()
+    _collect(schema, wanted, found)
+    return frozenset(found)
+
+
+def _collect(schema: Structural, wanted: Callable[[Structural], bool], found: set[Structural]) -> bool:
+    here = wanted(schema)
+    for inner in schema.properties.values():
+        here = _collect(inner, wanted, found) or here
+    if schema.items is not None:
+        here = _collect(schema.items, wanted, found) or here
+    if isinstance(schema.additional_properties, Structural):
+        here = _collect(schema.additional_properties, wanted, found) or here
+    if here:
+        found.add(schema)
+    return here

@@ -1,0 +1,114 @@
+"""Defaulting: fields that are missing, or null where none may be, get the default of their schema.
+
+A default is set only where its parent is there; a default object is then filled by the defaults of its own fields.
+In lists only nulls are replaced. Each object gets its own copy of a default.
+
+Follows apiextensions-apiserver pkg/apiserver/schema/defaulting/algorithm.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from registry.schema.model import UNSET, Structural
+from registry.schema.values import Json, copied
+
+# Defaults a value in place. The value is a dict or a list.
+Defaulter = Callable[[Any], None]
+
+
+def compile_defaulter(schema: Structural) -> Defaulter | None:
+    """A function that defaults a dict or list under `schema`, in place; None when the schema has no defaults at all."""
+    fills = [(name, _maker(inner.default), inner.nullable)
+             for name, inner in schema.properties.items() if inner.default is not UNSET]
+    children = [(name, defaulter) for name, inner in schema.properties.items()
+                if (defaulter := compile_defaulter(inner)) is not None]
+    for_objects = _object_defaulter(fills, children) if fills or children else None
+    if isinstance(schema.additional_properties, Structural):
+        for_objects = _map_defaulter(schema.additional_properties, frozenset(schema.properties), for_objects)
+    for_lists = _list_defaulter(schema.items) if schema.items is not None else None
+    return _by_kind(for_objects, for_lists)
+
+
+def default(value: Json, schema: Structural) -> None:
+    """Defaults `value` in place, without keeping what was compiled."""
+    defaulter = compile_defaulter(schema)
+    if defaulter is not None:
+        defaulter(value)
+
+
+def _maker(value: Json) -> Callable[[], Json]:
+    """A function that makes a fresh copy of a default."""
+    if value.__class__ is not dict and value.__class__ is not list:
+        return lambda: value
+    inner = value.values() if value.__class__ is dict else value
+    if any(entry.__class__ is dict or entry.__class__ is list for entry in inner):
+        return lambda: copied(value)
+    copy: Callable[[], Json] = value.copy
+    return copy
+
+
+def _by_kind(for_objects: Defaulter | None, for_lists: Defaulter | None) -> Defaulter | None:
+    if for_objects is None and for_lists is None:
+        return None
+
+    def apply(value: Any) -> None:
+        if value.__class__ is dict:
+            if for_objects is not None:
+                for_objects(value)
+        elif value.__class__ is list and for_lists is not None:
+            for_lists(value)
+
+    return apply
+
+
+def _object_defaulter(fills: list[tuple[str, Callable[[], Json], bool]],
+                      children: list[tuple[str, Defaulter]]) -> Defaulter:
+    def apply(value: dict[str, Json]) -> None:
+        for name, make, nullable in fills:
+            if name not in value or (value[name] is None and not nullable):
+                value[name] = make()
+        for name, child in children:
+            inner = value.get(name)
+            if inner.__class__ is dict or inner.__class__ is list:
+                child(inner)
+
+    return apply
+
+
+def _map_defaulter(schema: Structural, properties: frozenset[str], named: Defaulter | None) -> Defaulter | None:
+    """For the values of a map; `named` is for the properties that a schema may have besides."""
+    child = compile_defaulter(schema)
+    make = _maker(schema.default) if schema.default is not UNSET and not schema.nullable else None
+    if child is None and make is None:
+        return named
+
+    def apply(value: dict[str, Json]) -> None:
+        if named is not None:
+            named(value)
+        for name, inner in value.items():
+            if name in properties:
+                continue
+            if inner is None and make is not None:
+                inner = value[name] = make()
+            if child is not None and (inner.__class__ is dict or inner.__class__ is list):
+                child(inner)
+
+    return apply
+
+
+def _list_defaulter(schema: Structural) -> Defaulter | None:
+    child = compile_defaulter(schema)
+    make = _maker(schema.default) if schema.default is not UNSET and not schema.nullable else None
+    if child is None and make is None:
+        return None
+
+    def apply(value: list[Json]) -> None:
+        for position, item in enumerate(value):
+            if item is None and make is not None:
+                item = value[position] = make()
+            if child is not None and (item.__class__ is dict or item.__class__ is list):
+                child(item)
+
+    return apply

@@ -1,0 +1,139 @@
+"""Objects inside of objects: x-kubernetes-embedded-resource.
+
+On decoding, their apiVersion and kind must be texts and their metadata goes through ObjectMeta as at the root. On
+validation they need apiVersion and kind, and their metadata follows the rules of a new object.
+
+Follows apiextensions-apiserver pkg/apiserver/schema/objectmeta/{algorithm,validation}.go.
+"""
+
+from __future__ import annotations
+
+from registry.schema.contains import nodes_with
+from registry.schema.field import FieldError, child, index, invalid, key, required
+from registry.schema.model import Structural
+from registry.schema.names import dns1035_label, name_is_path_segment
+from registry.schema.objectmeta import DecodeError, decode_object_meta, validate_object_meta
+from registry.schema.values import Json
+
+
+class EmbeddedError(DecodeError):
+    """An embedded resource that cannot be decoded; the text is that of the error, with its path."""
+
+    def __init__(self, error: FieldError) -> None:
+        super().__init__(error.message())
+        self.error = error
+
+
+class EmbeddedResources:
+    """The embedded resources of one schema."""
+
+    def __init__(self, schema: Structural) -> None:
+        self._schema = schema
+        self._nodes = nodes_with(schema, lambda node: node.embedded_resource)
+        self.present = schema in self._nodes
+
+    def coerce(self, obj: Json, unknown: list[str] | None, path: str = "") -> None:
+        """Decodes the metadata of embedded resources in place and appends their unknown fields to `unknown`, sorted.
+
+        `path` is where `obj` stands. Raises EmbeddedError: `spec.t.kind: Invalid value: 3: must be a string`.
+        """
+        if self.present:
+            paths: list[str] | None = None if unknown is None else []
+            self._coerce(obj, self._schema, path, paths)
+            if unknown is not None and paths:
+                unknown.extend(sorted(paths))
+
+    def _coerce(self, value: Json, schema: Structural, path: str, unknown: list[str] | None) -> None:
+        if value.__class__ is dict:
+            if schema.embedded_resource:
+                _coerce_one(value, path, unknown)
+            for name, inner in value.items():
+                inner_schema = schema.properties.get(name)
+                if inner_schema is not None:
+                    if inner_schema in self._nodes:
+                        self._coerce(inner, inner_schema, child(path, name), unknown)
+                else:
+                    additional = schema.additional_properties
+                    if isinstance(additional, Structural) and additional in self._nodes:
+                        self._coerce(inner, additional, key(path, name), unknown)
+        elif value.__class__ is list and schema.items is not None and schema.items in self._nodes:
+            for place, item in enumerate(value):
+                self._coerce(item, schema.items, index(path, place), unknown)
+
+    def validate(self, obj: Json, path: str = "") -> list[FieldError]:
+        errors: list[FieldError] = []
+        if self.present:
+            self._validate(obj, self._schema, path, errors)
+        return errors
+
+    def _validate(self, value: Json, schema: Structural, path: str, errors: list[FieldError]) -> None:
+        if value.__class__ is dict:
+            if schema.embedded_resource:
+                _validate_one(value, path, errors)
+            for name, inner in value.items():
+                inner_schema = schema.properties.get(name)
+                if inner_schema is not None:
+                    if inner_schema in self._nodes:
+                        self._validate(inner, inner_schema, child(path, name), errors)
+                else:
+                    additional = schema.additional_properties
+                    if isinstance(additional, Structural) and additional in self._nodes:
+                        self._validate(inner, additional, key(path, name), errors)
+        elif value.__class__ is list and schema.items is not None and schema.items in self._nodes:
+            for place, item in enumerate(value):
+                self._validate(item, schema.items, index(path, place), errors)
+
+
+def _coerce_one(value: dict[str, Json], path: str, unknown: list[str] | None) -> None:
+    for name in ("apiVersion", "kind"):
+        if name in value and value[name].__class__ is not str:
+            raise EmbeddedError(invalid(child(path, name), value[name], "must be a string"))
+    if "metadata" in value:
+        where = child(path, "metadata")
+        try:
+            value["metadata"] = decode_object_meta(value["metadata"], unknown=unknown, path=where)
+        except DecodeError as error:
+            raise EmbeddedError(invalid(where, value["metadata"], str(error))) from error
+
+
+def _validate_one(value: dict[str, Json], path: str, errors: list[FieldError]) -> None:
+    errors.extend(required(child(path, name)) for name in ("apiVersion", "kind") if name not in value)
+    for name, inner in value.items():
+        if name == "apiVersion":
+            _check_api_version(inner, child(path, name), errors)
+        elif name == "kind":
+            _check_kind(inner, child(path, name), errors)
+        elif name == "metadata":
+            _check_metadata(inner, child(path, name), errors)
+
+
+def _check_api_version(value: Json, path: str, errors: list[FieldError]) -> None:
+    if value.__class__ is not str:
+        errors.append(invalid(path, value, "must be a string"))
+    elif not value:
+        errors.append(invalid(path, value, "must not be empty"))
+    elif value.count("/") > 1:
+        errors.append(invalid(path, value, f"unexpected GroupVersion string: {value}"))
+
+
+def _check_kind(value: Json, path: str, errors: list[FieldError]) -> None:
+    if value.__class__ is not str:
+        errors.append(invalid(path, value, "must be a string"))
+    elif not value:
+        errors.append(invalid(path, value, "must not be empty"))
+    elif found := dns1035_label(value.lower()):
+        errors.append(invalid(path, value, "may have mixed case, but should otherwise match: " + ",".join(found)))
+
+
+def _check_metadata(value: Json, path: str, errors: list[FieldError]) -> None:
+    try:
+        meta = decode_object_meta(value, unknown=None)
+    except DecodeError as error:
+        errors.append(invalid(path, value, str(error)))
+        return
+    if not meta.get("name"):
+        meta = {**meta, "name": "fakename"}         # a name is not needed here, but must be right
+    errors.extend(validate_object_meta(meta, namespaced=bool(meta.get("namespace")),
+                                       name_function=name_is_path_segment, path=path))
+
+

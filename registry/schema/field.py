@@ -1,0 +1,239 @@
+"""Field errors and field paths, as Kubernetes words them.
+
+A validation returns a list of FieldError and goes on after the first, so that a manifest is mended in one go. A path
+is a plain string, built by the three functions below: `child("spec", "replicas")` is `spec.replicas`,
+`index("spec.ports", 0)` is `spec.ports[0]`, `key("spec.map", "a")` is `spec.map[a]`.
+
+Follows apimachinery pkg/util/validation/field/{errors,path}.go.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+
+
+class ErrorType(enum.StrEnum):
+    """The reason of a cause in a Status."""
+
+    NOT_FOUND = "FieldValueNotFound"
+    REQUIRED = "FieldValueRequired"
+    DUPLICATE = "FieldValueDuplicate"
+    INVALID = "FieldValueInvalid"
+    NOT_SUPPORTED = "FieldValueNotSupported"
+    FORBIDDEN = "FieldValueForbidden"
+    TOO_LONG = "FieldValueTooLong"
+    TOO_MANY = "FieldValueTooMany"
+    TYPE_INVALID = "FieldValueTypeInvalid"
+    INTERNAL = "InternalError"
+
+
+_TEXTS = {
+    ErrorType.NOT_FOUND: "Not found",
+    ErrorType.REQUIRED: "Required value",
+    ErrorType.DUPLICATE: "Duplicate value",
+    ErrorType.INVALID: "Invalid value",
+    ErrorType.NOT_SUPPORTED: "Unsupported value",
+    ErrorType.FORBIDDEN: "Forbidden",
+    ErrorType.TOO_LONG: "Too long",
+    ErrorType.TOO_MANY: "Too many",
+    ErrorType.TYPE_INVALID: "Invalid value",
+    ErrorType.INTERNAL: "Internal error",
+}
+
+# These never print the bad value (field.Error.ErrorBody).
+_WITHOUT_VALUE = {ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG, ErrorType.INTERNAL}
+
+
+class OmitValue:
+    """The bad value of an error that prints none: `spec: Invalid value: detail` (field.OmitValueType)."""
+
+
+OMIT_VALUE = OmitValue()
+
+
+class GoText(str):
+    """A bad value that is printed as it stands, for example the JSON of a Go struct."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One thing that is wrong with one field.
+
+    `FieldError(ErrorType.INVALID, "spec.replicas", -1, "must not be negative").message()` is
+    `spec.replicas: Invalid value: -1: must not be negative`.
+    """
+
+    type: ErrorType
+    field: str
+    bad_value: object = OMIT_VALUE
+    detail: str = ""
+
+    def body(self) -> str:
+        """The text without the field: the `message` of a cause."""
+        text = _TEXTS[self.type]
+        if self.type not in _WITHOUT_VALUE and not isinstance(self.bad_value, OmitValue):
+            text += f": {go_value(self.bad_value)}"
+        if self.detail:
+            text += f": {self.detail}"
+        return text
+
+    def message(self) -> str:
+        """The whole text, as it stands in a Status message."""
+        return f"{self.field}: {self.body()}"
+
+
+def required(field: str, detail: str = "") -> FieldError:
+    return FieldError(ErrorType.REQUIRED, field, "", detail)
+
+
+def invalid(field: str, bad_value: object, detail: str) -> FieldError:
+    return FieldError(ErrorType.INVALID, field, bad_value, detail)
+
+
+def type_invalid(field: str, bad_value: object, detail: str) -> FieldError:
+    return FieldError(ErrorType.TYPE_INVALID, field, bad_value, detail)
+
+
+def duplicate(field: str, bad_value: object) -> FieldError:
+    return FieldError(ErrorType.DUPLICATE, field, bad_value)
+
+
+def forbidden(field: str, detail: str) -> FieldError:
+    return FieldError(ErrorType.FORBIDDEN, field, "", detail)
+
+
+def not_supported(field: str, bad_value: object, supported: list[str]) -> FieldError:
+    """`Unsupported value: "x": supported values: "A", "B"`; the values are printed in the given order."""
+    detail = "supported values: " + ", ".join(go_quote(v) for v in supported) if supported else ""
+    return FieldError(ErrorType.NOT_SUPPORTED, field, bad_value, detail)
+
+
+def too_long(field: str, max_length: int) -> FieldError:
+    unit = "byte" if max_length == 1 else "bytes"
+    detail = f"may not be more than {max_length} {unit}" if max_length >= 0 else "value is too long"
+    return FieldError(ErrorType.TOO_LONG, field, "", detail)
+
+
+def too_many(field: str, actual: int, max_quantity: int) -> FieldError:
+    unit = "item" if max_quantity == 1 else "items"
+    detail = f"must have at most {max_quantity} {unit}" if max_quantity >= 0 else "has too many items"
+    return FieldError(ErrorType.TOO_MANY, field, actual if actual >= 0 else OMIT_VALUE, detail)
+
+
+def child(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def index(path: str, position: int) -> str:
+    return f"{path}[{position}]"
+
+
+def key(path: str, name: str) -> str:
+    return f"{path}[{name}]"
+
+
+def go_value(value: object) -> str:
+    """A bad value as Go prints it in an error: texts quoted, numbers by `%v`, everything else as JSON."""
+    kind = value.__class__
+    if kind is str:
+        return go_quote(str(value))
+    if kind is float and isinstance(value, float):
+        return go_g(value)
+    return go_json(value)
+
+
+def go_json(value: object) -> str:
+    """`value` as Go's json.Marshal writes it: sorted keys, no blanks, `<`, `>` and `&` escaped. Any depth will do."""
+    parts: list[str] = []
+    pending: list[object] = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, GoText):
+            parts.append(item)
+        elif isinstance(item, str):
+            parts.append(_json_text(item))
+        elif isinstance(item, bool) or item is None:
+            parts.append("null" if item is None else "true" if item else "false")
+        elif isinstance(item, int):
+            parts.append(str(item))
+        elif isinstance(item, float):
+            parts.append(go_float(item))
+        elif isinstance(item, dict):
+            parts.append("{")
+            pending.append(_END_OBJECT)
+            for place, name in enumerate(sorted(item, reverse=True), start=1):
+                pending += (item[name], GoText(f"{',' if place < len(item) else ''}{_json_text(name)}:"))
+        elif isinstance(item, list | tuple):
+            parts.append("[")
+            pending.append(_END_ARRAY)
+            for place in range(len(item) - 1, -1, -1):
+                pending.append(item[place])
+                if place:
+                    pending.append(_COMMA)
+        else:
+            raise TypeError(f"not JSON: {item!r}")
+    return "".join(parts)
+
+
+# From this power of ten on %v prints an exponent, and so it does below -4.
+_G_EXPONENT = 6
+
+_COMMA, _END_OBJECT, _END_ARRAY = GoText(","), GoText("}"), GoText("]")
+_HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+
+
+def _json_text(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).translate(_HTML)
+
+
+def go_float(value: float) -> str:
+    """A float as encoding/json writes it: 1 for 1.0, 0.000001, 1e-7, 1e+21."""
+    if not math.isfinite(value):
+        return "NaN" if value != value else "+Inf" if value > 0 else "-Inf"
+    text = repr(value)
+    if value == 0 or 1e-6 <= abs(value) < 1e21:
+        return f"{Decimal(text):f}" if "e" in text else text.removesuffix(".0")
+    mantissa, _, exponent = text.partition("e")
+    return f"{mantissa.removesuffix('.0')}e{int(exponent):+d}"
+
+
+def go_g(value: float) -> str:
+    """A float as fmt's `%v` prints it: 0.5, 100, 1e+06, 1.5e-07."""
+    if not math.isfinite(value):
+        return go_float(value)
+    sign, digits, exponent = Decimal(repr(value)).as_tuple()
+    assert isinstance(exponent, int)
+    shown = "".join(map(str, digits)).rstrip("0")
+    power = len(digits) + exponent - 1
+    if not shown or -4 <= power < _G_EXPONENT:
+        return go_float(value)
+    mantissa = shown[0] + ("." + shown[1:] if len(shown) > 1 else "")
+    return f"{'-' if sign else ''}{mantissa}e{'-' if power < 0 else '+'}{abs(power):02d}"
+
+
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t",
+            "\v": "\\v"}
+
+
+def go_quote(text: str) -> str:
+    """strconv.Quote: double quotes, Go escapes, printable letters of any script as they are."""
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return '"' + "".join(_quoted(c) for c in text) + '"'
+
+
+def _quoted(character: str) -> str:
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    if character.isprintable():
+        return character
+    code = ord(character)
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

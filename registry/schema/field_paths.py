@@ -1,0 +1,84 @@
+"""Simple paths into a schema: `.spec.host` of selectableFields, `.spec['a.b']` of a rule's fieldPath.
+
+Follows ValidFieldPath of apiextensions-apiserver pkg/apiserver/schema/cel/validation.go at v0.36.2.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Schema = Mapping[str, Any]
+
+
+class PathError(ValueError):
+    """The path does not lead into the schema; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """`path` is as field errors print it, `root` its first step, `schema` where it leads."""
+
+    path: str
+    root: str
+    schema: Schema
+
+
+# A delimiter, a text in single quotes (whose end may be escaped), or what is between delimiters.
+_TOKEN = re.compile(r"[.\[\]]|'(?:.*?(?<!\\)'|.*)|[^.\[\]]+", re.DOTALL)
+
+
+def resolve(json_path: str, schema: Schema, *, brackets: bool = True) -> Found:
+    """Where `json_path` leads in `schema`. An empty path is the schema itself. Raises PathError."""
+    tokens = iter(_TOKEN.findall(json_path))
+    path, root = "", ""
+    for token in tokens:
+        if token == ".":
+            name = _next(tokens)
+        elif token == "[":
+            if not brackets:
+                raise PathError("array notation is not allowed")
+            name = _unquote(_next(tokens))
+        else:
+            raise PathError(f"expected [ or . but got: {token}")
+        properties, additional = schema.get("properties"), schema.get("additionalProperties")
+        if properties:
+            if name not in properties:
+                raise PathError("does not refer to a valid field")
+            path, schema = f"{path}.{name}" if path else name, properties[name]
+        elif additional is not None:
+            path, schema = f"{path}[{name}]", additional if type(additional) is dict else {}
+        else:
+            raise PathError("does not refer to a valid field")
+        root = root or name
+        if token == "[":
+            closing = _next(tokens)
+            if closing != "]":
+                raise PathError(f"expected ] but got {closing}")
+    return Found(path, root, schema)
+
+
+def _next(tokens: Any) -> str:
+    token: str | None = next(tokens, None)
+    if token is None:
+        raise PathError("unexpected end of JSON path")
+    return token
+
+
+_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "'": "'", "\\": "\\"}
+
+
+def _unquote(token: str) -> str:
+    if len(token) < 2 or token[0] != "'" or token[-1] != "'":
+        raise PathError(f"expected single quoted string but got {token}")
+    out, characters = [], iter(token[1:-1])
+    for character in characters:
+        if character == "\\":
+            escaped = next(characters, "")
+            if escaped not in _ESCAPES or not escaped:
+                raise PathError("invalid string literal: invalid escape sequence")
+            character = _ESCAPES[escaped]
+        out.append(character)
+    return "".join(out)

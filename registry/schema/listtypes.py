@@ -1,0 +1,124 @@
+"""The promise of x-kubernetes-list-type: a set has no value twice, a map no keys twice.
+
+Follows apiextensions-apiserver pkg/apiserver/schema/listtype/validation.go. 1 and 1.0 are different values; inside of
+objects and lists they are not, for those are compared by their JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from registry.schema.contains import nodes_with
+from registry.schema.field import FieldError, child, duplicate, go_json, index, invalid, key
+from registry.schema.model import Structural
+from registry.schema.validation import MAX_ERRORS
+from registry.schema.values import Json
+
+
+class ListTypes:
+    """The checks of one schema; `validate` returns the errors of an object."""
+
+    def __init__(self, schema: Structural) -> None:
+        self._schema = schema
+        self._nodes = nodes_with(schema, lambda node: node.list_type in ("set", "map"))
+
+    def validate(self, obj: Json, path: str = "") -> list[FieldError]:
+        errors: list[FieldError] = []
+        if self._schema in self._nodes:
+            self._value(obj, self._schema, path, errors)
+        return errors
+
+    def is_valid(self, obj: Json) -> bool:
+        return self._schema not in self._nodes or self._is_valid(obj, self._schema)
+
+    def _is_valid(self, value: Json, schema: Structural) -> bool:
+        nodes = self._nodes
+        if value.__class__ is dict:
+            for name, inner_schema in schema.properties.items():
+                if inner_schema in nodes:
+                    inner = value.get(name)
+                    if inner and not self._is_valid(inner, inner_schema):
+                        return False
+            additional = schema.additional_properties
+            if isinstance(additional, Structural) and additional in nodes:
+                return all(self._is_valid(inner, additional) for inner in value.values())
+        elif value.__class__ is list:
+            if schema.list_type in ("set", "map") and not _is_unique(value, schema):
+                return False
+            if schema.items is not None and schema.items in nodes:
+                items = schema.items
+                return all(self._is_valid(item, items) for item in value)
+        return True
+
+    def _value(self, value: Json, schema: Structural, path: str, errors: list[FieldError]) -> None:
+        nodes = self._nodes
+        if value.__class__ is dict:
+            additional = schema.additional_properties
+            for name, inner in value.items():
+                if isinstance(additional, Structural) and additional in nodes:
+                    self._value(inner, additional, key(path, name), errors)
+                inner_schema = schema.properties.get(name)
+                if inner_schema is not None and inner_schema in nodes:
+                    self._value(inner, inner_schema, child(path, name), errors)
+        elif value.__class__ is list:
+            room = MAX_ERRORS - len(errors)
+            if schema.list_type == "set":
+                errors.extend(duplicate(index(path, place), value[place]) for place in islice(_doubles(value), room))
+            elif schema.list_type == "map":
+                errors.extend(islice(_map_errors(value, schema, path), room))
+            if schema.items is not None and schema.items in nodes:
+                for place, item in enumerate(value):
+                    self._value(item, schema.items, index(path, place), errors)
+
+
+def _is_unique(items: list[Json], schema: Structural) -> bool:
+    """A quick look; what Python takes for equal (1 and True) goes the long way, and so does what cannot be hashed."""
+    try:
+        if schema.list_type == "set":
+            if len(set(items)) == len(items):
+                return True
+        elif len(schema.list_map_keys) == 1:
+            name = schema.list_map_keys[0]
+            if len({item[name] for item in items}) == len(items):
+                return True
+        else:
+            names = schema.list_map_keys
+            if len({tuple([item.get(name) for name in names]) for item in items}) == len(items):
+                return True
+    except (TypeError, KeyError, AttributeError):
+        pass
+    if schema.list_type == "set":
+        return next(_doubles(items), None) is None
+    return next(_map_errors(items, schema, ""), None) is None
+
+
+def _doubles(items: list[Json]) -> Iterator[int]:
+    """The places where a value stands for the second time; a third is not reported."""
+    seen: dict[object, int] = {}
+    for place, item in enumerate(items):
+        compound = item.__class__ is dict or item.__class__ is list
+        mark = (True, go_json(item)) if compound else (item.__class__, item)
+        times = seen[mark] = seen.get(mark, 0) + 1
+        if times == 2:
+            yield place
+
+
+def _map_errors(items: list[Json], schema: Structural, path: str) -> Iterator[FieldError]:
+    for place, item in enumerate(items):
+        if item is not None and item.__class__ is not dict:
+            yield invalid(index(path, place), item, "must be an object for an array of list-type map")
+            return
+    names = schema.list_map_keys
+    keys = [{name: item[name] for name in names if name in item} if item is not None else {} for item in items]
+    # A single key is compared by itself, and so 1 and 1.0 differ; several are compared by their JSON.
+    marks = [found[names[0]] if found else _NO_KEY for found in keys] if len(names) == 1 else list(keys)
+    for place in _doubles(marks):
+        yield duplicate(index(path, place), keys[place])
+
+
+class _NoKey:
+    """Stands for the key of an item without one; equal to itself only."""
+
+
+_NO_KEY = _NoKey()

@@ -1,0 +1,34 @@
+"""Nulls where none may stand: a field that is null, not nullable and without a default is removed.
+
+A null that has a default is left for defaulting, a null in a list stays, and so does one that no schema describes.
+
+Follows apiextensions-apiserver pkg/apiserver/schema/defaulting/prunenulls.go.
+"""
+
+from __future__ import annotations
+
+from registry.schema.model import UNSET, Structural
+from registry.schema.values import Json
+
+
+def drop_nulls(value: Json, schema: Structural) -> None:
+    """Removes such nulls from `value`, in place. Recursion follows the schema, whose depth is bounded."""
+    if value.__class__ is dict:
+        additional = schema.additional_properties
+        rest = additional if isinstance(additional, Structural) else None
+        dropped: list[str] = []
+        for name, inner in value.items():
+            inner_schema = schema.properties.get(name, rest)
+            if inner_schema is None:
+                continue
+            if inner is None:
+                if not inner_schema.nullable and inner_schema.default is UNSET:
+                    dropped.append(name)
+            elif inner.__class__ is dict or inner.__class__ is list:
+                drop_nulls(inner, inner_schema)
+        for name in dropped:
+            del value[name]
+    elif value.__class__ is list and schema.items is not None:
+        for item in value:
+            if item.__class__ is dict or item.__class__ is list:
+                drop_nulls(item, schema.items)

@@ -1,0 +1,158 @@
+"""The schema of a resource as it is published in OpenAPI: v3 without loss, v2 with what clients of v2 can bear.
+
+Pure functions from the JSON of an openAPIV3Schema (canonical form) to a schema object. The given schema is not changed;
+parts of it are shared where they are published as they are.
+
+Follows apiextensions-apiserver pkg/controller/openapi/{builder/builder,v2/conversion}.go and
+pkg/apiserver/schema/unfold.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from registry.schema.model import KEEPS_ALL
+from registry.schema.structural import (
+    is_int_or_string_all_of,
+    is_int_or_string_any_of,
+    unsupported,
+    validate_structural,
+)
+
+Schema = Mapping[str, Any]
+Json = dict[str, Any]
+
+META = "io.k8s.apimachinery.pkg.apis.meta.v1"
+V2_PREFIX = "#/definitions/"
+V3_PREFIX = "#/components/schemas/"
+
+# What `kubectl explain` shows of every resource; the words are the reference's, as recorded.
+_CONVENTIONS = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
+API_VERSION = ("APIVersion defines the versioned schema of this representation of an object. Servers should convert "
+               "recognized schemas to the latest internal value, and may reject unrecognized values. More info: "
+               f"{_CONVENTIONS}#resources")
+KIND = ("Kind is a string value representing the REST resource this object represents. Servers may infer this from the "
+        "endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: "
+        f"{_CONVENTIONS}#types-kinds")
+METADATA = f"Standard object's metadata. More info: {_CONVENTIONS}#metadata"
+EMBEDDED_API_VERSION = ("apiVersion defines the versioned schema of this representation of an object. More info: "
+                        f"{_CONVENTIONS}#resources")
+EMBEDDED_KIND = ("kind is a string value representing the type of this object. In CamelCase. More info: "
+                 f"{_CONVENTIONS}#types-kinds")
+
+
+def published_v3(schema: Schema) -> Json:
+    """The schema of a custom resource, with apiVersion, kind and metadata, for OpenAPI v3.
+
+    Of one that is not structural, as a definition may have that keeps unknown fields, only that it is an object.
+    """
+    if schema.get(KEEPS_ALL):
+        schema = {word: value for word, value in schema.items() if word != KEEPS_ALL}
+        if unsupported(schema) is not None or validate_structural(schema, ""):
+            return {"type": "object"}
+    out = _v3(schema)
+    return _native(out, dict(out.get("properties") or {}), metadata_v3())
+
+
+def published_v2(schema: Schema) -> Json:
+    """The same for OpenAPI v2. A root that preserves unknown fields is published as any object: clients of v2 would
+    otherwise refuse its unknown fields."""
+    if schema.get("x-kubernetes-preserve-unknown-fields") or schema.get(KEEPS_ALL):
+        return {"type": "object"}
+    out = _v2(schema)
+    return _native(out, dict(out.get("properties") or {}), metadata_v2())
+
+
+def metadata_v3(description: str = METADATA, kind: str = "ObjectMeta") -> Json:
+    # In v3 nothing may stand beside a $ref.
+    return {"description": description, "allOf": [{"$ref": f"{V3_PREFIX}{META}.{kind}"}]}
+
+
+def metadata_v2(description: str = METADATA, kind: str = "ObjectMeta") -> Json:
+    return {"description": description, "$ref": f"{V2_PREFIX}{META}.{kind}"}
+
+
+def type_meta(api_version: str = API_VERSION, kind: str = KIND) -> Json:
+    """The properties apiVersion and kind, with these descriptions."""
+    return {"apiVersion": {"description": api_version, "type": "string"},
+            "kind": {"description": kind, "type": "string"}}
+
+
+def _native(out: Json, properties: Json, metadata: Json) -> Json:
+    properties |= {**type_meta(), "metadata": metadata}
+    return {**out, "properties": properties}
+
+
+def _v3(schema: Schema) -> Json:
+    out = _with_children(schema, _v3)
+    if out.get("x-kubernetes-int-or-string"):
+        _unfold(out)
+    if out.get("x-kubernetes-embedded-resource"):
+        _embed(out, metadata_v3())
+    return out
+
+
+def _unfold(out: Json) -> None:
+    """Says in plain OpenAPI what x-kubernetes-int-or-string means."""
+    if is_int_or_string_any_of(out) or is_int_or_string_all_of(out):
+        return
+    either: list[Json] = [{"type": "integer"}, {"type": "string"}]
+    if out.get("anyOf"):
+        out["allOf"] = [{"anyOf": either}, *(out.get("allOf") or ())]
+    else:
+        out["anyOf"] = either
+
+
+_NOT_IN_V2 = ("allOf", "anyOf", "oneOf", "not", "nullable", "default")
+
+
+def _v2(schema: Schema) -> Json:
+    out = {word: value for word, value in schema.items() if word not in _NOT_IN_V2}
+    preserving = bool(schema.get("x-kubernetes-preserve-unknown-fields"))
+    nullable = bool(schema.get("nullable"))
+    if nullable or preserving:
+        # kubectl cannot cope with items or properties where it knows no type, or not all fields.
+        out.pop("items", None)
+        out.pop("properties", None)
+    kind = out.get("type")
+    if nullable or (kind == "array" and "items" not in out) or (preserving and kind == "object"):
+        out.pop("type", None)
+    _drop_required_nullable(out)
+    out = _with_children(out, _v2)
+    if out.get("x-kubernetes-embedded-resource") and not preserving:
+        _embed(out, metadata_v2())
+    return out
+
+
+def _drop_required_nullable(out: Json) -> None:
+    """What may be null cannot be required in v2."""
+    needed = out.get("required")
+    if not needed:
+        return
+    properties = out.get("properties") or {}
+    additional = out.get("additionalProperties")
+    if isinstance(additional, Mapping) and additional.get("nullable"):
+        needed = []
+    out["required"] = [name for name in needed if not (properties.get(name) or {}).get("nullable")]
+    if not out["required"]:
+        del out["required"]
+
+
+def _with_children(schema: Schema, convert: Callable[[Schema], Json]) -> Json:
+    """A copy with its structural children converted. What junctors say is published as it stands."""
+    out = dict(schema)
+    if isinstance(out.get("items"), Mapping):
+        out["items"] = convert(out["items"])
+    if isinstance(out.get("additionalProperties"), Mapping):
+        out["additionalProperties"] = convert(out["additionalProperties"])
+    if out.get("properties"):
+        out["properties"] = {name: convert(s) for name, s in out["properties"].items()}
+    return out
+
+
+def _embed(out: Json, metadata: Json) -> None:
+    properties = dict(out.get("properties") or {})
+    out["properties"] = properties | {**type_meta(EMBEDDED_API_VERSION, EMBEDDED_KIND), "metadata": metadata}
+    needed = list(out.get("required") or ())
+    out["required"] = needed + [name for name in ("kind", "apiVersion") if name not in needed]

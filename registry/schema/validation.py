@@ -1,0 +1,412 @@
+"""Validation of a value against a schema, with every message to the letter: the slow, complete way.
+
+The quick way (quick.py) only says whether a value is valid; this module is asked what is wrong when it is not. Both
+must agree, which a test checks. Parts that the quick way finds valid are passed over, and no more than MAX_ERRORS
+errors are listed, so that a large object with many faults does not hold up the process.
+
+The order of errors in one value is: type, anyOf, oneOf, allOf, not, string, format, number, items, enum, properties,
+required; equal texts are reported once.
+
+On an update, errors of parts that did not change are left out (ratcheting, KEP-4008; see ratcheting.py).
+
+Follows kube-openapi pkg/validation/validate/*.go, pkg/validation/errors/schema.go and apiextensions-apiserver
+pkg/apiserver/validation/{validation,ratcheting}.go at 1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import islice
+
+from registry.schema.field import (
+    FieldError,
+    go_g,
+    go_json,
+    go_quote,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+    too_many,
+    type_invalid,
+)
+from registry.schema.formats import effective_format, format_check
+from registry.schema.model import Structural
+from registry.schema.numbers import (
+    fits_float32,
+    is_json_integer,
+    matches_enum,
+    to_int64,
+)
+from registry.schema.patterns import PatternError, compile_pattern
+from registry.schema.ratcheting import Correlation
+from registry.schema.values import Json
+
+_GO_TYPES: dict[type, tuple[str, str]] = {      # JSON type, format that the reference sees in a value
+    bool: ("boolean", ""), int: ("integer", "int64"), float: ("number", "float64"), str: ("string", ""),
+    list: ("array", ""), dict: ("object", ""),
+}
+
+
+# The reference has no limit, and compares each error with all others: it would take minutes where we stop.
+MAX_ERRORS = 1000
+
+# Gives for a schema the quick check of its values.
+Quick = Callable[[Structural], Callable[[Json], bool]]
+
+
+def validate(schema: Structural, value: Json, *, prefix: str | None = None, correlation: Correlation | None = None,
+             quick: Quick | None = None) -> list[FieldError]:
+    """The errors of `value`, in the reference's order; sibling properties in the order of the schema.
+
+    `prefix` is the field that stands before all fields but not in texts: with "status", the error of `status.n` has
+    the field `status.n` and the text `n in body must be ...`. Errors without a field have `<nil>`, or the prefix.
+    """
+    found = _validate(schema, value, "", correlation, quick)
+    return [problem.field_error(prefix) for problem in islice(found.problems.values(), MAX_ERRORS)]
+
+
+def is_valid(schema: Structural, value: Json) -> bool:
+    """Whether `validate` finds nothing."""
+    return not _validate(schema, value, "", None, None).problems
+
+
+@dataclass(slots=True)
+class _Problem:
+    """An error before its field is known. `name` None: an error of the whole object (a combinator, a range)."""
+
+    name: str | None
+    error: FieldError
+
+    def field_error(self, prefix: str | None) -> FieldError:
+        error = self.error
+        name = (self.name or "").removeprefix(".") if self.name != "." else ""
+        if name:
+            where = f"{prefix}.{name}" if prefix else name
+        else:
+            where = prefix or "<nil>"
+        return FieldError(error.type, where, error.bad_value, error.detail)
+
+
+@dataclass(slots=True)
+class _Result:
+    """Problems by their texts, and how many checks held: the reference shows the branch where the most held."""
+
+    problems: dict[str, _Problem] = field(default_factory=dict)
+    matches: int = 0
+
+    def add(self, text: str, name: str | None, error: FieldError) -> None:
+        self.problems.setdefault(text, _Problem(name, error))
+
+    def add_plain(self, text: str) -> None:
+        self.add(text, None, invalid("", "", text))
+
+    def merge(self, other: _Result) -> None:
+        for text, problem in other.problems.items():
+            self.problems.setdefault(text, problem)
+        self.matches += other.matches
+
+
+def schema_types(schema: Structural) -> tuple[str, ...]:
+    if schema.int_or_string:
+        return ("integer", "string")
+    return (schema.type,) if schema.type else ()
+
+
+def schema_format(schema: Structural) -> str:
+    return effective_format("" if schema.int_or_string else schema.type, schema.format)
+
+
+def _validate(schema: Structural, value: Json, path: str, correlation: Correlation | None,
+              quick: Quick | None) -> _Result:
+    result = _Result()
+    types = schema_types(schema)
+    if value is None:
+        if types and not schema.nullable:
+            _wrong_type(result, path, ",".join(types), "null")
+        else:
+            result.matches += 1
+        _check_enum(schema, value, path, result)
+        return _ratcheted(result, correlation)
+    form = schema_format(schema)
+    if types or form:
+        _check_type(types, form, value, path, result)
+    _check_combinators(schema, value, path, result)
+    kind = value.__class__
+    result.matches += 2                     # the combinators apply to everything, so does enum
+    if kind is str:
+        _check_string(schema, value, path, result)
+        check = format_check(form) if form else None
+        if check is not None:
+            result.matches += 1
+            if not check(value):
+                text = f"{path} in body must be of type {form}: {go_quote(value)}"
+                result.add(text, path, type_invalid("", value, text))
+    elif kind is int or kind is float:
+        _check_number(types, form, schema, value, path, result)
+    elif kind is list:
+        _check_list(schema, value, path, correlation, quick, result)
+    _check_enum(schema, value, path, result)
+    if kind is dict:
+        _check_object(schema, value, path, correlation, quick, result)
+        result.matches += 1
+    result.matches += 1
+    return _ratcheted(result, correlation)
+
+
+def _ratcheted(result: _Result, correlation: Correlation | None) -> _Result:
+    if result.problems and correlation is not None and correlation.equal():
+        result.problems = {}
+    return result
+
+
+# ---- types
+
+def _wrong_type(result: _Result, path: str, expected: str, actual: str) -> None:
+    text = f"{path} in body must be of type {expected}: {go_quote(actual)}"
+    result.add(text, path, type_invalid("", actual, text))
+
+
+def _check_type(types: tuple[str, ...], form: str, value: Json, path: str, result: _Result) -> None:
+    actual, actual_format = _GO_TYPES[value.__class__]
+    result.matches += 1                     # the check applies
+    fits = (actual in types or (actual == "integer" and "number" in types)
+            or (actual == "number" and "integer" in types and is_json_integer(value)))
+    text_or_list = actual == "string" or actual == "array"
+    if form and not text_or_list and not fits and actual_format != form:
+        _wrong_type(result, path, form, actual_format)
+    elif form and text_or_list and "number" not in types and "integer" not in types:
+        result.matches += 1                 # the format decides, and it looks at strings only
+    elif not fits:
+        _wrong_type(result, path, ",".join(types), actual)
+    else:
+        result.matches += 1
+
+
+# ---- strings and numbers
+
+def _check_string(schema: Structural, value: str, path: str, result: _Result) -> None:
+    result.matches += 1
+    if schema.max_length is not None and len(value) > schema.max_length:
+        result.add(f"{path} in body should be at most {schema.max_length} chars long", path,
+                   too_long("", schema.max_length))
+    elif schema.min_length is not None and len(value) < schema.min_length:
+        text = f"{path} in body should be at least {schema.min_length} chars long"
+        result.add(text, path, invalid("", value, text))
+    elif schema.pattern:
+        shown = schema.pattern
+        try:
+            if compile_pattern(schema.pattern)(value):
+                return
+        except PatternError as error:
+            shown = f"{schema.pattern}, but pattern is invalid: {error}"
+        text = f"{path} in body should match '{shown}'"
+        result.add(text, path, invalid("", value, text))
+
+
+def _check_number(types: tuple[str, ...], form: str, schema: Structural, value: int | float, path: str,
+                  result: _Result) -> None:
+    result.matches += 2                     # the check applies, and counts once more
+    number_type = types[0] if types in (("integer",), ("number",)) else ""
+    form = form if number_type else ""
+    _check_range(value, number_type, form, "Checked", path, result)
+    if schema.multiple_of is not None:
+        exact = _check_range(schema.multiple_of, number_type, form, "MultipleOf", path, result)
+        _check_multiple(value if exact else float(value), float(schema.multiple_of), path, result)
+    if schema.minimum is not None:
+        exact = _check_range(schema.minimum, number_type, form, "Minimum boundary", path, result)
+        _check_bound(value if exact else float(value), float(schema.minimum), schema.exclusive_minimum, False, path,
+                     result)
+    if schema.maximum is not None:
+        exact = _check_range(schema.maximum, number_type, form, "Maximum boundary", path, result)
+        _check_bound(value if exact else float(value), float(schema.maximum), schema.exclusive_maximum, True, path,
+                     result)
+
+
+def _check_range(value: int | float, number_type: str, form: str, what: str, path: str, result: _Result) -> bool:
+    """Whether the number fits the type and format of the schema; the schema's own bounds are looked at too."""
+    if number_type == "integer":
+        bits = 31 if form == "int32" else 63
+        whole = value.__class__ is int or float(value).is_integer()
+        if whole and -(1 << bits) <= value < 1 << bits:
+            return True
+    elif form != "float" or fits_float32(float(value)):
+        return True
+    kind = f"with format {form}" if form else "(default format)"
+    result.add_plain(f"{what} value must be of type {number_type} {kind} in {path}")
+    return False
+
+
+def _check_multiple(value: int | float, factor: float, path: str, result: _Result) -> None:
+    if value.__class__ is int:
+        # The reference cuts the factor to an integer for an integer value.
+        whole = to_int64(factor)
+        if whole > 0 and value % whole == 0:
+            return
+        shown: int | float = whole
+    else:
+        quotient = 0.0 if factor <= 0 else 1 / factor * value if factor < 1 else value / factor
+        if factor > 0 and is_json_integer(quotient):
+            return
+        shown = factor
+    printed = str(shown) if shown.__class__ is int else go_g(shown)
+    if shown <= 0:
+        text = f"factor MultipleOf declared for {path} must be positive: {printed}"
+        result.add(text, path, invalid("", shown, text))
+    else:
+        text = f"{path} in body should be a multiple of {printed}"
+        result.add(text, path, invalid("", value, text))
+
+
+def _check_bound(value: int | float, bound: float, exclusive: bool, upper: bool, path: str, result: _Result) -> None:
+    # The reference cuts the bound to an integer for an integer value.
+    limit: int | float = to_int64(bound) if value.__class__ is int else bound
+    if value == limit:
+        if not exclusive:
+            return
+    elif (value < limit) == upper:
+        return
+    relation = ("less" if upper else "greater") + (" than " if exclusive else " than or equal to ")
+    text = f"{path} in body should be {relation}{limit if limit.__class__ is int else go_g(limit)}"
+    result.add(text, path, invalid("", value, text))
+
+
+# ---- lists, objects, enum
+
+def _check_list(schema: Structural, value: list[Json], path: str, correlation: Correlation | None,
+                quick: Quick | None, result: _Result) -> None:
+    result.matches += 2
+    if schema.items is not None:
+        is_fine = quick(schema.items) if quick is not None else _not_known
+        for position, item in enumerate(value):
+            if is_fine(item):
+                continue
+            inner = correlation.index(position) if correlation is not None else None
+            result.merge(_validate(schema.items, item, f"{path}[{position}]", inner, quick))
+            if len(result.problems) > MAX_ERRORS:
+                break
+    size = len(value)
+    if schema.min_items is not None and size < schema.min_items:
+        text = f"{path} in body should have at least {schema.min_items} items"
+        result.add(text, path, invalid("", size, text))
+    if schema.max_items is not None and size > schema.max_items:
+        result.add(f"{path} in body should have at most {schema.max_items} items", path,
+                   too_many("", size, schema.max_items))
+
+
+def _check_object(schema: Structural, value: dict[str, Json], path: str, correlation: Correlation | None,
+                  quick: Quick | None, result: _Result) -> None:
+    size = len(value)
+    if schema.min_properties is not None and size < schema.min_properties:
+        text = f"{path} in body should have at least {schema.min_properties} properties"
+        result.add(text, path, invalid("", size, text))
+    if schema.max_properties is not None and size > schema.max_properties:
+        result.add(f"{path} in body should have at most {schema.max_properties} properties", path,
+                   too_many("", size, schema.max_properties))
+    additional = schema.additional_properties
+    if additional is False:
+        for key in value:
+            if key not in schema.properties:
+                text = f"{path}.{key} in body is a forbidden property"
+                result.add(text, path, invalid("", key, text))
+    elif isinstance(additional, Structural):
+        is_fine = quick(additional) if quick is not None else _not_known
+        for key, inner in value.items():
+            if key not in schema.properties and not is_fine(inner):
+                result.merge(_validate(additional, inner, f"{path}.{key}", _child(correlation, key, path), quick))
+                if len(result.problems) > MAX_ERRORS:
+                    break
+    if len(value) < len(schema.properties):
+        names = [name for name in value if name in schema.properties]
+    else:
+        names = [name for name in schema.properties if name in value]
+    for name in names:
+        inner_schema, inner = schema.properties[name], value[name]
+        if quick is None or not quick(inner_schema)(inner):
+            inner_path = f"{path}.{name}" if path else name
+            result.merge(_validate(inner_schema, inner, inner_path, _child(correlation, name, path), quick))
+    for name in schema.required:
+        if name not in value:
+            result.add(f"{path}.{name} in body is required", f"{path}.{name}", required(""))
+
+
+def _not_known(value: Json) -> bool:
+    return False
+
+
+def _child(correlation: Correlation | None, name: str, path: str) -> Correlation | None:
+    # A change of apiVersion cannot be seen here (both objects are of one version), so that one is never ratcheted.
+    if correlation is None or (path == "" and (name == "kind" or name == "apiVersion")):
+        return None
+    return correlation.key(name)
+
+
+def _check_enum(schema: Structural, value: Json, path: str, result: _Result) -> None:
+    if not schema.enum or matches_enum(value, schema.enum):
+        return
+    values = [known if isinstance(known, str) else go_json(known) for known in schema.enum]
+    result.add(f"{path} in body should be one of [{' '.join(values)}]", path, not_supported("", value, values))
+
+
+# ---- combinators
+
+def _check_combinators(schema: Structural, value: Json, path: str, result: _Result) -> None:
+    """Branches are checked without ratcheting: only the whole value, if it did not change, may keep their errors.
+
+    They are checked without passing over what is valid, too, for what holds in them counts.
+    """
+    result.matches += 1
+    quoted = go_quote(path)
+    if schema.any_of:
+        best = _any_of(schema.any_of, value, path)
+        if best.problems:
+            result.add_plain(f"{quoted} must validate at least one schema (anyOf)")
+        result.merge(best)
+    if schema.one_of:
+        _one_of(schema.one_of, value, path, quoted, result)
+    if schema.all_of:
+        held = 0
+        for branch in schema.all_of:
+            found = _validate(branch, value, path, None, None)
+            held += not found.problems
+            result.merge(found)
+        if held != len(schema.all_of):
+            none = "" if held else ". None validated"
+            result.add_plain(f"{quoted} must validate all the schemas (allOf){none}")
+    if schema.not_ is not None and not _validate(schema.not_, value, path, None, None).problems:
+        result.add_plain(f"{quoted} must not validate the schema (not)")
+
+
+def _any_of(branches: tuple[Structural, ...], value: Json, path: str) -> _Result:
+    """The result of the first branch that holds, else of the one in which the most checks held."""
+    best: _Result | None = None
+    for branch in branches:
+        found = _validate(branch, value, path, None, None)
+        if not found.problems:
+            return found
+        if best is None or found.matches > best.matches:
+            best = found
+    assert best is not None
+    return best
+
+
+def _one_of(branches: tuple[Structural, ...], value: Json, path: str, quoted: str, result: _Result) -> None:
+    held: list[_Result] = []
+    best: _Result | None = None
+    for branch in branches:
+        found = _validate(branch, value, path, None, None)
+        if not found.problems:
+            held.append(found)
+        elif best is None or found.matches > best.matches:
+            best = found
+    if len(held) == 1:
+        result.merge(held[0])
+        return
+    count = f"Found {len(held)} valid alternatives" if held else "Found none valid"
+    result.add_plain(f"{quoted} must validate one and only one schema (oneOf). {count}")
+    if not held and best is not None:
+        result.merge(best)
+
+
+__all__ = ["schema_format", "schema_types", "validate"]

@@ -1,0 +1,63 @@
+"""Decoded JSON as values: strict equality and copying, for any depth of nesting.
+
+Python takes `1`, `1.0` and `True` for equal; Go's reflect.DeepEqual, by which Kubernetes compares objects, does not.
+Objects may be nested 10,000 deep (below x-kubernetes-preserve-unknown-fields), so nothing here recurses.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Json = Any
+
+
+def same(a: Json, b: Json) -> bool:
+    """Whether two values are deeply equal, types included: `same(1, 1.0)` and `same(0, False)` are false."""
+    pending = [(a, b)]
+    while pending:
+        left, right = pending.pop()
+        if left is right:
+            continue
+        kind = left.__class__
+        if kind is not right.__class__:
+            return False
+        if kind is dict:
+            if len(left) != len(right):
+                return False
+            for key, value in left.items():
+                if key not in right:
+                    return False
+                pending.append((value, right[key]))
+        elif kind is list:
+            if len(left) != len(right):
+                return False
+            pending.extend(zip(left, right, strict=True))
+        elif left != right:
+            return False
+    return True
+
+
+def copied(value: Json) -> Json:
+    """A copy of `value` that shares no dict and no list with it."""
+    if value.__class__ is not dict and value.__class__ is not list:
+        return value
+    root: Json = value.copy()
+    pending = [root]
+    while pending:
+        holder = pending.pop()
+        entries = holder.items() if holder.__class__ is dict else enumerate(holder)
+        for key, inner in entries:
+            if inner.__class__ is dict or inner.__class__ is list:
+                holder[key] = inner = inner.copy()      # replaces a value, so the iteration stays valid
+                pending.append(inner)
+    return root
+
+
+def json_type(value: Json) -> str:
+    """The name that messages give to the type of a value: `"integer"` for 1, `"number"` for 1.0."""
+    return _TYPE_NAMES[value.__class__]
+
+
+_TYPE_NAMES: dict[type, str] = {
+    type(None): "null", bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object",
+}

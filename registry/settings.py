@@ -1,0 +1,373 @@
+"""Every setting of the server, declared once.
+
+A field of `Settings` is a setting: its flag (`--data-dir`), its environment variable (`REGISTRY_DATA_DIR`), the text in
+`--help` and the row in docs/settings.md all come from the declaration. A flag wins over the environment, the
+environment over the default; an empty environment variable counts as not set. `python -m registry.settings` prints the
+page docs/settings.md.
+"""
+
+# ruff: noqa: RUF009 - `setting` is dataclasses.field with other arguments; it is meant to be called once.
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from registry.conversion.egress import EgressPolicy
+from registry.conversion.services import parse_services
+
+ENVIRONMENT_PREFIX = "REGISTRY_"
+
+
+class SettingsError(Exception):
+    """A setting has no usable value; the text names it and says why."""
+
+
+def setting(default: Any, help: str, parse: Callable[[str], Any] = str, *, shown: str | None = None) -> Any:
+    """Declare a setting. `parse` makes the value from text, or a ValueError; `shown` is the default in words."""
+    return dataclasses.field(default=default, metadata={"help": help, "parse": parse, "shown": shown})
+
+
+def whole_number(lowest: int, highest: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and len(text) < 10 and lowest <= int(text) <= highest):
+            raise ValueError(f"must be a whole number from {lowest} to {highest}")
+        return int(text)
+
+    return parse
+
+
+def switch(text: str) -> bool:
+    known = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+    if text.lower() not in known:
+        raise ValueError("must be true or false")
+    return known[text.lower()]
+
+
+def path(text: str) -> Path:
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError as problem:  # '~somebody' of whom nobody knows a home
+        raise ValueError(f"{text}: {problem}") from problem
+
+
+def names(text: str) -> tuple[str, ...]:
+    """'a.example, b.example' as ('a.example', 'b.example')."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+# Parts of these are looked at in the database itself.
+_NEVER_ENCRYPTED = frozenset({"namespaces", "customresourcedefinitions.apiextensions.k8s.io",
+                              "tenants.tenancy.registry"})
+
+
+def resources(text: str) -> tuple[str, ...]:
+    """'secrets, widgets.example.com'; 'none' is no resource."""
+    found = names(text)
+    if not found:
+        raise ValueError("must name a resource, or be none")
+    for name in found:
+        if name in _NEVER_ENCRYPTED or name.endswith(".rbac.authorization.k8s.io"):
+            raise ValueError(f"{name} cannot be encrypted: the server looks at it in the database")
+    return found
+
+
+def networks(text: str) -> tuple[str, ...]:
+    """'127.0.0.1/32, fd00::/8', checked."""
+    found = names(text)
+    EgressPolicy(found)
+    return found
+
+
+def issuer(text: str) -> str:
+    """An https URL without a query."""
+    if not re.fullmatch(r"https://[^\s/?#@]+(/[^\s?#]*)?", text) or not text.isascii():
+        raise ValueError("must be an https URL without query and fragment")
+    return text.rstrip("/")
+
+
+def services(text: str) -> tuple[str, ...]:
+    """'hook.default=10.0.0.7:8443', checked."""
+    found = names(text)
+    parse_services(found)
+    return found
+
+
+def host_pattern(text: str) -> str:
+    """'{tenant}.example.com': the tenant stands for the first label."""
+    if text and not re.fullmatch(r"\{tenant\}(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+", text):
+        raise ValueError("must be {tenant}. and the rest of a host name in lower case, such as {tenant}.example.com")
+    return text
+
+
+def header_text(text: str) -> str:
+    """A line of ASCII."""
+    if not (text.isascii() and text.isprintable()):
+        raise ValueError("must be a line of ASCII")
+    return text
+
+
+def one_of(*choices: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise ValueError(f"must be one of {', '.join(choices)}")
+        return text
+
+    return parse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The settings of one server."""
+
+    data_dir: Path = setting(
+        dataclasses.MISSING,
+        "Folder of what the server keeps beside the database: its CA, the administrator's token, a kubeconfig and, "
+        "where no database is named, PostgreSQL itself.",
+        path,
+        shown="/var/lib/registry for root, else $XDG_DATA_HOME/registry or ~/.local/share/registry",
+    )
+    host: str = setting("127.0.0.1", "Address to listen on; 0.0.0.0 or :: for all.")
+    port: int = setting(6443, "Port to listen on; 0 for any free one.", whole_number(0, 65535))
+    workers: int = setting(1, "Processes that serve the port.", whole_number(1, 64))
+    database_url: str | None = setting(
+        None,
+        "PostgreSQL 14 or newer, as postgresql://user:password@host/database; without it an embedded one is run.",
+        shown="an embedded PostgreSQL in the data folder",
+    )
+    listen_database_url: str | None = setting(
+        None,
+        "The same database for LISTEN, past a pooler such as pgbouncer, in which LISTEN hears nothing.",
+        shown="the database URL",
+    )
+    tls_cert_file: Path | None = setting(
+        None, "Certificate chain to serve (PEM); a changed file is taken up while running.", path,
+        shown="a certificate of the server's own CA",
+    )  # fmt: skip
+    tls_private_key_file: Path | None = setting(None, "Private key of that certificate (PEM).", path)
+    tls_names: tuple[str, ...] = setting(
+        (), "Further names and addresses, separated by commas, for the server's own certificate.", names
+    )
+    history_days: int = setting(
+        7, "How long changes are kept: as far back watches resume and history reaches.", whole_number(1, 3650))
+    strict_transport_security: str = setting(
+        "", "Strict-Transport-Security of every answer, such as max-age=31536000.", header_text, shown="not sent")
+    encryption_key_file: Path | None = setting(
+        None, "File of master keys, a line <name>:<32 bytes in base64> each, the first of which encrypts what "
+        "--encrypt-resources names (docs/security.md); without it REGISTRY_ENCRYPTION_KEYS may hold them.", path,
+        shown="nothing is encrypted in the database",
+    )  # fmt: skip
+    encrypt_resources: tuple[str, ...] = setting(
+        ("secrets",), "Resources whose objects are encrypted in the database where there are master keys, as "
+        "plural.group, separated by commas; none for none.", resources, shown="secrets",
+    )  # fmt: skip
+    audit_policy_file: Path | None = setting(
+        None, "Kubernetes audit policy (audit.k8s.io/v1) that says which requests are audited, and how fully.", path,
+        shown="nothing is audited",
+    )  # fmt: skip
+    audit_log_path: Path | None = setting(
+        None, "File that audit events are appended to, a line of JSON each.", path, shown="no file")
+    audit_log_megabytes: int = setting(
+        100, "Size at which the file is renamed and a new one begun.", whole_number(1, 100_000))
+    audit_log_files: int = setting(10, "How many renamed files are kept.", whole_number(0, 10_000))
+    audit_to_database: bool = setting(False, "Write audit events to the table audit_events, too.", switch)
+    audit_retention_days: int = setting(
+        30, "How long audit events are kept in the database.", whole_number(1, 36_500))
+    client_ca_file: Path | None = setting(None, "CA of client certificates that are accepted (PEM).", path)
+    anonymous_auth: bool = setting(
+        True, "Take requests without credentials as those of system:anonymous; false refuses them.", switch
+    )
+    authentication_config: Path | None = setting(
+        None, "File with the outside issuers whose tokens are taken, an AuthenticationConfiguration of "
+        "apiserver.config.k8s.io/v1; a changed file is taken up while running.", path
+    )  # fmt: skip
+    service_account_issuer: str = setting(
+        "https://kubernetes.default.svc.cluster.local",
+        "Issuer of the tokens of service accounts in the tenant default, an https URL; that of another tenant has "
+        "/clusters/<tenant> behind it.", issuer
+    )  # fmt: skip
+    service_account_jwks_uri: str = setting(
+        "", "Where others reach this server for the keys of those tokens, an https URL without the path "
+        "/openid/v1/jwks.", issuer, shown="the address that the request came to"
+    )  # fmt: skip
+    tenant_host_pattern: str = setting(
+        "", "Host names that lead to a tenant, such as {tenant}.example.com; /clusters/<tenant> does everywhere.",
+        host_pattern, shown="none"
+    )  # fmt: skip
+    plain_http: bool = setting(
+        False, "Serve HTTP without TLS, behind a proxy that ends TLS. kubectl sends no token over plain HTTP.", switch
+    )
+    admin_token_file: Path | None = setting(
+        None, "File with the administrator's bearer token.", path, shown="admin-token in the data folder, made once"
+    )
+    allow_egress_to: tuple[str, ...] = setting(
+        (), "Networks, as CIDRs separated by commas, that webhooks may be called in beside the public internet; "
+        "without them loopback, link-local and private addresses are refused.", networks
+    )  # fmt: skip
+    webhook_services: tuple[str, ...] = setting(
+        (), "Where the services that webhooks name are, as name.namespace=host:port, separated by commas.", services
+    )
+    webhook_service_template: str = setting(
+        "", "DNS name of every other service, such as {name}.{namespace}.svc.cluster.local.", shown="none"
+    )
+    serve_apiextensions_v1beta1: bool = setting(
+        True, "Take and show definitions in the older form, apiextensions.k8s.io/v1beta1, beside v1.", switch
+    )
+    migrate_storage: str = setting(
+        "auto",
+        "auto: objects that are stored at a former storage version are written again at the present one, and the "
+        "former leaves status.storedVersions; off: only where a StorageVersionMigration asks for it.",
+        one_of("auto", "off"),
+    )
+    migrate_storage_after_seconds: int = setting(
+        600, "Seconds that a definition must have been left alone before its objects are migrated by themselves.",
+        whole_number(0, 999_999_999)
+    )  # fmt: skip
+    migrate_storage_rate: int = setting(
+        1000, "Objects a second that a process migrates at the most.", whole_number(1, 1_000_000)
+    )
+    shutdown_seconds: int = setting(
+        30, "How long requests in flight may take to finish when the server is told to stop.", whole_number(0, 3600)
+    )
+    log_level: str = setting("info", "debug, info, warning or error.", one_of("debug", "info", "warning", "error"))
+    log_format: str = setting("text", "text for people, json for machines.", one_of("text", "json"))
+    access_log: bool = setting(False, "Log a line for each answer: who asked for what, and how it went.", switch)
+    pg_bin: Path | None = setting(
+        None, "Folder of PostgreSQL's programs for the embedded server.", path, shown="the system's, else a wheel's"
+    )
+    postgres_user: str | None = setting(
+        None, "Account that runs the embedded PostgreSQL when root starts the server.", shown="postgres, else nobody"
+    )
+    postgres_port: int | None = setting(
+        None,
+        "Port on 127.0.0.1 on which the embedded PostgreSQL also takes connections, with a password.",
+        whole_number(1, 65535),
+        shown="its socket only",
+    )
+
+    sql_views: bool = setting(
+        True, "Keep SQL views of custom resources for reports, and with each object what they read (docs/sql.md).",
+        switch,
+    )
+
+    def __post_init__(self) -> None:
+        if (self.tls_cert_file is None) != (self.tls_private_key_file is None):
+            raise SettingsError("--tls-cert-file and --tls-private-key-file go together")
+        if (self.audit_policy_file is None) != (self.audit_log_path is None and not self.audit_to_database):
+            raise SettingsError("--audit-policy-file goes together with --audit-log-path or --audit-to-database")
+        if self.plain_http and self.tls_cert_file is not None:
+            raise SettingsError("--plain-http and --tls-cert-file exclude each other")
+
+    @property
+    def admin_token_path(self) -> Path:
+        return self.admin_token_file or self.data_dir / "admin-token"
+
+    def admin_token_hash(self) -> bytes:
+        """SHA-256 of the administrator's token, to compare in constant time; reads the file."""
+        return hashlib.sha256(self.admin_token_path.read_text().strip().encode()).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """One setting as declared in `Settings`."""
+
+    name: str
+    default: Any
+    help: str
+    parse: Callable[[str], Any]
+    shown_default: str
+
+    @property
+    def flag(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        return ENVIRONMENT_PREFIX + self.name.upper()
+
+    def read(self, text: str, source: str) -> Any:
+        try:
+            return self.parse(text)
+        except ValueError as problem:
+            raise SettingsError(f"{source}: {problem}") from problem
+
+
+def declarations() -> Iterator[Declaration]:
+    for field in dataclasses.fields(Settings):
+        shown = field.metadata["shown"]
+        if shown is None:
+            shown = "none" if field.default in (None, ()) else str(field.default).lower()
+        yield Declaration(field.name, field.default, field.metadata["help"], field.metadata["parse"], shown)
+
+
+def default_data_dir(environ: Mapping[str, str]) -> Path:
+    """Root's is outside its home, which the account that runs PostgreSQL could not enter."""
+    if os.geteuid() == 0:
+        return Path("/var/lib/registry")
+    home = environ.get("XDG_DATA_HOME")
+    return (Path(home) if home else Path.home() / ".local/share") / "registry"
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Give a parser a flag for each setting. What is not typed leaves no trace in the result."""
+    for one in declarations():
+        text = f"{one.help} [{one.variable}; default: {one.shown_default}]".replace("%", "%%")
+        if one.parse is switch:
+            parser.add_argument(
+                one.flag, dest=one.name, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=text
+            )
+        else:
+            parser.add_argument(one.flag, dest=one.name, default=argparse.SUPPRESS, metavar="VALUE", help=text)
+
+
+def load(typed: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
+    """Settings from what was typed ({'port': '8443', 'plain_http': True}) and the environment."""
+    values: dict[str, Any] = {}
+    for one in declarations():
+        if one.name in typed:
+            given = typed[one.name]
+            values[one.name] = one.read(given, one.flag) if isinstance(given, str) else given
+        elif environ.get(one.variable):
+            values[one.name] = one.read(environ[one.variable], one.variable)
+    values.setdefault("data_dir", default_data_dir(environ))
+    return Settings(**values)
+
+
+def to_environment(settings: Settings) -> dict[str, str]:
+    """The variables from which `load` makes equal settings: how they reach worker processes."""
+    out = {}
+    for one in declarations():
+        value = getattr(settings, one.name)
+        if isinstance(value, tuple):
+            value = ",".join(value)
+        if value is not None and value != "":
+            out[one.variable] = str(value).lower() if isinstance(value, bool) else str(value)
+    return out
+
+
+def markdown() -> str:
+    """The page docs/settings.md."""
+    rows = [f"| `{one.flag}` | `{one.variable}` | {one.shown_default} | {one.help} |" for one in declarations()]
+    return "\n".join(
+        [
+            "# Settings",
+            "",
+            "Every setting of `registry serve` is a flag and an environment variable; the flag wins. This page is made",
+            "by `python -m registry.settings`, and a test checks that it is up to date.",
+            "",
+            "| flag | environment variable | default | what it does |",
+            "| --- | --- | --- | --- |",
+            *rows,
+            "",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")

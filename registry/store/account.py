@@ -1,0 +1,109 @@
+"""Under which account the embedded PostgreSQL runs.
+
+PostgreSQL refuses to run as root. Started as root (a container, CI), `registry` runs it as an unprivileged account: the
+one named by the setting, else an existing `postgres`, else `nobody`. Started by anybody else, it runs as that person.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+# The accounts to try, in this order, when root starts the server and no setting names one.
+UNPRIVILEGED_ACCOUNTS = ("postgres", "nobody")
+
+
+class AccountError(Exception):
+    """The account that was asked for does not exist or cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """`changes` says whether processes must be switched to this account, i.e. whether root started us."""
+
+    name: str
+    uid: int
+    gid: int
+    changes: bool
+
+    def spawn_arguments(self) -> dict[str, Any]:
+        """The arguments that make `subprocess` run something under this account."""
+        if not self.changes:
+            return {}
+        return {"user": self.uid, "group": self.gid, "extra_groups": []}
+
+    def run(
+        self, command: Sequence[str], *, timeout_seconds: float = 60, environment: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end. OSError where it cannot be executed, e.g. in a folder closed to the account."""
+        return subprocess.run(
+            command,
+            cwd="/",
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_seconds,
+            check=False,
+            **self.spawn_arguments(),
+        )
+
+    def make_outer_folder(self, folder: Path) -> None:
+        """Make a folder of ours that the account may pass through but not write in.
+
+        What root writes there (configuration, log) can so never be turned into a link to something else.
+        """
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if self.changes and folder.stat().st_uid == os.geteuid():
+            folder.chmod(0o711)
+
+    def make_folder(self, folder: Path) -> None:
+        """Make a folder that only this account may enter. An existing one is left as it is."""
+        try:
+            folder.mkdir(mode=0o700)
+        except FileExistsError:
+            return
+        if self.changes:
+            os.chown(folder, self.uid, self.gid)
+
+    def let_read(self, path: Path) -> None:
+        """Let this account, and nobody else but us, read a file of ours."""
+        if self.changes:
+            os.chown(path, -1, self.gid)
+        path.chmod(0o640 if self.changes else 0o600)
+
+    def reaches(self, folder: Path) -> bool:
+        """Whether this account may enter a folder, all its parents considered."""
+        if not self.changes:
+            return os.access(folder, os.X_OK)
+        return self.run(["/bin/sh", "-c", 'test -x "$1"', "sh", str(folder)]).returncode == 0
+
+
+def account_for(user: str | None) -> Account:
+    """The account to run PostgreSQL under, given the setting (None: not set)."""
+    if os.geteuid() != 0:
+        current = pwd.getpwuid(os.geteuid())
+        if user not in (None, current.pw_name):
+            raise AccountError(
+                f"only root can run PostgreSQL as another account ({user!r}); this is {current.pw_name!r}"
+            )
+        return Account(current.pw_name, current.pw_uid, current.pw_gid, changes=False)
+    for name in (user,) if user else UNPRIVILEGED_ACCOUNTS:
+        try:
+            found = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        if found.pw_uid == 0:
+            raise AccountError("PostgreSQL does not run as root: name another account")
+        return Account(found.pw_name, found.pw_uid, found.pw_gid, changes=True)
+    raise AccountError(
+        f"there is no account {user!r} to run PostgreSQL"
+        if user
+        else "there is no unprivileged account to run PostgreSQL"
+    )

@@ -1,0 +1,82 @@
+"""Arrays as parameters, in PostgreSQL's binary form.
+
+psycopg's own list dumper looks at each element to find the type of the array, and quotes bodies with a regular
+expression when it writes text; here the type is known. `TextArray(["a", None])` is a `text[]`, `BigintArray([1, None])`
+a `bigint[]`. The form is that of `array_recv` in PostgreSQL's src/backend/utils/adt/arrayfuncs.c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from struct import Struct
+from typing import Final
+
+from psycopg import AsyncConnection
+from psycopg.adapt import Dumper
+from psycopg.pq import Format
+
+_TEXT_OID: Final = 25
+_TEXT_ARRAY_OID: Final = 1009
+_BIGINT_OID: Final = 20
+_BIGINT_ARRAY_OID: Final = 1016
+
+_header = Struct("!iiIii")      # dimensions, has nulls, element type, length, lower bound
+_length = Struct("!i").pack
+_bigint = Struct("!iq").pack    # length (8), value
+_NULL: Final = _length(-1)
+
+
+class TextArray:
+    __slots__ = ("items",)
+
+    def __init__(self, items: Sequence[str | None]) -> None:
+        self.items = items
+
+
+class BigintArray:
+    __slots__ = ("items",)
+
+    def __init__(self, items: Sequence[int | None]) -> None:
+        self.items = items
+
+
+class TextArrayDumper(Dumper):
+    format = Format.BINARY
+    oid = _TEXT_ARRAY_OID
+
+    def dump(self, obj: TextArray) -> bytes:
+        parts = [_header.pack(1, 1, _TEXT_OID, len(obj.items), 1)]
+        for item in obj.items:
+            if item is None:
+                parts.append(_NULL)
+            else:
+                encoded = item.encode()
+                parts.append(_length(len(encoded)))
+                parts.append(encoded)
+        return b"".join(parts)
+
+
+class BigintArrayDumper(Dumper):
+    format = Format.BINARY
+    oid = _BIGINT_ARRAY_OID
+
+    def dump(self, obj: BigintArray) -> bytes:
+        parts = [_header.pack(1, 1, _BIGINT_OID, len(obj.items), 1)]
+        parts += [_NULL if item is None else _bigint(8, item) for item in obj.items]
+        return b"".join(parts)
+
+
+def register(connection: AsyncConnection[object]) -> None:
+    connection.adapters.register_dumper(TextArray, TextArrayDumper)
+    connection.adapters.register_dumper(BigintArray, BigintArrayDumper)
+
+
+def literal(items: Iterable[str]) -> str:
+    r"""The text form of an array of texts: `['a', 'b"c']` gives `{"a","b\"c"}`. For arrays in an array."""
+    return "{" + ",".join([f'"{_escaped(item)}"' for item in items]) + "}"
+
+
+def _escaped(item: str) -> str:
+    if '"' in item or "\\" in item:
+        return item.replace("\\", "\\\\").replace('"', '\\"')
+    return item

@@ -1,0 +1,60 @@
+"""The table of audit events: written in batches, and kept for some time."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import Final
+
+from registry.store.arrays import TextArray
+from registry.store.connection import Pool
+from registry.store.statements import statement
+
+# Rows a statement when old events are removed: its locks and its time stay short.
+DELETE_ROWS: Final = 5_000
+
+INSERT: Final = statement(
+    "insert-audit-events",
+    "Audit events, given as JSON.",
+    """
+    INSERT INTO audit_events (at, tenant, username, verb, resource, namespace, name, code, event)
+    SELECT (e ->> 'stageTimestamp')::timestamptz, e #>> '{annotations,tenancy.registry/tenant}',
+        coalesce(e #>> '{user,username}', ''), e ->> 'verb',
+        concat_ws('.', e #>> '{objectRef,resource}', e #>> '{objectRef,apiGroup}'), e #>> '{objectRef,namespace}',
+        e #>> '{objectRef,name}', (e #>> '{responseStatus,code}')::int, e
+    FROM unnest(%(events)s::text[]) AS t (line) CROSS JOIN LATERAL (SELECT line::jsonb AS e) j
+    """,
+)
+
+REMOVE: Final = statement(
+    "remove-audit-events",
+    "Removes some events from before a time; by the index of times.",
+    """
+    DELETE FROM audit_events WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM audit_events
+        WHERE at < now() - %(keep)s::float8 * interval '1 second' ORDER BY at LIMIT %(limit)s::bigint
+    ))
+    RETURNING 1
+    """,
+)
+
+
+async def insert(pool: Pool, lines: Sequence[bytes]) -> None:
+    # jsonb takes no U+0000; a backslash before it is part of the text.
+    texts = [line.decode("utf-8", "replace") for line in lines]
+    await pool.execute(INSERT, {"events": TextArray([_storable(text) for text in texts])})
+
+
+async def remove_old(pool: Pool, retention: datetime.timedelta) -> int:
+    """How many there were."""
+    removed = 0
+    while rows := await pool.execute(REMOVE, {"keep": retention.total_seconds(), "limit": DELETE_ROWS}):
+        removed += len(rows)
+    return removed
+
+
+def _storable(text: str) -> str:
+    if "\\u0000" not in text:
+        return text
+    # An even number of backslashes before it is a text of its own: split by pairs.
+    return "\\\\".join(part.replace("\\u0000", "\\ufffd") for part in text.split("\\\\"))

@@ -1,0 +1,166 @@
+"""Keeps the change log to its retention: partitions made ahead of time, the oldest dropped whole.
+
+Dropping a partition costs a 190th of deleting its rows. Before it goes, each domain's floor rises to the newest of its
+revisions in there, and that is committed: who reads after that gets RevisionExpired rather than a log with a
+hole, and who reads before it has the partition locked, so that the drop waits for it.
+
+At most twelve partitions: every read of the log looks into each.
+"""
+
+from __future__ import annotations
+
+import datetime
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+import psycopg
+from psycopg import sql
+
+from registry.store.arrays import BigintArray
+from registry.store.connection import Connection, Pool
+from registry.store.statements import statement
+from registry.store.tables import CHANGES_PARTITION_PREFIX
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_RETENTION: Final = datetime.timedelta(days=7)
+
+# Parts of the retention: with the one being filled, the one that is partly out of date and one ahead, eleven.
+PARTS: Final = 8
+
+# Who waits for a lock on the log makes all behind it wait too, so we give up early and come again.
+LOCK_TIMEOUT: Final = "300ms"
+
+PARTITIONS: Final = statement(
+    "partitions",
+    "The partitions of the change log with the ends of their ranges, oldest first.",
+    """
+    SELECT c.relname, substring(pg_get_expr(c.relpartbound, c.oid) FROM 'TO \\(''(.*)''\\)')::timestamptz AS ends
+    FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+    WHERE i.inhparent = 'changes'::regclass
+    ORDER BY ends
+    """,
+)
+
+CLOCK: Final = statement("clock", "The clock that the log is written by.", "SELECT clock_timestamp()")
+
+NEWEST: Final = statement(
+    "newest-of-partition",
+    "Each domain's newest revision in one partition; by the partition's index of revisions.",
+    "SELECT domain_id, max(revision) FROM {partition} GROUP BY domain_id ORDER BY domain_id",
+)
+
+RAISE_FLOORS: Final = statement(
+    "raise-floors",
+    "Raises the floors of some domains, locking their counters in the order in which writers lock them.",
+    """
+    WITH wanted AS MATERIALIZED (
+        SELECT * FROM unnest(%(domains)s::bigint[], %(floors)s::bigint[]) AS w (id, floor)
+    ), locked AS MATERIALIZED (
+        SELECT id FROM domains WHERE id IN (SELECT id FROM wanted) ORDER BY id FOR UPDATE
+    )
+    UPDATE domains d SET floor = w.floor
+    FROM wanted w JOIN locked l ON l.id = w.id
+    WHERE d.id = w.id AND d.floor < w.floor
+    """,
+)
+
+# Counters that are locked at the same time, for about a millisecond.
+FLOORS_AT_ONCE: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    name: str
+    ends: datetime.datetime
+
+
+async def make_partitions(pool: Pool, retention: datetime.timedelta = DEFAULT_RETENTION) -> list[str]:
+    """Sees to it that the log has partitions for now and for some time ahead. Gives the names of the new ones."""
+    async with pool.connection() as connection, connection.transaction():
+        await connection.execute("SELECT pg_advisory_xact_lock(%s)", (_SHAPE_LOCK,))
+        existing = await partitions(connection)
+        now = await _now(connection)
+        made = []
+        for lower, upper in wanted(existing[-1].ends if existing else None, now, retention / PARTS):
+            name = f"{CHANGES_PARTITION_PREFIX}{upper:%Y%m%d%H%M%S%f}"
+            await _make(connection, name, lower, upper)
+            made.append(name)
+        return made
+
+
+def wanted(
+    end: datetime.datetime | None, now: datetime.datetime, width: datetime.timedelta
+) -> list[tuple[datetime.datetime | None, datetime.datetime]]:
+    """The ranges to be made when the last one ends at `end`: the very first has no beginning, and one is ahead."""
+    ranges: list[tuple[datetime.datetime | None, datetime.datetime]] = []
+    lower = None if end is None else max(end, now - width)
+    while lower is None or lower <= now + width:
+        upper = (lower or now) + width
+        ranges.append((lower, upper))
+        lower = upper
+    return ranges
+
+
+async def compact(pool: Pool, retention: datetime.timedelta = DEFAULT_RETENTION) -> list[str]:
+    """Drops what is older than `retention`; the names of the dropped. What is in use now stays for the next time."""
+    async with pool.connection() as connection:
+        before = await _now(connection) - retention
+        old = [partition.name for partition in await partitions(connection) if partition.ends <= before]
+        dropped = []
+        for name in old:
+            await _raise_floors(connection, name)
+            try:
+                await _drop(connection, name)
+            except psycopg.errors.LockNotAvailable:
+                logger.info("partition %s is in use and will be dropped later", name)
+                break
+            dropped.append(name)
+        return dropped
+
+
+async def partitions(connection: Connection) -> list[Partition]:
+    cursor = await connection.execute(PARTITIONS.sql, prepare=False)
+    return [Partition(*row) async for row in cursor]
+
+
+# Guards the shape of the log; nothing else uses this number.
+_SHAPE_LOCK: Final = 0x7265_6769_6C6F_6700
+
+
+async def _now(connection: Connection) -> datetime.datetime:
+    row = await (await connection.execute(CLOCK.sql)).fetchone()
+    assert row is not None
+    now: datetime.datetime = row[0]
+    return now
+
+
+async def _make(connection: Connection, name: str, lower: datetime.datetime | None, upper: datetime.datetime) -> None:
+    # Attached rather than created in place: that would lock out all readers and writers of the log.
+    table = sql.Identifier(name)
+    begin: sql.Composable = sql.SQL("MINVALUE") if lower is None else sql.Literal(lower.isoformat())
+    await connection.execute(sql.SQL("CREATE TABLE {} (LIKE changes INCLUDING ALL)").format(table))
+    await connection.execute(
+        sql.SQL("ALTER TABLE changes ATTACH PARTITION {} FOR VALUES FROM ({}) TO ({})").format(
+            table, begin, sql.Literal(upper.isoformat())
+        )
+    )
+
+
+async def _raise_floors(connection: Connection, name: str) -> None:
+    async with connection.transaction():
+        # Reads all of an index of the partition: with as long as it takes.
+        await connection.execute("SET LOCAL statement_timeout = 0")
+        cursor = await connection.execute(sql.SQL(NEWEST.sql).format(partition=sql.Identifier(name)))
+        floors = await cursor.fetchall()
+    for start in range(0, len(floors), FLOORS_AT_ONCE):
+        some = floors[start : start + FLOORS_AT_ONCE]
+        parameters = {"domains": BigintArray([row[0] for row in some]), "floors": BigintArray([row[1] for row in some])}
+        await connection.execute(RAISE_FLOORS.sql, parameters)
+
+
+async def _drop(connection: Connection, name: str) -> None:
+    async with connection.transaction():
+        await connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(LOCK_TIMEOUT))
+        await connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(name)))

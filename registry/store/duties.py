@@ -1,0 +1,128 @@
+"""What processes owe: each says here since when it may have left something undone, so that another can make it good.
+
+A process renews its row while it lives. One that has died leaves a row that expires; what it owes is then found in the
+change log from that time on. The rows share the table of leaders: the name is `duties/<process>`, the holder the time
+from which the log is to be read, both by the clock of PostgreSQL, by which the log is written too.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import AsyncIterator
+from typing import Any, Final, NamedTuple
+
+from registry.store.connection import Pool
+from registry.store.sealing import Sealing
+from registry.store.statements import statement
+from registry.store.tenants import tenant_of
+from registry.store.types import ObjectKey, ResourceName, Tenant, Uid
+
+# A transaction that takes longer than this from its time stamp to its commit is not reckoned with.
+MARGIN_SECONDS: Final = 60.0
+PAGE_ROWS: Final = 500
+
+RENEW: Final = statement(
+    "renew-duties",
+    "Says that a process lives and what it may owe; by the primary key.",
+    """
+    INSERT INTO leaders AS l (name, holder, expires_at) VALUES (
+        'duties/' || %(process)s::text, (clock_timestamp() - %(age)s::float8 * interval '1 second')::text,
+        clock_timestamp() + %(seconds)s::float8 * interval '1 second'
+    )
+    ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at
+    """,
+)
+
+DEAD: Final = statement(
+    "dead-processes",
+    "Processes that have not renewed their duties in time; reads the whole table, of a row a process or job.",
+    """
+    SELECT substr(name, 8), holder::timestamptz FROM leaders
+    WHERE name >= 'duties/' AND name < 'duties0' AND expires_at < clock_timestamp() ORDER BY name
+    """,
+)
+
+FORGET: Final = statement(
+    "forget-duties",
+    "Ends the duties of a process, if it is ours or has not renewed them meanwhile; by the primary key.",
+    """
+    DELETE FROM leaders
+    WHERE name = 'duties/' || %(process)s::text AND (NOT %(dead)s::boolean OR expires_at < clock_timestamp())
+    """,
+)
+
+# Read page by page in the order of the log's index of revisions; older partitions are left out by `at`.
+OWED: Final = statement(
+    "owed",
+    "Since a time: the objects that are gone, those that were written with owners, and new namespaces; by the log's"
+    " index of revisions, over the partitions since then.",
+    """
+    SELECT t.id, t.name, t.domain_id, t.definitions_revision, t.namespaces_revision, t.attributes,
+        c.domain_id, c.revision, c.resource, c.key, c.uid,
+        CASE WHEN c.type = 'DELETED' THEN c.previous_body END
+    FROM changes c JOIN tenants t ON t.id = c.tenant_id
+    WHERE c.at >= %(since)s::timestamptz AND (c.domain_id, c.revision) > (%(domain)s::bigint, %(revision)s::bigint)
+        AND (c.type = 'DELETED' OR strpos(c.body, '"ownerReferences"') > 0
+            OR (c.type = 'ADDED' AND c.resource = 'namespaces')) AND t.deleted_at IS NULL
+    ORDER BY c.domain_id, c.revision LIMIT %(limit)s::bigint
+    """,
+)
+
+
+class Owed(NamedTuple):
+    """A change whose consequences may be missing. `last_body` is that of an object that is gone, else None."""
+
+    tenant: Tenant
+    resource: ResourceName
+    key: ObjectKey
+    uid: Uid
+    last_body: str | None
+
+
+class Duties:
+    """Those of this process, and a look at the others'."""
+
+    def __init__(self, pool: Pool, process: str, sealing: Sealing, *, seconds: float = 30.0) -> None:
+        self._pool = pool
+        self._sealing = sealing
+        self._process = process
+        self._seconds = seconds
+
+    async def renew(self, age_seconds: float, *, lives: bool = True) -> None:
+        """We live for the next `seconds`, and all that we committed before `age_seconds` ago has been seen to.
+
+        `lives` False: we are about to end, and leave the rest to others.
+        """
+        seconds = self._seconds if lives else 0.0
+        await self._pool.execute(RENEW, {"process": self._process, "age": age_seconds, "seconds": seconds})
+
+    async def end(self) -> None:
+        """We owe nothing any more."""
+        await self._pool.execute(FORGET, {"process": self._process, "dead": False})
+
+    async def dead(self) -> list[tuple[str, datetime.datetime]]:
+        """The processes that are gone without an end, and since when they may owe something."""
+        rows = await self._pool.fetch(DEAD, {})
+        return [(row[0], row[1]) for row in rows]
+
+    async def forget(self, process: str) -> None:
+        """What a dead process owed has been made good, or taken on by us."""
+        await self._pool.execute(FORGET, {"process": process, "dead": True})
+
+    async def owed(self, since: datetime.datetime) -> AsyncIterator[list[Owed]]:
+        """Every change since then that may have consequences, in pages."""
+        start = since - datetime.timedelta(seconds=MARGIN_SECONDS)
+        domain, revision = 0, 0
+        while True:
+            rows = await self._pool.fetch(OWED, {"since": start, "domain": domain, "revision": revision,
+                                                 "limit": PAGE_ROWS})
+            yield [await self._owed(row) for row in rows]
+            if len(rows) < PAGE_ROWS:
+                return
+            domain, revision = rows[-1][6], rows[-1][7]
+
+    async def _owed(self, row: tuple[Any, ...]) -> Owed:
+        tenant, body = tenant_of(row), row[11]
+        if body is not None:
+            body = await self._sealing.text(tenant.id, row[8], row[9], body)
+        return Owed(tenant, ResourceName(row[8]), ObjectKey(row[9]), Uid(row[10]), body)

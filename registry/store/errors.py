@@ -1,0 +1,132 @@
+"""What can go wrong in the store. Nothing of psycopg's passes this border.
+
+    StoreError
+    ├── AlreadyExists        a create found an object
+    ├── NotFound             an update or delete found none
+    ├── RevisionConflict     the object is not at the expected revision
+    ├── InUse                a write that must not be made while the object has others finds some
+    ├── GuardsChanged        the definitions or namespaces changed since the write was judged: judge again
+    ├── RevisionExpired      the revision asked for is below the retained history
+    ├── RevisionInFuture     the revision asked for has not been given out yet
+    ├── TenantNotFound
+    ├── TenantExists
+    ├── TenantSuspended      the tenant takes no writes for now
+    ├── QuotaExceeded        the write would go beyond a limit of its tenant
+    ├── TenancyRefused       a tenant cannot become what its object would say
+    ├── SharingRefused       what tenants share forbids the write
+    ├── Unreadable           what is stored is encrypted by a key that this server does not have, or damaged
+    ├── Unstorable           PostgreSQL refuses the value: the same write will fail again
+    └── Unavailable          PostgreSQL is away, read-only, full or too slow; nothing was written
+        └── Uncertain        the connection broke during a commit: it may or may not have been written
+"""
+
+from __future__ import annotations
+
+from registry.store.types import Guards, Row
+
+
+class StoreError(Exception):
+    """Whatever a caller of the store must expect."""
+
+
+class AlreadyExists(StoreError):
+    def __init__(self, current: Row) -> None:
+        super().__init__(f"{current.resource} {current.key} exists")
+        self.current = current
+
+
+class NotFound(StoreError):
+    pass
+
+
+class RevisionConflict(StoreError):
+    def __init__(self, current: Row) -> None:
+        super().__init__(f"{current.resource} {current.key} is at revision {current.revision}")
+        self.current = current
+
+
+class InUse(StoreError):
+    pass
+
+
+class GuardsChanged(StoreError):
+    def __init__(self, guards: Guards) -> None:
+        super().__init__("definitions or namespaces changed")
+        self.guards = guards
+
+
+class RevisionExpired(StoreError):
+    """`floor` is the lowest revision from which the log is whole; `current` the newest."""
+
+    def __init__(self, revision: int, floor: int, current: int) -> None:
+        super().__init__(f"revision {revision} is below {floor}")
+        self.revision = revision
+        self.floor = floor
+        self.current = current
+
+
+class RevisionInFuture(StoreError):
+    def __init__(self, revision: int, current: int) -> None:
+        super().__init__(f"revision {revision} is above {current}")
+        self.revision = revision
+        self.current = current
+
+
+class TenantNotFound(StoreError):
+    pass
+
+
+class TenantExists(StoreError):
+    pass
+
+
+class TenantSuspended(StoreError):
+    pass
+
+
+class QuotaExceeded(StoreError):
+    """`what` is objects, bytes, definitions or namespaces; of it `requested` more were asked for."""
+
+    def __init__(self, what: str, requested: int, used: int, limit: int) -> None:
+        super().__init__(f"{what}: {requested} more than {used} is over {limit}")
+        self.what = what
+        self.requested = requested
+        self.used = used
+        self.limit = limit
+
+
+class TenancyRefused(StoreError):
+    """`reason` is parent, cycle, depth, schema, ending, children or provides; `name` another tenant that it is about,
+    or ""."""
+
+    def __init__(self, reason: str, name: str = "") -> None:
+        super().__init__(f"{reason} {name}")
+        self.reason = reason
+        self.name = name
+
+
+class SharingRefused(StoreError):
+    """`reason` is moved, taken, bound or stored; `detail` the resource, the number of tenants, or the version."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(f"{reason} {detail}")
+        self.reason = reason
+        self.detail = detail
+
+
+class Unstorable(StoreError):
+    """What was asked can't be done with these values, now or later; nothing was written."""
+
+
+class Unreadable(StoreError):
+    """Stored in a way that this server cannot read: encrypted by a key that it does not have, or damaged."""
+
+
+class Unavailable(StoreError):
+    """Trying again later can help. `retry_after_seconds` is a hint for the client."""
+
+    retry_after_seconds = 1
+
+
+class Uncertain(Unavailable):
+    pass

@@ -1,0 +1,117 @@
+"""What the change log knows of one object, and which objects of a resource are gone.
+
+Both go back as far as the log is kept (compaction.py). Pages are bounded by rows and by bytes as they are stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from registry.store import log
+from registry.store.batch import storable
+from registry.store.connection import Pool
+from registry.store.errors import TenantNotFound
+from registry.store.statements import Statement, statement
+from registry.store.types import Change, Guards, ObjectKey, ResourceName, State, Tenant
+
+# As stored, that is compressed: a page of enormous objects ends early.
+MAX_PAGE_BYTES: Final = 4 << 20
+
+# What every answer begins with: the counter, the horizon of the log and the guards, in the snapshot of the rows.
+_STATE: Final = """
+    SELECT d.revision AS current, d.floor, t.definitions_revision, t.namespaces_revision
+    FROM tenants t JOIN domains d ON d.id = t.domain_id
+    WHERE t.id = %(tenant)s::bigint AND t.deleted_at IS NULL
+"""
+
+OBJECT_HISTORY: Final = statement(
+    "object-history",
+    "The changes of one object before a revision, newest first; by the log's index of keys.",
+    "SELECT s.*, c.* FROM (" + _STATE + ") s LEFT JOIN LATERAL (SELECT" + log.COLUMNS + """, c.before FROM (
+            SELECT c.*, sum(""" + log.SIZE + """) OVER (ORDER BY c.revision DESC ROWS UNBOUNDED PRECEDING) - (
+                """ + log.SIZE + """) AS before
+            FROM (
+                SELECT * FROM changes c
+                WHERE c.tenant_id = %(tenant)s::bigint AND c.resource = %(resource)s::text
+                    AND c.key = %(key)s::text AND c.revision < %(before)s::bigint
+                ORDER BY c.revision DESC LIMIT %(limit)s::bigint
+            ) c
+        ) c
+    ) c ON true
+    ORDER BY c.revision DESC
+    """,
+)
+
+
+def _deleted(*, in_namespace: bool) -> Statement:
+    return statement(
+        "deleted",
+        "The deletions of a range of keys whose objects have not come again, in the order of the keys, each key's last;"
+        " by the log's index of deletions and the primary key.",
+        "SELECT s.*, c.* FROM (" + _STATE + ") s LEFT JOIN LATERAL (SELECT" + log.COLUMNS + """, c.before FROM (
+            SELECT c.*, sum(""" + log.SIZE + """) OVER (ORDER BY c.key ROWS UNBOUNDED PRECEDING) - (
+                """ + log.SIZE + """) AS before
+            FROM (
+                SELECT DISTINCT ON (c.key) c.* FROM changes c
+                WHERE c.type = 'DELETED' AND c.tenant_id = %(tenant)s::bigint AND c.resource = %(resource)s::text
+                    AND c.key > %(after)s::text """ + ("AND c.key < %(end)s::text" if in_namespace else "") + """
+                    AND NOT EXISTS (
+                        SELECT 1 FROM objects o
+                        WHERE o.tenant_id = c.tenant_id AND o.resource = c.resource AND o.key = c.key
+                    )
+                ORDER BY c.key, c.revision DESC LIMIT %(limit)s::bigint
+            ) c
+        ) c
+    ) c ON true
+    ORDER BY c.key
+    """,
+    )
+
+
+_DELETED: Final = {flag: _deleted(in_namespace=flag) for flag in (False, True)}
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A page of changes. `floor` is the revision after which the log is whole."""
+
+    changes: Sequence[Change]
+    more: bool
+    floor: int
+    state: State
+
+
+async def of_object(
+    pool: Pool, tenant: Tenant, resource: ResourceName, key: ObjectKey, *, before: int, limit: int
+) -> Past:
+    """The changes of one object with revisions below `before`, newest first."""
+    parameters = {"tenant": tenant.id, "resource": resource, "key": storable(key), "before": before,
+                  "limit": limit + 1}
+    return _past(tenant, await pool.fetch(OBJECT_HISTORY, parameters), limit)
+
+
+async def deleted(
+    pool: Pool, tenant: Tenant, resource: ResourceName, *, namespace: str | None, after: ObjectKey, limit: int
+) -> Past:
+    """The last deletion of each key that has no object now, in the order of the keys after `after`."""
+    start = storable(after)
+    parameters: dict[str, Any] = {"tenant": tenant.id, "resource": resource, "limit": limit + 1}
+    if namespace is not None:
+        # "0" is the character after "/".
+        start = max(start.encode(), f"{storable(namespace)}/".encode()).decode()
+        parameters["end"] = f"{storable(namespace)}0"
+    parameters["after"] = start
+    return _past(tenant, await pool.fetch(_DELETED[namespace is not None], parameters), limit)
+
+
+def _past(tenant: Tenant, rows: list[tuple[Any, ...]], limit: int) -> Past:
+    if not rows:
+        raise TenantNotFound(f"tenant {tenant.name} does not exist")
+    current, floor, definitions, namespaces = rows[0][:4]
+    found = [row for row in rows if row[5] is not None]
+    # At least one, however large it is.
+    fits = [row for row in found[:limit] if row[-1] < MAX_PAGE_BYTES]
+    changes = [log.change_of(row[4:-1]) for row in fits]
+    return Past(changes, len(found) > len(fits), floor, State(current, Guards(definitions, namespaces)))

@@ -1,0 +1,57 @@
+"""What a crash leaves in a PostgreSQL data folder: a server that nobody owns any more, or the file of a dead one.
+
+Call only while holding the folder's lock: then whatever still serves the folder is an orphan.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+# Fast shutdown writes a checkpoint, immediate shutdown does not (the next start replays the log instead); a server
+# that hears neither is killed. Each with the seconds that it gets.
+STEPS = ((signal.SIGINT, 10.0), (signal.SIGQUIT, 6.0), (signal.SIGKILL, 2.0))
+POLL_SECONDS = 0.02
+
+
+def clear(data: Path) -> None:
+    """End an orphaned server of `data`, which takes as long as the steps say, and remove a broken pid file."""
+    status = data / "postmaster.pid"
+    try:
+        first = status.read_text(errors="replace").split("\n", 1)[0].strip()
+    except FileNotFoundError:
+        return
+    if not first.isdigit() or int(first) == 0:
+        status.unlink(missing_ok=True)  # PostgreSQL refuses to start over a broken one.
+        return
+    pid = int(first)
+    if pid <= 1 or not _serves(pid, data):
+        return  # Stale: PostgreSQL sees this by itself and replaces the file.
+    for number, patience in STEPS:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+        deadline = time.monotonic() + patience
+        while _serves(pid, data):
+            if time.monotonic() > deadline:
+                break
+            time.sleep(POLL_SECONDS)
+        else:
+            return
+
+
+def _serves(pid: int, data: Path) -> bool:
+    """Whether process `pid` is a PostgreSQL of this folder: it stays in its data folder all its life."""
+    process = Path("/proc") / str(pid)
+    if Path("/proc/self").exists():
+        try:
+            if process.joinpath("stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return False
+            return Path(os.readlink(process / "cwd")) == data.resolve()
+        except OSError:
+            return False
+    told = subprocess.run(["ps", "-p", str(pid), "-o", "command="], capture_output=True, text=True, check=False).stdout
+    return "postgres" in told and str(data) in told

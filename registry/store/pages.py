@@ -1,0 +1,273 @@
+"""Lists: pages of rows in the order of their keys, each exact at one revision, with no transaction held between them.
+
+The first page is what is there now; its revision R is read in the same statement. A later page at R takes the rows that
+have not changed since R, and for the keys that have, the previous state in their first change after R: the log is an
+undo log. An unlimited list is a chain of such pages, so it never holds a large result twice, and reads ahead by one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString
+
+from registry.store.batch import storable
+from registry.store.connection import Pool
+from registry.store.errors import RevisionExpired, RevisionInFuture, TenantNotFound
+from registry.store.selectors import Predicate, predicate
+from registry.store.statements import Statement, statement
+from registry.store.types import (
+    DomainId,
+    Guards,
+    ObjectKey,
+    Page,
+    Requirement,
+    ResourceName,
+    Row,
+    State,
+    Tenant,
+    TenantId,
+)
+
+# Rows a query of an unlimited list: enough to make the query's own cost small, few enough to bound what is held twice.
+CHUNK_ROWS: Final = 500
+CHUNK_BYTES: Final = 4 << 20
+
+# As stored, that is compressed. A page of enormous objects ends early rather than fill the memory.
+MAX_PAGE_BYTES: Final = 16 << 20
+
+# Beyond so many changes since R the undo is looked for by the keys of the page rather than by revision.
+FAR_BEHIND: Final = 50_000
+
+# Counting what remains is bounded: Kubernetes lets servers leave the count out.
+MAX_COUNTED: Final = 100_000
+
+# Lists that are being paged through at the same time.
+MAX_REMEMBERED: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What one list asks for. `key` asks for one object; `at` None for the rows of now."""
+
+    resource: ResourceName
+    namespace: str | None = None
+    at: int | None = None
+    after: ObjectKey | None = None
+    requirements: Sequence[Requirement] = ()
+    key: ObjectKey | None = None
+
+
+class Pages:
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        # The newest revision seen of each domain, to choose how to look for the undo. Bounded by clearing it.
+        self._seen: dict[DomainId, int] = {}
+        # How many rows remained after a page. What was true at a revision stays so: the next page need not count.
+        self._counted: OrderedDict[tuple[TenantId, ResourceName, str | None, int, ObjectKey], int] = OrderedDict()
+
+    async def page(self, tenant: Tenant, query: Query, limit: int | None) -> Page:
+        """At most `limit` rows after `query.after`. Raises RevisionExpired, RevisionInFuture, TenantNotFound."""
+        if limit:
+            page = await self._page(tenant, query, limit)
+            if page.more and not query.requirements:
+                remaining = await self._remaining(tenant, query, page)
+                return Page(page.rows, page.revision, True, remaining, page.state)
+            return page
+        chunks = []
+        async with aclosing(self.scan(tenant, query)) as scan:
+            async for chunk in scan:
+                chunks.append(chunk)
+        rows = chunks[0].rows if len(chunks) == 1 else [row for chunk in chunks for row in chunk.rows]
+        return Page(rows, chunks[0].revision, False, None, chunks[0].state)
+
+    async def scan(self, tenant: Tenant, query: Query, rows: int = CHUNK_ROWS) -> AsyncGenerator[Page, None]:
+        """All rows in chunks, all at the revision of the first; at least one chunk, perhaps empty.
+
+        The next chunk is on its way while the caller works on this one.
+        """
+        page = await self._page(tenant, query, rows)
+        while page.more:
+            rest = Query(
+                query.resource, query.namespace, page.revision, page.rows[-1].key, query.requirements, query.key
+            )
+            ahead = asyncio.create_task(self._page(tenant, rest, _next_size(page.rows)))
+            try:
+                yield page
+                page = await ahead
+            finally:
+                ahead.cancel()
+        yield page
+
+    async def _page(self, tenant: Tenant, query: Query, limit: int) -> Page:
+        condition = predicate(tenant.id, query.resource, query.requirements)
+        parameters = {**_range_parameters(query), **condition.values, "tenant": tenant.id, "domain": tenant.domain}
+        parameters["resource"] = query.resource
+        parameters["limit"] = limit + 1
+        parameters["bytes"] = MAX_PAGE_BYTES
+        if query.at is None:
+            chosen = _page_now(query, condition)
+        else:
+            parameters["at"] = query.at
+            far = self._seen.get(tenant.domain, 0) - query.at > FAR_BEHIND
+            chosen = _page_at(query, condition, by_key=far)
+        # With a selector the best plan depends on its values: not prepared, so planned with them.
+        rows = await self._pool.fetch(chosen, parameters, prepare=not query.requirements)
+        return self._assemble(tenant, query, limit, rows)
+
+    def _assemble(self, tenant: Tenant, query: Query, limit: int, rows: list[tuple[Any, ...]]) -> Page:
+        if not rows:
+            raise TenantNotFound(f"tenant {tenant.name} does not exist")
+        current, floor, definitions, namespaces, total, *columns = rows[0]
+        if len(self._seen) > 100_000:
+            self._seen.clear()
+        self._seen[tenant.domain] = current
+        at = current if query.at is None else query.at
+        if at < floor:
+            raise RevisionExpired(at, floor, current)
+        if at > current:
+            raise RevisionInFuture(at, current)
+        found: list[Row] = []
+        if total:
+            resource = query.resource
+            found = [Row(resource, *values) for values in zip(*columns, strict=True)]
+            del found[limit:]
+        # `total` is one above the limit when there are more; it is above what was given when that was cut by bytes.
+        return Page(found, at, total > len(found), None, State(current, Guards(definitions, namespaces)))
+
+    async def _remaining(self, tenant: Tenant, query: Query, page: Page) -> int | None:
+        rest = Query(query.resource, query.namespace, page.revision, page.rows[-1].key)
+        place = (tenant.id, query.resource, query.namespace, page.revision)
+        known = self._counted.get((*place, page.rows[-1].key))
+        if known is not None:
+            return known    # this page has been asked for before
+        before = self._counted.get((*place, query.after)) if query.after is not None else None
+        counted = await self._count(tenant, rest) if before is None else before - len(page.rows)
+        if counted is not None:
+            self._counted[*place, page.rows[-1].key] = counted
+            if len(self._counted) > MAX_REMEMBERED:
+                self._counted.popitem(last=False)
+        return counted
+
+    async def _count(self, tenant: Tenant, rest: Query) -> int | None:
+        parameters = {**_range_parameters(rest), "tenant": tenant.id, "domain": tenant.domain}
+        parameters |= {"resource": rest.resource, "at": rest.at, "cap": MAX_COUNTED}
+        rows = await self._pool.fetch(_remaining_statement(rest), parameters)
+        counted: int = rows[0][0]
+        return counted if counted < MAX_COUNTED else None
+
+
+def _next_size(rows: Sequence[Row]) -> int:
+    average = sum(len(row.body) for row in rows) // len(rows) + 1
+    return max(10, min(CHUNK_ROWS * 4, CHUNK_BYTES // average))
+
+
+def _range_parameters(query: Query) -> dict[str, Any]:
+    if query.key is not None:
+        return {"key": storable(query.key), "after": storable(query.after or "")}
+    after = storable(query.after or "")
+    if query.namespace is None:
+        return {"after": after}
+    namespace = storable(query.namespace)
+    # "0" is the character after "/": all keys of the namespace, and no other, are between the two.
+    return {"after": max(after.encode(), f"{namespace}/".encode()).decode(), "before": f"{namespace}0"}
+
+
+def _range(query: Query, column: LiteralString) -> LiteralString:
+    if query.key is not None:
+        return column + " = %(key)s::text AND " + column + " > %(after)s::text"
+    if query.namespace is None:
+        return column + " > %(after)s::text"
+    return column + " > %(after)s::text AND " + column + " < %(before)s::text"
+
+
+_STATE: Final = """
+    SELECT d.revision AS current, d.floor, t.definitions_revision, t.namespaces_revision
+    FROM tenants t JOIN domains d ON d.id = t.domain_id
+    WHERE t.id = %(tenant)s::bigint AND t.deleted_at IS NULL
+"""
+
+_COLUMNS: Final = "o.key, o.uid, o.revision, o.version, o.schema_id, o.body"
+
+# A page is one row of arrays. As rows of their own, psycopg would wait for the socket some hundred times a page, each
+# time through the event loop, since libpq takes what comes in portions of 16 kB until it sees a longer message.
+_GATHERED: Final = """
+    SELECT count(*) AS total,
+        array_agg(r.key) FILTER (WHERE r.before < %(bytes)s::bigint),
+        array_agg(r.uid) FILTER (WHERE r.before < %(bytes)s::bigint),
+        array_agg(r.revision) FILTER (WHERE r.before < %(bytes)s::bigint),
+        array_agg(r.version) FILTER (WHERE r.before < %(bytes)s::bigint),
+        array_agg(r.schema_id) FILTER (WHERE r.before < %(bytes)s::bigint),
+        array_agg(r.body) FILTER (WHERE r.before < %(bytes)s::bigint)
+    FROM (
+        SELECT f.*, sum(pg_column_size(f.body)) OVER (ORDER BY f.key ROWS UNBOUNDED PRECEDING)
+            - pg_column_size(f.body) AS before
+        FROM found f
+    ) r
+"""
+
+
+def _page_now(query: Query, condition: Predicate) -> Statement:
+    return statement(
+        "page-now",
+        "The first rows of a range of keys, with the state of the tenant; by the primary key, or the index of labels.",
+        "WITH found AS ("
+        " SELECT " + _COLUMNS + " FROM objects o"
+        " WHERE o.tenant_id = %(tenant)s::bigint AND o.resource = %(resource)s::text AND " + _range(query, "o.key") +
+        " AND " + condition.sql("o.labels", "o.key") + " ORDER BY o.key LIMIT %(limit)s::bigint"
+        ") SELECT * FROM (" + _STATE + ") s CROSS JOIN (" + _GATHERED + ") a",
+    )
+
+
+def _page_at(query: Query, condition: Predicate, *, by_key: bool) -> Statement:
+    # `+ 0` and `|| ''` keep the planner from the index that would be the slow one here: without statistics, or with a
+    # plan for any values, it takes the index of keys, and walks through the whole log of the resource.
+    since: LiteralString = (
+        "c.domain_id + 0 = %(domain)s::bigint AND c.tenant_id = %(tenant)s::bigint AND c.resource = %(resource)s::text"
+        " AND " + _range(query, "c.key")
+        if by_key
+        else "c.domain_id = %(domain)s::bigint AND c.tenant_id + 0 = %(tenant)s::bigint"
+        " AND c.resource || '' = %(resource)s::text AND " + _range(query, "c.key || ''")
+    )
+    return statement(
+        "page-at",
+        "The first rows of a range of keys as they were at a revision: those unchanged since, by the primary key, and"
+        " the previous states of those changed, by either index of the log.",
+        "WITH same AS MATERIALIZED ("
+        " SELECT " + _COLUMNS + " FROM objects o"
+        " WHERE o.tenant_id = %(tenant)s::bigint AND o.resource = %(resource)s::text AND " + _range(query, "o.key") +
+        " AND o.revision <= %(at)s::bigint AND " + condition.sql("o.labels", "o.key") +
+        " ORDER BY o.key LIMIT %(limit)s::bigint"
+        "), edge AS ("
+        # No key behind the last one found can be among the first rows, if enough were found.
+        " SELECT max(key) AS key FROM same HAVING count(*) = %(limit)s::bigint"
+        "), touched AS ("
+        " SELECT DISTINCT ON (c.key) c.key, c.uid, c.previous_revision, c.previous_version, c.previous_schema_id,"
+        " c.previous_body, c.previous_labels FROM changes c"
+        " WHERE c.revision > %(at)s::bigint AND " + since +
+        " AND (c.key <= (SELECT key FROM edge) OR NOT EXISTS (SELECT 1 FROM edge))"
+        " ORDER BY c.key, c.revision"
+        "), found AS ("
+        " SELECT * FROM same UNION ALL"
+        " SELECT u.key, u.uid, u.previous_revision, u.previous_version, u.previous_schema_id, u.previous_body"
+        " FROM touched u WHERE u.previous_revision IS NOT NULL AND " + condition.sql("u.previous_labels", "u.key") +
+        " ORDER BY key LIMIT %(limit)s::bigint"
+        ") SELECT * FROM (" + _STATE + ") s CROSS JOIN (" + _GATHERED + ") a",
+    )
+
+
+def _remaining_statement(query: Query) -> Statement:
+    return statement(
+        "remaining",
+        "How many rows a range of keys had at a revision: those of now, less those that came since, and those that"
+        " went; by the primary key and the log's index of revisions.",
+        "SELECT (SELECT count(*) FROM (SELECT 1 FROM objects o WHERE o.tenant_id = %(tenant)s::bigint"
+        " AND o.resource = %(resource)s::text AND " + _range(query, "o.key") + " LIMIT %(cap)s::bigint) n)"
+        " + (SELECT count(*) FILTER (WHERE c.type = 'DELETED') - count(*) FILTER (WHERE c.type = 'ADDED')"
+        " FROM changes c WHERE c.domain_id = %(domain)s::bigint AND c.revision > %(at)s::bigint"
+        " AND c.tenant_id + 0 = %(tenant)s::bigint AND c.resource || '' = %(resource)s::text"
+        " AND " + _range(query, "c.key || ''") + ")",
+    )

@@ -1,0 +1,116 @@
+"""What reporting asks outside of changes to views: what is due, bindings, documents."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from registry.store.statements import statement
+
+OUTDATED: Final = statement(
+    "reports-outdated",
+    "Tenants whose definitions or whose schema's name have changed since their views were made, and that are gone;"
+    " reads the rows of all tenants.",
+    """
+    SELECT t.id, t.name, t.domain_id, t.definitions_revision, t.namespaces_revision, t.attributes
+    FROM tenants t LEFT JOIN report_tenants r ON r.tenant_id = t.id
+        LEFT JOIN report_schemas s ON s.tenant_id = t.id
+    WHERE t.deleted_at IS NULL AND (t.definitions_revision <> coalesce(r.definitions_revision, 0)
+        OR s.name IS DISTINCT FROM t.sql_schema)
+    LIMIT %(limit)s::bigint
+    """,
+)
+
+GONE: Final = statement(
+    "reports-of-gone-tenants",
+    "Forgets what belongs to tenants that are gone.",
+    """
+    WITH gone AS (
+        DELETE FROM report_tenants r WHERE NOT EXISTS (SELECT 1 FROM tenants t WHERE t.id = r.tenant_id)
+        RETURNING r.tenant_id
+    )
+    DELETE FROM report_definitions d USING gone g WHERE d.tenant_id = g.tenant_id
+    """,
+)
+
+SETTLED: Final = statement(
+    "reports-settled",
+    "The views of a tenant are those of its definitions as of a revision; by the primary key.",
+    """
+    INSERT INTO report_tenants AS r (tenant_id, definitions_revision) VALUES (%(tenant)s::bigint, %(revision)s::bigint)
+    ON CONFLICT (tenant_id) DO UPDATE SET definitions_revision = greatest(r.definitions_revision,
+        excluded.definitions_revision)
+    """,
+)
+
+DEFINITIONS: Final = statement(
+    "definitions-and-reports",
+    "The definitions of a tenant with their revisions, and the revisions that their views were made by; by the primary"
+    " keys.",
+    """
+    SELECT coalesce(o.key, d.resource), o.revision, d.revision FROM (
+        SELECT key, revision FROM objects WHERE tenant_id = %(tenant)s::bigint AND resource = %(resource)s::text
+    ) o FULL JOIN (
+        SELECT resource, revision FROM report_definitions WHERE tenant_id = %(tenant)s::bigint AND state <> 'deleted'
+            AND reason <> 'bound'
+    ) d ON d.resource = o.key
+    """,
+)
+
+# The reason 'bound' marks a row of `report_definitions` that stands for another tenant's definition.
+FOLLOW_BINDINGS: Final = statement(
+    "reports-follow-bindings",
+    "Tenants that have bound a definition of another belong to its view, those that no longer do have left it; reads"
+    " all bindings.",
+    """
+    WITH ended AS (
+        UPDATE report_definitions d SET state = 'deleted', at = now()
+        WHERE d.reason = 'bound' AND d.state <> 'deleted' AND NOT EXISTS (
+            SELECT 1 FROM api_bindings b
+            WHERE b.tenant_id = d.tenant_id AND b.resource = d.resource AND b.until IS NULL)
+    )
+    INSERT INTO report_definitions AS r (tenant_id, resource, revision, version, view_id, state, reason, facets,
+        short_name)
+    SELECT b.tenant_id, b.resource, d.revision, d.version, d.view_id, 'ready', 'bound', d.facets, d.short_name
+    FROM api_bindings b JOIN report_definitions d ON d.tenant_id = b.provider_id AND d.resource = b.resource
+    WHERE b.until IS NULL AND d.state = 'ready'
+    ON CONFLICT (tenant_id, resource) DO UPDATE SET revision = excluded.revision, version = excluded.version,
+        view_id = excluded.view_id, state = excluded.state, reason = excluded.reason, facets = excluded.facets,
+        at = now()
+    WHERE (r.version, r.view_id, r.state, r.facets) IS DISTINCT FROM
+        (excluded.version, excluded.view_id, excluded.state, excluded.facets)
+    """,
+)
+
+BOUND: Final = statement(
+    "reports-bound",
+    "The tenants that have bound a definition; by the index of providers.",
+    """
+    SELECT t.id, t.name, t.domain_id, t.definitions_revision, t.namespaces_revision, t.attributes
+    FROM api_bindings b JOIN tenants t ON t.id = b.tenant_id
+    WHERE b.provider_id = %(tenant)s::bigint AND b.resource = %(resource)s::text AND b.until IS NULL
+        AND t.deleted_at IS NULL
+    ORDER BY t.id
+    """,
+)
+
+STALE_DOCUMENTS: Final = statement(
+    "stale-documents",
+    "Objects whose document is missing or of another layout, in the order of their keys; by the primary key.",
+    """
+    SELECT key, revision, body FROM objects
+    WHERE tenant_id = %(tenant)s::bigint AND resource = %(resource)s::text AND key > %(after)s::text
+        AND (doc #>> '{metadata,facets,layout}') IS DISTINCT FROM %(layout)s::text
+    ORDER BY key LIMIT %(limit)s::bigint
+    """,
+)
+
+PUT_DOCUMENTS: Final = statement(
+    "put-documents",
+    "Documents of objects that have not been written meanwhile; by the primary key.",
+    """
+    UPDATE objects o SET doc = w.doc::jsonb
+    FROM unnest(%(keys)s::text[], %(revisions)s::bigint[], %(docs)s::text[]) AS w (key, revision, doc)
+    WHERE o.tenant_id = %(tenant)s::bigint AND o.resource = %(resource)s::text AND o.key = w.key
+        AND o.revision = w.revision
+    """,
+)

@@ -1,0 +1,75 @@
+"""What storage migration asks: rows that are not as they would be written now, and definitions that may have such."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from registry.store.connection import Pool
+from registry.store.sealing import Sealing
+from registry.store.statements import statement
+from registry.store.tenants import tenant_of
+from registry.store.types import ObjectKey, ResourceName, Row, Tenant, Uid
+
+OUTDATED: Final = statement(
+    "outdated",
+    "Rows that are not of a version (nor, where one is given, of a schema), after a key; by the primary key.",
+    """
+    SELECT key, uid, revision, version, schema_id, body FROM objects
+    WHERE tenant_id = %(tenant)s::bigint AND resource = %(resource)s::text AND key > %(after)s::text
+        AND (version <> %(version)s::text OR schema_id <> %(schema)s::bigint)
+    ORDER BY key LIMIT %(limit)s::bigint
+    """,
+)
+
+# The canonical text of a definition has its stored versions in one place; a schema that has the same text in it makes
+# somebody look in vain, no more.
+MIXED: Final = statement(
+    "mixed-definitions",
+    "Definitions with several stored versions, unchanged for a while; by the primary key, tenant by tenant.",
+    r"""
+    SELECT t.id, t.name, t.domain_id, t.definitions_revision, t.namespaces_revision, t.attributes, o.key
+    FROM tenants t JOIN objects o ON o.tenant_id = t.id AND o.resource = %(resource)s::text
+    WHERE t.deleted_at IS NULL AND o.updated_at < clock_timestamp() - %(seconds)s::float8 * interval '1 second'
+        AND o.body ~ '"storedVersions":\["[^]]*,'
+    ORDER BY o.tenant_id, o.key LIMIT %(limit)s::bigint
+    """,
+)
+
+UNFINISHED: Final = statement(
+    "unfinished-migrations",
+    "Migrations that have not come to their end, in all tenants; by the partial index of what is pending.",
+    """
+    SELECT t.id, t.name, t.domain_id, t.definitions_revision, t.namespaces_revision, t.attributes, o.key
+    FROM objects o JOIN tenants t ON t.id = o.tenant_id
+    WHERE o.pending AND o.resource = %(resource)s::text AND t.deleted_at IS NULL
+    ORDER BY o.tenant_id, o.key LIMIT %(limit)s::bigint
+    """,
+)
+
+
+class Rewrites:
+    def __init__(self, pool: Pool, sealing: Sealing) -> None:
+        self._pool = pool
+        self._sealing = sealing
+
+    async def outdated(
+        self, tenant: Tenant, resource: ResourceName, *, version: str, schema: int | None, after: ObjectKey, limit: int
+    ) -> list[Row]:
+        """Rows, in the order of their keys, that are of another version, or of another schema if one is given."""
+        rows = await self._pool.fetch(
+            OUTDATED,
+            {"tenant": tenant.id, "resource": resource, "version": version, "schema": schema, "after": after,
+             "limit": limit},
+        )  # fmt: skip
+        found = [Row(resource, ObjectKey(row[0]), Uid(row[1]), *row[2:]) for row in rows]
+        return list(await self._sealing.rows(tenant.id, found))
+
+    async def mixed(self, definitions: ResourceName, *, seconds: float, limit: int) -> list[tuple[Tenant, ObjectKey]]:
+        """Definitions of all tenants with more than one stored version, unchanged for `seconds`."""
+        rows = await self._pool.fetch(MIXED, {"resource": definitions, "seconds": seconds, "limit": limit})
+        return [(tenant_of(row), ObjectKey(row[6])) for row in rows]
+
+    async def unfinished(self, migrations: ResourceName, *, limit: int) -> list[tuple[Tenant, ObjectKey]]:
+        """StorageVersionMigrations of all tenants that are pending."""
+        rows = await self._pool.fetch(UNFINISHED, {"resource": migrations, "limit": limit})
+        return [(tenant_of(row), ObjectKey(row[6])) for row in rows]

@@ -1,0 +1,172 @@
+"""Which definitions of other tenants a tenant has bound, and who has bound what (r0009_sharing.sql writes it).
+
+Whatever one tenant is told of another goes through here: a consumer gets the definitions that it has bound and nothing
+else of its provider; a provider gets which tenants have bound its own definitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from registry.store.arrays import TextArray
+from registry.store.connection import Pool
+from registry.store.statements import statement
+from registry.store.tenants import tenant_of
+from registry.store.types import DomainId, Guards, ObjectKey, ResourceName, Tenant, TenantId, TenantName
+
+BOUND: Final = statement(
+    "bound-definitions",
+    "The definitions that a tenant has bound, with their revisions and the bindings; by primary keys.",
+    """
+    SELECT b.resource, b.provider_id, d.revision, o.body
+    FROM api_bindings b
+    JOIN objects d ON d.tenant_id = b.provider_id AND d.key = b.resource
+        AND d.resource = 'customresourcedefinitions.apiextensions.k8s.io'
+    JOIN objects o ON o.tenant_id = b.tenant_id AND o.key = b.binding AND o.resource = 'apibindings.apis.registry'
+    WHERE b.tenant_id = %(tenant)s::bigint AND b.until IS NULL
+    ORDER BY b.resource
+    """,
+)
+
+BODIES: Final = statement(
+    "bodies-of-bound-definitions",
+    "Some definitions that a tenant has bound; by primary keys.",
+    """
+    SELECT d.tenant_id, d.key, d.revision, d.body
+    FROM api_bindings b JOIN objects d ON d.tenant_id = b.provider_id AND d.key = b.resource
+        AND d.resource = 'customresourcedefinitions.apiextensions.k8s.io'
+    WHERE b.tenant_id = %(tenant)s::bigint AND b.until IS NULL AND b.resource = ANY (%(resources)s)
+    """,
+)
+
+CONSUMERS: Final = statement(
+    "bindings-of-export",
+    "The tenants that have bound an export, and by which bindings; by the index of providers.",
+    """
+    SELECT DISTINCT t.id, t.name, t.domain_id, t.definitions_revision, t.namespaces_revision, t.attributes,
+        b.binding
+    FROM api_bindings b JOIN tenants t ON t.id = b.tenant_id AND t.deleted_at IS NULL
+    WHERE b.provider_id = %(tenant)s::bigint AND b.export = %(export)s::text AND b.until IS NULL
+    ORDER BY t.id LIMIT 100000
+    """,
+)
+
+SPANS: Final = statement(
+    "spans-of-binding",
+    "Which tenants of a domain had bound a definition from when to when; by the index of providers.",
+    """
+    SELECT b.tenant_id, t.name, t.definitions_revision, t.namespaces_revision, b.since, b.until
+    FROM api_bindings b JOIN tenants t ON t.id = b.tenant_id AND t.deleted_at IS NULL
+    WHERE b.provider_id = %(provider)s::bigint AND b.resource = %(resource)s::text
+        AND t.domain_id = %(domain)s::bigint
+    """,
+)
+
+OF_DOMAIN: Final = statement(
+    "tenants-of-domain",
+    "The tenants of a domain; by the index of domains.",
+    "SELECT id, name, definitions_revision, namespaces_revision FROM tenants"
+    " WHERE domain_id = %(domain)s::bigint AND deleted_at IS NULL",
+)
+
+NAMED: Final = statement(
+    "domain-by-name",
+    "A shared domain and its first tenant; by the index of names.",
+    """
+    SELECT d.id, t.name FROM domains d JOIN tenants t ON t.domain_id = d.id AND t.deleted_at IS NULL
+    WHERE d.name = %(name)s::text ORDER BY t.id LIMIT 1
+    """,
+)
+
+DEFINING: Final = statement(
+    "tenant-that-defines",
+    "A tenant of a domain that has a definition of its own or has bound one, the first; by primary keys.",
+    """
+    SELECT t.name FROM tenants t
+    WHERE t.domain_id = %(domain)s::bigint AND t.deleted_at IS NULL AND (EXISTS (
+        SELECT 1 FROM objects o WHERE o.tenant_id = t.id AND o.key = %(resource)s::text
+            AND o.resource = 'customresourcedefinitions.apiextensions.k8s.io'
+    ) OR EXISTS (
+        SELECT 1 FROM api_bindings b WHERE b.tenant_id = t.id AND b.resource = %(resource)s::text AND b.until IS NULL
+    ))
+    ORDER BY t.id LIMIT 1
+    """,
+)
+
+CLEAN: Final = statement(
+    "clean-api-bindings",
+    "Forgets bindings that ended before the log begins; reads the whole table.",
+    """
+    DELETE FROM api_bindings b USING tenants t JOIN domains d ON d.id = t.domain_id
+    WHERE t.id = b.tenant_id AND b.until < d.floor
+    RETURNING 1
+    """,
+)
+
+
+class Bound(NamedTuple):
+    """A definition that a tenant has bound; `binding` is the body of the binding's row."""
+
+    resource: ResourceName
+    provider: TenantId
+    revision: int
+    binding: str
+
+
+class Span(NamedTuple):
+    """A tenant, and the revisions in which its objects of a resource can be seen: since < revision <= until."""
+
+    tenant: Tenant
+    since: int
+    until: int | None
+
+    def covers(self, revision: int) -> bool:
+        return self.since < revision and (self.until is None or revision <= self.until)
+
+
+def _tenant(row: tuple[Any, ...], domain: DomainId) -> Tenant:
+    return Tenant(TenantId(row[0]), TenantName(row[1]), domain, Guards(row[2], row[3]))
+
+
+class Sharing:
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def bound(self, tenant: Tenant) -> list[Bound]:
+        """What a tenant has bound, in the order of the resources' names."""
+        rows = await self._pool.fetch(BOUND, {"tenant": tenant.id})
+        return [Bound(ResourceName(r[0]), TenantId(r[1]), r[2], r[3]) for r in rows]
+
+    async def bodies(self, tenant: Tenant, resources: Sequence[ResourceName]) -> list[tuple[TenantId, str, int, str]]:
+        """Provider, name, revision and body of some definitions that the tenant has bound."""
+        return await self._pool.fetch(BODIES, {"tenant": tenant.id, "resources": TextArray(list(resources))})
+
+    async def consumers(self, provider: Tenant, export: str) -> list[tuple[Tenant, ObjectKey]]:
+        rows = await self._pool.fetch(CONSUMERS, {"tenant": provider.id, "export": export})
+        return [(tenant_of(row[:6]), ObjectKey(row[6])) for row in rows]
+
+    async def spans(self, provider: Tenant, resource: ResourceName, domain: DomainId) -> list[Span]:
+        """Who of a domain has bound the provider's definition, or had."""
+        values = {"provider": provider.id, "resource": resource, "domain": domain}
+        return [Span(_tenant(r, domain), r[4], r[5]) for r in await self._pool.fetch(SPANS, values)]
+
+    async def of_domain(self, domain: DomainId) -> list[Span]:
+        """All tenants of a domain."""
+        rows = await self._pool.fetch(OF_DOMAIN, {"domain": domain})
+        return [Span(_tenant(r, domain), -1, None) for r in rows]
+
+    async def domain_named(self, name: str) -> tuple[DomainId, TenantName] | None:
+        """A domain that tenants share by its name, and one of them."""
+        rows = await self._pool.fetch(NAMED, {"name": name})
+        return (DomainId(rows[0][0]), TenantName(rows[0][1])) if rows else None
+
+    async def defining(self, domain: DomainId, resource: ResourceName) -> TenantName | None:
+        """A tenant of the domain that serves a resource which is not built in."""
+        rows = await self._pool.fetch(DEFINING, {"domain": domain, "resource": resource})
+        return TenantName(rows[0][0]) if rows else None
+
+    async def clean(self) -> None:
+        await self._pool.execute(CLEAN, {})
+
+

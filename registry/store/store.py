@@ -1,0 +1,419 @@
+"""The store: the one object through which everything above reads and writes PostgreSQL.
+
+Connections of a process: 2 writers, 2 readers, 4 for pages, tenants and what is rare, 2 for the change feed, 1 that
+notifies and 1 that listens, 1 for reporting views: at most 13. Each is opened when first needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import logging
+import secrets
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any, Final, Self
+
+from registry.store import across, compaction, history, log
+from registry.store.across import AcrossPage
+from registry.store.connection import PATIENCE, Pool
+from registry.store.duties import Duties
+from registry.store.errors import AlreadyExists, RevisionConflict, StoreError, TenantNotFound
+from registry.store.feed import Feed
+from registry.store.history import Past
+from registry.store.keys import Keys
+from registry.store.leader import Leader
+from registry.store.lookups import Lookups
+from registry.store.pages import CHUNK_ROWS, Pages, Query
+from registry.store.reader import Reader
+from registry.store.rewrites import Rewrites
+from registry.store.sealing import MARK, Encryption, Sealing
+from registry.store.settings import Settings
+from registry.store.sharing import Sharing
+from registry.store.subscription import Subscription
+from registry.store.tenants import Ending, Tenants, Usage
+from registry.store.tokens import Tokens
+from registry.store.types import (
+    Change,
+    Committed,
+    DomainId,
+    Guards,
+    ObjectKey,
+    Page,
+    Requirement,
+    ResourceName,
+    Row,
+    State,
+    Tenant,
+    TenantId,
+    TenantName,
+    Uid,
+    Write,
+)
+from registry.store.writer import Writer
+
+logger = logging.getLogger(__name__)
+
+# How often partitions are looked after, by one process of all.
+HOUSEKEEPING_SECONDS: Final = 60.0
+
+
+class Store:
+    """Made by `await Store.open(dsn)`, ended by `await store.close()`.
+
+    Every method may raise Unavailable; those that take a tenant, TenantNotFound.
+    """
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        listen_dsn: str | None = None,
+        retention: datetime.timedelta = compaction.DEFAULT_RETENTION,
+        patience: float = PATIENCE,
+        encryption: Encryption | None = None,
+        writers: int = 2,
+        readers: int = 2,
+        pool_size: int = 4,
+    ) -> None:
+        self.process = secrets.token_hex(8)
+        self._retention = retention
+        self._pool = Pool(dsn, "pool", pool_size, patience=patience)
+        self._reader = Reader(dsn, lanes=readers, patience=patience)
+        # Its own, so that lists do not hold up watches.
+        self._feed_pool = Pool(dsn, "feed", 2, patience=patience)
+        self._sealing = Sealing(self._pool, encryption)
+        self._feed = Feed(self._feed_pool, dsn, listen_dsn or dsn, self.process, self._sealing)
+        self._writer = Writer(
+            dsn,
+            on_commit=self._feed.committed,
+            make_partitions=self.make_partitions,
+            lanes=writers,
+            patience=patience,
+        )
+        self._pages = Pages(self._pool)
+        self._tenants = Tenants(self._pool)
+        self._settings = Settings(self._pool)
+        self._lookups = Lookups(self._pool)
+        self.rewrites = Rewrites(self._pool, self._sealing)
+        self.tokens = Tokens(self._pool)
+        self.sharing = Sharing(self._pool)
+        # One connection, for views are made one at a time, and wait for each other in PostgreSQL.
+        self.reporting_pool = Pool(dsn, "reporting", 1, patience=patience)
+        self.keys = Keys(self._pool, self._sealing.masters)
+        self._housekeeping: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(cls, dsn: str, *, listen_dsn: str | None = None, housekeeping: bool = True, **options: Any) -> Self:
+        """Connects and sees to it that the log can be written. The database must be migrated (migrate.upgrade)."""
+        store = cls(dsn, listen_dsn=listen_dsn, **options)
+        try:
+            await store.make_partitions()
+        except BaseException:
+            await store.close()
+            raise
+        if housekeeping:
+            store._housekeeping = asyncio.create_task(store._housekeep(), name="registry store housekeeping")
+        return store
+
+    async def close(self) -> None:
+        """Ends watches, finishes accepted writes, closes all connections."""
+        if self._housekeeping is not None:
+            self._housekeeping.cancel()
+            await asyncio.gather(self._housekeeping, return_exceptions=True)
+        await self._feed.close()
+        await self._writer.close()
+        await self._feed.notifier.close()
+        await self._reader.close()
+        await self._feed_pool.close()
+        await self.reporting_pool.close()
+        await self._pool.close()
+
+    async def require_readable(self) -> None:
+        """Raises Unreadable where objects may be encrypted and there is no master key."""
+        await self._sealing.check()
+
+    async def commit(self, tenant: Tenant, write: Write) -> Committed:
+        """Raises AlreadyExists, NotFound, RevisionConflict, InUse, GuardsChanged, Unstorable, Unavailable, Uncertain.
+
+        Cancelled before the write was sent, nothing is written; cancelled later, it is written all the same.
+        """
+        if write.resource in self._sealing.resources:
+            write = await self._sealing.write(tenant, write)
+        try:
+            committed = await self._writer.commit(tenant, write)
+        except TenantNotFound:
+            self._tenants.forget(tenant)
+            raise
+        except (AlreadyExists, RevisionConflict) as error:
+            error.current = await self._sealing.row(tenant.id, error.current)
+            raise
+        finally:
+            if write.tenancy is not None:
+                self._tenants.forget_name(write.key)
+        if committed.previous is not None and committed.previous.body.startswith(MARK):
+            return replace(committed, previous=await self._sealing.row(tenant.id, committed.previous))
+        return committed
+
+    async def load(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> tuple[Row | None, State]:
+        try:
+            row, state = await self._reader.load(tenant, resource, key)
+        except TenantNotFound:
+            self._tenants.forget(tenant)
+            raise
+        if row is not None and row.body.startswith(MARK):
+            row = await self._sealing.row(tenant.id, row)
+        return row, state
+
+    async def state(self, tenant: Tenant) -> State:
+        try:
+            return await self._reader.state(tenant)
+        except TenantNotFound:
+            self._tenants.forget(tenant)
+            raise
+
+    async def page(
+        self,
+        tenant: Tenant,
+        resource: ResourceName,
+        *,
+        namespace: str | None = None,
+        at: int | None = None,
+        after: ObjectKey | None = None,
+        limit: int | None = None,
+        requirements: Sequence[Requirement] = (),
+        key: ObjectKey | None = None,
+    ) -> Page:
+        """Rows in the order of their keys, exact at one revision: `at`, or now. No `limit`: all of them.
+
+        Raises RevisionExpired, RevisionInFuture.
+        """
+        page = await self._pages.page(tenant, Query(resource, namespace, at, after, requirements, key), limit)
+        return await self._opened(tenant, page)
+
+    def scan(
+        self,
+        tenant: Tenant,
+        resource: ResourceName,
+        *,
+        namespace: str | None = None,
+        at: int | None = None,
+        after: ObjectKey | None = None,
+        requirements: Sequence[Requirement] = (),
+        rows: int = CHUNK_ROWS,
+    ) -> AsyncGenerator[Page, None]:
+        """All rows in chunks of about `rows`, all at one revision; at least one chunk. Holds two chunks at a time."""
+        return self._scan(tenant, Query(resource, namespace, at, after, requirements), rows)
+
+    async def _scan(self, tenant: Tenant, query: Query, rows: int) -> AsyncGenerator[Page, None]:
+        async with aclosing(self._pages.scan(tenant, query, rows)) as pages:
+            async for page in pages:
+                yield await self._opened(tenant, page)
+
+    async def _opened(self, tenant: Tenant, page: Page) -> Page:
+        rows = await self._sealing.rows(tenant.id, page.rows)
+        return page if rows is page.rows else replace(page, rows=rows)
+
+    async def subscribe(
+        self, tenant: Tenant, resource: ResourceName | None = None, after: int | None = None
+    ) -> Subscription:
+        """What changes after a revision (None: after now), of a resource or of all. Close it when done.
+
+        Raises RevisionExpired. A revision in the future is waited for.
+        """
+        if after is None:
+            after = (await self.state(tenant)).revision
+        return await self._feed.subscribe(tenant, resource, after)
+
+    async def page_across(
+        self,
+        domain: DomainId,
+        provider: Tenant | None,
+        resource: ResourceName,
+        *,
+        namespace: str | None = None,
+        at: int | None = None,
+        after: tuple[TenantId, ObjectKey] = across.START,
+        limit: int,
+    ) -> AcrossPage:
+        """Rows of the tenants of a domain that have bound a definition of `provider`; without one, of all tenants.
+
+        In the order of tenants and keys, exact at one revision. Raises RevisionExpired, RevisionInFuture.
+        """
+        page = await across.page(
+            self._pool, domain, provider, resource, namespace=namespace, at=at, after=after, limit=limit
+        )
+        if not any(one.row.body.startswith(MARK) for one in page.rows):
+            return page
+        opened = [one._replace(row=(await self._sealing.rows(one.tenant.id, [one.row]))[0]) for one in page.rows]
+        return page._replace(rows=opened)
+
+    async def subscribe_across(self, domain: DomainId, resource: ResourceName, after: int) -> Subscription:
+        """What changes of a resource in all tenants of a domain; who may see which is for the caller."""
+        everybody = Tenant(log.ALL_TENANTS, TenantName("*"), domain, Guards(0, 0))
+        return await self._feed.subscribe(everybody, resource, after)
+
+    async def changes(self, tenant: Tenant, resource: ResourceName, *, after: int) -> tuple[list[Change], State]:
+        """What changed of a resource after a revision, up to a state that was read first. Raises RevisionExpired."""
+        state = await self.state(tenant)
+        found: list[Change] = []
+        while after < state.revision:
+            changes, after = await log.replay(self._pool, tenant.id, tenant.domain, resource, after)
+            await self._sealing.changes(tenant.id, changes)
+            found.extend(changes)
+        return found, state
+
+    async def history(
+        self, tenant: Tenant, resource: ResourceName, key: ObjectKey, *, before: int, limit: int
+    ) -> Past:
+        """What the log has of one object, newest first, below the revision `before`."""
+        past = await history.of_object(self._pool, tenant, resource, key, before=before, limit=limit)
+        await self._sealing.changes(tenant.id, past.changes)
+        return past
+
+    async def deleted(
+        self, tenant: Tenant, resource: ResourceName, *, namespace: str | None, after: ObjectKey, limit: int
+    ) -> Past:
+        """The last deletion of each key after `after` that has no object now."""
+        past = await history.deleted(self._pool, tenant, resource, namespace=namespace, after=after, limit=limit)
+        await self._sealing.changes(tenant.id, past.changes)
+        return past
+
+    async def in_use(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> bool:
+        """What `Write.unless_used` is judged by, as of now."""
+        return await self._lookups.in_use(tenant, resource, key)
+
+    async def count(self, tenant: Tenant, resource: ResourceName) -> int:
+        return await self._lookups.count(tenant, resource)
+
+    async def resources(self, tenant: Tenant) -> list[tuple[ResourceName, int]]:
+        """Each resource that the tenant has objects of, and how many."""
+        return await self._lookups.resources(tenant)
+
+    async def owned_by(
+        self, tenant: Tenant, uids: Sequence[Uid], *, after: Row | None = None, limit: int = 500
+    ) -> list[Row]:
+        """Objects that name one of `uids` as an owner, by resource and key, after the last row of the page before."""
+        rows = await self._lookups.owned_by(tenant, uids, after=after, limit=limit)
+        return list(await self._sealing.rows(tenant.id, rows))
+
+    async def in_other_namespaces(self, tenant: Tenant, resource: ResourceName, name: str, uid: Uid) -> list[str]:
+        """The namespaces in which the object of this name has this uid: one at the most."""
+        return await self._lookups.in_other_namespaces(tenant, resource, name, uid)
+
+    async def pending(self, limit: int) -> list[tuple[Tenant, ResourceName, ObjectKey]]:
+        """What writes have left to controllers, in all tenants, at most `limit` objects."""
+        return await self._lookups.pending(limit)
+
+    async def resources_in_namespace(self, tenant: Tenant, namespace: str) -> list[tuple[ResourceName, int]]:
+        return await self._lookups.resources_in_namespace(tenant, namespace)
+
+    async def newest_of(self, tenant: Tenant, resources: Sequence[ResourceName]) -> tuple[int, int]:
+        """How many objects some resources have together, and the newest revision among them (0 without any).
+
+        Both the same as before: nothing has changed meanwhile.
+        """
+        return await self._lookups.newest_of(tenant, resources)
+
+    async def rows_of(
+        self, tenant: Tenant, resources: Sequence[ResourceName], *, after: int
+    ) -> list[tuple[ResourceName, ObjectKey, int, str | None]]:
+        """Resource, key and revision of all objects of some resources; the body of those newer than `after`."""
+        return await self._lookups.rows_of(tenant, resources, after=after)
+
+    async def create_tenant(
+        self, name: TenantName, domain: DomainId | None = None, attributes: dict[str, Any] | None = None
+    ) -> Tenant:
+        """Raises TenantExists. `domain` is that of the tenants which it shall be watched together with."""
+        return await self._tenants.create(name, domain, attributes)
+
+    async def tenant(self, name: TenantName) -> Tenant:
+        """From a cache of some seconds; its guards and attributes may be that old."""
+        return await self._tenants.find(name)
+
+    async def tenants(self, after: TenantName | None = None, limit: int = 500) -> list[Tenant]:
+        return await self._tenants.list(after, limit)
+
+    async def update_tenant(self, tenant: Tenant, attributes: dict[str, Any]) -> Tenant:
+        return await self._tenants.update(tenant, attributes)
+
+    async def delete_tenant(self, tenant: Tenant) -> None:
+        """With all that it has, at once for everybody who asks."""
+        await self._tenants.delete(tenant)
+
+    async def note_of_tenant(self, tenant: Tenant, note: dict[str, Any]) -> None:
+        """Keeps what the server knows of a tenant, under "server" of its attributes."""
+        await self._tenants.note(tenant, note)
+
+    async def usage(self, names: list[str]) -> dict[str, Usage]:
+        """What tenants use and may use, by their names."""
+        return await self._tenants.usage(names)
+
+    async def ending_tenant(self, name: TenantName) -> Ending | None:
+        """A tenant that is being removed; None where there is none of this name."""
+        return await self._tenants.ending(name)
+
+    async def remove_some(self, ending: Ending) -> bool:
+        """One step of a tenant's removal; False when nothing was left."""
+        return await self._tenants.remove_some(ending)
+
+    async def fresh_tenant(self, name: TenantName) -> Tenant:
+        """Past the cache."""
+        self._tenants.forget_name(name)
+        return await self._tenants.find(name)
+
+    async def setting(self, name: str) -> Any | None:
+        return await self._settings.get(name)
+
+    async def put_setting(self, name: str, value: Any, *, expected: Any | None = None) -> bool:
+        """Compare and set; `expected` None demands that there is none yet."""
+        return await self._settings.put(name, value, expected=expected)
+
+    def leader(self, name: str, *, seconds: float = 15.0) -> Leader:
+        """A candidate for the leadership of a background job, in the name of this process."""
+        return Leader(self._pool, name, self.process, seconds=seconds)
+
+    def duties(self, *, seconds: float = 30.0) -> Duties:
+        """What this process owes to controllers, and what others have left behind."""
+        return Duties(self._pool, self.process, self._sealing, seconds=seconds)
+
+    @property
+    def retention(self) -> datetime.timedelta:
+        """How far the change log reaches back."""
+        return self._retention
+
+    async def make_partitions(self) -> list[str]:
+        return await compaction.make_partitions(self._pool, self._retention)
+
+    async def compact(self) -> list[str]:
+        """Drops what the log holds beyond its retention."""
+        return await compaction.compact(self._pool, self._retention)
+
+    async def ping(self) -> None:
+        """Raises Unavailable unless PostgreSQL answers."""
+        async with self._pool.connection() as connection:
+            await connection.execute("SELECT 1")
+
+    async def _housekeep(self) -> None:
+        leader = self.leader("store housekeeping", seconds=HOUSEKEEPING_SECONDS * 1.5)
+        try:
+            while True:
+                try:
+                    if await leader.acquire():
+                        await self.make_partitions()
+                        await self.compact()
+                        await self._tenants.finish_deletions(seconds=10 * HOUSEKEEPING_SECONDS)
+                        await self.tokens.clean()
+                        await self.keys.clean()
+                        await self.sharing.clean()
+                except StoreError as error:
+                    logger.warning("housekeeping did not get through: %s", error)
+                await asyncio.sleep(HOUSEKEEPING_SECONDS)
+        finally:
+            # Another need not wait until our time is over.
+            try:
+                async with asyncio.timeout(1):
+                    await leader.release()
+            except (StoreError, TimeoutError):
+                pass

@@ -1,0 +1,373 @@
+"""The tables, declared once: the data model on one page.
+
+Alembic makes them (`migrations/`), a test checks that both agree. Each index says which query it serves. There is no
+foreign key and no unique constraint across tenants: the tenant leads every key, so that tenants can be spread over
+servers later. Texts that are compared are in the collation "C": by bytes, as Kubernetes orders keys.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Computed,
+    DateTime,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, DOUBLE_PRECISION, JSONB
+from sqlalchemy.types import TypeEngine
+
+TENANTS_NAME_UNIQUE: Final = "tenants_name_key"
+CHANGES_PARTITION_PREFIX: Final = "changes_p"
+
+metadata = MetaData()
+
+
+def _bytewise() -> Text:
+    return Text(collation="C")
+
+
+def _facet(name: str, kind: TypeEngine[Any], made: str) -> Column[Any]:
+    value = "doc #>> '{metadata,facets," + name + "}'::text[]"
+    return Column(f"facet_{name}", kind, Computed(made.format(value), persisted=True))
+
+
+def _facet_index(name: str, *others: str) -> Index:
+    column = f"facet_{name}"
+    return Index(f"objects_{column}_idx", "tenant_id", "resource", column, *others, postgresql_where=text("facet_any"))
+
+
+# One row a revision domain: the counter that every write of the domain locks first. Mostly empty pages (fillfactor)
+# keep its updates HOT while a long report holds back clean-up.
+# `floor` is the lowest revision from which the change log is whole.
+domains = Table(
+    "domains",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), nullable=False),
+    Column("revision", BigInteger, nullable=False, server_default=text("0")),
+    Column("floor", BigInteger, nullable=False, server_default=text("0")),
+    # Of a domain that tenants share by its name; NULL for one of a single tenant.
+    Column("name", _bytewise()),
+    PrimaryKeyConstraint("id", name="domains_pkey"),
+    # A shared domain by its name.
+    Index("domains_name_key", "name", unique=True, postgresql_where=text("name IS NOT NULL")),
+    postgresql_with={"fillfactor": "10"},
+)
+
+# `definitions_revision` and `namespaces_revision` are the guards that writes are judged by. They change only under the
+# lock of the domain's row, as does all that a commit asks: whether the tenant is suspended, what it uses (objects, the
+# bytes of their bodies, definitions, namespaces), and the limits of that, NULL for none. `parent` is a tenant's name,
+# `sql_schema` the name of its PostgreSQL schema for reports.
+# A row with `deleted_at` is a tenant whose objects are being removed: it is found no more.
+tenants = Table(
+    "tenants",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), nullable=False),
+    Column("name", _bytewise(), nullable=False),
+    Column("domain_id", BigInteger, nullable=False),
+    Column("definitions_revision", BigInteger, nullable=False, server_default=text("0")),
+    Column("namespaces_revision", BigInteger, nullable=False, server_default=text("0")),
+    Column("attributes", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=text("now()")),
+    Column("deleted_at", DateTime(timezone=True)),
+    Column("parent", _bytewise()),
+    Column("sql_schema", _bytewise()),
+    Column("suspended", Boolean, nullable=False, server_default=text("false")),
+    Column("objects", BigInteger, nullable=False, server_default=text("0")),
+    Column("bytes", BigInteger, nullable=False, server_default=text("0")),
+    Column("definitions", BigInteger, nullable=False, server_default=text("0")),
+    Column("namespaces", BigInteger, nullable=False, server_default=text("0")),
+    Column("max_objects", BigInteger),
+    Column("max_bytes", BigInteger),
+    Column("max_definitions", BigInteger),
+    Column("max_namespaces", BigInteger),
+    PrimaryKeyConstraint("id", name="tenants_pkey"),
+    # A tenant by its name; tenants in the order of their names.
+    Index(TENANTS_NAME_UNIQUE, "name", unique=True),
+    # Whether a domain still has tenants.
+    Index("tenants_domain_id_idx", "domain_id"),
+    # Tenants whose removal has begun.
+    Index("tenants_deleted_at_idx", "deleted_at", postgresql_where=text("deleted_at IS NOT NULL")),
+    # Whether a tenant has children; who has a schema of a name.
+    Index("tenants_parent_idx", "parent", postgresql_where=text("parent IS NOT NULL")),
+    Index("tenants_sql_schema_idx", "sql_schema", postgresql_where=text("sql_schema IS NOT NULL")),
+    postgresql_with={"fillfactor": "50"},
+)
+
+# The current rows. `key` is "<namespace>/<name>" or "<name>". `labels` holds '<tenant_id>/<resource>/<key>=<value>',
+# `owners` '<tenant_id>/<uid>', both NULL where there is none. The revision has no index: it would end HOT updates.
+objects = Table(
+    "objects",
+    metadata,
+    Column("tenant_id", BigInteger, nullable=False),
+    Column("resource", _bytewise(), nullable=False),
+    Column("key", _bytewise(), nullable=False),
+    Column("uid", _bytewise(), nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("version", _bytewise(), nullable=False),
+    Column("schema_id", BigInteger, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("labels", ARRAY(_bytewise())),
+    Column("owners", ARRAY(_bytewise())),
+    Column("doc", JSONB),
+    Column("pending", Boolean, nullable=False, server_default=text("false")),
+    Column("created_at", DateTime(timezone=True), nullable=False),
+    Column("updated_at", DateTime(timezone=True), nullable=False),
+    # Fields that reports filter and sort by, out of `doc`: columns, because an index on an expression over `doc` would
+    # end HOT updates, could not serve a filter below row-level security, and never answer without the row.
+    # `facet_any` tells whether there are such: the indexes are of those objects.
+    _facet("any", Boolean(), "({0})::boolean"),
+    _facet("text1", _bytewise(), "{0}"),
+    _facet("text2", _bytewise(), "{0}"),
+    _facet("text3", _bytewise(), "{0}"),
+    _facet("int1", BigInteger(), "({0})::bigint"),
+    _facet("int2", BigInteger(), "({0})::bigint"),
+    _facet("float1", DOUBLE_PRECISION(), "({0})::double precision"),
+    _facet("time1", DateTime(timezone=True), "to_timestamp(({0})::double precision)"),
+    _facet("ready", Boolean(), "({0})::boolean"),
+    _facet("ready_since", DateTime(timezone=True), "to_timestamp(({0})::double precision)"),
+    # A point read; a page in the order of the keys.
+    PrimaryKeyConstraint("tenant_id", "resource", "key", name="objects_pkey"),
+    # A page with an equality or `in` term of a selector.
+    Index(
+        "objects_labels_idx",
+        "labels",
+        postgresql_using="gin",
+        postgresql_where=text("labels IS NOT NULL"),
+        postgresql_with={"gin_pending_list_limit": "512"},
+    ),
+    # What controllers have not finished with, in all tenants.
+    Index("objects_pending_idx", "tenant_id", "resource", "key", postgresql_where=text("pending")),
+    # Garbage collection: the objects that an owner has.
+    Index("objects_owners_idx", "owners", postgresql_using="gin", postgresql_where=text("owners IS NOT NULL")),
+    # Reports: an object by its uid, for joins; filters, orders and counts by a field, without visiting the row.
+    Index("objects_uid_idx", "uid"),
+    *(_facet_index(name) for name in ("text1", "text2", "text3", "int1", "int2", "float1", "time1")),
+    _facet_index("ready", "facet_ready_since"),
+    postgresql_with={"fillfactor": "80"},
+)
+
+# Which definitions of other tenants a tenant has bound: from the revision `since` of its domain on, up to `until`, or
+# now where that is NULL. What has ended is kept as long as the log: it says whose past events are whose.
+api_bindings = Table(
+    "api_bindings",
+    metadata,
+    Column("tenant_id", BigInteger, nullable=False),
+    Column("resource", _bytewise(), nullable=False),
+    Column("since", BigInteger, nullable=False),
+    Column("until", BigInteger),
+    Column("provider_id", BigInteger, nullable=False),
+    Column("export", _bytewise(), nullable=False),
+    Column("binding", _bytewise(), nullable=False),
+    # What a tenant has bound.
+    PrimaryKeyConstraint("tenant_id", "resource", "since", name="api_bindings_pkey"),
+    # No two bindings of a tenant have one resource.
+    Index("api_bindings_now_key", "tenant_id", "resource", unique=True, postgresql_where=text("until IS NULL")),
+    # Who has bound a definition.
+    Index("api_bindings_provider_id_idx", "provider_id", "resource"),
+)
+
+# The append-only log. Of a deletion `body` is NULL and `previous_body` the last state. `batch` is the same random
+# number for all that was committed together: it tells a writer that lost its connection whether its commit happened.
+changes = Table(
+    "changes",
+    metadata,
+    Column("domain_id", BigInteger, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("batch", BigInteger, nullable=False),
+    Column("tenant_id", BigInteger, nullable=False),
+    Column("resource", _bytewise(), nullable=False),
+    Column("key", _bytewise(), nullable=False),
+    Column("uid", _bytewise(), nullable=False),
+    Column("type", _bytewise(), nullable=False),
+    Column("version", _bytewise(), nullable=False),
+    Column("schema_id", BigInteger, nullable=False),
+    Column("body", Text),
+    Column("labels", ARRAY(_bytewise())),
+    Column("previous_revision", BigInteger),
+    Column("previous_version", _bytewise()),
+    Column("previous_schema_id", BigInteger),
+    Column("previous_body", Text),
+    Column("previous_labels", ARRAY(_bytewise())),
+    Column("actor_user", Text, nullable=False),
+    Column("actor_manager", Text, nullable=False),
+    Column("actor_verb", Text, nullable=False),
+    Column("at", DateTime(timezone=True), nullable=False),
+    # What watches read: the changes of a domain after a revision.
+    Index("changes_domain_id_revision_idx", "domain_id", "revision"),
+    # The history of an object or a range of keys; pages at a revision that is long past.
+    Index("changes_tenant_id_resource_key_revision_idx", "tenant_id", "resource", "key", "revision"),
+    # What is gone, in the order of its keys.
+    Index(
+        "changes_deleted_idx",
+        "tenant_id",
+        "resource",
+        "key",
+        "revision",
+        postgresql_where=text("type = 'DELETED'::text"),
+    ),
+    postgresql_partition_by="RANGE (at)",
+)
+
+# The data keys of tenants, each wrapped by the master key that is named; the newest seals (sealing.py).
+tenant_keys = Table(
+    "tenant_keys",
+    metadata,
+    Column("tenant_id", BigInteger, nullable=False),
+    Column("number", BigInteger, nullable=False),
+    Column("master", _bytewise(), nullable=False),
+    Column("wrapped", LargeBinary, nullable=False),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=text("now()")),
+    PrimaryKeyConstraint("tenant_id", "number", name="tenant_keys_pkey"),
+)
+
+# Audit events, where they are written to the database; kept for a time that a setting says.
+audit_events = Table(
+    "audit_events",
+    metadata,
+    Column("at", DateTime(timezone=True), nullable=False),
+    Column("tenant", Text),
+    Column("username", Text, nullable=False),
+    Column("verb", Text, nullable=False),
+    Column("resource", Text, nullable=False),
+    Column("namespace", Text),
+    Column("name", Text),
+    Column("code", Integer),
+    Column("event", JSONB, nullable=False),
+    # What happened in a time; what is too old.
+    Index("audit_events_at_idx", "at"),
+    # What was done to an object, and in a tenant.
+    Index("audit_events_tenant_resource_idx", "tenant", "resource", "namespace", "name", "at"),
+)
+
+# What all processes share: keys of signatures, the mark of this installation ...
+settings = Table(
+    "settings",
+    metadata,
+    Column("name", _bytewise(), nullable=False),
+    Column("value", JSONB, nullable=False),
+    PrimaryKeyConstraint("name", name="settings_pkey"),
+)
+
+# Who does a background job now, and until when unless renewed; by the clock of PostgreSQL.
+leaders = Table(
+    "leaders",
+    metadata,
+    Column("name", _bytewise(), nullable=False),
+    Column("holder", Text, nullable=False),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+    PrimaryKeyConstraint("name", name="leaders_pkey"),
+    postgresql_with={"fillfactor": "10"},
+)
+
+# Bearer tokens. `hash` is the SHA-256 of the secret part; the token itself is nowhere.
+access_tokens = Table(
+    "access_tokens",
+    metadata,
+    Column("tenant_id", BigInteger, nullable=False),
+    Column("id", _bytewise(), nullable=False),
+    Column("hash", LargeBinary, nullable=False),
+    Column("user_name", Text, nullable=False),
+    Column("groups", ARRAY(Text), nullable=False),
+    Column("description", Text, nullable=False),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=text("now()")),
+    Column("expires_at", DateTime(timezone=True)),
+    Column("revoked_at", DateTime(timezone=True)),
+    # One token; the tokens of a tenant.
+    PrimaryKeyConstraint("tenant_id", "id", name="access_tokens_pkey"),
+)
+
+# The keys that service account tokens are signed with, one set for the server; `secret` is sealed.
+signing_keys = Table(
+    "signing_keys",
+    metadata,
+    Column("id", _bytewise(), nullable=False),
+    Column("secret", LargeBinary, nullable=False),
+    Column("signs_from", DateTime(timezone=True), nullable=False),
+    Column("signs_until", DateTime(timezone=True), nullable=False),
+    Column("verifies_until", DateTime(timezone=True), nullable=False),
+    PrimaryKeyConstraint("id", name="signing_keys_pkey"),
+)
+
+# One row a set of reporting views: all tenants with the same definition share it. `shape` holds its columns in their
+# order, which is kept for good; `digests` the definitions that it has served. `relations` counts its views.
+report_views = Table(
+    "report_views",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), nullable=False),
+    Column("resource", _bytewise(), nullable=False),
+    Column("name", _bytewise(), nullable=False),
+    Column("digests", ARRAY(_bytewise()), nullable=False),
+    Column("shape", JSONB, nullable=False),
+    Column("relations", BigInteger, nullable=False),
+    Column("last_tenant_id", BigInteger, nullable=False),
+    Column("empty_since", DateTime(timezone=True)),
+    PrimaryKeyConstraint("id", name="report_views_pkey"),
+    # No two views have one name; the views of a resource.
+    Index("report_views_name_key", "name", unique=True),
+    Index("report_views_resource_idx", "resource"),
+)
+
+# What has become of each definition in reports, as of its `revision`; a deleted one keeps its view, which shows its
+# history. `facets` are the indexed fields that all its objects carry, `short_name` what its view is called in the
+# tenant's own schema.
+report_definitions = Table(
+    "report_definitions",
+    metadata,
+    Column("tenant_id", BigInteger, nullable=False),
+    Column("resource", _bytewise(), nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("version", _bytewise(), nullable=False),
+    Column("view_id", BigInteger),
+    Column("state", _bytewise(), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("short_name", _bytewise()),
+    Column("facets", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
+    Column("at", DateTime(timezone=True), nullable=False, server_default=text("now()")),
+    PrimaryKeyConstraint("tenant_id", "resource", name="report_definitions_pkey"),
+    # The tenants of a view.
+    Index("report_definitions_view_id_idx", "view_id", "tenant_id"),
+)
+
+# Up to which revision of its definitions a tenant's views have been made.
+report_tenants = Table(
+    "report_tenants",
+    metadata,
+    Column("tenant_id", BigInteger, nullable=False),
+    Column("definitions_revision", BigInteger, nullable=False),
+    PrimaryKeyConstraint("tenant_id", name="report_tenants_pkey"),
+)
+
+# The PostgreSQL schemas that reporting has made; `tenant_id` where one is a tenant's own.
+report_schemas = Table(
+    "report_schemas",
+    metadata,
+    Column("name", _bytewise(), nullable=False),
+    Column("tenant_id", BigInteger),
+    PrimaryKeyConstraint("name", name="report_schemas_pkey"),
+    # The schema of a tenant.
+    Index("report_schemas_tenant_id_idx", "tenant_id"),
+)
+
+# Logins for reports. Not `across`: one tenant's. `across`: the named tenants', or with NULL all.
+report_logins = Table(
+    "report_logins",
+    metadata,
+    Column("name", _bytewise(), nullable=False),
+    Column("across", Boolean, nullable=False),
+    Column("tenant_ids", ARRAY(BigInteger)),
+    Column("timeout_seconds", BigInteger, nullable=False),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=text("now()")),
+    PrimaryKeyConstraint("name", name="report_logins_pkey"),
+)

@@ -1,0 +1,297 @@
+"""Tenants: made, found, listed and deleted. Each is a row, with a revision domain of its own or a shared one."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, Final, LiteralString, NamedTuple
+
+from psycopg.errors import UniqueViolation
+from psycopg.types.json import Jsonb
+from sqlalchemy import Table
+
+from registry.store.arrays import TextArray
+from registry.store.batch import storable
+from registry.store.connection import Pool
+from registry.store.errors import TenantExists, TenantNotFound
+from registry.store.statements import Statement, statement
+from registry.store.tables import metadata
+from registry.store.types import DomainId, Guards, Tenant, TenantId, TenantName
+
+# How long a process may go on with what it knows of a tenant. Writes are checked against the row itself.
+CACHE_SECONDS: Final = 5.0
+CACHE_SIZE: Final = 20_000
+
+# Rows a statement when a tenant's objects are removed: its locks and its time stay short.
+DELETE_ROWS: Final = 5_000
+
+_COLUMNS: Final = "id, name, domain_id, definitions_revision, namespaces_revision, attributes"
+
+CREATE: Final = statement(
+    "create-tenant",
+    "A new tenant, in a new domain if none is named.",
+    """
+    WITH made AS (
+        INSERT INTO domains (revision) SELECT 0 WHERE %(domain)s::bigint IS NULL RETURNING id
+    )
+    INSERT INTO tenants (name, domain_id, attributes)
+    SELECT %(name)s::text, id, %(attributes)s::jsonb FROM (
+        SELECT id FROM made UNION ALL SELECT id FROM domains WHERE id = %(domain)s::bigint
+    ) d
+    RETURNING """ + _COLUMNS,
+)
+
+FIND: Final = statement(
+    "tenant",
+    "A tenant by its name; by the unique index of names.",
+    "SELECT " + _COLUMNS + " FROM tenants WHERE name = %(name)s::text AND deleted_at IS NULL",
+)
+
+LIST: Final = statement(
+    "tenants",
+    "Tenants in the order of their names; by the unique index of names.",
+    "SELECT " + _COLUMNS + """ FROM tenants
+    WHERE name > %(after)s::text AND deleted_at IS NULL ORDER BY name LIMIT %(limit)s::bigint
+    """,
+)
+
+UPDATE: Final = statement(
+    "update-tenant",
+    "Replaces a tenant's attributes; by the primary key.",
+    """
+    UPDATE tenants SET attributes = %(attributes)s::jsonb WHERE id = %(id)s::bigint AND deleted_at IS NULL
+    RETURNING """ + _COLUMNS,
+)
+
+MARK_DELETED: Final = statement(
+    "mark-tenant-deleted",
+    "Hides a tenant from all reads and writes; after its domain's counter, as every writer.",
+    """
+    WITH locked AS MATERIALIZED (SELECT id FROM domains WHERE id = %(domain)s::bigint FOR UPDATE)
+    UPDATE tenants SET deleted_at = now()
+    WHERE id = %(id)s::bigint AND domain_id IN (SELECT id FROM locked)
+    """,
+)
+
+DELETED: Final = statement(
+    "deleted-tenants",
+    "Tenants whose removal began some time ago; by the partial index of those.",
+    """
+    SELECT id, domain_id FROM tenants
+    WHERE deleted_at < now() - %(seconds)s::float8 * interval '1 second' ORDER BY deleted_at
+    """,
+)
+
+ENDING: Final = statement(
+    "ending-tenant",
+    "A tenant whose removal has begun, and how many objects it still has; by the unique index of names.",
+    "SELECT id, domain_id, objects FROM tenants WHERE name = %(name)s::text AND deleted_at IS NOT NULL",
+)
+
+NOTE: Final = statement(
+    "note-of-tenant",
+    "Keeps something that the server knows of a tenant; by the primary key.",
+    """
+    UPDATE tenants SET attributes = jsonb_set(
+        attributes, '{server}', coalesce(attributes -> 'server', '{}'::jsonb) || %(note)s::jsonb)
+    WHERE id = %(id)s::bigint AND deleted_at IS NULL
+    RETURNING """ + _COLUMNS,
+)
+
+USAGE: Final = statement(
+    "usage-of-tenants",
+    "What tenants use and may use; by the unique index of names.",
+    """
+    SELECT name, objects, bytes, definitions, namespaces, max_objects, max_bytes, max_definitions, max_namespaces
+    FROM tenants WHERE name = ANY (%(names)s) AND deleted_at IS NULL
+    """,
+)
+
+DELETE_OBJECTS: Final = statement(
+    "delete-objects-of-tenant",
+    "Removes some objects of a tenant that goes, and counts them; by the primary key.",
+    """
+    WITH gone AS (
+        DELETE FROM objects WHERE ctid = ANY (ARRAY(
+            SELECT ctid FROM objects WHERE tenant_id = %(id)s::bigint LIMIT %(limit)s::bigint
+        ))
+        RETURNING 1
+    )
+    UPDATE tenants SET objects = greatest(0, objects - (SELECT count(*) FROM gone))
+    WHERE id = %(id)s::bigint AND deleted_at IS NOT NULL AND EXISTS (SELECT 1 FROM gone)
+    RETURNING objects
+    """,
+)
+
+DELETE_CHANGES: Final = statement(
+    "delete-changes-of-tenant",
+    "Removes a part of a tenant's log; by the log's index of keys.",
+    """
+    DELETE FROM changes c USING (
+        SELECT domain_id, revision FROM changes WHERE tenant_id = %(id)s::bigint LIMIT %(limit)s::bigint
+    ) d
+    WHERE c.domain_id = d.domain_id AND c.revision = d.revision AND c.tenant_id = %(id)s::bigint
+    RETURNING 1
+    """,
+)
+
+DELETE: Final = statement(
+    "delete-tenant",
+    "Removes a tenant's row, and its domain with the last of its tenants.",
+    """
+    WITH locked AS MATERIALIZED (SELECT id FROM domains WHERE id = %(domain)s::bigint FOR UPDATE),
+    gone AS (
+        DELETE FROM tenants WHERE id = %(id)s::bigint AND deleted_at IS NOT NULL
+            AND EXISTS (SELECT 1 FROM locked)
+        RETURNING domain_id
+    )
+    DELETE FROM domains d WHERE d.id IN (SELECT domain_id FROM gone)
+        AND NOT EXISTS (SELECT 1 FROM tenants t WHERE t.domain_id = d.id AND t.id <> %(id)s::bigint)
+    """,
+)
+
+
+def _emptying(table: Table) -> Statement:
+    """Removes some rows of a tenant from a table of its own. The names are those of tables.py, nobody's input."""
+    name: LiteralString = table.name
+    return statement(
+        "delete-of-tenant",
+        "Removes some rows of a tenant; by the primary key.",
+        "DELETE FROM " + name + " WHERE ctid = ANY (ARRAY(SELECT ctid FROM " + name
+        + " WHERE tenant_id = %(id)s::bigint LIMIT %(limit)s::bigint)) RETURNING 1",
+    )
+
+
+# Whatever else has rows of a tenant; the log is partitioned, and has a statement of its own.
+OTHER_TABLES: Final = tuple(
+    _emptying(table) for table in metadata.sorted_tables
+    if "tenant_id" in table.c and table.name not in ("objects", "changes")
+)
+
+
+class Ending(NamedTuple):
+    """A tenant that is being removed. `objects` is what it still has."""
+
+    id: TenantId
+    domain: DomainId
+    objects: int
+
+
+class Usage(NamedTuple):
+    """What a tenant uses, and may use; None is without a limit. `bytes` are those of its objects as they are stored."""
+
+    objects: int
+    bytes: int
+    definitions: int
+    namespaces: int
+    max_objects: int | None
+    max_bytes: int | None
+    max_definitions: int | None
+    max_namespaces: int | None
+
+
+class Tenants:
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        # Name → when it was read, and what. Least recently used first.
+        self._cache: OrderedDict[TenantName, tuple[float, Tenant]] = OrderedDict()
+
+    async def create(
+        self, name: TenantName, domain: DomainId | None = None, attributes: dict[str, Any] | None = None
+    ) -> Tenant:
+        """Raises TenantExists, also while one of that name is being deleted; TenantNotFound for an unknown domain."""
+        values = {"name": name, "domain": domain, "attributes": Jsonb(attributes or {})}
+        async with self._pool.connection() as connection:
+            try:
+                cursor = await connection.execute(CREATE.sql, values)
+            except UniqueViolation as error:
+                raise TenantExists(f"tenant {name} exists") from error
+            rows = await cursor.fetchall()
+        if not rows:
+            raise TenantNotFound(f"domain {domain} does not exist")
+        return self._remember(rows[0])
+
+    async def find(self, name: TenantName) -> Tenant:
+        """The tenant, as it was within the last seconds. Raises TenantNotFound."""
+        known = self._cache.get(name)
+        if known is not None and time.monotonic() - known[0] < CACHE_SECONDS:
+            self._cache.move_to_end(name)
+            return known[1]
+        rows = await self._pool.fetch(FIND, {"name": storable(name)})
+        if not rows or rows[0][1] != name:
+            self._cache.pop(name, None)
+            raise TenantNotFound(f"tenant {name} does not exist")
+        return self._remember(rows[0])
+
+    async def list(self, after: TenantName | None, limit: int) -> list[Tenant]:
+        rows = await self._pool.fetch(LIST, {"after": after or "", "limit": limit})
+        return [tenant_of(row) for row in rows]
+
+    async def update(self, tenant: Tenant, attributes: dict[str, Any]) -> Tenant:
+        rows = await self._pool.execute(UPDATE, {"id": tenant.id, "attributes": Jsonb(attributes)})
+        if not rows:
+            self.forget(tenant)
+            raise TenantNotFound(f"tenant {tenant.name} does not exist")
+        return self._remember(rows[0])
+
+    async def note(self, tenant: Tenant, note: dict[str, Any]) -> None:
+        """Keeps what the server knows of a tenant, under "server" of its attributes."""
+        rows = await self._pool.execute(NOTE, {"id": tenant.id, "note": Jsonb(note)})
+        if rows:
+            self._remember(rows[0])
+
+    async def usage(self, names: Sequence[str]) -> dict[str, Usage]:
+        rows = await self._pool.fetch(USAGE, {"names": TextArray(list(names))})
+        return {row[0]: Usage(*row[1:]) for row in rows}
+
+    async def delete(self, tenant: Tenant) -> None:
+        """Hides the tenant at once, then removes it. Interrupted, `finish_deletions` goes on."""
+        self.forget(tenant)
+        await self._pool.execute(MARK_DELETED, {"id": tenant.id, "domain": tenant.domain})
+        await self._finish(tenant.id, tenant.domain)
+
+    async def finish_deletions(self, *, seconds: float = 0.0) -> None:
+        """Removes what has been deleted at least `seconds` ago: what others are about to remove is left to them."""
+        for row in await self._pool.fetch(DELETED, {"seconds": seconds}):
+            await self._finish(TenantId(row[0]), DomainId(row[1]))
+
+    async def ending(self, name: TenantName) -> Ending | None:
+        """A tenant that is being removed, None where there is none of this name."""
+        rows = await self._pool.fetch(ENDING, {"name": storable(name)})
+        return Ending(TenantId(rows[0][0]), DomainId(rows[0][1]), rows[0][2]) if rows else None
+
+    async def remove_some(self, ending: Ending) -> bool:
+        """One step of a removal, of DELETE_ROWS rows at the most; False when nothing was left, nor the tenant's row.
+
+        Each step is a transaction: what was killed in between is gone on with.
+        """
+        values = {"id": ending.id, "limit": DELETE_ROWS}
+        for step in (DELETE_OBJECTS, DELETE_CHANGES, *OTHER_TABLES):
+            if await self._pool.execute(step, values):
+                return True
+        await self._pool.execute(DELETE, {"id": ending.id, "domain": ending.domain})
+        return False
+
+    def forget(self, tenant: Tenant) -> None:
+        self._cache.pop(tenant.name, None)
+
+    def forget_name(self, name: str) -> None:
+        """What is known of a tenant whose object has been written."""
+        self._cache.pop(TenantName(name), None)
+
+    async def _finish(self, tenant: TenantId, domain: DomainId) -> None:
+        while await self.remove_some(Ending(tenant, domain, 0)):
+            pass
+
+    def _remember(self, row: tuple[Any, ...]) -> Tenant:
+        tenant = tenant_of(row)
+        self._cache[tenant.name] = (time.monotonic(), tenant)
+        self._cache.move_to_end(tenant.name)
+        if len(self._cache) > CACHE_SIZE:
+            self._cache.popitem(last=False)
+        return tenant
+
+
+def tenant_of(row: tuple[Any, ...]) -> Tenant:
+    return Tenant(TenantId(row[0]), TenantName(row[1]), DomainId(row[2]), Guards(row[3], row[4]), row[5])

@@ -1,0 +1,230 @@
+"""What goes into the store and what comes out: the boundary between SQL and everything above.
+
+The store knows tenants, resources (an opaque text such as `crontabs.stable.example.com`), keys and bodies; what a body
+means is the business of the layers above. All revisions are integers of the tenant's revision domain.
+"""
+
+from __future__ import annotations
+
+import datetime
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NewType
+
+TenantName = NewType("TenantName", str)
+TenantId = NewType("TenantId", int)
+DomainId = NewType("DomainId", int)
+Uid = NewType("Uid", str)
+
+# The plural and group as one text: "crontabs.stable.example.com", in the core group just "namespaces".
+ResourceName = NewType("ResourceName", str)
+
+# "<namespace>/<name>" of a namespaced object, "<name>" of a cluster-scoped one. Compared by bytes, as Kubernetes does.
+ObjectKey = NewType("ObjectKey", str)
+
+
+@dataclass(frozen=True, slots=True)
+class Guards:
+    """What a write was judged by: the revisions at which the tenant's definitions and namespaces last changed.
+
+    `definitions` rises with each write of a definition, `namespaces` whenever a namespace begins to terminate or goes
+    (a new namespace cannot make an earlier judgement wrong).
+    """
+
+    definitions: int
+    namespaces: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A tenant as it stands in its row. `attributes` is for the layers above (display name, suspended ...)."""
+
+    id: TenantId
+    name: TenantName
+    domain: DomainId
+    guards: Guards
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The tenant as a read found it, from the same snapshot as the rows."""
+
+    revision: int
+    guards: Guards
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A stored object.
+
+    `body` is the object's JSON text without its beginning: the whole object is
+    `{"apiVersion":"<group>/<version>","kind":"<kind>","metadata":{"resourceVersion":"<revision>",` + body, so that a
+    get is a concatenation. `version` is the API version that it is stored in, `schema` the identity of the schema
+    that pruned, defaulted and validated it.
+    """
+
+    resource: ResourceName
+    key: ObjectKey
+    uid: Uid
+    revision: int
+    version: str
+    schema: int
+    body: str
+
+
+class Counted(enum.IntEnum):
+    """What an object counts as in its tenant's limits, beside being an object. The values are the commit's flags."""
+
+    OBJECT = 0
+    DEFINITION = 8
+    NAMESPACE = 16
+
+
+class Operation(enum.StrEnum):
+    CREATE = "create"
+    UPDATE = "update"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who wrote: for the change log and history. `verb` is the API verb (create, update, patch, apply, delete ...)."""
+
+    user: str
+    manager: str
+    verb: str
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One change of one object.
+
+    `expected_revision` None means whatever is there (it must be there all the same for update and delete);
+    a create demands that nothing is there. `expected_guards` None means that the write does not depend on them.
+    `labels` are `key=value` texts, selectable fields among them as `f:spec.color=red`; `owners` the uids of the owner
+    references, for garbage collection. `doc` is JSON text for the reporting column, or None where reporting is off.
+    """
+
+    operation: Operation
+    resource: ResourceName
+    key: ObjectKey
+    actor: Actor
+    uid: Uid = Uid("")
+    version: str = ""
+    schema: int = 0
+    body: str = ""
+    labels: Sequence[str] = ()
+    owners: Sequence[str] = ()
+    doc: str | None = None
+    expected_revision: int | None = None
+    expected_guards: Guards | None = None
+    changes_definitions: bool = False
+    changes_namespaces: bool = False
+    # A controller has to go on with the object; it is found by `pending` until a write says otherwise.
+    pending: bool = False
+    counted: Counted = Counted.OBJECT
+    # Counted in the tenant's limits, but never refused by them: what the server itself writes, and deletions.
+    unlimited: bool = False
+    # The object is a tenant: what its row becomes in the same commit, as JSON (registry_follow, r0005_tenancy.sql).
+    tenancy: str | None = None
+    # The object is a definition that tenants may share, an export or a binding: what it does to those who share, as
+    # JSON (registry_sharing_refusal, r0009_sharing.sql).
+    sharing: str | None = None
+    # Of a definition: refused while there is an object of its resource; of a namespace: while there is one in it.
+    unless_used: bool = False
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is committed by a call of its own, with what it does to other tenants."""
+        return self.tenancy is not None or self.sharing is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The outcome of a write. `previous` is what an update or delete replaced."""
+
+    revision: int
+    previous: Row | None
+    guards: Guards
+
+
+class ChangeType(enum.StrEnum):
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+
+
+@dataclass(slots=True)
+class Change:
+    """One row of the change log, in the order of its revision.
+
+    For DELETED, `body` is the last stored state. `forms` is a cache for the layers above: the same Change is handed to
+    every watcher, so what one has encoded the others reuse.
+    """
+
+    revision: int
+    type: ChangeType
+    resource: ResourceName
+    key: ObjectKey
+    uid: Uid
+    version: str
+    schema: int
+    body: str
+    labels: Sequence[str]
+    previous_revision: int
+    previous_version: str
+    previous_schema: int
+    previous_body: str | None
+    previous_labels: Sequence[str]
+    actor: Actor
+    at: datetime.datetime
+    forms: dict[Any, Any] = field(default_factory=dict)
+    tenant: TenantId = TenantId(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What a subscription hands on: changes in order, perhaps none, and the revision up to which it is complete."""
+
+    changes: Sequence[Change]
+    revision: int
+
+
+class Match(enum.StrEnum):
+    """The operators of a selector requirement."""
+
+    IN = "in"
+    NOT_IN = "notin"
+    EXISTS = "exists"
+    DOES_NOT_EXIST = "!"
+    GREATER_THAN = "gt"
+    LESS_THAN = "lt"
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One term of a selector over the `labels` of a Write: all terms must hold.
+
+    `key` is a label key, or `f:<path>` for a selectable field. NOT_IN also holds where the key is absent. For a field,
+    an absent value equals the empty text.
+    """
+
+    key: str
+    match: Match
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Rows in the order of their keys as of `state.revision` (or of the revision asked for).
+
+    `remaining` counts the rows after this page when the page is limited and has no selector, else None.
+    """
+
+    rows: Sequence[Row]
+    revision: int
+    more: bool
+    remaining: int | None
+    state: State

@@ -1,0 +1,182 @@
+"""Expressions of policies: what compiles, what they see, what they say, what they may cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from registry.admission.authorizer import Answer, Question, Undecided
+from registry.admission.environment import (
+    Activation,
+    Failed,
+    Inputs,
+    OutOfBudget,
+    Scope,
+    compile_expression,
+)
+from registry.admission.messages import JSON_PATCHES, OBJECT, configuration, operations
+from registry.cel import types
+from registry.cel.types import Type
+from registry.cel.values import EvalError, elements
+
+REQUEST: dict[str, Any] = {
+    "kind": {"group": "g", "version": "v1", "kind": "K"}, "operation": "CREATE", "name": "a", "namespace": "n",
+    "requestResource": {"group": "g", "version": "v1", "resource": "ks"},
+    "userInfo": {"username": "u", "groups": ["x"]}, "dryRun": False, "options": {"kind": "CreateOptions"}}
+OBJ = {"apiVersion": "g/v1", "kind": "K", "metadata": {"name": "a", "labels": {"l": "m"}},
+       "spec": {"size": 3, "ratio": 0.5, "tags": ["x", "y"], "items": [{"a": 1}, {"a": 2}], "none": None, "flag": True}}
+
+
+def inputs(**changes: Any) -> Inputs:
+    made = Inputs(OBJ, None, REQUEST, {"metadata": {"name": "n", "labels": {"env": "prod"}}})
+    for name, value in changes.items():
+        setattr(made, name, value)
+    return made
+
+
+def value(text: str, scope: Scope | None = None, **changes: Any) -> Any:
+    expression = compile_expression(text, scope or Scope())
+    assert expression.error is None, expression.error
+    return Activation(inputs(**changes)).value(expression)
+
+
+@pytest.mark.parametrize("text", [
+    "object.spec.size == 3", "object.spec.ratio < 1.0", "object.spec.tags == ['x', 'y']", "'x' in object.spec.tags",
+    "object.spec.items.map(i, i.a) == [1, 2]", "object.spec.items[1].a == 2", "has(object.spec.size)",
+    "!has(object.spec.gone)", "object.metadata.labels == {'l': 'm'}", "'l' in object.metadata.labels",
+    "object.spec.none == null", "object.spec.?gone.orValue(7) == 7", "oldObject == null",
+    "request.operation == 'CREATE' && request.userInfo.groups.exists(g, g == 'x')", "!has(request.subResource)",
+    "!request.dryRun", "request.options.kind == 'CreateOptions'", "namespaceObject.metadata.labels['env'] == 'prod'",
+    "object.spec.items.all(i, i.a > 0)", "size(object.spec.tags) == 2", "object.spec.tags + ['z'] == ['x', 'y', 'z']",
+    "type(object) == map", "object.spec.items.exists_one(i, i == {'a': 1})",
+    "quantity('1Ki').isGreaterThan(quantity('1'))",
+    "object.spec.tags.isSorted()", "object == object", "object.spec.tags.join('-') == 'x-y'",
+])
+def test_what_expressions_see(text: str) -> None:
+    assert value(text) is True
+
+
+@pytest.mark.parametrize("text, scope, wanted, error", [
+    pytest.param("params.x", Scope(), (), "undeclared reference to 'params'", id="params without a kind"),
+    pytest.param("params.x", Scope(params=True), (), "", id="params"),
+    pytest.param("authorizer.path('/x').check('get').allowed()", Scope(), (types.BOOL,), "", id="authorizer"),
+    pytest.param("authorizer == null", Scope(authorizer=False), (), "undeclared reference to 'authorizer'",
+                 id="hidden"),
+    pytest.param("variables.a", Scope(variables={"a": types.INT}), (types.BOOL,), "must evaluate to bool but got int",
+                 id="type of a variable"),
+    pytest.param("variables.b", Scope(variables={"a": types.INT}), (), "undefined field 'b'", id="unknown variable"),
+    pytest.param("object.a", Scope(), (types.STRING, types.NULL),
+                 "must evaluate to one of [string null_type] but got dyn", id="one of two"),
+    pytest.param("Object{}", Scope(), (), "undeclared reference to 'Object'", id="no mutation"),
+    pytest.param("Object{}", Scope(patches=True), (OBJECT,), "", id="mutation"),
+    pytest.param("jsonpatch.escapeKey('a')", Scope(), (), "undeclared reference to 'jsonpatch'", id="no escapeKey"),
+    pytest.param("[JSONPatch{op: 1}]", Scope(patches=True), (JSON_PATCHES,),
+                 "expected type of field 'op' is 'string' but provided type is 'int'", id="type of a field"),
+    pytest.param("[]", Scope(patches=True), (JSON_PATCHES,), "must evaluate to list(JSONPatch) but got list(dyn)",
+                 id="an empty list alone"),
+    pytest.param("self.x", Scope(), (), "undeclared reference to 'self'", id="self"),
+])
+def test_what_compiles(text: str, scope: Scope, wanted: tuple[Type, ...], error: str) -> None:
+    found = compile_expression(text, scope, *wanted).error
+    assert (error in found.detail) if found is not None and error else (found is None and not error)
+
+
+@pytest.mark.parametrize("text, error", [
+    ("object.spec.gone == 1", "expression 'object.spec.gone == 1' resulted in error: no such key: gone"),
+    ("oldObject.spec.size == 1", "expression 'oldObject.spec.size == 1' resulted in error: no such key: spec"),
+    ("object.spec.tags[5] == 'x'", "expression 'object.spec.tags[5] == 'x'' resulted in error: index out of bounds: 5"),
+    ("authorizer.path(' ').check('get').allowed()",
+     "expression 'authorizer.path(' ').check('get').allowed()' resulted in error: path must not be empty"),
+])
+def test_errors(text: str, error: str) -> None:
+    with pytest.raises(Failed) as caught:
+        value(text)
+    assert str(caught.value) == error
+
+
+def test_variables_are_evaluated_when_they_are_asked_for() -> None:
+    bad = compile_expression("object.gone", Scope(variables={}))
+    good = compile_expression("object.spec.size * 2", Scope(variables={}))
+    scope = Scope(variables={"bad": bad.type, "good": good.type})
+    activation = Activation(inputs(), {"bad": bad, "good": good})
+    assert activation.value(compile_expression("variables.good == 6", scope)) is True
+    with pytest.raises(Failed, match='composited variable "bad" fails to evaluate: no such key: gone'):
+        activation.value(compile_expression("variables.bad == 6", scope))
+
+
+LONG = {"spec": {"tags": ["x"] * 2000}}
+CUBIC = "object.spec.tags.all(a, object.spec.tags.all(b, a == b))"
+
+
+def test_one_expression_is_bounded() -> None:
+    with pytest.raises((Failed, OutOfBudget)):
+        value(CUBIC, object=LONG)
+
+
+def test_a_policy_is_bounded() -> None:
+    expression = compile_expression("object.spec.tags.all(a, a == 'x')", Scope())
+    activation = Activation(inputs(object=LONG), budget=50_000)
+    for _ in range(3):
+        assert activation.value(expression) is True
+    activation.budget = 1000
+    with pytest.raises(OutOfBudget):
+        activation.value(expression)
+
+
+def test_three_questions_about_rights_are_too_much_for_one_expression() -> None:
+    made = inputs()
+    asked = "authorizer.group('').resource('pods').check('{0}').allowed()"
+    for verb in ("get", "list", "watch"):
+        made.decisions.known[Question(None, verb, "", "", "pods")] = Answer(True)
+    two = compile_expression(" && ".join(map(asked.format, ("get", "list"))), Scope())
+    three = compile_expression(" && ".join(map(asked.format, ("get", "list", "watch"))), Scope())
+    assert Activation(made).value(two) is True
+    with pytest.raises(Failed, match="actual cost limit exceeded"):
+        Activation(made).value(three)
+
+
+def test_questions_about_rights_wait_for_their_answer() -> None:
+    made = inputs()
+    expression = compile_expression("authorizer.requestResource.check('get').reason() == 'because' || true", Scope())
+    with pytest.raises(Undecided) as caught:
+        Activation(made).value(expression)
+    question = caught.value.question
+    assert question == Question(None, "get", "", "g", "ks", "", "n", "a")
+    made.decisions.known[question] = Answer(False, "because")
+    assert Activation(made).value(expression) is True
+
+
+@pytest.mark.parametrize("text, question", [
+    ("authorizer.group('g').resource('r').subresource('s').namespace('n').name('x').check('get').allowed()",
+     Question(None, "get", "", "g", "r", "s", "n", "x")),
+    ("authorizer.serviceAccount('n', 'sa').path('/healthz').check('get').allowed()",
+     Question(("n", "sa"), "get", "/healthz")),
+    ("authorizer.group('').resource('r').fieldSelector('a=b').labelSelector('c').check('list').errored()",
+     Question(None, "list", "", "", "r", "", "", "", "a=b", "c")),
+])
+def test_questions(text: str, question: Question) -> None:
+    with pytest.raises(Undecided) as caught:
+        value(text)
+    assert caught.value.question == question
+
+
+def test_configurations() -> None:
+    made = value("Object{metadata: Object.metadata{labels: {'a': 'b'}}, spec: Object.spec{size: object.spec.size + 1, "
+                 "list: [Object.spec.list{n: 1}], ?gone: optional.none()}}", Scope(patches=True))
+    assert configuration(made) == {"metadata": {"labels": {"a": "b"}}, "spec": {"size": 4, "list": [{"n": 1}]}}
+
+
+def test_parts_are_named_after_their_path() -> None:
+    made = value("Object{spec: Object.status{a: 1}}", Scope(patches=True))
+    with pytest.raises(EvalError, match=r'unexpected type name "Object\.status", expected "Object\.spec"'):
+        configuration(made)
+
+
+def test_json_patches() -> None:
+    made = value("[JSONPatch{op: 'add', path: '/a/' + jsonpatch.escapeKey('x/y~z'), "
+                 "value: {'k': [object.spec.items[0]]}}, JSONPatch{op: 'move', from: '/a', path: '/b'}, "
+                 "JSONPatch{op: 'add', path: '/c', value: Object.c{d: 1}}]", Scope(patches=True))
+    assert operations(elements(made)) == [
+        {"op": "add", "path": "/a/x~1y~0z", "value": {"k": [{"a": 1}]}}, {"op": "move", "from": "/a", "path": "/b"},
+        {"op": "add", "path": "/c", "value": {"d": 1}}]

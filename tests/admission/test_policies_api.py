@@ -1,0 +1,223 @@
+"""Policies over HTTP: when they count, whom they judge, what a client reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.admission.conftest import ADMISSION
+from tests.api.client import MERGE, Client, eventually
+from tests.api.widgets import GROUP, NAMESPACES, WIDGETS
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+POLICIES, BINDINGS = f"{ADMISSION}/validatingadmissionpolicies", f"{ADMISSION}/validatingadmissionpolicybindings"
+MUTATING, MUTATING_BINDINGS = f"{ADMISSION}/mutatingadmissionpolicies", f"{ADMISSION}/mutatingadmissionpolicybindings"
+
+
+def rule(*operations: str, resources: str = "widgets", group: str = GROUP) -> dict[str, Any]:
+    return {"apiGroups": [group], "apiVersions": ["*"], "operations": list(operations) or ["*"],
+            "resources": [resources]}
+
+
+def named(kind: str, name: str, **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+async def enforce(api: Client, expression: str, *, name: str = "p", match: dict[str, Any] | None = None,
+                  binding: dict[str, Any] | None = None, **spec: Any) -> None:
+    constraints = {"resourceRules": [rule()], **(match or {})}
+    policy = named("ValidatingAdmissionPolicy", name, matchConstraints=constraints,
+                   validations=[{"expression": expression, "message": "no"}], **spec)
+    (await api.post(POLICIES, policy)).ok(201)
+    bound = {"policyName": name, "validationActions": ["Deny"], **(binding or {})}
+    (await api.post(BINDINGS, named("ValidatingAdmissionPolicyBinding", name, **bound))).ok(201)
+
+
+async def mutate(api: Client, expression: str, *, name: str = "m", reinvocation: str = "Never", **spec: Any) -> None:
+    policy = named("MutatingAdmissionPolicy", name, matchConstraints={"resourceRules": [rule("CREATE", "UPDATE")]},
+                   reinvocationPolicy=reinvocation, **spec,
+                   mutations=[{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}])
+    (await api.post(MUTATING, policy)).ok(201)
+    (await api.post(MUTATING_BINDINGS, named("MutatingAdmissionPolicyBinding", name, policyName=name))).ok(201)
+
+
+def widget(name: str, labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": {"name": name, "labels": labels or {}},
+            "spec": spec}
+
+
+async def test_a_refusal(api: Client) -> None:
+    await enforce(api, "object.spec.size < 5")
+    answer = await api.post(WIDGETS, widget("a", size=9))
+    text = "ValidatingAdmissionPolicy 'p' with binding 'p' denied request: no"
+    assert (answer.code, answer.json["reason"]) == (422, "Invalid")
+    assert answer.json["message"] == f'widgets.{GROUP} "a" is forbidden: {text}'
+    assert answer.json["details"] == {"name": "a", "group": GROUP, "kind": "widgets", "causes": [{"message": text}]}
+    assert (await api.get(f"{WIDGETS}/a")).code == 404
+    (await api.post(WIDGETS, widget("a", size=1))).ok(201)
+
+
+async def test_every_way_to_write(api: Client) -> None:
+    (await api.post(WIDGETS, widget("a", size=1, replicas=1))).ok(201)
+    await enforce(api, "request.operation == 'CREATE' && object.metadata.name == 'a'")
+    await enforce(api, "false", name="scale", match={"resourceRules": [rule("UPDATE", resources="widgets/*")]})
+    full = (await api.get(f"{WIDGETS}/a")).ok()
+    assert (await api.put(f"{WIDGETS}/a", full)).code == 422
+    assert (await api.patch(f"{WIDGETS}/a", {"spec": {"size": 2}}, MERGE)).code == 422
+    assert (await api.patch(f"{WIDGETS}/a/status", {"status": {"phase": "x"}}, MERGE)).code == 422
+    assert (await api.patch(f"{WIDGETS}/a/scale", {"spec": {"replicas": 2}}, MERGE)).code == 422
+    assert (await api.delete(f"{WIDGETS}/a")).code == 422
+    assert (await api.delete(WIDGETS)).code == 422
+    assert (await api.post(f"{WIDGETS}?dryRun=All", widget("b"))).code == 422
+    assert (await api.get(f"{WIDGETS}/a")).ok()["metadata"]["resourceVersion"] == full["metadata"]["resourceVersion"]
+
+
+async def test_another_process_judges_by_what_has_just_been_written(api: Client, other: Client) -> None:
+    """No write is let through by a process that has not heard of a policy: commits check what they were judged by."""
+    (await other.post(WIDGETS, widget("a", size=1))).ok(201)
+    (await other.post(NAMESPACES, {"metadata": {"name": "n0"}})).ok(201)
+    await enforce(api, "object.spec.size < 5")
+    assert (await other.post(WIDGETS, widget("b", size=9))).code == 422
+    (await api.delete(f"{BINDINGS}/p")).ok()
+    (await other.post(WIDGETS, widget("b", size=9))).ok(201)
+    await enforce(api, "false", name="updates", match={"resourceRules": [rule("UPDATE")]})
+    assert (await other.patch(f"{WIDGETS}/a", {"spec": {"size": 2}}, MERGE)).code == 422
+    await enforce(api, "false", name="deletes", match={"resourceRules": [rule("DELETE")]})
+    assert (await other.delete(f"{WIDGETS}/a")).code == 422
+    await enforce(api, "object.metadata.name == 'n1'", name="spaces",
+                  match={"resourceRules": [rule("CREATE", resources="namespaces", group="")]})
+    assert (await other.post(NAMESPACES, {"metadata": {"name": "n2"}})).code == 422
+    (await other.post(NAMESPACES, {"metadata": {"name": "n1"}})).ok(201)
+
+
+async def test_a_change_of_a_policy_counts_at_once(api: Client, other: Client) -> None:
+    await enforce(api, "object.spec.size < 5")
+    assert (await other.post(WIDGETS, widget("a", size=9))).code == 422
+    (await api.patch(f"{POLICIES}/p", {"spec": {"validations": [{"expression": "true"}]}}, MERGE)).ok()
+    (await other.post(WIDGETS, widget("a", size=9))).ok(201)
+
+
+async def test_warnings_and_labels(api: Client) -> None:
+    await enforce(api, "object.spec.size < 5", binding={"validationActions": ["Warn", "Audit"]})
+    answer = await api.post(WIDGETS, widget("a", size=9))
+    answer.ok(201)
+    assert answer.warnings == ["Validation failed for ValidatingAdmissionPolicy 'p' with binding 'p': no"]
+
+
+@pytest.mark.parametrize("expression, code", [
+    ("namespaceObject.metadata.labels['kubernetes.io/metadata.name'] == 'default'", 201),
+    ("namespaceObject.metadata.name == 'other'", 422),
+    ("authorizer.group('').resource('pods').check('get').allowed()", 201),
+    ("authorizer.serviceAccount('default', 'nobody').group('').resource('pods').check('get').allowed()", 422),
+    ("authorizer.requestResource.check('create').allowed()", 201),
+    ("request.userInfo.groups.exists(g, g == 'system:masters')", 201),
+    ("request.options.fieldManager == 'me'", 201),
+])
+async def test_what_expressions_see(api: Client, expression: str, code: int) -> None:
+    await enforce(api, expression)
+    assert (await api.post(f"{WIDGETS}?fieldManager=me", widget("a"))).code == code
+
+
+async def test_namespaces_are_selected_by_the_labels_they_have_now(api: Client) -> None:
+    await enforce(api, "false", match={"namespaceSelector": {"matchLabels": {"guarded": "yes"}}})
+    (await api.post(WIDGETS, widget("a"))).ok(201)
+    (await api.patch(f"{NAMESPACES}/default", {"metadata": {"labels": {"guarded": "yes"}}}, MERGE)).ok()
+    assert (await api.post(WIDGETS, widget("b"))).code == 422
+    (await api.patch(f"{NAMESPACES}/default", {"metadata": {"labels": {"guarded": None}}}, MERGE)).ok()
+
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+PARAMS: dict[str, Any] = {"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}}
+
+
+async def test_parameters(api: Client) -> None:
+    ref = {"selector": {"matchLabels": {"limits": "yes"}}, "parameterNotFoundAction": "Deny"}
+    await enforce(api, "object.spec.size < int(params.data.max)", binding={"paramRef": ref}, **PARAMS)
+    answer = await api.post(WIDGETS, widget("a", size=1))
+    assert answer.json["details"]["causes"][0]["message"].endswith(
+        "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction")
+    for name, most in (("one", "9"), ("two", "5")):
+        (await api.post(CONFIG_MAPS, {"metadata": {"name": name, "labels": {"limits": "yes"}},
+                                      "data": {"max": most}})).ok(201)
+    (await api.post(WIDGETS, widget("a", size=4))).ok(201)
+    assert (await api.post(WIDGETS, widget("b", size=7))).code == 422
+    (await api.delete(f"{CONFIG_MAPS}/two")).ok()
+    (await api.post(WIDGETS, widget("b", size=7))).ok(201)
+
+
+async def test_a_kind_of_parameters_that_is_not_there(api: Client) -> None:
+    await enforce(api, "true", paramKind={"apiVersion": "no.example.com/v1", "kind": "None"})
+    answer = await api.post(WIDGETS, widget("a"))
+    assert answer.json["details"]["causes"][0]["message"] == (
+        "ValidatingAdmissionPolicy 'p' denied request: failed to configure policy: failed to find resource referenced "
+        "by paramKind: 'no.example.com/v1, Kind=None'")
+
+
+async def test_nobody_is_locked_out(api: Client) -> None:
+    """A policy that refuses everything can be taken away, for policies never judge policies."""
+    everything = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
+    await enforce(api, "false", match={"resourceRules": [everything]})
+    assert (await api.post(NAMESPACES, {"metadata": {"name": "n"}})).code == 422
+    (await api.patch(f"{POLICIES}/p", {"metadata": {"labels": {"a": "b"}}}, MERGE)).ok()
+    (await api.delete(f"{BINDINGS}/p")).ok()
+    (await api.post(NAMESPACES, {"metadata": {"name": "n"}})).ok(201)
+
+
+async def test_what_the_server_does_itself_is_not_judged(api: Client) -> None:
+    (await api.post(NAMESPACES, {"metadata": {"name": "gone"}})).ok(201)
+    (await api.post(f"/apis/{GROUP}/v1/namespaces/gone/widgets", widget("a"))).ok(201)
+    await enforce(api, "false", match={"resourceRules": [rule("DELETE")]})
+    (await api.delete(f"{NAMESPACES}/gone")).ok()
+
+    async def is_gone() -> bool:
+        return (await api.get(f"{NAMESPACES}/gone")).code == 404
+
+    await eventually(is_gone)
+
+
+async def test_tenants_have_policies_of_their_own(api: Client) -> None:
+    system = api.of_tenant("system")
+    await enforce(api, "false", match={"resourceRules": [rule("CREATE", resources="namespaces", group="")]})
+    made = {"metadata": {"name": "of-a-tenant"}}
+    assert (await api.post(NAMESPACES, made)).code == 422
+    (await system.post(NAMESPACES, made)).ok(201)
+
+
+async def test_mutations_are_seen_by_validation_and_owned_by_nobody(api: Client) -> None:
+    await mutate(api, "Object{spec: Object.spec{color: 'blue'}, metadata: Object.metadata{labels: {'by': "
+                      "request.userInfo.username}}}")
+    made = (await api.post(WIDGETS, widget("a", size=1))).ok(201)
+    assert made["spec"] == {"size": 1, "color": "blue"}
+    assert made["metadata"]["labels"]["by"]
+    [entry] = made["metadata"]["managedFields"]
+    assert "f:by" not in str(entry)
+    changed = (await api.patch(f"{WIDGETS}/a", {"spec": {"color": "red"}}, MERGE)).ok()
+    assert changed["spec"]["color"] == "blue"
+    await enforce(api, "object.spec.color != 'blue'")
+    assert (await api.post(WIDGETS, widget("b"))).code == 422
+
+
+async def test_who_asks_for_it_is_asked_again(api: Client) -> None:
+    increment = "Object{spec: Object.spec{size: object.spec.size + 1}}"
+    await mutate(api, increment, name="a", reinvocation="IfNeeded")
+    await mutate(api, "Object{spec: Object.spec{color: 'blue'}}", name="b")
+    assert (await api.post(WIDGETS, widget("a", size=1))).ok(201)["spec"] == {"size": 3, "color": "blue"}
+
+
+async def test_a_mutation_that_fails(api: Client) -> None:
+    await mutate(api, "Object{spec: Object.spec{size: object.spec.gone}}")
+    answer = await api.post(WIDGETS, widget("a"))
+    text = ("policy 'm' with binding 'm' denied request: expression "
+            "'Object{spec: Object.spec{size: object.spec.gone}}' resulted in error: no such key: gone")
+    assert (answer.code, answer.json["reason"], answer.json["message"]) == (403, "Invalid", text)
+
+
+async def test_the_types_of_a_policy_are_checked(api: Client) -> None:
+    await enforce(api, "object.spec.nope > 1", match={"resourceRules": [{**rule(), "apiVersions": ["v1"]}]})
+
+    async def is_checked() -> bool:
+        status = (await api.get(f"{POLICIES}/p")).ok()["status"]
+        return status.get("observedGeneration") == 1 and len(status["typeChecking"]["expressionWarnings"]) == 1
+
+    await eventually(is_checked)

@@ -1,0 +1,120 @@
+"""Webhooks over HTTP: who is asked, in which order, and what a client reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.admission.conftest import ADMISSION, Hook, Response, patch
+from tests.admission.test_policies_api import rule, widget
+from tests.api.client import MERGE, Client
+from tests.api.widgets import WIDGETS
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def configure(api: Client, hook: Hook, *names: str, kind: str = "Validating", **more: Any) -> None:
+    """One configuration with a webhook for each name, at the path of its name."""
+    webhooks = [{"name": f"{name}.example.com", "rules": [rule()], "sideEffects": "None", "timeoutSeconds": 20,
+                 "clientConfig": {"url": f"{hook.url}/{name}", "caBundle": hook.ca_bundle},
+                 "admissionReviewVersions": ["v1"], **more} for name in names]
+    body = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": f"{kind}WebhookConfiguration",
+            "metadata": {"name": f"c-{names[0]}"}, "webhooks": webhooks}
+    (await api.post(f"{ADMISSION}/{kind.lower()}webhookconfigurations", body)).ok(201)
+
+
+async def test_a_refusal(api: Client, hook: Hook) -> None:
+    hook.answer = lambda path, request: {"allowed": False, "warnings": ["careful"],
+                                         "status": {"code": 409, "reason": "Conflict", "message": "taken"}}
+    await configure(api, hook, "a")
+    answer = await api.post(WIDGETS, widget("a"))
+    assert (answer.code, answer.json["reason"]) == (409, "Conflict")
+    assert answer.json["message"] == 'admission webhook "a.example.com" denied the request: taken'
+    assert answer.warnings == ["careful"]
+    assert (await api.get(f"{WIDGETS}/a")).code == 404
+
+
+async def test_what_a_webhook_is_asked(api: Client, hook: Hook) -> None:
+    await configure(api, hook, "a")
+    (await api.post(f"{WIDGETS}?fieldManager=me", widget("a", size=1))).ok(201)
+    (await api.patch(f"{WIDGETS}/a", {"spec": {"size": 2}}, MERGE)).ok()
+    (await api.delete(f"{WIDGETS}/a")).ok()
+    create, update, delete = [request for _, request in hook.asked]
+    assert [r["operation"] for r in (create, update, delete)] == ["CREATE", "UPDATE", "DELETE"]
+    assert create["oldObject"] is None
+    assert create["object"]["metadata"]["uid"]
+    assert create["options"] == {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1", "fieldManager": "me"}
+    assert (update["oldObject"]["spec"]["size"], update["object"]["spec"]["size"]) == (1, 2)
+    assert delete["object"] is None
+    assert delete["oldObject"]["spec"]["size"] == 2
+
+
+def _numbered(path: str, request: dict[str, Any]) -> Response:
+    if path == "/increment":
+        return patch({"op": "replace", "path": "/spec/size", "value": request["object"]["spec"]["size"] + 1})
+    return patch({"op": "add", "path": "/spec/color", "value": "blue"})
+
+
+async def test_mutating_webhooks_one_by_one_and_once_more_where_they_ask_for_it(api: Client, hook: Hook) -> None:
+    hook.answer = _numbered
+    await configure(api, hook, "increment", "color", kind="Mutating", reinvocationPolicy="IfNeeded")
+    made = (await api.post(WIDGETS, widget("a", size=1))).ok(201)
+    assert made["spec"] == {"size": 3, "color": "blue"}
+    assert [path for path, _ in hook.asked] == ["/increment", "/color", "/increment", "/color"]
+    assert hook.asked[1][1]["object"]["spec"]["size"] == 2
+
+
+async def test_mutating_comes_before_validating(api: Client, hook: Hook) -> None:
+    hook.answer = lambda path, request: (patch({"op": "replace", "path": "/spec/size", "value": -1})
+                                         if path == "/change" else {"allowed": True})
+    await configure(api, hook, "change", kind="Mutating")
+    await configure(api, hook, "look")
+    answer = await api.post(WIDGETS, widget("a", size=1))
+    assert answer.code == 422, "the schema judges what the webhook has made"
+    assert [path for path, _ in hook.asked] == ["/change"]
+
+
+async def test_a_patch_that_does_not_fit(api: Client, hook: Hook) -> None:
+    hook.answer = lambda path, request: patch({"op": "test", "path": "/spec/size", "value": 9})
+    await configure(api, hook, "a", kind="Mutating", failurePolicy="Ignore")
+    answer = await api.post(WIDGETS, widget("a", size=1))
+    assert answer.json["message"] == "Internal error occurred: testing value /spec/size failed: test failed"
+
+
+async def test_a_webhook_that_is_not_heard(api: Client, hook: Hook) -> None:
+    await configure(api, hook, "a", clientConfig={"service": {"name": "none", "namespace": "default"}})
+    answer = await api.post(WIDGETS, widget("a"))
+    assert (answer.code, answer.json["reason"]) == (500, "InternalError")
+    assert answer.json["message"] == (
+        'Internal error occurred: failed calling webhook "a.example.com": failed to call webhook: Post '
+        '"https://none.default.svc:443?timeout=20s": service "none" not found')
+    change = {"webhooks": [{"name": "a.example.com", "failurePolicy": "Ignore"}]}
+    path = f"{ADMISSION}/validatingwebhookconfigurations/c-a"
+    (await api.patch(path, change, "application/strategic-merge-patch+json")).ok()
+    (await api.post(WIDGETS, widget("a"))).ok(201)
+
+
+async def test_the_operator_says_where_calls_may_go(api: Client, other: Client, hook: Hook) -> None:
+    await configure(api, hook, "a")
+    answer = await other.post(WIDGETS, widget("a"))
+    assert answer.code == 500
+    assert "the address is not one that webhooks may be called at" in answer.json["message"]
+    assert hook.asked == []
+
+
+async def test_a_bundle_that_is_none_is_accepted_and_not_trusted(api: Client, hook: Hook) -> None:
+    await configure(api, hook, "a", clientConfig={"url": f"{hook.url}/a", "caBundle": "eA=="})
+    answer = await api.post(WIDGETS, widget("a"))
+    assert answer.json["message"] == (
+        'Internal error occurred: failed calling webhook "a.example.com": could not get REST client: unable to load '
+        "root certificates: unable to parse bytes as PEM block")
+
+
+async def test_webhooks_are_never_asked_about_the_configuration_of_admission(api: Client, hook: Hook) -> None:
+    hook.answer = lambda path, request: {"allowed": False}
+    everything = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
+    await configure(api, hook, "a", rules=[everything])
+    assert (await api.post(WIDGETS, widget("a"))).code == 400
+    (await api.delete(f"{ADMISSION}/validatingwebhookconfigurations/c-a")).ok()
+    (await api.post(WIDGETS, widget("a"))).ok(201)

@@ -1,0 +1,161 @@
+"""Bodies that are too long, too deep, too clever or just broken; and that long ones hold nobody up."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import orjson
+import pytest
+
+from registry.http import bodies
+from tests.api.client import APPLY, JSON_PATCH, MERGE, Client
+from tests.api.errors import failure
+from tests.api.widgets import DEFINITIONS, GROUP, NAMESPACES, WIDGETS, make, widget
+
+LIMIT = 3 * 1024 * 1024
+TOO_LARGE = "Request entity too large: limit is 3145728"
+YAML = "application/yaml"
+
+
+def of_length(length: int) -> bytes:
+    body = orjson.dumps(widget("a"))
+    return body + b" " * (length - len(body))
+
+
+async def test_the_limit_is_three_mebibytes(api: Client) -> None:
+    assert failure(await api.post(WIDGETS, of_length(LIMIT + 1)), 413, "RequestEntityTooLarge")["message"] == TOO_LARGE
+    (await api.post(WIDGETS, of_length(LIMIT))).ok(201)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+async def test_every_verb_has_the_limit(api: Client, method: str) -> None:
+    path = WIDGETS if method == "POST" else f"{WIDGETS}/a"
+    answer = await api.request(method, path, of_length(LIMIT + 1), content_type=MERGE if method == "PATCH" else YAML)
+    failure(answer, 413, "RequestEntityTooLarge")
+
+
+async def test_a_declared_length_is_enough_to_refuse(api: Client) -> None:
+    failure(await api.post(WIDGETS, b"{", headers={"content-length": str(LIMIT + 1)}), 413, "RequestEntityTooLarge")
+
+
+BROKEN: dict[str, tuple[str, bytes]] = {
+    "nothing": ("application/json", b""),
+    "half an object": ("application/json", b'{"kind": "Widget"'),
+    "a word": ("application/json", b"widget"),
+    "a list": ("application/json", b"[1]"),
+    "a number": ("application/json", b"1"),
+    "two objects": ("application/json", b"{}{}"),
+    "NaN": ("application/json", b'{"kind":"Widget","apiVersion":"test.example.com/v1","spec":{"size":NaN}}'),
+    "no kind": ("application/json", b'{"apiVersion":"test.example.com/v1","metadata":{"name":"a"}}'),
+    "a kind that is a number": ("application/json", b'{"kind":1}'),
+    "metadata that is a list": (
+        "application/json", b'{"kind":"Widget","apiVersion":"test.example.com/v1","metadata":[]}'),
+    "labels that are numbers": (
+        "application/json", b'{"kind":"Widget","apiVersion":"test.example.com/v1","metadata":{"name":"a",'
+                            b'"labels":{"a":1}}}'),
+    "deep lists": ("application/json", b"[" * 1_000_000),
+    "deep objects": ("application/json", b'{"a":' * 200_000 + b"1" + b"}" * 200_000),
+    "a number beyond all bounds": ("application/json", b'{"kind":"Widget","spec":1' + b"0" * 400 + b"}"),
+    "a tab in yaml": (YAML, b"\tkind: Widget"),
+    "deep yaml": (YAML, b"[" * 100_000),
+    "deep indented yaml": (YAML, b"".join(b" " * n + b"a:\n" for n in range(1000))),
+    "a bomb of aliases": (
+        YAML, b"a0: &a0 [x,x,x,x,x,x,x,x,x]\n"
+              + b"".join(b"a%d: &a%d [%s]\n" % (n, n, b",".join([b"*a%d" % (n - 1)] * 9)) for n in range(1, 20))),
+    "an alias of itself": (YAML, b"a: &a [*a]"),
+    "yaml that builds objects": (YAML, b"!!python/object/apply:os.system ['true']"),
+    "yaml that is not utf-8": (YAML, b"\xff\xfe\xfd"),
+}
+
+
+@pytest.mark.parametrize("content_type, body", BROKEN.values(), ids=BROKEN)
+async def test_a_broken_body_is_a_bad_request(api: Client, content_type: str, body: bytes) -> None:
+    status = failure(await api.post(WIDGETS, body, content_type=content_type), 400, "BadRequest")
+    assert len(status["message"]) < 1_500_000
+
+
+@pytest.mark.parametrize("form", [MERGE, JSON_PATCH, APPLY, "application/strategic-merge-patch+json"])
+@pytest.mark.parametrize("body", [b"", b"[" * 200_000, b'{"a":' * 100_000, b"\xff", b"nonsense: [", b"null"],
+                         ids=["empty", "lists", "objects", "bytes", "words", "null"])
+async def test_a_broken_patch_is_refused(api: Client, form: str, body: bytes) -> None:
+    await make(api, "a")
+    path = f"{NAMESPACES}/default" if "strategic" in form else f"{WIDGETS}/a"
+    answer = await api.patch(f"{path}?fieldManager=me", body, form)
+    if answer.code == 200:
+        assert body in (b"null", b""), answer.text      # says nothing, changes nothing
+    else:
+        assert 400 <= answer.code < 500 or body in (b"null", b""), answer.text
+        failure(answer, answer.code, answer.json.get("reason", ""))
+
+
+@pytest.mark.parametrize("value", ["Strict", "Warn", "Ignore"])
+async def test_a_key_given_twice(api: Client, value: str) -> None:
+    body = (b'{"kind":"Widget","apiVersion":"test.example.com/v1","metadata":{"name":"a"},'
+            b'"spec":{"size":1,"size":2,"nope":3}}')
+    answer = await api.post(f"{WIDGETS}?fieldValidation={value}", body)
+    if value == "Strict":
+        message = failure(answer, 400, "BadRequest")["message"]
+        assert message.endswith('strict decoding error: duplicate field "spec.size", unknown field "spec.nope"')
+        return
+    assert answer.ok(201)["spec"] == {"size": 2, "color": "grey"}
+    told = ['duplicate field "spec.size"', 'unknown field "spec.nope"']
+    assert answer.warnings == (told if value == "Warn" else [])
+
+
+async def test_depth_that_objects_may_have(api: Client) -> None:
+    deep: Any = 1
+    for _ in range(200):
+        deep = {"a": deep}
+    (await api.post(WIDGETS, widget("a", free={"deep": deep}))).ok(201)
+    assert (await api.get(f"{WIDGETS}/a")).ok()["spec"]["free"]["deep"] == deep
+
+
+async def test_text_of_every_kind_comes_back_as_it_was(api: Client) -> None:
+    text = "\0\x01\x7f \u2028 \ud7ff \uffff 🦉 \\ \" </script> é"
+    (await api.post(WIDGETS, widget("a", free={"t": text, text: 1}))).ok(201)
+    free = (await api.get(f"{WIDGETS}/a")).ok()["spec"]["free"]
+    assert free == {"t": text, text: 1}
+    (await api.patch(f"{WIDGETS}/a", {"metadata": {"labels": {"x": "y"}}})).ok()
+    assert (await api.get(WIDGETS)).ok()["items"][0]["spec"]["free"] == free
+
+
+@pytest.mark.parametrize("length", [bodies.LONG_YAML_BYTES - 2000, bodies.LONG_JSON_BYTES + 10_000], ids=["", "long"])
+@pytest.mark.parametrize("content_type", ["application/json", YAML, "", "application/json; charset=utf-8"])
+async def test_long_bodies_are_read_like_short_ones(api: Client, length: int, content_type: str) -> None:
+    body = orjson.dumps(widget("a", size=1, free={"text": "x" * length}))
+    (await api.post(WIDGETS, body, content_type=content_type)).ok(201)
+    patch = orjson.dumps({"spec": {"free": {"more": "y" * length}}})
+    assert len((await api.patch(f"{WIDGETS}/a", patch)).ok()["spec"]["free"]["more"]) == length
+    broken = await api.post(WIDGETS, body[:-1], content_type=content_type)
+    failure(broken, 400, "BadRequest")
+    applied = orjson.dumps(widget("b", size=1, free={"text": "x" * length}))
+    (await api.patch(f"{WIDGETS}/b?fieldManager=m", applied, APPLY)).ok(201)
+
+
+async def test_a_long_body_for_what_is_not_there(api: Client) -> None:
+    """What is wrong with the path is told before what is wrong with the body, however that was read."""
+    body = b"nonsense" * 20_000
+    assert (await api.post(f"/apis/{GROUP}/v1/namespaces/default/none", body)).code == 404
+    failure(await api.patch(f"{WIDGETS}/none", body), 404, "NotFound")
+    failure(await api.patch(f"{DEFINITIONS}/none.example.com", body), 404, "NotFound")
+    failure(await api.delete(f"{WIDGETS}/none", body), 400, "BadRequest")
+
+
+@pytest.mark.slow
+async def test_others_are_served_while_a_hostile_body_is_read(api: Client) -> None:
+    """Three megabytes that take the exact scanner as long as it can be made to take."""
+    await make(api, "a")
+    hostile = b'{"a":1,"a":[' + b"[[]]," * 600_000 + b"1]}"
+    assert len(hostile) < LIMIT
+    reading = asyncio.create_task(api.post(WIDGETS, hostile))
+    waits = []
+    while not reading.done():
+        started = time.perf_counter()
+        (await api.get(f"{WIDGETS}/a")).ok()
+        waits.append(time.perf_counter() - started)
+        await asyncio.sleep(0.005)
+    failure(await reading, 400, "BadRequest")
+    assert len(waits) > 10
+    assert sorted(waits)[len(waits) // 2] < 0.25

@@ -1,0 +1,212 @@
+"""The server's own kinds over HTTP: what differs from custom resources, quotas, reviews, both groups of events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.api.client import APPLY, TABLE, Client, eventually
+from tests.api.errors import failure
+from tests.api.widgets import WIDGETS, widget
+
+CORE = "/api/v1/namespaces/default"
+MAPS = f"{CORE}/configmaps"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+EVENTS, NEW_EVENTS = f"{CORE}/events", "/apis/events.k8s.io/v1/namespaces/default/events"
+REVIEWS = "/apis/authorization.k8s.io/v1"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+
+
+def config_map(name: str, **data: str) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "data": data}
+
+
+async def test_items_of_lists_do_not_say_what_they_are(api: Client) -> None:
+    (await api.post(MAPS, config_map("a", k="v"))).ok(201)
+    listed = (await api.get(f"{MAPS}?fieldSelector=metadata.name=a")).ok(200)
+    assert (listed["kind"], listed["apiVersion"]) == ("ConfigMapList", "v1")
+    assert "continue" not in listed["metadata"]
+    [item] = listed["items"]
+    assert item.keys() == {"metadata", "data"}
+    [row] = (await api.get(f"{MAPS}?fieldSelector=metadata.name=a&includeObject=Object", accept=TABLE)).ok()["rows"]
+    assert row["object"]["kind"] == "ConfigMap"
+
+
+async def test_an_update_needs_no_resource_version(api: Client) -> None:
+    (await api.post(MAPS, config_map("a", k="1"))).ok(201)
+    assert (await api.put(f"{MAPS}/a", config_map("a", k="2"))).ok(200)["data"] == {"k": "2"}
+
+
+async def test_an_update_of_a_lease_that_is_missing_makes_it(api: Client) -> None:
+    lease = {"metadata": {"name": "l"}, "spec": {"holderIdentity": "me"}}
+    (await api.put(f"{LEASES}/l", lease)).ok(201)
+    status = failure(await api.put(f"{LEASES}/l", lease), 422, "Invalid")
+    assert status["details"]["causes"][0]["field"] == "metadata.resourceVersion"
+
+
+async def test_another_kind_is_told_in_the_words_of_its_scheme(api: Client) -> None:
+    status = failure(await api.post(MAPS, {"kind": "Secret", "apiVersion": "v1"}), 400, "BadRequest")
+    assert status["message"] == ('Secret in version "v1" cannot be handled as a ConfigMap: converting (v1.Secret) to '
+                                 "(core.ConfigMap): unknown conversion")
+    status = failure(await api.post(MAPS, {"kind": "Odd", "apiVersion": "v1"}), 400, "BadRequest")
+    assert status["message"].startswith('Odd in version "v1" cannot be handled as a ConfigMap: no kind "Odd" is '
+                                        'registered for version "v1" in scheme')
+
+
+async def test_fields_that_cannot_be_selected_by(api: Client) -> None:
+    status = failure(await api.get(f"{MAPS}?fieldSelector=data.a=b"), 400, "BadRequest")
+    assert status["message"] == ('"data.a" is not a known field selector: only "metadata.name", "metadata.namespace"')
+    status = failure(await api.get(f"{CORE}/secrets?fieldSelector=data=b"), 400, "BadRequest")
+    assert status["message"] == "field label not supported: data"
+
+
+async def test_secrets_are_selected_by_type(api: Client) -> None:
+    for name, kind in (("a", "example.com/t"), ("b", "")):
+        (await api.post(f"{CORE}/secrets", {"metadata": {"name": name}, "type": kind})).ok(201)
+    listed = (await api.get(f"{CORE}/secrets?fieldSelector=type=Opaque")).ok()
+    assert [s["metadata"]["name"] for s in listed["items"]] == ["b"]
+
+
+async def test_string_data_of_an_apply_is_merged_but_owned_as_it_was_written(api: Client) -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "stringData": {"k": "v"}}
+    made = (await api.patch(f"{CORE}/secrets/a?fieldManager=m", secret, APPLY)).ok(201)
+    assert made["data"] == {"k": "dg=="}
+    assert "stringData" not in made
+    assert made["metadata"]["managedFields"][0]["fieldsV1"] == {"f:stringData": {"f:k": {}}}
+
+
+async def test_namespaces_know_their_phase_and_keep_their_name_as_a_label(api: Client) -> None:
+    made = (await api.post("/api/v1/namespaces", {"metadata": {"name": "n"}})).ok(201)
+    assert made["metadata"]["labels"] == {"kubernetes.io/metadata.name": "n"}
+    listed = (await api.get("/api/v1/namespaces?fieldSelector=status.phase=Active,metadata.name=n")).ok()
+    assert [n["metadata"]["name"] for n in listed["items"]] == ["n"]
+    status = failure(await api.delete("/api/v1/namespaces/n", {"preconditions": {"uid": "other"}}), 409, "Conflict")
+    assert "Precondition failed: UID in precondition: other" in status["message"]
+    failure(await api.delete("/api/v1/namespaces/default"), 403, "Forbidden")
+
+
+# --- events
+
+async def test_events_are_one_store_for_both_groups(api: Client) -> None:
+    event = {"metadata": {"name": "e.1"}, "involvedObject": {"kind": "Widget", "namespace": "default", "name": "w"},
+             "message": "text", "reason": "Made", "source": {"component": "c"}}
+    (await api.post(EVENTS, event)).ok(201)
+    new = (await api.get(f"{NEW_EVENTS}/e.1")).ok()
+    assert (new["apiVersion"], new["note"], new["regarding"]["name"]) == ("events.k8s.io/v1", "text", "w")
+    for path in (f"{EVENTS}?fieldSelector=involvedObject.name=w,source=c",
+                 f"{NEW_EVENTS}?fieldSelector=regarding.name=w"):
+        assert [e["metadata"]["name"] for e in (await api.get(path)).ok()["items"]] == ["e.1"]
+    failure(await api.get(f"{NEW_EVENTS}?fieldSelector=involvedObject.name=w"), 400, "BadRequest")
+    async with api.watch(f"{EVENTS}?watch=true&fieldSelector=reason=Lost") as watch:
+        lost = {"metadata": {"name": "e.2"}, "regarding": {"namespace": "default"}, "reason": "Lost", "action": "Look",
+                "eventTime": "2026-03-04T05:06:07.000000Z", "reportingController": "c", "reportingInstance": "i",
+                "type": "Warning", "note": "gone"}
+        (await api.post(NEW_EVENTS, lost)).ok(201)
+        seen = await watch.event()
+    assert (seen["object"]["apiVersion"], seen["object"]["message"]) == ("v1", "gone")
+
+
+# --- quotas
+
+async def enforced(api: Client, **amounts: str) -> dict[str, str]:
+    """A quota whose use has been counted: which it gives."""
+    quota = {"metadata": {"name": "q"}, "spec": {"hard": amounts}}
+    (await api.post(f"{CORE}/resourcequotas", quota)).ok(201)
+
+    async def counted() -> dict[str, str]:
+        found: dict[str, str] = (await api.get(f"{CORE}/resourcequotas/q")).ok()["status"].get("used", {})
+        return found
+
+    result: dict[str, str] = await eventually(counted)
+    return result
+
+
+async def used(api: Client) -> dict[str, str]:
+    found: dict[str, str] = (await api.get(f"{CORE}/resourcequotas/q")).ok()["status"]["used"]
+    return found
+
+
+async def test_creates_count_until_there_is_no_place_left(api: Client) -> None:
+    (await api.post(MAPS, config_map("before"))).ok(201)     # the namespace is known to have no quota
+    count = f"count/{WIDGETS.rpartition('/')[2]}.{WIDGETS.split('/')[2]}"
+    before = await enforced(api, **{count: "1", "configmaps": "9"})
+    (await api.post(WIDGETS, widget("one"))).ok(201)
+    assert await used(api) == before | {count: "1"}
+    status = failure(await api.post(WIDGETS, widget("two")), 403, "Forbidden")
+    assert status["message"].endswith(f'"two" is forbidden: exceeded quota: q, requested: {count}=1, used: {count}=1, '
+                                      f"limited: {count}=1")
+    failure(await api.post(f"{WIDGETS}?dryRun=All", widget("two")), 403, "Forbidden")
+    (await api.post(f"{MAPS}?dryRun=All", config_map("a"))).ok(201)
+    assert (await used(api))["configmaps"] == before["configmaps"]
+
+
+async def test_a_create_that_fails_gives_its_place_back(api: Client) -> None:
+    (await api.post(MAPS, config_map("a"))).ok(201)
+    before = await enforced(api, configmaps="9")
+    failure(await api.post(MAPS, config_map("a")), 409, "AlreadyExists")
+    assert await used(api) == before
+    (await api.post(MAPS, config_map("b"))).ok(201)
+    assert await used(api) == {"configmaps": str(int(before["configmaps"]) + 1)}
+
+
+# --- reviews and impersonation
+
+async def test_a_review_echoes_the_question_with_its_answer(api: Client) -> None:
+    spec = {"user": "ann", "groups": ["system:masters"], "resourceAttributes": {"verb": "get", "resource": "pods"}}
+    answer = (await api.post(f"{REVIEWS}/subjectaccessreviews", {"spec": spec})).ok(201)
+    assert answer["spec"] == spec
+    assert answer["status"] == {"allowed": True}
+    assert answer["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:user"] == {}
+    spec["groups"] = []
+    assert (await api.post(f"{REVIEWS}/subjectaccessreviews", {"spec": spec})).ok(201)["status"] == {"allowed": False}
+
+
+async def test_a_question_that_is_none(api: Client) -> None:
+    status = failure(await api.post(f"{REVIEWS}/selfsubjectaccessreviews", {"metadata": {"name": "x"}}), 422, "Invalid")
+    assert status["message"].startswith('.authorization.k8s.io "" is invalid: [spec.resourceAttributes: Invalid value: '
+                                        "null: exactly one of nonResourceAttributes or resourceAttributes must be")
+    assert [c["field"] for c in status["details"]["causes"]] == ["spec.resourceAttributes", "metadata"]
+    failure(await api.get(f"{REVIEWS}/selfsubjectaccessreviews"), 405, "MethodNotAllowed")
+
+
+async def test_a_local_review_is_of_its_namespace_which_need_not_exist(api: Client) -> None:
+    path = f"{REVIEWS}/namespaces/nowhere/localsubjectaccessreviews"
+    spec = {"user": "u", "resourceAttributes": {"verb": "get", "namespace": "nowhere"}}
+    assert (await api.post(path, {"spec": spec})).ok(201)["metadata"]["namespace"] == "nowhere"
+    spec["resourceAttributes"] = {"verb": "get", "namespace": "elsewhere"}
+    status = failure(await api.post(path, {"spec": spec}), 422, "Invalid")
+    assert status["details"]["causes"][0]["message"] == 'Invalid value: "elsewhere": must match metadata.namespace'
+
+
+async def test_who_am_i(api: Client) -> None:
+    path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+    me = (await api.post(path, {})).ok(201)["status"]["userInfo"]
+    assert (me["username"], me["groups"]) == ("admin", ["system:masters", "system:authenticated"])
+    ann = {"Impersonate-User": "ann", "Impersonate-Extra-Team": "a"}
+    assert (await api.post(path, {}, headers=ann)).ok(201)["status"]["userInfo"] == {
+        "username": "ann", "groups": ["system:authenticated"], "extra": {"team": ["a"]}}
+    failure(await api.with_token("").post(path, {}), 403, "Forbidden")
+
+
+async def test_whoever_is_impersonated_may_only_what_they_may(api: Client) -> None:
+    status = failure(await api.get(MAPS, headers={"Impersonate-User": 'a<b>"c"'}), 403, "Forbidden")
+    assert status["message"] == ('configmaps is forbidden: User "a&lt;b&gt;\\"c\\"" cannot list resource "configmaps" '
+                                 'in API group "" in the namespace "default"')
+    (await api.get(MAPS, headers={"Impersonate-User": "ann", "Impersonate-Group": "system:masters"})).ok(200)
+    failure(await api.get(MAPS, headers={"Impersonate-Group": "g"}), 400, "BadRequest")
+    anonymous = failure(await api.with_token("").get(MAPS, headers={"Impersonate-User": "ann"}), 403, "Forbidden")
+    assert "cannot impersonate-on:user-info:list resource" in anonymous["message"]
+
+
+# --- protobuf
+
+def delimited(number: int, data: bytes) -> bytes:
+    assert len(data) < 128
+    return bytes([number << 3 | 2, len(data)]) + data
+
+
+async def test_kubectl_sends_protobuf(api: Client) -> None:
+    entry = delimited(1, b"k") + delimited(2, b"v")
+    message = delimited(1, delimited(1, b"p")) + delimited(2, entry)
+    body = b"k8s\0" + delimited(1, delimited(1, b"v1") + delimited(2, b"ConfigMap")) + delimited(2, message)
+    made = (await api.post(MAPS, body, content_type=PROTOBUF)).ok(201)
+    assert (made["metadata"]["name"], made["data"]) == ("p", {"k": "v"})

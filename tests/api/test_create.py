@@ -1,0 +1,124 @@
+"""Creating: what the server adds, what it refuses and in which words."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.api.client import Client
+from tests.api.errors import failure
+from tests.api.widgets import ALL_WIDGETS, GROUP, WIDGETS, widget
+
+
+async def test_the_server_fills_in_the_metadata(api: Client) -> None:
+    made = (await api.post(WIDGETS, widget("a", size=1))).ok(201)
+    metadata = made["metadata"]
+    assert metadata["name"] == "a"
+    assert metadata["namespace"] == "default"
+    assert metadata["generation"] == 1
+    assert int(metadata["resourceVersion"]) > 0
+    assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", metadata["uid"])
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", metadata["creationTimestamp"])
+    assert made["spec"] == {"size": 1, "color": "grey"}
+    assert (await api.get(f"{WIDGETS}/a")).ok() == made
+
+
+async def test_what_the_client_may_not_choose_is_replaced(api: Client) -> None:
+    given = {"uid": "mine", "generation": 7, "creationTimestamp": "2001-01-01T00:00:00Z", "selfLink": "/x",
+             "deletionTimestamp": "2001-01-01T00:00:00Z", "deletionGracePeriodSeconds": 5}
+    metadata = (await api.post(WIDGETS, widget("a", metadata=given))).ok(201)["metadata"]
+    assert metadata["uid"] != "mine"
+    assert metadata["generation"] == 1
+    assert metadata["creationTimestamp"] > "2020"
+    assert "deletionTimestamp" not in metadata
+    assert "deletionGracePeriodSeconds" not in metadata
+
+
+async def test_status_is_not_for_create_where_it_is_a_subresource(api: Client) -> None:
+    made = (await api.post(WIDGETS, {**widget("a"), "status": {"phase": "Done"}})).ok(201)
+    assert "status" not in made
+
+
+async def test_unknown_fields_are_pruned(api: Client) -> None:
+    made = (await api.post(WIDGETS, {**widget("a", size=1, bogus=2, free={"any": [1]}), "more": {}})).ok(201)
+    assert made["spec"] == {"size": 1, "color": "grey", "free": {"any": [1]}}
+    assert "more" not in made
+
+
+async def test_managed_fields_name_the_client(api: Client) -> None:
+    made = (await api.post(WIDGETS, widget("a", size=1), headers={"user-agent": "tool/1.2 (x)"})).ok(201)
+    [entry] = made["metadata"]["managedFields"]
+    assert (entry["manager"], entry["operation"], entry["apiVersion"]) == ("tool", "Update", f"{GROUP}/v1")
+    assert entry["fieldsV1"]["f:spec"]["f:size"] == {}
+
+
+REFUSED: dict[str, tuple[dict[str, Any], int, str, str]] = {
+    "a value beyond its bounds": (
+        widget("a", size=-1), 422, "Invalid",
+        'Widget.test.example.com "a" is invalid: spec.size: Invalid value: -1: spec.size in body should be greater '
+        "than or equal to 0"),
+    "another type": (
+        widget("a", size="big"), 422, "Invalid",
+        'Widget.test.example.com "a" is invalid: spec.size: Invalid value: "string": spec.size in body must be of '
+        'type integer: "string"'),
+    "no name": (
+        widget(), 422, "Invalid",
+        'Widget.test.example.com "" is invalid: metadata.name: Required value: name or generateName is required'),
+    "another namespace": (
+        widget("a", metadata={"namespace": "other"}), 400, "BadRequest",
+        "the namespace of the provided object does not match the namespace sent on the request"),
+    "another kind": (
+        {**widget("a"), "kind": "Gadget"}, 422, "Invalid",
+        'Gadget.test.example.com "a" is invalid: kind: Invalid value: "Gadget": must be Widget'),
+    "another version": (
+        {**widget("a"), "apiVersion": f"{GROUP}/v2"}, 400, "BadRequest",
+        f"the API version in the data ({GROUP}/v2) does not match the expected API version ({GROUP}/v1)"),
+}
+
+
+@pytest.mark.parametrize("body, code, reason, message", REFUSED.values(), ids=REFUSED)
+async def test_what_is_wrong_is_refused(api: Client, body: dict[str, Any], code: int, reason: str,
+                                        message: str) -> None:
+    status = failure(await api.post(WIDGETS, body), code, reason)
+    assert message in status["message"]
+    assert (await api.get(WIDGETS)).ok()["items"] == []
+
+
+async def test_all_that_is_wrong_is_told_at_once(api: Client) -> None:
+    body = widget("A!", labels={"bad key": "x"}, size=-1, parts=["a", "b", "c", "d"])
+    status = failure(await api.post(WIDGETS, body), 422, "Invalid")
+    assert {c["field"] for c in status["details"]["causes"]} == {"metadata.name", "metadata.labels", "spec.size",
+                                                                  "spec.parts"}
+    assert (status["details"]["name"], status["details"]["kind"], status["details"]["group"]) == ("A!", "Widget", GROUP)
+
+
+async def test_a_name_is_taken_once(api: Client) -> None:
+    (await api.post(WIDGETS, widget("a"))).ok(201)
+    status = failure(await api.post(WIDGETS, widget("a", size=5)), 409, "AlreadyExists")
+    assert status["message"] == 'widgets.test.example.com "a" already exists'
+    assert status["details"] == {"name": "a", "group": GROUP, "kind": "widgets"}
+
+
+async def test_a_resource_version_may_not_be_given(api: Client) -> None:
+    answer = await api.post(WIDGETS, widget("a", metadata={"resourceVersion": "5"}))
+    failure(answer, 500, "")
+    assert answer.json["message"] == "resourceVersion should not be set on objects to be created"
+
+
+async def test_the_namespace_must_be_there(api: Client) -> None:
+    answer = await api.post(f"/apis/{GROUP}/v1/namespaces/nowhere/widgets", widget("a"))
+    assert failure(answer, 404, "NotFound")["message"] == 'namespaces "nowhere" not found'
+
+
+async def test_objects_are_made_in_a_namespace(api: Client) -> None:
+    answer = await api.post(ALL_WIDGETS, widget("a"))
+    assert (answer.code, answer.text) == (404, "404 page not found\n")
+
+
+async def test_a_head_of_an_object_is_an_answer_without_its_body(api: Client) -> None:
+    (await api.post(WIDGETS, widget("a"))).ok(201)
+    answer = await api.request("HEAD", f"{WIDGETS}/a")
+    assert (answer.code, answer.body) == (200, b"")
+    assert int(answer.header("content-length")) == len((await api.get(f"{WIDGETS}/a")).body)

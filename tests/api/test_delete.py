@@ -1,0 +1,98 @@
+"""Deleting one object or many: answers, preconditions, options, selections."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.api.client import Client
+from tests.api.errors import failure
+from tests.api.widgets import DEFINITIONS, GROUP, NAMESPACES, WIDGETS, make, names_of, widget
+
+A = f"{WIDGETS}/a"
+
+
+async def test_the_answer_is_a_success_with_the_uid(api: Client) -> None:
+    [made] = await make(api, "a")
+    status = (await api.delete(A)).ok(200)
+    assert status == {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
+                      "details": {"name": "a", "group": GROUP, "kind": "widgets", "uid": made["metadata"]["uid"]}}
+    failure(await api.get(A), 404, "NotFound")
+    failure(await api.delete(A), 404, "NotFound")
+
+
+async def test_a_name_can_be_used_again_for_another_object(api: Client) -> None:
+    [first] = await make(api, "a")
+    (await api.delete(A)).ok()
+    [second] = await make(api, "a")
+    assert first["metadata"]["uid"] != second["metadata"]["uid"]
+    assert int(second["metadata"]["resourceVersion"]) > int(first["metadata"]["resourceVersion"])
+
+
+@pytest.mark.parametrize("precondition", [{"uid": "other"}, {"resourceVersion": "1"}], ids=lambda p: next(iter(p)))
+async def test_a_precondition_that_does_not_hold(api: Client, precondition: dict[str, str]) -> None:
+    await make(api, "a")
+    failure(await api.delete(A, {"preconditions": precondition}), 409, "Conflict")
+    (await api.get(A)).ok()
+
+
+async def test_preconditions_that_hold(api: Client) -> None:
+    [made] = await make(api, "a")
+    meta = made["metadata"]
+    body = {"preconditions": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}}
+    (await api.delete(A, body)).ok(200)
+
+
+BAD_OPTIONS: dict[str, tuple[str, Any, int]] = {
+    "an unknown policy": ("", {"propagationPolicy": "Sideways"}, 422),
+    "two policies": ("", {"propagationPolicy": "Orphan", "orphanDependents": True}, 422),
+    "a dry run of something": ("?dryRun=Some", None, 422),
+    "a body that is no object": ("", "[1]", 400),
+    "a body that is no json": ("", "{", 400),
+    "a grace period that is a word": ("?gracePeriodSeconds=soon", None, 400),
+}
+
+
+@pytest.mark.parametrize("query, body, code", BAD_OPTIONS.values(), ids=BAD_OPTIONS)
+async def test_bad_options_delete_nothing(api: Client, query: str, body: Any, code: int) -> None:
+    await make(api, "a")
+    failure(await api.delete(A + query, body), code, {400: "BadRequest", 422: "Invalid"}[code])
+    (await api.get(A)).ok()
+
+
+async def test_options_can_be_yaml(api: Client) -> None:
+    await make(api, "a")
+    options = "kind: DeleteOptions\napiVersion: v1\ndryRun: [All]\n"
+    answer = await api.delete(A, options, content_type="application/yaml")
+    assert answer.ok(200)["status"] == "Success"
+    (await api.get(A)).ok()
+
+
+async def test_a_collection_is_deleted_by_its_selection(api: Client) -> None:
+    await make(api, "a", "b", color="red")
+    await make(api, "c", color="blue")
+    (await api.post(WIDGETS, widget("d", labels={"keep": "no"}))).ok()
+    gone = (await api.delete(f"{WIDGETS}?fieldSelector=spec.color=red")).ok(200)
+    assert gone["kind"] == "WidgetList"
+    assert names_of(gone) == ["a", "b"]
+    (await api.delete(f"{WIDGETS}?labelSelector=keep=no")).ok()
+    assert names_of((await api.get(WIDGETS)).ok()) == ["c"]
+    (await api.delete(WIDGETS)).ok()
+    assert names_of((await api.get(WIDGETS)).ok()) == []
+
+
+async def test_a_collection_that_is_pretended_to_be_deleted(api: Client) -> None:
+    await make(api, "a", "b")
+    (await api.delete(f"{WIDGETS}?dryRun=All")).ok()
+    assert names_of((await api.get(WIDGETS)).ok()) == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
+async def test_some_namespaces_stay(api: Client, name: str) -> None:
+    status = failure(await api.delete(f"{NAMESPACES}/{name}"), 403, "Forbidden")
+    assert status["message"] == f'namespaces "{name}" is forbidden: this namespace may not be deleted'
+
+
+async def test_a_definition_that_is_not_there(api: Client) -> None:
+    failure(await api.delete(f"{DEFINITIONS}/none.example.com"), 404, "NotFound")

@@ -1,0 +1,53 @@
+"""dryRun=All: judged like every write, answered like it, never written and never seen by a watch."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.api.client import APPLY, JSON_PATCH, Client
+from tests.api.errors import failure
+from tests.api.widgets import DEFINITIONS, NAMESPACES, WIDGETS, definition, make, names_of, widget
+
+A = f"{WIDGETS}/a"
+DRY = "?dryRun=All"
+
+
+async def test_no_verb_writes(api: Client) -> None:
+    [made] = await make(api, "a", size=1)
+    revision = (await api.get(WIDGETS)).ok()["metadata"]["resourceVersion"]
+    created = (await api.post(WIDGETS + DRY, widget("b"))).ok(201)
+    assert created["metadata"]["uid"]
+    assert "resourceVersion" not in created["metadata"]
+    assert (await api.put(A + DRY, {**made, "spec": {"size": 2}})).ok()["spec"]["size"] == 2
+    assert (await api.patch(A + DRY, {"spec": {"size": 3}})).ok()["spec"]["size"] == 3
+    test = [{"op": "replace", "path": "/spec/size", "value": 4}]
+    assert (await api.patch(A + DRY, test, JSON_PATCH)).ok()["spec"]["size"] == 4
+    applied = await api.patch(f"{WIDGETS}/c{DRY}&fieldManager=me", widget("c", size=5), APPLY)
+    assert applied.ok(201)["spec"]["size"] == 5
+    assert (await api.patch(f"{A}/status{DRY}", {"status": {"phase": "x"}})).ok()["status"] == {"phase": "x"}
+    assert (await api.patch(f"{A}/scale{DRY}", {"spec": {"replicas": 3}})).code in (200, 500)
+    (await api.delete(A + DRY)).ok(200)
+    (await api.delete(WIDGETS + DRY)).ok(200)
+    after = (await api.get(WIDGETS)).ok()
+    assert after["items"] == [{**made}]
+    assert after["metadata"]["resourceVersion"] == revision
+
+
+async def test_it_is_judged_like_a_write(api: Client) -> None:
+    await make(api, "a")
+    failure(await api.post(WIDGETS + DRY, widget("b", size=-1)), 422, "Invalid")
+    failure(await api.post(WIDGETS + DRY, widget("a")), 409, "AlreadyExists")
+    failure(await api.put(A + DRY, widget("a", metadata={"resourceVersion": "1"})), 409, "Conflict")
+    failure(await api.delete(f"{WIDGETS}/none{DRY}"), 404, "NotFound")
+
+
+async def test_definitions_and_namespaces_are_not_made(api: Client) -> None:
+    (await api.post(DEFINITIONS + DRY, definition("gears", "Gear"))).ok(201)
+    (await api.post(NAMESPACES + DRY, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}})).ok(201)
+    assert names_of((await api.get(DEFINITIONS)).ok()) == ["widgets.test.example.com"]
+    assert "n" not in names_of((await api.get(NAMESPACES)).ok())
+
+
+@pytest.mark.parametrize("value", ["", "all", "Some"])
+async def test_another_value_is_refused(api: Client, value: str) -> None:
+    failure(await api.post(f"{WIDGETS}?dryRun={value}", widget("a")), 422, "Invalid")

@@ -1,0 +1,89 @@
+"""Finalizers: an object that is deleted stays until the last of them is taken off."""
+
+from __future__ import annotations
+
+from tests.api.client import Client
+from tests.api.errors import failure
+from tests.api.widgets import WIDGETS, make, widget
+
+A = f"{WIDGETS}/a"
+HELD = {"finalizers": ["example.com/one", "example.com/two"]}
+
+
+async def held(api: Client) -> None:
+    (await api.post(WIDGETS, widget("a", metadata=HELD, size=1))).ok(201)
+
+
+async def test_a_deletion_only_marks(api: Client) -> None:
+    await held(api)
+    marked = (await api.delete(A)).ok(200)
+    assert marked["kind"] == "Widget"
+    metadata = marked["metadata"]
+    assert metadata["deletionTimestamp"]
+    assert metadata["deletionGracePeriodSeconds"] == 0
+    assert metadata["generation"] == 2
+    assert (await api.get(A)).ok() == marked
+
+
+async def test_a_second_deletion_changes_nothing(api: Client) -> None:
+    await held(api)
+    marked = (await api.delete(A)).ok()
+    assert (await api.delete(A)).ok() == marked
+
+
+async def test_it_goes_with_its_last_finalizer(api: Client) -> None:
+    await held(api)
+    (await api.delete(A)).ok()
+    first = (await api.patch(A, {"metadata": {"finalizers": ["example.com/two"]}})).ok()
+    assert first["metadata"]["deletionTimestamp"]
+    last = (await api.patch(A, {"metadata": {"finalizers": None}})).ok(200)
+    assert "finalizers" not in last["metadata"]
+    failure(await api.get(A), 404, "NotFound")
+
+
+async def test_no_finalizer_is_added_to_what_is_going(api: Client) -> None:
+    await held(api)
+    (await api.delete(A)).ok()
+    body = {"metadata": {"finalizers": [*HELD["finalizers"], "example.com/three"]}}
+    status = failure(await api.patch(A, body), 422, "Invalid")
+    assert "no new finalizers can be added if the object is being deleted" in status["message"]
+
+
+async def test_the_mark_cannot_be_taken_off(api: Client) -> None:
+    await held(api)
+    marked = (await api.delete(A)).ok()
+    kept = (await api.patch(A, {"metadata": {"deletionTimestamp": None}})).ok()
+    assert kept["metadata"]["deletionTimestamp"] == marked["metadata"]["deletionTimestamp"]
+
+
+async def test_a_name_that_is_going_is_taken(api: Client) -> None:
+    await held(api)
+    (await api.delete(A)).ok()
+    status = failure(await api.post(WIDGETS, widget("a")), 409, "AlreadyExists")
+    assert status["message"] == 'object is being deleted: widgets.test.example.com "a" already exists'
+
+
+async def test_watchers_see_the_mark_and_then_the_end(api: Client) -> None:
+    [other] = await make(api, "b")
+    async with api.watch(f"{WIDGETS}?watch=1&resourceVersion={other['metadata']['resourceVersion']}") as watch:
+        await held(api)
+        (await api.delete(A)).ok()
+        (await api.patch(A, {"metadata": {"finalizers": None}})).ok()
+        events = await watch.events(3)
+    assert [e["type"] for e in events] == ["ADDED", "MODIFIED", "DELETED"]
+    assert events[1]["object"]["metadata"]["deletionTimestamp"]
+
+
+async def test_a_collection_is_marked_where_it_is_held(api: Client) -> None:
+    await held(api)
+    await make(api, "b")
+    (await api.delete(WIDGETS)).ok()
+    [left] = (await api.get(WIDGETS)).ok()["items"]
+    assert left["metadata"]["name"] == "a"
+    assert left["metadata"]["deletionTimestamp"]
+
+
+async def test_foreground_deletion_is_a_finalizer(api: Client) -> None:
+    await make(api, "a")
+    marked = (await api.delete(f"{A}?propagationPolicy=Foreground")).ok()
+    assert marked["metadata"]["finalizers"] == ["foregroundDeletion"]

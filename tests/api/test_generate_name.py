@@ -1,0 +1,54 @@
+"""generateName: a random end that avoids names that are taken."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import pytest
+
+from tests.api.client import Client
+from tests.api.errors import failure
+from tests.api.widgets import WIDGETS, make, widget
+
+
+async def test_five_letters_are_added(api: Client) -> None:
+    made = (await api.post(WIDGETS, widget(metadata={"generateName": "job-"}))).ok(201)["metadata"]
+    assert re.fullmatch(r"job-[bcdfghjklmnpqrstvwxz2456789]{5}", made["name"])
+    assert made["generateName"] == "job-"
+
+
+async def test_a_name_wins_over_it(api: Client) -> None:
+    made = (await api.post(WIDGETS, widget("a", metadata={"generateName": "job-"}))).ok(201)["metadata"]
+    assert (made["name"], made["generateName"]) == ("a", "job-")
+
+
+async def test_many_at_once_get_names_of_their_own(api: Client) -> None:
+    answers = await asyncio.gather(*(api.post(WIDGETS, widget(metadata={"generateName": "j-"})) for _ in range(30)))
+    assert len({a.ok(201)["metadata"]["name"] for a in answers}) == 30
+
+
+async def test_another_is_tried_when_a_name_is_taken(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = iter(["job-a", "job-a", "job-b"])
+    monkeypatch.setattr("registry.api.metadata.generated_name", lambda prefix: next(names))
+    monkeypatch.setattr("registry.api.create.generated_name", lambda prefix: next(names))
+    await make(api, "job-a")
+    made = (await api.post(WIDGETS, widget(metadata={"generateName": "job-"}))).ok(201)
+    assert made["metadata"]["name"] == "job-b"
+
+
+async def test_tries_are_bounded(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("registry.api.metadata.generated_name", lambda prefix: "job-a")
+    monkeypatch.setattr("registry.api.create.generated_name", lambda prefix: "job-a")
+    await make(api, "job-a")
+    failure(await api.post(WIDGETS, widget(metadata={"generateName": "job-"})), 409, "AlreadyExists")
+
+
+async def test_a_long_prefix_is_cut(api: Client) -> None:
+    made = (await api.post(WIDGETS, widget(metadata={"generateName": "x" * 100}))).ok(201)["metadata"]
+    assert len(made["name"]) == 63
+
+
+async def test_a_bad_prefix_is_refused(api: Client) -> None:
+    status = failure(await api.post(WIDGETS, widget(metadata={"generateName": "Bad_"})), 422, "Invalid")
+    assert {c["field"] for c in status["details"]["causes"]} == {"metadata.generateName", "metadata.name"}

@@ -1,0 +1,107 @@
+"""JSONPath as printer columns use it."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from registry.api.jsonpath import JsonPathError, compile_path, relaxed
+
+OBJECT: dict[str, Any] = {
+    "spec": {
+        "a": 1, "none": None, "text": "abc", "empty": [], "on": True, "half": 0.5,
+        "list": ["x", "y", "z"],
+        "parts": [{"n": "p", "v": 1}, {"n": "q", "v": 2, "deep": {"v": 9}}, {"v": 3}],
+        "map": {"a.b": "dotted", "k": {"v": 7}},
+    },
+}
+
+
+@pytest.mark.parametrize("path, found", [
+    (".spec.a", [1]), (".spec.none", [None]), (".spec.missing", []), (".spec.a.b", []), (".spec.none.x", []),
+    (".spec.list", [["x", "y", "z"]]), (".spec.list.x", []), (".spec.list[0]", ["x"]), (".spec.list[-1]", ["z"]),
+    (".spec.list[1:]", ["y", "z"]), (".spec.list[:2]", ["x", "y"]), (".spec.list[-2:]", ["y", "z"]),
+    (".spec.list[:-1]", ["x", "y"]), (".spec.list[0:3:2]", ["x", "z"]), (".spec.list[::2]", ["x", "z"]),
+    (".spec.list[*]", ["x", "y", "z"]), (".spec.list[1:1]", []), (".spec.list[0,2]", ["x", "z"]),
+    (".spec.parts[0].n", ["p"]), (".spec.parts[*].n", ["p", "q"]), (".spec.parts[5:5].n", []),
+    (".spec['a']", [1]), (".spec['a','on']", [1, True]), ("['spec']['a']", [1]),
+    (r".spec.map.a\.b", ["dotted"]), (r".spec.map['a\.b']", ["dotted"]), (".spec.map['a.b']", []),
+    (".spec.map.*", ["dotted", {"v": 7}]), (".spec.parts[?(@.n=='q')].v", [2]), ('.spec.parts[?(@.n=="q")].v', [2]),
+    (".spec.parts[?(@.n == 'q')].v", [2]), (".spec.parts[?(@.n!='q')].v", [1]), (".spec.parts[?(@.v>1)].v", [2, 3]),
+    (".spec.parts[?(@.v>=2)].v", [2, 3]), (".spec.parts[?(@.v<2)].v", [1]), (".spec.parts[?(@.v<=2)].v", [1, 2]),
+    (".spec.parts[?(@.deep)].v", [2]), (".spec.parts[?(@.deep.v==9)].n", ["q"]), (".spec.parts[?(@.none)].v", []),
+    ("..v", [1, 2, 9, 3, 7]), (".spec.parts..v", [1, 2, 9, 3]), (".spec.list[?(@=='y')]", ["y"]),
+    (".spec.list[?(@ > 'x')]", ["y", "z"]), (".spec.a}x{.spec.on", [1]), ("@.spec.a", [1]), ("$.spec.a", [1]),
+    ("", [OBJECT]), (".", []), (".spec.empty[*]", []), (".spec.none[0]", []),
+    (".spec.parts[?(@.n==')')].v", []), (".spec.parts[?(@.n=='\\u0071')].v", [2]),
+])
+def test_found(path: str, found: list[Any]) -> None:
+    assert compile_path(path)(OBJECT) == found
+
+
+@pytest.mark.parametrize("path", [
+    ".spec.list[3]", ".spec.list[-4]", ".spec.list[0:9]", ".spec.list[2:1]", ".spec.list[0:2:0]", ".spec.empty[0]",
+    ".spec.a[0]", ".spec.text[0]", ".spec.map[?(@.a)]", ".spec.parts[?(@.v=='1')]", ".spec.parts[?(@.v==1.0)]",
+    ".spec.parts[?(@.v=~'1')]", ".spec.parts[?(@..v==1)]", ".spec.parts[?(@.deep==1)]", ".spec.a range",
+    ".spec.parts[?(@.v==true)]", ".spec.a}{.spec.a[0]",
+])
+def test_fails_when_it_is_evaluated(path: str) -> None:
+    find = compile_path(path)
+    with pytest.raises(JsonPathError):
+        find(OBJECT)
+
+
+@pytest.mark.parametrize("path", [
+    ".spec.list[", ".spec.list[a]", ".spec['a", ".spec[\"a\"]", ".spec.parts[?(@.a", ".spec.parts[?(@.a)", "....",
+    ".a #", ".a ;", "{", ".a\n", ".a '", "[0:1:2:3]", "1.2.3", ".a '\\x'", ".a" * 5000, ".a[" + "9" * 30 + "]",
+    "[?(" * 30 + "@.a" + ")]" * 30,
+])
+def test_cannot_be_parsed(path: str) -> None:
+    with pytest.raises(JsonPathError):
+        compile_path(path)
+
+
+@pytest.mark.parametrize("text, path", [
+    ("spec.a", ".spec.a"), (".spec.a", ".spec.a"), ("{spec.a}", ".spec.a"), ("{.spec.a}", ".spec.a"), ("", ""),
+])
+def test_relaxed(text: str, path: str) -> None:
+    assert relaxed(text) == path
+
+
+@pytest.mark.parametrize("text", ["{", "{}", "{a", "a}", "{a}{b}"])
+def test_not_even_relaxed(text: str) -> None:
+    with pytest.raises(JsonPathError, match="unexpected path string"):
+        relaxed(text)
+
+
+def test_booleans_have_no_order() -> None:
+    values = {"l": [{"b": True}, {"b": False}]}
+    assert compile_path(".l[?(@.b==true)]")(values) == [{"b": True}]
+    assert compile_path(".l[?(@.b!=true)]")(values) == [{"b": False}]
+    with pytest.raises(JsonPathError):
+        compile_path(".l[?(@.b<true)]")(values)
+
+
+def test_results_are_bounded() -> None:
+    value: Any = {"a": 1}
+    for _ in range(600):
+        value = {"a": value, "b": [1, 2]}
+    with pytest.raises(JsonPathError):
+        compile_path("..a..b..*")(value)
+
+
+def test_deep_values_do_not_recurse() -> None:
+    value: Any = 1
+    for _ in range(20_000):
+        value = [value]
+    assert compile_path("..x")(value) == []
+
+
+@given(st.text(".$@*[]?()'\"\\,:-0123 <=>!~ab{}\n", max_size=25))
+def test_any_text_is_a_path_or_not(text: str) -> None:
+    with contextlib.suppress(JsonPathError):
+        assert isinstance(compile_path(text)(OBJECT), list)

@@ -1,0 +1,213 @@
+"""Lists: order, pages at one revision, selections, exact revisions, tokens that are broken or too old."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.api.client import Client
+from tests.api.errors import failure
+from tests.api.widgets import ALL_WIDGETS, GROUP, NAMESPACES, WIDGETS, make, names_of, widget
+
+
+async def in_other_namespace(api: Client, *names: str) -> None:
+    (await api.post(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a-other"}})).ok(201)
+    await make(api, *names, path=f"/apis/{GROUP}/v1/namespaces/a-other/widgets")
+
+
+async def test_an_empty_list_is_a_list(api: Client) -> None:
+    found = (await api.get(WIDGETS)).ok(200)
+    assert found["items"] == []
+    assert (found["kind"], found["apiVersion"]) == ("WidgetList", f"{GROUP}/v1")
+    assert int(found["metadata"]["resourceVersion"]) > 0
+
+
+async def test_objects_are_in_the_order_of_their_keys(api: Client) -> None:
+    await make(api, "b", "a-1", "a", "c.d")
+    await in_other_namespace(api, "z")
+    assert names_of((await api.get(WIDGETS)).ok()) == ["a", "a-1", "b", "c.d"]
+    assert names_of((await api.get(ALL_WIDGETS)).ok())[0] == "z"
+
+
+async def test_a_namespace_that_is_not_there_is_empty(api: Client) -> None:
+    assert (await api.get(f"/apis/{GROUP}/v1/namespaces/nowhere/widgets")).ok()["items"] == []
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7, 8, 500])
+async def test_pages_together_are_the_list(api: Client, limit: int) -> None:
+    await make(api, *"abcdefg")
+    whole = (await api.get(WIDGETS)).ok()
+    seen, token, left = [], "", 7
+    while True:
+        page = (await api.get(f"{WIDGETS}?limit={limit}&continue={token}")).ok()
+        assert page["metadata"]["resourceVersion"] == whole["metadata"]["resourceVersion"]
+        seen += page["items"]
+        left -= len(page["items"])
+        token = page["metadata"]["continue"]
+        assert page["metadata"].get("remainingItemCount", 0) == left
+        if not token:
+            break
+        assert len(page["items"]) == limit
+    assert seen == whole["items"]
+
+
+async def test_pages_stay_at_the_revision_of_the_first(api: Client) -> None:
+    made = await make(api, *"abcd", size=1)
+    first = (await api.get(f"{WIDGETS}?limit=1")).ok()
+    await make(api, "aa", "e")
+    (await api.delete(f"{WIDGETS}/c")).ok()
+    (await api.patch(f"{WIDGETS}/d", {"spec": {"size": 2}})).ok()
+    rest = (await api.get(f"{WIDGETS}?limit=10&continue={first['metadata']['continue']}")).ok()
+    assert first["items"] + rest["items"] == made
+    assert rest["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+
+
+async def test_the_list_at_an_exact_revision(api: Client) -> None:
+    made = await make(api, "a", "b", size=1)
+    (await api.patch(f"{WIDGETS}/a", {"spec": {"size": 2}})).ok()
+    (await api.delete(f"{WIDGETS}/b")).ok()
+    at = made[-1]["metadata"]["resourceVersion"]
+    then = (await api.get(f"{WIDGETS}?resourceVersion={at}&resourceVersionMatch=Exact")).ok()
+    assert then["items"] == made
+    assert then["metadata"]["resourceVersion"] == at
+    now = (await api.get(f"{WIDGETS}?resourceVersion={at}&resourceVersionMatch=NotOlderThan")).ok()
+    assert names_of(now) == ["a"]
+    assert int(now["metadata"]["resourceVersion"]) > int(at)
+
+
+SELECTED: dict[str, tuple[str, list[str]]] = {
+    "equal": ("labelSelector=tier=web", ["a"]),
+    "two keys": ("labelSelector=tier=web,env=prod", ["a"]),
+    "unequal takes what lacks it": ("labelSelector=tier!=web", ["b", "c"]),
+    "in": ("labelSelector=tier in (web,db)", ["a", "b"]),
+    "not in": ("labelSelector=tier notin (web)", ["b", "c"]),
+    "exists": ("labelSelector=tier", ["a", "b"]),
+    "exists not": ("labelSelector=!tier", ["c"]),
+    "nothing fits": ("labelSelector=tier=none", []),
+    "a name": ("fieldSelector=metadata.name=b", ["b"]),
+    "all but a name": ("fieldSelector=metadata.name!=b", ["a", "c"]),
+    "a field": ("fieldSelector=spec.color=red", ["a", "c"]),
+    "not a field": ("fieldSelector=spec.color!=red", ["b"]),
+    "a field and a label": ("fieldSelector=spec.color=red&labelSelector=tier", ["a"]),
+    "a namespace": ("fieldSelector=metadata.namespace=default", ["a", "b", "c"]),
+    "another namespace": ("fieldSelector=metadata.namespace=other", []),
+}
+
+
+@pytest.mark.parametrize("query, names", SELECTED.values(), ids=SELECTED)
+async def test_selectors(api: Client, query: str, names: list[str]) -> None:
+    (await api.post(WIDGETS, widget("a", labels={"tier": "web", "env": "prod"}, color="red"))).ok()
+    (await api.post(WIDGETS, widget("b", labels={"tier": "db"}, color="blue"))).ok()
+    (await api.post(WIDGETS, widget("c", color="red"))).ok()
+    for path in (WIDGETS, ALL_WIDGETS):
+        assert names_of((await api.get(f"{path}?{query}")).ok()) == names
+        paged, token = [], ""
+        while True:
+            page = (await api.get(f"{path}?{query}&limit=1&continue={token}")).ok()
+            paged += names_of(page)
+            token = page["metadata"]["continue"]
+            if not token:
+                break
+        assert paged == names
+
+
+REFUSED: dict[str, tuple[str, int, str]] = {
+    "a label selector": ("labelSelector=a=b=c", 400, "BadRequest"),
+    "a label's key": ("labelSelector=-bad", 400, "BadRequest"),
+    "a field selector": ("fieldSelector=spec.size=1", 400, "BadRequest"),
+    "a field selector's form": ("fieldSelector=nonsense", 400, "BadRequest"),
+    "a limit": ("limit=many", 400, "BadRequest"),
+    "a revision": ("resourceVersion=abc", 400, "BadRequest"),
+    "a match without a revision": ("resourceVersionMatch=Exact", 422, "Invalid"),
+    "an unknown match": ("resourceVersion=1&resourceVersionMatch=About", 422, "Invalid"),
+    "a token": ("continue=nonsense!", 400, "BadRequest"),
+    "a token and a revision": ("continue=abc&resourceVersion=5&limit=1", 400, "BadRequest"),
+    "a timeout": ("timeoutSeconds=soon", 400, "BadRequest"),
+}
+
+
+@pytest.mark.parametrize("query, code, reason", REFUSED.values(), ids=REFUSED)
+async def test_what_cannot_be_understood(api: Client, query: str, code: int, reason: str) -> None:
+    failure(await api.get(f"{WIDGETS}?{query}"), code, reason)
+
+
+def token(value: Any) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
+
+
+FORGED: dict[str, str] = {
+    "no object": token([1]),
+    "another version": token({"v": "v2", "rv": 1, "start": "a"}),
+    "no revision": token({"v": "meta.k8s.io/v1", "start": "a"}),
+    "a revision that is a word": token({"v": "meta.k8s.io/v1", "rv": "x", "start": "a"}),
+    "a revision that is true": token({"v": "meta.k8s.io/v1", "rv": True, "start": "a"}),
+    "a negative revision": token({"v": "meta.k8s.io/v1", "rv": -7, "start": "default/a"}),
+    "a revision beyond int64": token({"v": "meta.k8s.io/v1", "rv": 10**30, "start": "default/a"}),
+    "no start": token({"v": "meta.k8s.io/v1", "rv": 1}),
+    "a start with a zero byte": token({"v": "meta.k8s.io/v1", "rv": -1, "start": "default/\0a\0b"}),
+    "another namespace's start": token({"v": "meta.k8s.io/v1", "rv": -1, "start": "other/a\0"}),
+    "half a surrogate": token({"v": "meta.k8s.io/v1", "rv": -1, "start": "\ud800"}),
+    "a path upwards": token({"v": "meta.k8s.io/v1", "rv": -1, "start": "../../a"}),
+}
+
+
+@pytest.mark.parametrize("given", FORGED.values(), ids=FORGED)
+async def test_a_forged_token_breaks_nothing(api: Client, given: str) -> None:
+    """It is refused, or leads to a place in the same list: there is nothing behind a token but a key."""
+    await make(api, "a", "b")
+    answer = await api.get(f"{WIDGETS}?limit=1&continue={given}")
+    if answer.code == 200:
+        assert {i["metadata"]["namespace"] for i in answer.json["items"]} <= {"default"}
+    else:
+        assert answer.code in (400, 410, 504)
+        failure(answer, answer.code, answer.json["reason"])
+
+
+async def test_a_token_below_the_history_is_expired_and_gives_another(api: Client, api_database: str) -> None:
+    await make(api, *"abc")
+    first = (await api.get(f"{WIDGETS}?limit=1")).ok()
+    await make(api, "d")
+    await forget_history(api_database)
+    status = failure(await api.get(f"{WIDGETS}?limit=1&continue={first['metadata']['continue']}"), 410, "Expired")
+    assert status["message"].startswith("The provided continue parameter is too old to display a consistent list")
+    rest = (await api.get(f"{WIDGETS}?continue={status['metadata']['continue']}")).ok()
+    assert names_of(rest) == ["b", "c", "d"]
+
+
+async def test_an_exact_revision_below_the_history_is_expired(api: Client, api_database: str) -> None:
+    [made] = await make(api, "a")
+    await make(api, "b")
+    await forget_history(api_database)
+    at = made["metadata"]["resourceVersion"]
+    failure(await api.get(f"{WIDGETS}?resourceVersion={at}&resourceVersionMatch=Exact"), 410, "Expired")
+
+
+async def test_a_revision_from_the_future_is_waited_for_and_then_refused(
+    api: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("registry.api.freshness.WAIT_SECONDS", 0.01)
+    monkeypatch.setattr("registry.api.freshness.STEP_SECONDS", 0.01)
+    for query in ("", "&resourceVersionMatch=NotOlderThan", "&resourceVersionMatch=Exact", "&limit=1"):
+        status = failure(await api.get(f"{WIDGETS}?resourceVersion=99999{query}"), 504, "Timeout")
+        assert status["message"].startswith("Too large resource version: 99999, current: ")
+        assert status["details"]["retryAfterSeconds"] == 1
+
+
+async def test_a_long_list_is_streamed_whole_and_compressed_for_who_likes(api: Client) -> None:
+    await make(api, *(f"w{n:03}" for n in range(150)), free={"text": "x" * 2000})
+    plain = await api.get(WIDGETS)
+    assert len(plain.ok()["items"]) == 150
+    packed = await api.get(WIDGETS, headers={"accept-encoding": "gzip"})
+    assert packed.header("content-encoding") == "gzip"
+    assert zlib.decompress(packed.body, 31) == plain.body
+
+
+async def forget_history(database_url: str) -> None:
+    """Raises the floor of every domain to its newest revision, as compaction does."""
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+        await connection.execute("UPDATE domains SET floor = revision")

@@ -1,0 +1,52 @@
+"""The life of a namespace: it terminates, takes what is in it along, and waits for what is held."""
+
+from __future__ import annotations
+
+from tests.api.client import Client, eventually
+from tests.api.errors import failure
+from tests.api.widgets import GROUP, NAMESPACES, make, widget
+
+HOME = f"{NAMESPACES}/home"
+IN_HOME = f"/apis/{GROUP}/v1/namespaces/home/widgets"
+
+
+async def begin(api: Client) -> None:
+    (await api.post(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "home"}})).ok(201)
+
+
+async def test_it_begins_active(api: Client) -> None:
+    await begin(api)
+    found = (await api.get(HOME)).ok()
+    assert found["status"] == {"phase": "Active"}
+    assert found["spec"] == {"finalizers": ["kubernetes"]}
+    assert found["metadata"]["labels"] == {"kubernetes.io/metadata.name": "home"}
+
+
+async def test_it_takes_along_what_is_in_it(api: Client) -> None:
+    await begin(api)
+    await make(api, "a", "b", path=IN_HOME)
+    await make(api, "stays")
+    assert (await api.delete(HOME)).ok()["status"]["phase"] == "Terminating"
+
+    async def gone() -> bool:
+        return (await api.get(HOME)).code == 404
+
+    await eventually(gone)
+    assert (await api.get(IN_HOME)).ok()["items"] == []
+    assert len((await api.get(f"/apis/{GROUP}/v1/widgets")).ok()["items"]) == 1
+
+
+async def test_nothing_is_made_in_one_that_terminates(api: Client) -> None:
+    await begin(api)
+    held = widget("a", metadata={"finalizers": ["example.com/hold"]})
+    (await api.post(IN_HOME, held)).ok(201)
+    (await api.delete(HOME)).ok()
+    status = failure(await api.post(IN_HOME, widget("b")), 403, "Forbidden")
+    assert "because it is being terminated" in status["message"]
+    assert status["details"]["causes"][0]["reason"] == "NamespaceTerminating"
+    (await api.patch(f"{IN_HOME}/a", {"metadata": {"finalizers": None}})).ok()
+
+    async def gone() -> bool:
+        return (await api.get(HOME)).code == 404
+
+    await eventually(gone)

@@ -1,0 +1,106 @@
+"""Patching: the four forms, what each refuses, and what is missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.api.client import APPLY, JSON_PATCH, MERGE, Body, Client
+from tests.api.errors import failure
+from tests.api.widgets import NAMESPACES, WIDGETS, make, widget
+
+A = f"{WIDGETS}/a"
+
+APPLIED: dict[str, tuple[str, Body, Any]] = {
+    "merge sets": (MERGE, {"spec": {"size": 5}}, {"size": 5, "color": "red", "parts": ["x"]}),
+    "merge removes": (MERGE, {"spec": {"parts": None}}, {"size": 1, "color": "red"}),
+    "merge replaces lists": (MERGE, {"spec": {"parts": ["y"]}}, {"size": 1, "color": "red", "parts": ["y"]}),
+    "a removed field is defaulted again": (
+        MERGE, {"spec": {"color": None}}, {"size": 1, "color": "grey", "parts": ["x"]}),
+    "json adds": (
+        JSON_PATCH, [{"op": "add", "path": "/spec/parts/-", "value": "y"}],
+        {"size": 1, "color": "red", "parts": ["x", "y"]}),
+    "json tests and replaces": (
+        JSON_PATCH, [{"op": "test", "path": "/spec/size", "value": 1},
+                     {"op": "replace", "path": "/spec/size", "value": 2}],
+        {"size": 2, "color": "red", "parts": ["x"]}),
+}
+
+
+@pytest.mark.parametrize("form, body, spec", APPLIED.values(), ids=APPLIED)
+async def test_a_patch_changes_what_it_names(api: Client, form: str, body: Body, spec: Any) -> None:
+    await make(api, "a", size=1, color="red", parts=["x"])
+    assert (await api.patch(A, body, form)).ok(200)["spec"] == spec
+
+
+REFUSED: dict[str, tuple[str, Body, int, str]] = {
+    "merge of no json": (MERGE, "{", 400, "BadRequest"),
+    "merge of a list": (MERGE, "[]", 400, "BadRequest"),
+    "merge to a wrong value": (MERGE, {"spec": {"size": -1}}, 422, "Invalid"),
+    "merge of another name": (MERGE, {"metadata": {"name": "b"}}, 400, "BadRequest"),
+    "merge of an old resource version": (MERGE, {"metadata": {"resourceVersion": "1"}}, 409, "Conflict"),
+    "json patch of an object": (JSON_PATCH, {"op": "add"}, 400, "BadRequest"),
+    "json patch whose test fails": (
+        JSON_PATCH, [{"op": "test", "path": "/spec/size", "value": 9}], 422, "Invalid"),
+    "json patch of nothing": (JSON_PATCH, [{"op": "remove", "path": "/spec/none"}], 422, "Invalid"),
+    "json patch that removes everything": (JSON_PATCH, [{"op": "remove", "path": "/kind"}], 400, ""),
+    "a form that there is not": ("application/xml", "<a/>", 415, "UnsupportedMediaType"),
+    "a strategic patch of a custom object": (
+        "application/strategic-merge-patch+json", {}, 415, "UnsupportedMediaType"),
+    "an apply without a manager": (APPLY, "spec: {}", 422, "Invalid"),
+}
+
+
+@pytest.mark.parametrize("form, body, code, reason", REFUSED.values(), ids=REFUSED)
+async def test_a_bad_patch_changes_nothing(api: Client, form: str, body: Body, code: int, reason: str) -> None:
+    [made] = await make(api, "a", size=1)
+    answer = await api.patch(A, body, form)
+    if reason:
+        failure(answer, code, reason)
+    else:
+        assert answer.code >= 400
+        failure(answer, answer.code, answer.json.get("reason", ""))
+    assert (await api.get(A)).ok() == made
+
+
+@pytest.mark.parametrize("form", [MERGE, JSON_PATCH])
+async def test_what_is_missing_is_not_found_even_by_a_broken_patch(api: Client, form: str) -> None:
+    failure(await api.patch(A, "nonsense", form), 404, "NotFound")
+
+
+async def test_an_apply_makes_what_is_missing(api: Client) -> None:
+    body = "apiVersion: test.example.com/v1\nkind: Widget\nmetadata: {name: a}\nspec: {size: 3}\n"
+    made = (await api.patch(f"{A}?fieldManager=me", body, APPLY)).ok(201)
+    assert made["spec"]["size"] == 3
+    again = (await api.patch(f"{A}?fieldManager=me", body, APPLY)).ok(200)
+    assert again == made
+
+
+async def test_an_apply_of_anothers_field_is_a_conflict_unless_forced(api: Client) -> None:
+    await make(api, "a", size=1)
+    body = widget("a", size=2)
+    status = failure(await api.patch(f"{A}?fieldManager=me", body, APPLY), 409, "Conflict")
+    assert status["details"]["causes"][0] == {
+        "reason": "FieldManagerConflict", "message": status["details"]["causes"][0]["message"], "field": ".spec.size"}
+    assert (await api.patch(f"{A}?fieldManager=me&force=true", body, APPLY)).ok()["spec"]["size"] == 2
+
+
+async def test_a_strategic_patch_of_a_built_in_kind(api: Client) -> None:
+    form = "application/strategic-merge-patch+json"
+    patched = (await api.patch(f"{NAMESPACES}/default", {"metadata": {"labels": {"a": "b"}}}, form)).ok()
+    assert patched["metadata"]["labels"] == {"kubernetes.io/metadata.name": "default", "a": "b"}
+
+
+async def test_a_long_json_patch_is_refused(api: Client) -> None:
+    await make(api, "a")
+    body = [{"op": "test", "path": "/kind", "value": "Widget"}] * 10_001
+    failure(await api.patch(A, body, JSON_PATCH), 413, "RequestEntityTooLarge")
+
+
+async def test_copies_cannot_grow_an_object_without_end(api: Client) -> None:
+    await make(api, "a", free={"a": ["x" * 100]})
+    body = [{"op": "copy", "from": "/spec/free", "path": "/spec/free/a/-"}] * 60
+    answer = await api.patch(A, body, JSON_PATCH)
+    assert answer.code in (413, 422)
+    failure(answer, answer.code, answer.json["reason"])

@@ -1,0 +1,66 @@
+"""Tables: what kubectl shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.api.client import TABLE, Client
+from tests.api.errors import failure
+from tests.api.widgets import DEFINITIONS, NAMESPACES, WIDGETS, make
+
+
+async def test_columns_of_the_definition(api: Client) -> None:
+    await make(api, "a", color="red", size=3)
+    table = (await api.get(WIDGETS, accept=TABLE)).ok(200)
+    assert (table["kind"], table["apiVersion"]) == ("Table", "meta.k8s.io/v1")
+    columns = [(c["name"], c["type"], c["priority"]) for c in table["columnDefinitions"]]
+    assert columns == [("Name", "string", 0), ("Color", "string", 0), ("Size", "integer", 1)]
+    [row] = table["rows"]
+    assert row["cells"] == ["a", "red", 3]
+    assert row["object"]["kind"] == "PartialObjectMetadata"
+    assert row["object"]["metadata"]["name"] == "a"
+
+
+async def test_one_object_is_a_table_of_one_row(api: Client) -> None:
+    [made] = await make(api, "a")
+    table = (await api.get(f"{WIDGETS}/a", accept=TABLE)).ok()
+    assert len(table["rows"]) == 1
+    assert table["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+
+
+@pytest.mark.parametrize("include, kind", [("None", None), ("Metadata", "PartialObjectMetadata"), ("Object", "Widget")])
+async def test_what_a_row_holds_of_its_object(api: Client, include: str, kind: str | None) -> None:
+    await make(api, "a")
+    [row] = (await api.get(f"{WIDGETS}?includeObject={include}", accept=TABLE)).ok()["rows"]
+    assert (row.get("object") or {}).get("kind") == kind
+
+
+async def test_an_unknown_include_is_refused(api: Client) -> None:
+    failure(await api.get(f"{WIDGETS}?includeObject=Some", accept=TABLE), 400, "BadRequest")
+
+
+async def test_pages_of_tables(api: Client) -> None:
+    await make(api, *"abc")
+    first = (await api.get(f"{WIDGETS}?limit=2", accept=TABLE)).ok()
+    rest = (await api.get(f"{WIDGETS}?limit=2&continue={first['metadata']['continue']}", accept=TABLE)).ok()
+    assert [r["cells"][0] for r in first["rows"] + rest["rows"]] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("path, columns", [
+    (NAMESPACES, ["Name", "Status", "Age"]), (DEFINITIONS, ["Name", "Created At"]),
+])
+async def test_tables_of_built_in_kinds(api: Client, path: str, columns: list[str]) -> None:
+    table = (await api.get(path, accept=TABLE)).ok()
+    assert [c["name"] for c in table["columnDefinitions"]] == columns
+    assert table["rows"]
+
+
+async def test_an_error_is_no_table(api: Client) -> None:
+    failure(await api.get(f"{WIDGETS}/none", accept=TABLE), 404, "NotFound")
+
+
+async def test_writes_answer_tables_too(api: Client) -> None:
+    body: Any = {"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a"}}
+    assert (await api.post(WIDGETS, body, accept=TABLE)).ok(201)["kind"] == "Table"

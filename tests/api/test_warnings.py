@@ -1,0 +1,54 @@
+"""Warning headers: what a client should know about a write that went well."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.api.client import Client
+from tests.api.widgets import DEFINITIONS, GROUP, WIDGETS, define, definition, make, widget
+
+
+async def test_unknown_fields_are_told(api: Client) -> None:
+    answer = await api.post(WIDGETS, widget("a", bogus=1, size=2))
+    answer.ok(201)
+    assert answer.warnings == ['unknown field "spec.bogus"']
+    assert answer.headers["warning"] == ['299 - "unknown field \\"spec.bogus\\""']
+
+
+async def test_a_refused_write_keeps_its_warnings_apart(api: Client) -> None:
+    answer = await api.post(f"{WIDGETS}?fieldValidation=Strict", widget("a", bogus=1))
+    assert answer.code == 400
+    assert answer.warnings == []
+
+
+async def test_a_deprecated_version_is_told_with_every_answer(api: Client) -> None:
+    made = definition("old", "Old", deprecated=True)
+    await define(api, made)
+    path = f"/apis/{GROUP}/v1/namespaces/default/old"
+    for answer in (await api.get(path), await api.get(f"{path}/none"), await api.post(path, "{")):
+        assert answer.warnings == [f"{GROUP}/v1 Old is deprecated"]
+
+
+async def test_many_and_long_ones_are_bounded(api: Client) -> None:
+    spec: dict[str, Any] = {f"field{n}{'x' * 300}": n for n in range(60)}
+    answer = await api.post(WIDGETS, widget("a", **spec))
+    answer.ok(201)
+    assert sum(len(w) for w in answer.warnings) < 4096 + 256
+    assert len(answer.warnings) > 10
+
+
+async def test_no_header_can_be_made_of_a_field(api: Client) -> None:
+    odd: dict[str, Any] = {"x\r\nset-cookie: a": 1, "y\"z\\": 2, "é": 3}
+    answer = await api.post(WIDGETS, widget("a", **odd))
+    answer.ok(201)
+    assert "set-cookie" not in answer.headers
+    assert all("\r" not in w and "\n" not in w for w in answer.headers.get("warning", []))
+
+
+async def test_a_write_that_is_judged_again_warns_once(api: Client) -> None:
+    """The definition changes under the request's feet."""
+    await make(api, "a")
+    (await api.patch(f"{DEFINITIONS}/widgets.{GROUP}", {"metadata": {"labels": {"x": "y"}}})).ok()
+    answer = await api.patch(f"{WIDGETS}/a", {"spec": {"bogus": 1, "size": 4}})
+    answer.ok()
+    assert answer.warnings == ['unknown field "spec.bogus"']

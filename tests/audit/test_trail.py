@@ -1,0 +1,177 @@
+"""Audit events of real requests, in a file and in the database."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from registry.audit.sinks import LOST, LogFile, Queued
+from registry.http.app import create_app
+from registry.settings import Settings, SettingsError
+from registry.store.errors import Unavailable
+from tests.api.client import Client
+from tests.api.conftest import TOKEN
+from tests.api.widgets import WIDGETS, widget
+
+SECRETS = "/api/v1/namespaces/default/secrets"
+EVERYTHING = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- {level: RequestResponse}\n"
+METADATA = EVERYTHING.replace("RequestResponse", "Metadata")
+
+
+@contextlib.asynccontextmanager
+async def auditing(url: str, folder: Path, policy: str, **more: Any) -> AsyncIterator[Client]:
+    (folder / "admin-token").write_text(TOKEN)
+    (folder / "policy.yaml").write_text(policy)
+    settings = Settings(data_dir=folder, database_url=url, plain_http=True, audit_policy_file=folder / "policy.yaml",
+                        **({"audit_log_path": folder / "audit.log"} | more))
+    app = create_app(settings)
+    app.state.stopping = asyncio.Event()
+    async with app.router.lifespan_context(app):
+        try:
+            yield Client(app, TOKEN)
+        finally:
+            app.state.stopping.set()
+
+
+def events(folder: Path) -> list[dict[str, Any]]:
+    """All that has been written, without the controllers' own start."""
+    return [json.loads(line) for line in (folder / "audit.log").read_text().splitlines()]
+
+
+async def test_what_an_event_tells(api_database: str, tmp_path: Path) -> None:
+    async with auditing(api_database, tmp_path, EVERYTHING) as api:
+        made = (await api.post(f"{WIDGETS}?fieldManager=me", widget("a", size=1), headers={
+            "user-agent": "tests/1", "audit-id": "named-by-me"})).ok(201)
+    received, complete = events(tmp_path)
+    assert (received["stage"], complete["stage"]) == ("RequestReceived", "ResponseComplete")
+    for event in (received, complete):
+        assert (event["kind"], event["apiVersion"]) == ("Event", "audit.k8s.io/v1")
+        assert event["auditID"] == "named-by-me"
+        assert event["level"] == "RequestResponse"
+        assert event["verb"] == "create"
+        assert event["requestURI"] == f"{WIDGETS}?fieldManager=me"
+        assert event["user"] == {"username": "admin", "uid": "admin",
+                                 "groups": ["system:masters", "system:authenticated"]}
+        assert event["sourceIPs"] == ["127.0.0.1"]
+        assert event["userAgent"] == "tests/1"
+        assert event["objectRef"] == {"resource": "widgets", "namespace": "default", "apiGroup": "test.example.com",
+                                      "apiVersion": "v1"}
+        assert event["annotations"]["tenancy.registry/tenant"] == "default"
+    assert complete["annotations"]["authorization.k8s.io/decision"] == "allow"
+    assert complete["responseStatus"] == {"metadata": {}, "code": 201}
+    assert complete["requestObject"]["spec"] == {"size": 1}
+    assert complete["responseObject"] == made
+    assert complete["requestReceivedTimestamp"] == received["stageTimestamp"] <= complete["stageTimestamp"]
+
+
+async def test_answers_name_the_event(api_database: str, tmp_path: Path) -> None:
+    async with auditing(api_database, tmp_path, METADATA) as api:
+        answer = await api.get(WIDGETS)
+    assert {event["auditID"] for event in events(tmp_path)} == {answer.header("audit-id")}
+
+
+async def test_failures_and_strangers(api_database: str, tmp_path: Path) -> None:
+    async with auditing(api_database, tmp_path, METADATA) as api:
+        assert (await api.get(f"{WIDGETS}/absent")).code == 404
+        assert (await api.with_token("nobody's").get(WIDGETS)).code == 401
+        assert (await api.get(WIDGETS, headers={"impersonate-user": "guest"})).code == 403
+    absent, stranger, guest = [e for e in events(tmp_path) if e["stage"] != "RequestReceived"]
+    assert absent["responseStatus"]["reason"] == "NotFound"
+    assert "requestObject" not in absent
+    assert (stranger["user"], stranger["stage"], stranger["responseStatus"]["code"]) == ({}, "ResponseStarted", 401)
+    assert guest["user"]["username"] == "admin"
+    assert guest["impersonatedUser"]["username"] == "guest"
+    assert guest["annotations"]["authorization.k8s.io/decision"] == "forbid"
+
+
+async def test_no_secret_is_ever_told(api_database: str, tmp_path: Path) -> None:
+    secret = {"kind": "Secret", "apiVersion": "v1", "metadata": {"name": "s"}, "stringData": {"x": "hidden-text"}}
+    tokens = "/api/v1/namespaces/default/serviceaccounts/default/token"
+    review = {"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "spec": {"token": "hidden-text"}}
+    async with auditing(api_database, tmp_path, EVERYTHING) as api:
+        (await api.post(SECRETS, secret)).ok(201)
+        (await api.get(SECRETS)).ok()
+        (await api.patch(f"{SECRETS}/s", {"stringData": {"x": "hidden-text"}})).ok()
+        asked = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": {}}
+        given = await api.post(tokens, asked)
+        (await api.post("/apis/authentication.k8s.io/v1/tokenreviews", review)).ok(201)
+    text = (tmp_path / "audit.log").read_text()
+    assert "hidden-text" not in text
+    assert "aGlkZGVuLXRleHQ" not in text
+    assert TOKEN not in text
+    if given.code == 201:
+        assert given.json["status"]["token"] not in text
+    assert {event["level"] for event in events(tmp_path)} == {"Metadata"}
+
+
+async def test_watches_and_managed_fields(api_database: str, tmp_path: Path) -> None:
+    policy = EVERYTHING + "omitManagedFields: true\nomitStages: [RequestReceived]\n"
+    async with auditing(api_database, tmp_path, policy) as api:
+        (await api.post(WIDGETS, widget("a", size=1))).ok(201)
+        (await api.get(WIDGETS)).ok()
+        async with api.watch(f"{WIDGETS}?watch=true") as watch:
+            await watch.event()
+    made, listed, started, ended = events(tmp_path)
+    assert "managedFields" not in made["responseObject"]["metadata"]
+    assert "managedFields" not in listed["responseObject"]["items"][0]["metadata"]
+    assert (started["stage"], started["verb"], ended["stage"]) == ("ResponseStarted", "watch", "ResponseComplete")
+    assert "responseObject" not in ended
+
+
+async def test_into_the_database(api_database: str, tmp_path: Path) -> None:
+    async with auditing(api_database, tmp_path, EVERYTHING, audit_log_path=None, audit_to_database=True) as api:
+        (await api.post(WIDGETS, widget("a", free={"x": "nul \x00 and \\u0000"}))).ok(201)
+    with psycopg.connect(api_database) as connection:
+        rows = connection.execute("SELECT tenant, username, verb, resource, namespace, name, code, event"
+                                  " FROM audit_events ORDER BY at").fetchall()
+    assert [row[:7] for row in rows] == [
+        ("default", "admin", "create", "widgets.test.example.com", "default", None, None),
+        ("default", "admin", "create", "widgets.test.example.com", "default", None, 201)]
+    assert rows[1][7]["requestObject"]["spec"]["free"] == {"x": "nul \ufffd and \\u0000"}
+
+
+async def test_what_cannot_be_written_is_counted() -> None:
+    async def fails(lines: Sequence[bytes]) -> None:
+        raise Unavailable("away")
+
+    before = LOST._value.get()
+    sink = Queued(fails)
+    for _ in range(3):
+        await sink.put({"a": 1})
+    await sink.aclose()
+    assert LOST._value.get() == before + 3
+
+
+def test_a_full_file_is_renamed_and_the_oldest_go(tmp_path: Path) -> None:
+    path = tmp_path / "audit.log"
+    one, other = LogFile(path, 30, 2), LogFile(path, 30, 2)
+    for number in range(6):
+        (one if number % 2 else other).write_now(b'{"number": "%02d......."}\n' % number)
+    one.close()
+    other.close()
+    kept = sorted(tmp_path.glob("audit-*.log"))
+    assert [file.read_text()[12:14] for file in [*kept, path]] == ["03", "04", "05"]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_that_was_taken_away_is_begun_anew(tmp_path: Path) -> None:
+    file = LogFile(tmp_path / "audit.log", 1000, 2)
+    file.write_now(b"1\n")
+    (tmp_path / "audit.log").rename(tmp_path / "moved")
+    file.write_now(b"2\n")
+    file.close()
+    assert (tmp_path / "audit.log").read_bytes() == b"2\n"
+
+
+@pytest.mark.parametrize("name", ["audit_policy_file", "audit_log_path"])
+def test_a_policy_and_a_destination_go_together(tmp_path: Path, name: str) -> None:
+    given: dict[str, Any] = {name: tmp_path / "file"}
+    with pytest.raises(SettingsError, match="goes together"):
+        Settings(data_dir=tmp_path, **given)

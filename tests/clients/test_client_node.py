@@ -1,0 +1,90 @@
+"""The informer of @kubernetes/client-node: a list, then watches, kept as a cache."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients.kinds import PATIENCE_SECONDS, Kind, connected
+from tests.running import RunningServer
+
+INSTALL_SECONDS = 120
+# Version 2 needs what came with node 22.15; both speak to the server in the same way.
+PACKAGE, OLDER_PACKAGE, NODE_FOR_PACKAGE = "@kubernetes/client-node@2", "@kubernetes/client-node@1", (22, 15)
+
+
+@pytest.fixture(scope="session")
+def node_modules() -> Iterator[Path]:
+    """The client, installed for this run; or in the folder that REGISTRY_TEST_NODE_MODULES names."""
+    given = os.environ.get("REGISTRY_TEST_NODE_MODULES")
+    if given:
+        yield Path(given)
+        return
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        pytest.skip("node and npm are not installed")
+    with tempfile.TemporaryDirectory(prefix="registry-node-") as folder:
+        version = subprocess.run([node, "--version"], check=True, capture_output=True, text=True).stdout
+        newer = tuple(int(part) for part in version.strip().removeprefix("v").split(".")[:2]) >= NODE_FOR_PACKAGE
+        package = PACKAGE if newer else OLDER_PACKAGE
+        command = [npm, "install", "--silent", "--no-audit", "--no-fund", "--no-save", package]
+        try:
+            subprocess.run(command, cwd=folder, check=True, timeout=INSTALL_SECONDS, capture_output=True,
+                           stdin=subprocess.DEVNULL)
+        except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as problem:
+            pytest.skip(f"npm cannot install {package}: {problem}")
+        yield Path(folder) / "node_modules"
+
+
+class Informer:
+    """The script informer.mjs; each line that it prints is one event."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._lines: queue.Queue[str] = queue.Queue()
+        assert process.stdout is not None
+        threading.Thread(target=self._read, args=(process.stdout,), daemon=True).start()
+
+    def _read(self, lines: Any) -> None:
+        for line in lines:
+            self._lines.put(line)
+
+    def next(self) -> list[Any]:
+        event: list[Any] = json.loads(self._lines.get(timeout=PATIENCE_SECONDS))
+        return event
+
+
+def test_informer(server: RunningServer, kind: Kind, node_modules: Path) -> None:
+    script = node_modules.parent / "informer.mjs"
+    shutil.copy(Path(__file__).with_name("node") / "informer.mjs", script)
+    command = ["node", str(script), kind.group, kind.version, kind.namespace, kind.plural]
+    environment = {**os.environ, "KUBECONFIG": str(server.kubeconfig)}
+    with connected(server) as http:
+        http.post(kind.path, json=kind.gadget("before", size=1)).raise_for_status()
+        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   text=True)
+        try:
+            informer = Informer(process)
+            assert informer.next() == ["connect"]
+            assert informer.next() == ["add", "before", 1]
+            http.post(kind.path, json=kind.gadget("a", size=1)).raise_for_status()
+            assert informer.next() == ["add", "a", 1]
+            http.patch(f"{kind.path}/a", json={"spec": {"size": 2}},
+                       headers={"Content-Type": "application/merge-patch+json"}).raise_for_status()
+            assert informer.next() == ["update", "a", 2]
+            http.delete(f"{kind.path}/before").raise_for_status()
+            assert informer.next() == ["delete", "before", 1]
+        finally:
+            process.kill()
+            process.wait()
+            assert process.stdout is not None
+            process.stdout.close()

@@ -1,0 +1,110 @@
+"""A real PostgreSQL for every test that asks: an embedded one, or REGISTRY_TEST_DATABASE_URL's.
+
+Each test has a database of its own, cloned from a migrated template: commits and notifications are real there, and no
+test sees another's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from registry.store import migrate
+from registry.store.embedded import EmbeddedPostgres
+
+_SERVER_VERSION = pytest.StashKey[str]()
+_numbers = itertools.count()
+
+
+def with_database(url: str, name: str) -> str:
+    """The URL of another database of the same server."""
+    return urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
+
+
+@pytest.fixture(scope="session")
+def postgres_server(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The URL of a database of a running server, whose role may create databases."""
+    given = os.environ.get("REGISTRY_TEST_DATABASE_URL")
+    if given:
+        _note_version(request.config, given)
+        yield given
+        return
+    folder = Path(tempfile.mkdtemp(prefix="registry-test-"))
+    # The account that runs PostgreSQL must be able to pass.
+    folder.chmod(0o711)
+    # Tests end PostgreSQL, but never the machine: what is in its cache counts as written.
+    server = EmbeddedPostgres(folder / "postgres", settings={"fsync": "off"})
+    try:
+        url = server.start()
+        _note_version(request.config, url)
+        yield url
+    finally:
+        server.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def template_database(postgres_server: str) -> Iterator[str]:
+    """The name of a migrated database that nobody is connected to."""
+    name = f"registry_template_{os.getpid()}"
+    with psycopg.connect(postgres_server, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    migrate.upgrade(with_database(postgres_server, name))
+    yield name
+    drop_database(postgres_server, name)
+
+
+@pytest.fixture
+def empty_database_url(postgres_server: str) -> Iterator[str]:
+    """A database without any table."""
+    yield from _database(postgres_server, "template0")
+
+
+@pytest.fixture
+def database_url(postgres_server: str, template_database: str) -> Iterator[str]:
+    """A migrated, empty database."""
+    yield from _database(postgres_server, template_database)
+
+
+def drop_database(server: str, name: str) -> None:
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def _database(server: str, template: str) -> Iterator[str]:
+    name = f"registry_test_{os.getpid()}_{next(_numbers)}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(
+            sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(template))
+        )
+    try:
+        yield with_database(server, name)
+    finally:
+        drop_database(server, name)
+
+
+def _note_version(config: pytest.Config, url: str) -> None:
+    with psycopg.connect(url) as connection:
+        row = connection.execute("SHOW server_version").fetchone()
+        assert row is not None
+        config.stash[_SERVER_VERSION] = str(row[0])
+
+
+def pytest_report_header() -> str:
+    given = os.environ.get("REGISTRY_TEST_DATABASE_URL")
+    return "database: " + ("that of REGISTRY_TEST_DATABASE_URL" if given else "an embedded PostgreSQL")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    version = config.stash.get(_SERVER_VERSION, None)
+    if version is not None:
+        terminalreporter.write_line(f"PostgreSQL {version}")

@@ -1,0 +1,62 @@
+"""Processes that can die: a backend over a database, with its controllers running or not."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+
+from registry import builtin
+from registry.access.tenants import DEFAULT
+from registry.api.catalog import Catalogs
+from registry.api.create import create_object
+from registry.api.options import WriteOptions
+from registry.api.request import Backend, ResourceRequest
+from registry.api.served import Object, Served
+from registry.api.strategies import strategy_for
+from registry.api.strategy import Context
+from registry.controllers.acting import SERVER, Controlled
+from registry.controllers.references import served_by_name
+from registry.store.store import Store
+from registry.store.types import ObjectKey, ResourceName
+from tests.api.widgets import GROUP, widget
+
+WIDGETS = ResourceName(f"widgets.{GROUP}")
+
+
+@contextlib.asynccontextmanager
+async def process(database_url: str) -> AsyncIterator[Controlled]:
+    """A process without controllers, as one that dies right after its commits; seen as by a controller."""
+    store = await Store.open(database_url, housekeeping=False)
+    try:
+        backend = Backend(store, Catalogs(store, builtin.definitions(), strategy_for))
+        yield Controlled(backend, await store.tenant(DEFAULT))
+    finally:
+        await store.close()
+
+
+async def widgets(controlled: Controlled) -> Served:
+    served = served_by_name(await controlled.catalog(), WIDGETS)
+    assert served is not None
+    return served
+
+
+async def born(controlled: Controlled, name: str, *owners: Object, finalizers: list[str] | None = None) -> Object:
+    served = await widgets(controlled)
+    references = [{"apiVersion": f"{GROUP}/v1", "kind": "Widget", "name": o["metadata"]["name"],
+                   "uid": o["metadata"]["uid"], "blockOwnerDeletion": True} for o in owners]
+    metadata = {"ownerReferences": references} if references else {}
+    obj = widget(name, metadata={**metadata, **({"finalizers": finalizers} if finalizers else {})})
+    context, catalog = Context(controlled.tenant, SERVER), await controlled.catalog()
+    request = ResourceRequest(controlled.backend, context, catalog, served, "default", "", "", {})
+    answer = await create_object(request, obj, WriteOptions(), "tests", "create")
+    made: Object = answer.object
+    return made
+
+
+async def names(controlled: Controlled) -> set[str]:
+    """Of the widgets that there are."""
+    return {row.key.partition("/")[2] async for row in controlled.rows(await widgets(controlled))}
+
+
+def key(name: str) -> ObjectKey:
+    return ObjectKey(f"default/{name}")

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from registry.api.dependents import Gone
+from registry.controllers.absent import AbsentOwners
+from registry.store.types import DomainId, Guards, Tenant, TenantId, TenantName, Uid
+
+ACME = Tenant(TenantId(1), TenantName("acme"), DomainId(1), Guards(0, 0))
+OTHER = Tenant(TenantId(2), TenantName("other"), DomainId(1), Guards(0, 0))
+REFERENCE = {"apiVersion": "example.com/v1", "kind": "Widget", "name": "a", "uid": "u"}
+
+CASES: dict[str, tuple[dict[str, Any], str, bool]] = {
+    "the same": ({}, "here", True),
+    "another version of it": ({"apiVersion": "example.com/v2"}, "here", True),
+    "another namespace": ({}, "there", False),
+    "another name": ({"name": "b"}, "here", False),
+    "another kind": ({"kind": "widget"}, "here", False),
+    "another group": ({"apiVersion": "v1"}, "here", False),
+    "another uid": ({"uid": "v"}, "here", False),
+}
+
+
+@pytest.mark.parametrize("changed, namespace, known", CASES.values(), ids=CASES)
+def test_an_owner_is_known_by_all_that_a_reference_says(changed: dict[str, Any], namespace: str, known: bool) -> None:
+    absent = AbsentOwners()
+    absent.add(ACME, Gone("example.com", "Widget", "here", "a", Uid("u")))
+    assert absent.knows(ACME, namespace, REFERENCE | changed) is known
+    assert not absent.knows(OTHER, namespace, REFERENCE | changed)
+
+
+def test_a_cluster_scoped_owner_is_everybodys() -> None:
+    absent = AbsentOwners()
+    absent.add(ACME, Gone("example.com", "Widget", "", "a", Uid("u")))
+    assert absent.knows(ACME, "here", REFERENCE)
+    assert absent.knows(ACME, "", REFERENCE)
+
+
+def test_the_oldest_are_forgotten() -> None:
+    absent = AbsentOwners(limit=2)
+    for uid in "uvw":
+        absent.add(ACME, Gone("example.com", "Widget", "", "a", Uid(uid)))
+    assert [absent.knows(ACME, "", REFERENCE | {"uid": uid}) for uid in "uvw"] == [False, True, True]

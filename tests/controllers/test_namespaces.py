@@ -1,0 +1,117 @@
+"""What a namespace has, and how it ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.api.client import Client, eventually
+from tests.api.errors import failure
+from tests.api.widgets import GROUP, NAMESPACES, widget
+from tests.controllers.family import HOLD, born, gone, marked, released, there
+
+SPACE = f"{NAMESPACES}/space"
+WIDGETS = f"/apis/{GROUP}/v1/namespaces/space/widgets"
+
+
+@pytest.fixture(autouse=True)
+async def space(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A namespace of that name, and no wait before its end begins."""
+    monkeypatch.setattr("registry.controllers.namespaces.GRACE_SECONDS", 0.0)
+    (await api.post(NAMESPACES, {"metadata": {"name": "space"}})).ok(201)
+
+
+async def came(api: Client, path: str) -> dict[str, Any]:
+    async def look() -> Any:
+        answer = await api.get(path)
+        return answer.ok() if answer.code == 200 else None
+
+    found: dict[str, Any] = await eventually(look)
+    return found
+
+
+async def condition(api: Client, name: str, status: str) -> dict[str, Any]:
+    async def look() -> Any:
+        conditions = (await api.get(SPACE)).ok()["status"].get("conditions") or []
+        return next((c for c in conditions if c["type"] == name and c["status"] == status), None)
+
+    found: dict[str, Any] = await eventually(look)
+    return found
+
+
+@pytest.mark.parametrize("path", ["serviceaccounts/default", "configmaps/kube-root-ca.crt"])
+async def test_what_it_has_comes_back(api: Client, path: str) -> None:
+    first = await came(api, f"{SPACE}/{path}")
+    (await api.delete(f"{SPACE}/{path}")).ok(200)
+    second = await came(api, f"{SPACE}/{path}")
+    assert second["metadata"]["uid"] != first["metadata"]["uid"]
+
+
+async def test_foreign_data_beside_the_certificates_is_removed(api: Client) -> None:
+    path = f"{SPACE}/configmaps/kube-root-ca.crt"
+    mine = (await came(api, path))["data"]
+    (await api.patch(path, {"data": {"more": "x"}, "metadata": {"labels": {"kept": "yes"}}})).ok(200)
+
+    async def removed() -> bool:
+        return bool((await api.get(path)).ok()["data"] == mine)
+
+    await eventually(removed)
+    assert (await api.get(path)).ok()["metadata"]["labels"] == {"kept": "yes"}
+
+
+async def test_it_goes_with_all_that_is_in_it(api: Client) -> None:
+    await came(api, f"{SPACE}/configmaps/kube-root-ca.crt")
+    root = await born(api, "root", path=WIDGETS)
+    await born(api, "child", root, path=WIDGETS)
+    (await api.post(WIDGETS, widget("waits", metadata={"finalizers": ["foregroundDeletion"]}))).ok(201)
+    answer = (await api.delete(SPACE)).ok(200)
+    assert (answer["status"]["phase"], answer["spec"]["finalizers"]) == ("Terminating", ["kubernetes"])
+    await gone(api, "space", path=NAMESPACES)
+    (await api.post(NAMESPACES, {"metadata": {"name": "space"}})).ok(201)
+    assert (await api.get(WIDGETS)).ok()["items"] == []
+
+
+async def test_it_tells_what_holds_it(api: Client) -> None:
+    await born(api, "held", held=True, path=WIDGETS)
+    (await api.delete(SPACE)).ok(200)
+    remaining = await condition(api, "NamespaceContentRemaining", "True")
+    assert remaining["message"] == f"Some resources are remaining: widgets.{GROUP} has 1 resource instances"
+    finalizers = await condition(api, "NamespaceFinalizersRemaining", "True")
+    assert finalizers["message"].endswith(f": {HOLD} in 1 resource instances")
+    await marked(api, "held", path=WIDGETS)
+    failure(await api.post(WIDGETS, widget("new")), 403, "Forbidden")
+    await released(api, "held", path=WIDGETS)
+    await gone(api, "space", path=NAMESPACES)
+
+
+async def test_let_go_by_hand_it_leaves_objects_that_can_only_be_read_and_deleted(api: Client) -> None:
+    await born(api, "held", held=True, path=WIDGETS)
+    (await api.delete(SPACE)).ok(200)
+    await condition(api, "NamespaceContentRemaining", "True")
+    (await api.put(f"{SPACE}/finalize", {"metadata": {"name": "space"}, "spec": {"finalizers": []}})).ok(200)
+    await gone(api, "space", path=NAMESPACES)
+    found = await there(api, "held", path=WIDGETS)
+    status = failure(await api.patch(f"{WIDGETS}/held", {"spec": {"size": 2}}), 404, "NotFound")
+    assert status["message"] == 'namespaces "space" not found'
+    failure(await api.patch(f"{WIDGETS}/held", {"metadata": {"finalizers": None}}), 404, "NotFound")
+    assert (await api.delete(f"{WIDGETS}/held")).ok(200)["metadata"]["uid"] == found["uid"]
+    (await api.post(NAMESPACES, {"metadata": {"name": "space"}})).ok(201)
+    await released(api, "held", path=WIDGETS)
+    await gone(api, "held", path=WIDGETS)
+
+
+async def test_only_its_own_finalizer_is_taken(api: Client) -> None:
+    other = f"{NAMESPACES}/other"
+    body = {"metadata": {"name": "other", "finalizers": [HOLD]}}
+    (await api.post(NAMESPACES, body)).ok(201)
+    (await api.delete(other)).ok(200)
+
+    async def emptied() -> bool:
+        return "finalizers" not in (await api.get(other)).ok()["spec"]
+
+    await eventually(emptied)
+    again = (await api.delete(other)).ok(200)
+    assert again["metadata"]["deletionGracePeriodSeconds"] == 0
+    (await api.patch(other, {"metadata": {"finalizers": None}})).ok(200)
+    await gone(api, "other", path=NAMESPACES)

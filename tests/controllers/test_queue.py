@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from registry.controllers.queue import Unfinished, WorkQueue
+from registry.store.errors import TenantNotFound, Unavailable
+from tests.api.client import eventually
+
+
+def queue(handle: Callable[[str], Awaitable[None]], *, workers: int = 1, limit: int = 10) -> WorkQueue[str]:
+    return WorkQueue("the tests", handle, workers=workers, max_retry_seconds=0.01, limit=limit)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async def look() -> bool:
+        return condition()
+
+    await eventually(look)
+
+
+async def test_what_is_nudged_often_is_looked_at_once_more() -> None:
+    seen: list[str] = []
+    hold = asyncio.Event()
+
+    async def handle(work: str) -> None:
+        seen.append(work)
+        await hold.wait()
+
+    async with queue(handle) as waiting:
+        waiting.nudge("a")
+        await until(lambda: seen == ["a"])
+        for _ in range(5):
+            waiting.nudge("a")
+        hold.set()
+        await until(lambda: len(waiting) == 0)
+    assert seen == ["a", "a"]
+
+
+async def test_failures_and_what_is_unfinished_are_tried_again() -> None:
+    outcomes: list[Exception | None] = [Unfinished(), Unavailable("away"), RuntimeError("a fault"), None]
+
+    async def handle(work: str) -> None:
+        outcome = outcomes.pop(0)
+        if outcome is not None:
+            raise outcome
+
+    async with queue(handle) as waiting:
+        waiting.nudge("a")
+        await until(lambda: len(waiting) == 0)
+    assert outcomes == []
+
+
+async def test_what_a_lost_tenant_had_is_dropped() -> None:
+    async def handle(work: str) -> None:
+        raise TenantNotFound("gone")
+
+    async with queue(handle) as waiting:
+        waiting.nudge("a")
+        await until(lambda: len(waiting) == 0)
+
+
+async def test_the_oldest_is_told_while_it_is_open() -> None:
+    free = asyncio.Event()
+
+    async def handle(work: str) -> None:
+        if work == "a" and not free.is_set():
+            raise Unfinished
+
+    async with queue(handle) as waiting:
+        assert waiting.oldest() is None
+        before = asyncio.get_running_loop().time()
+        waiting.nudge("a")
+        first = waiting.oldest()
+        assert first is not None
+        assert first >= before
+        waiting.nudge("b")
+        await until(lambda: len(waiting) == 1)
+        assert waiting.oldest() == first
+        free.set()
+        await until(lambda: waiting.oldest() is None)
+
+
+async def test_without_room_a_nudge_is_refused_and_a_put_waits() -> None:
+    free = asyncio.Event()
+    seen: list[str] = []
+
+    async def handle(work: str) -> None:
+        await free.wait()
+        seen.append(work)
+
+    async with queue(handle, limit=4) as waiting:
+        assert [waiting.nudge(work) for work in "abcd"] == [True] * 4
+        assert waiting.nudge("e") is False
+        assert waiting.nudge("a") is True
+        put = asyncio.create_task(waiting.put("f"))
+        await asyncio.sleep(0)
+        assert not put.done()
+        free.set()
+        await put
+        await until(lambda: len(waiting) == 0)
+    assert set(seen) == set("abcdf")
+
+
+async def test_a_delay_begins_anew_with_each_and_ends_with_a_nudge() -> None:
+    seen: list[str] = []
+
+    async def handle(work: str) -> None:
+        seen.append(work)
+
+    async with queue(handle) as waiting:
+        waiting.delay("late", 60.0)
+        waiting.delay("late", 60.0)
+        waiting.delay("soon", 0.01)
+        await until(lambda: seen == ["soon"])
+        waiting.nudge("late")
+        await until(lambda: seen == ["soon", "late"])
+        assert len(waiting) == 0

@@ -1,0 +1,72 @@
+"""What quotas tell of their use: counted from what there is, whoever has made or deleted it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from tests.api.client import Client
+from tests.api.errors import failure
+from tests.api.widgets import WIDGETS, widget
+
+QUOTAS = "/api/v1/namespaces/default/resourcequotas"
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+SERVICES = "/api/v1/namespaces/default/services"
+WIDGET_COUNT = "count/widgets.test.example.com"
+
+
+def quota(name: str, **hard: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name},
+            "spec": {"hard": {k.replace("__", "/"): v for k, v in hard.items()}}}
+
+
+async def limits(api: Client, name: str, hard: dict[str, str]) -> None:
+    (await api.post(QUOTAS, {**quota(name), "spec": {"hard": hard}})).ok(201)
+
+
+async def until(api: Client, name: str, used: dict[str, str]) -> dict[str, Any]:
+    """The status, when it tells this use."""
+    async with asyncio.timeout(20):
+        while True:
+            status: dict[str, Any] = (await api.get(f"{QUOTAS}/{name}")).ok()["status"]
+            if status.get("used") == used:
+                return status
+            await asyncio.sleep(0.02)
+
+
+async def test_use_rises_with_creates_and_sinks_with_deletions(api: Client) -> None:
+    (await api.post(WIDGETS, widget("a"))).ok(201)
+    await limits(api, "q", {WIDGET_COUNT: "2"})
+    status = await until(api, "q", {WIDGET_COUNT: "1"})
+    assert status["hard"] == {WIDGET_COUNT: "2"}
+    (await api.post(WIDGETS, widget("b"))).ok(201)
+    refused = failure(await api.post(WIDGETS, widget("c")), 403, "Forbidden")
+    assert refused["message"].endswith(f"exceeded quota: q, requested: {WIDGET_COUNT}=1, used: {WIDGET_COUNT}=2, "
+                                       f"limited: {WIDGET_COUNT}=2")
+    (await api.delete(WIDGETS)).ok()
+    await until(api, "q", {WIDGET_COUNT: "0"})
+    (await api.post(WIDGETS, widget("c"))).ok(201)
+
+
+async def test_a_changed_limit_counts(api: Client) -> None:
+    await limits(api, "q", {WIDGET_COUNT: "0", "pods": "3"})
+    await until(api, "q", {WIDGET_COUNT: "0", "pods": "0"})
+    failure(await api.post(WIDGETS, widget("a")), 403, "Forbidden")
+    (await api.patch(f"{QUOTAS}/q", {"spec": {"hard": {WIDGET_COUNT: None}}})).ok()
+    await until(api, "q", {"pods": "0"})
+    (await api.post(WIDGETS, widget("a"))).ok(201)
+
+
+async def test_what_nobody_knows_is_refused_until_it_is_defined(api: Client) -> None:
+    await limits(api, "q", {"count/unheard.of": "5", "count/events": "5", "count/deployments.apps": "5"})
+    status = await until(api, "q", {"count/deployments.apps": "0"})
+    assert sorted(status["hard"]) == ["count/deployments.apps", "count/events", "count/unheard.of"]
+
+
+async def test_ports_and_balancers_of_services(api: Client) -> None:
+    for name, kind, ports in (("a", "NodePort", (80, 81)), ("b", "LoadBalancer", (80,)), ("c", "ClusterIP", (80,))):
+        spec = {"type": kind, "ports": [{"port": p, "name": f"p{p}"} for p in ports]}
+        (await api.post(SERVICES, {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+                                   "spec": spec})).ok(201)
+    await limits(api, "q", {"services": "9", "services.nodeports": "9", "services.loadbalancers": "9"})
+    await until(api, "q", {"services": "3", "services.nodeports": "3", "services.loadbalancers": "1"})

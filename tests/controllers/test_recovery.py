@@ -1,0 +1,145 @@
+"""What a process that died between a commit and its consequences has left is done by another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import psycopg
+import pytest
+
+from registry.api.options import DeleteOptions
+from registry.controllers.acting import Controlled
+from registry.controllers.manager import ControllerManager
+from tests.api.client import eventually
+from tests.controllers.processes import born, key, names, process, widgets
+
+
+def manager_of(controlled: Controlled) -> ControllerManager:
+    """With controllers that do not make tests wait."""
+    return ControllerManager(controlled.backend, sweep_seconds=0.05, renew_seconds=0.05)
+
+
+
+@pytest.fixture
+async def dying(api_database: str) -> AsyncIterator[Controlled]:
+    """It has said that it lives, for a moment, and handles nothing of what it commits."""
+    async with process(api_database) as controlled:
+        await controlled.backend.store.duties(seconds=0.05).renew(0.0)
+        yield controlled
+
+
+@pytest.fixture
+async def next_one(api_database: str) -> AsyncIterator[Controlled]:
+    async with process(api_database) as controlled:
+        yield controlled
+
+
+async def _left(controlled: Controlled, expected: set[str]) -> None:
+    async def so() -> bool:
+        return await names(controlled) == expected
+
+    await eventually(so)
+
+
+async def test_dependents_of_what_a_dead_process_deleted(dying: Controlled, next_one: Controlled) -> None:
+    root = await born(dying, "root")
+    child = await born(dying, "child", root)
+    await born(dying, "grandchild", child)
+    await dying.delete(await widgets(dying), key("root"), DeleteOptions())
+    assert await names(next_one) == {"child", "grandchild"}
+    async with manager_of(next_one):
+        await _left(next_one, set())
+        assert await next_one.backend.store.duties().dead() == []
+
+
+async def test_objects_of_absent_owners_that_a_dead_process_made(dying: Controlled, next_one: Controlled) -> None:
+    nobody = {"metadata": {"name": "nobody", "uid": "00000000-0000-4000-8000-000000000001"}}
+    await born(dying, "child", nobody)
+    async with manager_of(next_one):
+        await _left(next_one, set())
+
+
+@pytest.mark.parametrize("policy, left", [("Foreground", set()), ("Orphan", {"child"})])
+async def test_owners_that_a_dead_process_marked(dying: Controlled, next_one: Controlled, policy: str,
+                                                 left: set[str]) -> None:
+    root = await born(dying, "root")
+    await born(dying, "child", root)
+    await dying.delete(await widgets(dying), key("root"), DeleteOptions(propagation_policy=policy))
+    assert await names(next_one) == {"root", "child"}
+    async with manager_of(next_one):
+        await _left(next_one, left)
+
+
+async def test_an_owner_that_waits_for_a_child_which_another_process_frees(
+        dying: Controlled, next_one: Controlled) -> None:
+    """Its own process has died, and who frees the child does not know of the owner until it looks."""
+    root = await born(dying, "root")
+    await born(dying, "child", root, finalizers=["example.com/hold"])
+    await dying.delete(await widgets(dying), key("root"), DeleteOptions(propagation_policy="Foreground"))
+    async with manager_of(next_one):
+        async def child_is_marked() -> bool:
+            row, _ = await next_one.backend.store.load(next_one.tenant, (await widgets(dying)).resource_name,
+                                                       key("child"))
+            return row is not None and '"deletionTimestamp"' in row.body
+
+        await eventually(child_is_marked)
+        await next_one.change("test.example.com", "widgets", key("child"),
+                              lambda old: {**old, "metadata": {**old["metadata"], "finalizers": []}})
+        await _left(next_one, set())
+
+
+async def test_an_orderly_end_leaves_no_duties(api_database: str, next_one: Controlled) -> None:
+    async with manager_of(next_one) as manager:
+        root = await born(next_one, "root")
+        await born(next_one, "child", root)
+        await next_one.delete(await widgets(next_one), key("root"), DeleteOptions())
+        await _left(next_one, set())
+
+        async def idle() -> bool:
+            return manager.is_idle
+
+        await eventually(idle)
+    with psycopg.connect(api_database) as connection:
+        assert connection.execute("SELECT name FROM leaders WHERE name LIKE 'duties/%'").fetchall() == []
+
+
+async def test_an_end_with_open_ends_leaves_them_to_the_next(api_database: str, next_one: Controlled) -> None:
+    async with process(api_database) as first:
+        async with manager_of(first):
+            root = await born(first, "root")
+            await born(first, "child", root)
+            await first.delete(await widgets(first), key("root"), DeleteOptions())
+            # It ends before anything could follow: nothing has been awaited since the commit.
+        if "child" in await names(next_one):
+            assert await next_one.backend.store.duties().dead()
+    async with manager_of(next_one):
+        await _left(next_one, set())
+
+
+async def test_two_managers_at_once_do_it_once(dying: Controlled, next_one: Controlled) -> None:
+    roots = [await born(dying, f"root-{i}") for i in range(5)]
+    for i, root in enumerate(roots):
+        await asyncio.gather(*(born(dying, f"child-{i}-{j}", root) for j in range(4)))
+    served = await widgets(dying)
+    async with manager_of(dying), manager_of(next_one):
+        deleting = (dying if i % 2 else next_one for i in range(5))
+        await asyncio.gather(*(one.delete(served, key(f"root-{i}"), DeleteOptions())
+                               for i, one in enumerate(deleting)))
+        await _left(next_one, set())
+        changes, _ = await next_one.backend.store.changes(next_one.tenant, served.resource_name, after=0)
+        deleted = [c.key for c in changes if c.type == "DELETED"]
+        assert len(deleted) == len(set(deleted)) == 25
+
+
+async def test_a_process_that_lives_keeps_its_duties(dying: Controlled, next_one: Controlled) -> None:
+    """Only those that have not renewed them in time are taken for dead."""
+    await dying.backend.store.duties(seconds=30).renew(0.0)
+    assert await next_one.backend.store.duties().dead() == []
+    await dying.backend.store.duties(seconds=0).renew(5.0)
+    [(name, since)] = await next_one.backend.store.duties().dead()
+    assert name == dying.backend.store.process
+    await next_one.backend.store.duties().forget(name)
+    assert await next_one.backend.store.duties().dead() == []
+    pages = [page async for page in next_one.backend.store.duties().owed(since)]
+    assert {(o.resource, o.last_body is None) for page in pages for o in page} == {("namespaces", True)}

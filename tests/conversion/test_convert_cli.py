@@ -1,0 +1,42 @@
+"""`registry convert check`: exit codes and what it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from registry.cli import main
+
+EXAMPLE = Path(__file__).parents[2] / "examples/conversion-rules"
+DEFINITION, SAMPLES = EXAMPLE / "definition.yaml", EXAMPLE / "samples.yaml"
+
+
+def changed(folder: Path, old: str, new: str) -> str:
+    path = folder / "definition.yaml"
+    text = DEFINITION.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    return str(path)
+
+
+def test_the_example_comes_back_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", "check", str(DEFINITION), str(SAMPLES)]) == 0
+    said = capsys.readouterr().out
+    assert "# edge: v1beta1 to v1, and back: the same" in said
+    assert "    replicas: 3" in said
+
+
+def test_what_is_refused_is_told_with_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", "check", changed(tmp_path, "loss: Keep", "loss: Refuse"), str(SAMPLES)]) == 1
+    assert "refused: metadata.annotations[conversion.registry/rules].conversions[0].loss" in capsys.readouterr().err
+
+
+def test_an_object_that_comes_back_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", "check", "--quiet", changed(tmp_path, "loss: Keep", "loss: Drop"), str(SAMPLES)]) == 1
+    assert "# edge: v1beta1 to v1, and back: CHANGED" in capsys.readouterr().out
+
+
+def test_a_file_without_a_definition(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", "check", str(SAMPLES)]) == 1
+    assert "there must be one CustomResourceDefinition" in capsys.readouterr().err

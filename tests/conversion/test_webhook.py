@@ -1,0 +1,191 @@
+"""Several versions of one resource by the example's webhook, over real TLS: every verb, batches, and failures."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from tests.api.client import APPLY, Client
+from tests.api.widgets import DEFINITIONS, define
+from tests.api.widgets import definition as definition_of
+from tests.conversion.conftest import Webhook
+
+pytestmark = pytest.mark.slow   # a server, TLS and a database for each
+
+GROUP = "net.example.com"
+V1 = f"/apis/{GROUP}/v1/namespaces/default/endpoints"
+BETA = f"/apis/{GROUP}/v1beta1/namespaces/default/endpoints"
+
+
+def endpoint(name: str, version: str = "v1beta1", **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": f"{GROUP}/{version}", "kind": "Endpoint", "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.fixture
+async def defined(api: Client, definition: dict[str, Any]) -> Client:
+    await define(api, definition)
+    return api
+
+
+async def test_every_verb_at_both_versions(defined: Client) -> None:
+    made = (await defined.post(BETA, endpoint("a", hostPort="h:1"))).ok(201)
+    assert made["spec"] == {"hostPort": "h:1"}
+    assert (await defined.get(f"{V1}/a")).ok()["spec"] == {"host": "h", "port": 1}
+    assert (await defined.patch(f"{V1}/a", {"spec": {"port": 2}})).ok()["spec"] == {"host": "h", "port": 2}
+    assert (await defined.get(f"{BETA}/a")).ok()["spec"] == {"hostPort": "h:2"}
+    current = (await defined.get(f"{BETA}/a")).ok()
+    replaced = (await defined.put(f"{BETA}/a", {**current, "spec": {"hostPort": "k:3"}})).ok()
+    assert replaced["spec"] == {"hostPort": "k:3"}
+    assert replaced["metadata"]["generation"] == 3
+    status = {**replaced, "status": {"ready": True}}
+    assert (await defined.put(f"{BETA}/a/status", status)).ok()["status"] == {"ready": True}
+    assert (await defined.get(f"{V1}/a")).ok()["spec"] == {"host": "k", "port": 3}
+    (await defined.delete(f"{BETA}/a")).ok()
+    assert (await defined.get(f"{V1}/a")).code == 404
+
+
+async def test_what_changes_nothing_is_not_written(defined: Client) -> None:
+    made = (await defined.post(BETA, endpoint("a", hostPort="h:1"))).ok(201)
+    again = (await defined.put(f"{BETA}/a", made)).ok()
+    third = (await defined.put(f"{BETA}/a", again)).ok()
+    assert third["metadata"]["resourceVersion"] == again["metadata"]["resourceVersion"]
+
+
+async def test_owners_of_fields_are_asked_at_their_own_version(defined: Client) -> None:
+    path = f"{V1}/a?fieldManager=one"
+    (await defined.patch(path, json.dumps(endpoint("a", "v1", host="h", port=1)), APPLY)).ok(201)
+    refused = await defined.patch(f"{BETA}/a?fieldManager=two", json.dumps(endpoint("a", hostPort="h:2")), APPLY)
+    assert refused.code == 409
+    assert [c["field"] for c in refused.json["details"]["causes"]] == [".spec.port"]
+
+
+async def test_a_watch_sees_what_others_write_at_another_version(defined: Client) -> None:
+    async with defined.watch(f"{BETA}?watch=1") as watch:
+        (await defined.post(V1, endpoint("a", "v1", host="h", port=1))).ok(201)
+        (await defined.patch(f"{V1}/a", {"spec": {"port": 2}})).ok()
+        (await defined.delete(f"{V1}/a")).ok()
+        events = await watch.events(3)
+    assert [e["type"] for e in events] == ["ADDED", "MODIFIED", "DELETED"]
+    assert [e["object"]["spec"] for e in events] == [{"hostPort": "h:1"}, {"hostPort": "h:2"}, {"hostPort": "h:2"}]
+
+
+async def _make(client: Client, count: int) -> None:
+    for i in range(count):
+        (await client.post(V1, endpoint(f"e{i:02}", "v1", host="h", port=i + 1))).ok(201)
+
+
+async def test_a_list_is_one_call_and_the_next_is_none(defined: Client, webhook: Webhook) -> None:
+    await _make(defined, 20)
+    assert webhook.calls == 0
+    first = (await defined.get(BETA)).ok()
+    assert [i["spec"]["hostPort"] for i in first["items"]] == [f"h:{i + 1}" for i in range(20)]
+    assert webhook.calls == 1
+    assert (await defined.get(BETA)).ok() == first
+    assert webhook.calls == 1
+    (await defined.patch(f"{V1}/e03", {"spec": {"host": "k"}})).ok()
+    assert (await defined.get(BETA)).ok()["items"][3]["spec"] == {"hostPort": "k:4"}
+    assert webhook.calls == 2
+
+
+async def test_a_webhook_that_knows_only_single_objects_gets_them(defined: Client, webhook: Webhook) -> None:
+    await _make(defined, 5)
+    inner, sizes = webhook.application, []
+
+    async def only_the_first(scope: Scope, receive: Receive, send: Send) -> None:
+        message = await receive()
+        review = json.loads(message["body"])
+        sizes.append(len(review["request"]["objects"]))
+        del review["request"]["objects"][1:]
+        body = json.dumps(review).encode()
+        scope = {**scope, "headers": [(k, v) for k, v in scope["headers"] if k != b"content-length"]}
+
+        async def received() -> dict[str, Any]:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        await inner(scope, received, send)
+
+    webhook.application = only_the_first
+    assert len((await defined.get(BETA)).ok()["items"]) == 5
+    assert sizes == [5, 1, 1, 1, 1, 1]
+    (await defined.patch(f"{V1}/e00", {"spec": {"host": "k"}})).ok()
+    (await defined.patch(f"{V1}/e01", {"spec": {"host": "k"}})).ok()
+    (await defined.get(BETA)).ok()
+    assert sizes[6:] == [1, 1]
+
+
+async def test_what_cannot_be_converted_is_not_stored(defined: Client) -> None:
+    refused = await defined.post(BETA, endpoint("a", hostPort="nothing"))
+    assert refused.code == 500
+    assert refused.json["message"] == (f"conversion webhook for {GROUP}/v1beta1, Kind=Endpoint failed: "
+                                       "a: hostPort is not HOST:PORT")
+    assert (await defined.get(f"{V1}/a")).code == 404
+
+
+async def test_a_list_fails_with_its_first_object_that_does(defined: Client, webhook: Webhook) -> None:
+    await _make(defined, 3)
+
+    async def broken(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 500, "headers": [(b"content-type", b"text/plain")]})
+        await send({"type": "http.response.body", "body": b"it broke"})
+
+    webhook.application = broken
+    failed = await defined.get(BETA)
+    assert failed.code == 500
+    assert failed.json["message"].endswith(
+        'failed: an error on the server ("it broke") has prevented the request from succeeding')
+    assert len((await defined.get(V1)).ok()["items"]) == 3
+
+
+async def test_redirects_are_not_followed(defined: Client, webhook: Webhook) -> None:
+    await _make(defined, 1)
+
+    async def elsewhere(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 307, "headers": [(b"location", b"/other")]})
+        await send({"type": "http.response.body", "body": b""})
+
+    webhook.application = elsewhere
+    calls = webhook.calls
+    assert "status code 307" in (await defined.get(f"{BETA}/e00")).json["message"]
+    assert webhook.calls == calls + 1
+
+
+async def test_private_addresses_are_refused_unless_allowed(guarded: Client, definition: dict[str, Any],
+                                                            webhook: Webhook) -> None:
+    await define(guarded, definition)
+    refused = await guarded.post(BETA, endpoint("a", hostPort="h:1"))
+    assert refused.code == 500
+    assert "the address is not one that webhooks may be called at" in refused.json["message"]
+    assert webhook.calls == 0
+
+
+async def test_another_ca_is_not_trusted(api: Client, definition: dict[str, Any]) -> None:
+    del definition["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"]
+    await define(api, definition)
+    refused = await api.post(BETA, endpoint("a", hostPort="h:1"))
+    assert refused.json["message"].endswith("x509: certificate signed by unknown authority")
+
+
+async def test_an_object_of_a_version_that_is_gone_blocks_no_list(api: Client) -> None:
+    made = definition_of("gadgets", "Gadget", group=GROUP)
+    [one] = made["spec"]["versions"]
+    made["spec"]["versions"] = [{**one, "name": "v1beta1"}, {**one, "storage": False}]
+    await define(api, made)
+    path, crd = f"/apis/{GROUP}/v1/namespaces/default/gadgets", f"{DEFINITIONS}/gadgets.{GROUP}"
+    gadget = {"apiVersion": f"{GROUP}/v1", "kind": "Gadget", "metadata": {"name": "a"}, "spec": {"size": 1}}
+    (await api.post(path, gadget)).ok(201)
+    (await api.patch(crd, {"spec": {"versions": [{**one, "name": "v1beta1", "storage": False}, one]}})).ok()
+    (await api.post(path, {**gadget, "metadata": {"name": "b"}})).ok(201)
+    (await api.patch(f"{crd}/status", {"status": {"storedVersions": ["v1"]}})).ok()
+    (await api.patch(crd, {"spec": {"versions": [one]}})).ok()
+    refused = await api.get(f"{path}/a")
+    assert refused.code == 500
+    assert "add it to spec.versions again (served: false is enough)" in refused.json["message"]
+    listed = await api.get(path)
+    assert [i["metadata"]["name"] for i in listed.ok()["items"]] == ["b"]
+    assert any("default/a" in warning for warning in listed.warnings)
+    (await api.patch(crd, {"spec": {"versions": [one, {**one, "name": "v1beta1", "served": False,
+                                                       "storage": False}]}})).ok()
+    assert (await api.get(f"{path}/a")).ok()["spec"] == {"size": 1, "color": "grey"}

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from registry.codec.wire import fields
+from registry.definitions.compiled import compile_definition
+from registry.definitions.openapi_proto import encode_v2
+from registry.definitions.openapi_v2 import openapi_v2
+from tests.definitions.crds import crd, established
+
+SCHEMA = {"type": "object", "description": "Ä widget.", "properties": {
+    "n": {"type": "integer", "minimum": 1, "maxLength": 3, "enum": [1, None], "exclusiveMinimum": True},
+    "m": {"type": "object", "additionalProperties": {"type": "string"}},
+    "a": {"type": "object", "additionalProperties": True},
+    "l": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}}}
+DOCUMENT = encode_v2(openapi_v2([compile_definition(established(crd(SCHEMA)))]))
+
+
+def parts(message: bytes, number: int) -> list[Any]:
+    return [value for found, value in fields(message) if found == number]
+
+
+def named(message: bytes, number: int, name: str) -> bytes:
+    """The value of the pair with this name."""
+    for pair in parts(message, number):
+        if parts(pair, 1) == [name.encode()]:
+            found: bytes = parts(pair, 2)[0]
+            return found
+    raise KeyError(name)
+
+
+def test_document() -> None:
+    assert parts(DOCUMENT, 1) == [b"2.0"]
+    paths = parts(DOCUMENT, 8)[0]
+    item = named(paths, 2, "/apis/g.example.com/v1/namespaces/{namespace}/widgets/{name}")
+    patch = parts(item, 8)[0]
+    assert parts(patch, 5) == [b"patchGExampleComV1NamespacedWidget"]
+    assert named(patch, 13, "x-kubernetes-action") == b'\x12\x07"patch"'
+    [body, *queries] = [parts(p, 1)[0] for p in parts(patch, 8)]
+    assert parts(parts(body, 1)[0], 2) == [b"body"]
+    query = parts(parts(queries[0], 2)[0], 3)[0]
+    assert (parts(query, 4), parts(query, 2), parts(query, 6)) == ([b"dryRun"], [b"query"], [b"string"])
+    shared = [parts(parts(p, 1)[0], 2)[0] for p in parts(item, 9)]
+    assert parts(parts(shared[0], 4)[0], 4) == [b"name"]
+    responses = parts(patch, 9)[0]
+    answer = parts(named(responses, 1, "200"), 1)[0]
+    assert parts(parts(parts(answer, 2)[0], 1)[0], 1) == [b"#/definitions/com.example.g.v1.Widget"]
+
+
+def test_schema() -> None:
+    widget = named(parts(DOCUMENT, 9)[0], 1, "com.example.g.v1.Widget")
+    assert parts(widget, 4) == ["Ä widget.".encode()]
+    assert named(widget, 31, "x-kubernetes-group-version-kind")[2:] == (
+        b'[{"group": "g.example.com", "version": "v1", "kind": "Widget"}]')
+    properties = parts(widget, 25)[0]
+    number = named(properties, 1, "n")
+    assert parts(parts(number, 22)[0], 1) == [b"integer"]
+    assert parts(number, 9) == [struct.pack("<d", 1)]
+    assert (parts(number, 11), parts(number, 10)) == ([3], [1])
+    assert parts(number, 20) == [b"\x12\x011", b"\x12\x04null"]
+    assert parts(parts(parts(parts(named(properties, 1, "m"), 21)[0], 1)[0], 22)[0], 1) == [b"string"]
+    assert parts(parts(named(properties, 1, "a"), 21)[0], 2) == [1]
+    listed = named(properties, 1, "l")
+    assert parts(parts(parts(parts(listed, 23)[0], 1)[0], 22)[0], 1) == [b"string"]
+    assert named(listed, 31, "x-kubernetes-list-type") == b'\x12\x05"set"'

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import pytest
+
+from registry.definitions import packed
+from registry.definitions.packed import PackedSchema, pack
+
+
+def schema(name: str, **more: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": {name: {"type": "string", **more}}}
+
+
+@pytest.mark.parametrize("given", [
+    pytest.param(schema("a"), id="plain"),
+    pytest.param(schema("ä", pattern="^\\d+$", description="‘quoted’\n"), id="other letters"),
+    pytest.param(schema("n", minimum=-(2**63), maximum=1.5, enum=[None, True, 1]), id="numbers"),
+    pytest.param({}, id="empty"),
+])
+def test_the_json_is_as_it_was_given(given: dict[str, Any]) -> None:
+    assert pack(given).json == given
+    assert pack(given)().json == given
+
+
+def test_equal_schemas_are_kept_once() -> None:
+    assert pack(schema("same")) is pack(schema("same"))
+    assert pack(schema("same")).digest != pack(schema("other")).digest
+
+
+def test_a_schema_that_nobody_keeps_is_forgotten() -> None:
+    digest = pack(schema("forgotten")).digest
+    gc.collect()
+    assert digest not in packed._KNOWN
+
+
+def test_it_is_much_smaller_than_the_schema() -> None:
+    large = {"type": "object", "properties": {f"field{n}": {
+        "type": "string", "description": f"What field {n} is for, and when to leave it out."} for n in range(200)}}
+    assert pack(large).size * 4 < len(str(large))
+
+
+def test_the_eldest_compiled_ones_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed, "_IN_USE", packed._InUse(2))
+    schemas = [pack(schema(f"bounded{n}")) for n in range(4)]
+    for one in schemas:
+        assert one().json == one.json
+    assert [is_compiled(one) for one in schemas] == [False, False, True, True]
+    assert schemas[0]().json == schemas[0].json
+    assert [is_compiled(one) for one in schemas] == [True, False, False, True]
+
+
+def is_compiled(one: PackedSchema) -> bool:
+    return one._compiled is not None

@@ -1,0 +1,100 @@
+"""Recorded answers of kube-apiserver 1.36.2 to definitions, where the recordings are at hand.
+
+Each case of a table is one definition. It is judged here without a server, and must get the same errors, in the same
+order and with the same texts, the same warnings, and the same stored form.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from registry.definitions.decode import DecodeError, canonical, decode_definition
+from registry.definitions.defaulting import default_definition
+from registry.definitions.strategy import prepare_for_create
+from registry.definitions.validation import validate_create
+from registry.definitions.warnings import warnings
+
+Json = dict[str, Any]
+
+RECORDINGS = Path(__file__).parents[3] / "shared" / "conformance" / "scenarios" / "crd-api"
+
+if not RECORDINGS.is_dir():
+    pytest.skip("the recorded exchanges are not here", allow_module_level=True)
+
+REFUSED = 'CustomResourceDefinition in version "v1" cannot be handled as a CustomResourceDefinition: '
+
+
+def tables() -> list[Path]:
+    # A look at the head of a file is cheaper than reading all of them as YAML.
+    return [path for path in sorted(RECORDINGS.glob("*.yaml")) if "\nform: crd-table\n" in path.read_text()[:400]]
+
+
+def read(path: Path) -> Json:
+    text = path.read_text().replace("${group}", "g1.example.com").replace("${tail}", "t1")
+    found: Json = yaml.load(text, Loader=yaml.CSafeLoader)
+    return found
+
+
+def sent(table: Json, case: Json) -> Json:
+    """The definition that a case stands for."""
+    spec: Json = json.loads(json.dumps(case.get("crd") or table.get("crd") or {}))
+    spec.setdefault("group", "g1.example.com")
+    spec.setdefault("scope", "Namespaced")
+    spec.setdefault("names", {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"})
+    schema = case["schema"] if "schema" in case else table.get("schema")
+    spec.setdefault("versions", [{"name": "v1", "served": True, "storage": True,
+                                  "schema": {"openAPIV3Schema": schema}}])
+    name = f"{spec['names']['plural']}.{spec['group']}"
+    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": name} | (case.get("metadata") or {}), "spec": spec}
+
+
+def answer(body: Json, query: str) -> Json:
+    try:
+        decoded = decode_definition(body)
+    except DecodeError as error:
+        return {"status": 400, "message": REFUSED + str(error), "warnings": []}
+    unknown = [f'unknown field "{path}"' for path in decoded.unknown]
+    if "Strict" in query and unknown:
+        return {"status": 400, "message": f"{REFUSED}strict decoding error: {', '.join(unknown)}", "warnings": []}
+    definition = decoded.definition
+    default_definition(definition)
+    definition = prepare_for_create(definition)
+    errors = validate_create(definition)
+    if errors:
+        return {"status": 422, "warnings": unknown, "causes": [
+            {"reason": str(e.type.value), "message": e.body(), "field": e.field} for e in errors]}
+    stored = canonical(definition)
+    return {"status": 201, "warnings": unknown + list(dict.fromkeys(warnings(definition))), "spec": stored["spec"],
+            "status of it": stored["status"]}
+
+
+def recorded(expected: Json) -> Json:
+    body = expected["body"]
+    found = {"status": expected["status"], "warnings": expected.get("warnings") or []}
+    if expected["status"] == 201:
+        return found | {"spec": body["spec"], "status of it": body["status"]}
+    if expected["status"] == 422:
+        return found | {"causes": body["details"]["causes"]}
+    return found | {"message": body["message"]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", tables(), ids=lambda path: path.stem)
+def test_table(path: Path) -> None:
+    table = read(path)
+    wrong = [case["name"] for case in table["cases"]
+             if not case["expect"]["body"].get("message", "").startswith("CreateOptions")
+             and answer(sent(table, case), case.get("query", "")) != recorded(case["expect"])]
+    assert wrong == []
+
+
+def test_there_are_recordings() -> None:
+    assert len(tables()) > 20
+    assert sys.getrecursionlimit() >= 1000

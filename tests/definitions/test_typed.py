@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from registry.definitions.typed import STRINGS, Field, Map, Pointer, Slice, Struct, decode, deeper_than, encode
+from registry.definitions.typed_base import MAX_UNKNOWN_CHARACTERS, DecodeError
+from registry.definitions.typed_scalars import BOOL, BYTES, STRING
+
+Inner = Struct("Inner", (Field("name", STRING, required=True), Field("on", BOOL)))
+Outer = Struct("Outer", (
+    Field("one", Inner, required=True),
+    Field("maybe", Pointer(Inner)),
+    Field("many", Slice(Inner), required=True),
+    Field("texts", STRINGS),
+    Field("by", Map(STRING)),
+    Field("data", BYTES),
+))
+
+
+def test_zero_values_are_written_where_there_is_no_omitempty() -> None:
+    assert encode(Outer, {}) == {"one": {"name": ""}, "many": None}
+
+
+def test_null_is_absent_but_for_elements_which_become_zero() -> None:
+    body = {"one": None, "maybe": None, "many": [None, {"name": None}], "texts": [None], "by": {"a": None}}
+    assert decode(Outer, body).value == {"many": [{}, {}], "texts": [""], "by": {"a": ""}}
+
+
+def test_a_pointer_to_an_empty_struct_is_written() -> None:
+    assert encode(Outer, {"maybe": {}})["maybe"] == {"name": ""}
+
+
+@pytest.mark.parametrize("text, at", [
+    pytest.param("!!", 0, id="first"),
+    pytest.param("ab!d", 2, id="in a group"),
+    pytest.param("abcde", 5, id="too short at the end"),
+    pytest.param("abc=d", 3, id="padding in the middle"),
+    pytest.param("a===", 1, id="too much padding"),
+])
+def test_bad_base64(text: str, at: int) -> None:
+    with pytest.raises(DecodeError) as caught:
+        decode(Outer, {"data": text})
+    assert str(caught.value) == f"illegal base64 data at input byte {at}"
+
+
+def test_line_breaks_in_base64_are_ignored() -> None:
+    assert decode(Outer, {"data": "QU\nJD\r\n"}).value == {"data": "QUJD"}
+
+
+@pytest.mark.parametrize("value, limit, deeper", [
+    pytest.param(1, 0, False, id="scalar"),
+    pytest.param([], 1, False, id="empty list"),
+    pytest.param([[]], 1, True, id="list in a list"),
+    pytest.param({"a": [{}]}, 3, False, id="three levels"),
+    pytest.param({"a": [{"b": []}]}, 3, True, id="four levels"),
+])
+def test_depth(value: Any, limit: int, deeper: bool) -> None:
+    assert deeper_than(value, limit) is deeper
+
+
+def test_unknown_fields_are_bounded() -> None:
+    name = "x" * 1000
+    unknown = decode(Outer, {"one": {f"{name}{i}": 1 for i in range(1000)}}).unknown
+    assert MAX_UNKNOWN_CHARACTERS <= sum(map(len, unknown)) < MAX_UNKNOWN_CHARACTERS + 2000

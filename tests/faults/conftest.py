@@ -1,0 +1,45 @@
+"""A PostgreSQL to be hurt, and two servers on it, each a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from registry.store.embedded import EmbeddedPostgres
+from tests.faults.clients import ServerClient
+from tests.running import RunningServer, data_folder, running_server
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with data_folder() as folder:
+        yield folder
+
+
+@pytest.fixture
+def postgres(folder: Path) -> Iterator[EmbeddedPostgres]:
+    # Tests kill PostgreSQL, never the machine: what is in its cache counts as written.
+    server = EmbeddedPostgres(folder / "postgres", settings={"fsync": "off"})
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def servers(postgres: EmbeddedPostgres, folder: Path) -> Iterator[Sequence[RunningServer]]:
+    """Two API processes, which know of each other only through the database."""
+    with contextlib.ExitStack() as stack:
+        started = [stack.enter_context(running_server(folder / name, "--database-url", postgres.url, "--plain-http"))
+                   for name in ("one", "two")]
+        yield started
+
+
+@pytest.fixture
+async def clients(servers: Sequence[RunningServer]) -> AsyncIterator[Sequence[ServerClient]]:
+    async with contextlib.AsyncExitStack() as stack:
+        yield [await stack.enter_async_context(ServerClient(server.url, server.token)) for server in servers]

@@ -1,0 +1,119 @@
+"""PostgreSQL dies, is away, may not be written or is full: 5xx with a Retry-After, nothing half written, recovery."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+
+import psycopg
+import pytest
+
+from registry.store.embedded import EmbeddedPostgres
+from tests.api.widgets import WIDGETS
+from tests.faults.clients import ServerClient, Watcher, Writers, assert_unavailable, eventually
+
+pytestmark = pytest.mark.slow
+
+
+async def test_a_kill_of_postgresql_in_the_middle_of_writes(
+    postgres: EmbeddedPostgres, clients: Sequence[ServerClient]
+) -> None:
+    one, two = clients
+    await one.define_widgets()
+    start = await one.revision()
+    watcher = Watcher(two, start)
+    writers = Writers([one, two])
+    await writers.more(150)
+    for _ in range(2):
+        pid = postgres.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        await writers.more(100)         # it is started again, and the servers find it by themselves
+    await writers.stop()
+    await watcher.reach(max(writers.acknowledged))
+    await watcher.stop()
+    for answer in writers.refused:
+        if answer.status_code != 409:   # a write whose outcome was lost had been made
+            assert_unavailable(answer)
+    revisions = [revision for revision, _, _ in watcher.seen]
+    assert revisions == sorted(set(revisions))
+    assert writers.acknowledged.items() <= {r: (type_, name) for r, type_, name in watcher.seen}.items()
+
+
+async def test_while_it_is_away_requests_fail_and_then_go_on(
+    postgres: EmbeddedPostgres, clients: Sequence[ServerClient]
+) -> None:
+    one, _ = clients
+    await one.define_widgets()
+    assert (await one.create("a")).status_code == 201
+    postgres.stop()
+    assert_unavailable(await one.create("b"))
+    assert_unavailable(await one.request("GET", f"{WIDGETS}/a"))
+    assert_unavailable(await one.request("GET", WIDGETS))
+    assert_unavailable(await one.request("DELETE", f"{WIDGETS}/a"))
+    assert (await one.request("GET", "/livez")).status_code == 200
+    assert (await one.request("GET", "/readyz")).status_code == 500
+    with EmbeddedPostgres(postgres.folder, settings={"fsync": "off"}) as again:
+        assert again.url == postgres.url
+
+        async def back() -> bool:
+            return (await one.create("b")).status_code in (201, 409)
+
+        await eventually(back)
+        assert [i["metadata"]["name"] for i in (await one.get(WIDGETS))["items"]] == ["a", "b"]
+        assert (await one.request("GET", "/readyz")).status_code == 200
+
+
+async def test_a_database_that_may_only_be_read(
+    postgres: EmbeddedPostgres, clients: Sequence[ServerClient]
+) -> None:
+    one, two = clients
+    await one.define_widgets()
+    assert (await one.create("a", size=1)).status_code == 201
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM SET default_transaction_read_only = on")
+        connection.execute("SELECT pg_reload_conf()")
+
+        async def refused() -> bool:
+            label = {"metadata": {"labels": {"at": str(time.monotonic_ns())}}}
+            return (await one.patch(f"{WIDGETS}/a", label)).status_code == 503
+
+        await eventually(refused)
+        before = await one.get(f"{WIDGETS}/a")
+        for client in (one, two):
+            assert_unavailable(await client.create("b"))
+            assert_unavailable(await client.patch(f"{WIDGETS}/a", {"spec": {"size": 2}}))
+            assert_unavailable(await client.request("DELETE", f"{WIDGETS}/a"))
+            assert await client.get(f"{WIDGETS}/a") == before
+        connection.execute("SET default_transaction_read_only = off")
+        connection.execute("ALTER SYSTEM RESET default_transaction_read_only")
+        connection.execute("SELECT pg_reload_conf()")
+
+    async def written() -> bool:
+        return (await two.create("b")).status_code == 201
+
+    await eventually(written)
+    assert [i["metadata"]["name"] for i in (await one.get(WIDGETS))["items"]] == ["a", "b"]
+
+
+async def test_a_disk_that_is_full(postgres: EmbeddedPostgres, clients: Sequence[ServerClient]) -> None:
+    """Full in the middle of a transaction: the object has been written, its change cannot be."""
+    one, _ = clients
+    await one.define_widgets()
+    assert (await one.create("a", size=1)).status_code == 201
+    revision = await one.revision()
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
+        connection.execute("CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION "
+                           "'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$")
+        connection.execute("CREATE TRIGGER full_disk BEFORE INSERT ON changes FOR EACH ROW EXECUTE FUNCTION "
+                           "full_disk()")
+        assert_unavailable(await one.create("b"))
+        assert_unavailable(await one.patch(f"{WIDGETS}/a", {"spec": {"size": 2}}))
+        assert_unavailable(await one.request("DELETE", f"{WIDGETS}/a"))
+        connection.execute("DROP TRIGGER full_disk ON changes")
+    found = await one.get(WIDGETS)
+    assert [(i["metadata"]["name"], i["spec"]["size"]) for i in found["items"]] == [("a", 1)]
+    assert int(found["metadata"]["resourceVersion"]) == revision
+    assert (await one.create("b")).status_code == 201

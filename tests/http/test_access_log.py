@@ -1,0 +1,68 @@
+"""Lines of answers, and the audit id on whatever is logged while a request is served."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from registry import logs
+from registry.http.access_log import log_answer, shown
+from registry.http.paths import parse
+
+
+def record(**fields: object) -> logging.LogRecord:
+    made = logging.LogRecord("registry.x", logging.INFO, "", 1, "it happened", (), None)
+    made.fields = fields
+    return made
+
+
+@pytest.fixture(autouse=True)
+def no_request() -> None:
+    logs._served.set(None)
+
+
+def test_a_line_of_a_request_has_its_audit_id() -> None:
+    formatter = logs.JsonFormatter(None)
+    assert "request" not in json.loads(formatter.format(record()))
+    request = logs.begin_request()
+    line = json.loads(formatter.format(record(a=1)))
+    assert (line["request"], line["a"], line["message"]) == (request.audit_id, 1, "it happened")
+    text = logs.TextFormatter(2).format(record())
+    assert text.endswith(f"[2] info registry.x: it happened request={request.audit_id}")
+    request.audit_id = ""
+    assert "request" not in json.loads(formatter.format(record()))
+
+
+@pytest.mark.parametrize("given, kept", [
+    ("0b57e1f2-95d6-4c07-8f2e-0d3a3c1e1a11", True), ("trace.7_a", True), ("", False), ("a b", False),
+    ("a\nb", False), ('a"b', False), ("é", False), ("---", False),
+])
+def test_a_client_may_name_its_request(given: str, kept: bool) -> None:
+    logs.begin_request(given)
+    assert (logs.audit_id() == given) is kept
+    assert logs.audit_id()
+
+
+def test_a_long_name_is_cut() -> None:
+    assert logs.begin_request("a" * 1000).audit_id == "a" * 64
+
+
+def test_no_line_can_be_forged(caplog: pytest.LogCaptureFixture) -> None:
+    scope: dict[str, Any] = {"method": "GET", "path": "/apis/a\n2026 info: forged\x1b[2J",
+                             "query_string": b"a=\xff", "client": None}
+    with caplog.at_level(logging.INFO, "registry.access"):
+        log_answer(scope, parse(scope["path"]), "get", None, {b"user-agent": b"x\ny"}, 404, 0.0015)
+    [line] = caplog.records
+    text = logs.TextFormatter(None).format(line)
+    assert "\n" not in text
+    assert "\x1b" not in text
+    assert "code=404" in text
+    assert "milliseconds=1.5" in text
+    assert json.loads(logs.JsonFormatter(None).format(line))["userAgent"] == r"x\ny"
+
+
+def test_what_is_shown_is_bounded() -> None:
+    assert len(shown("a" * 100_000)) == 1024

@@ -1,0 +1,41 @@
+"""Applications for the serving processes: one that cannot start, one that says who serves."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+from registry.settings import Settings
+
+
+def broken(_settings: Settings) -> Starlette:
+    async def fail() -> None:
+        raise RuntimeError("nothing works today")
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        await fail()
+        yield
+
+    return Starlette(lifespan=lifespan)
+
+
+def telling(_settings: Settings) -> Starlette:
+    """`/` is the process number; `/stopping` answers when the process is told to stop."""
+
+    async def pid(_request: Request) -> PlainTextResponse:
+        return PlainTextResponse(str(os.getpid()))
+
+    async def stopping(request: Request) -> PlainTextResponse:
+        event: asyncio.Event = request.app.state.stopping
+        await event.wait()
+        return PlainTextResponse("stopping")
+
+    return Starlette(routes=[Route("/", pid), Route("/stopping", stopping)])

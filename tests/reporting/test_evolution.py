@@ -1,0 +1,86 @@
+"""Columns are added behind the others; none moves, none goes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from registry.reporting.evolution import grow, may_share
+from registry.reporting.fields import shape_of
+from registry.schema.model import from_json
+from registry.store.reporting_model import Path, Shape, shape_from_json, shape_to_json
+
+
+def shape(properties: dict[str, Any], *marks: Path) -> Shape:
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}}
+    return shape_of(from_json(schema), namespaced=True, marks=marks)[0]
+
+
+TEXT = {"type": "string"}
+NUMBER = {"type": "integer"}
+LIST = {"type": "array", "items": {"type": "object", "properties": {"a": TEXT}}}
+
+
+def test_a_new_field_comes_last() -> None:
+    grown = grow(shape({"b": TEXT}), shape({"a": TEXT, "b": TEXT}))
+    assert [c.name for c in grown.shape.columns] == ["spec_b", "spec_a"]
+    assert grown.added == 1
+
+
+def test_a_field_that_goes_stays() -> None:
+    grown = grow(shape({"a": TEXT, "b": TEXT}), shape({"b": TEXT}))
+    assert [c.name for c in grown.shape.columns] == ["spec_a", "spec_b"]
+    assert grown.added == 0
+
+
+def test_a_field_whose_type_changes_gets_a_second_column_and_finds_the_first_again() -> None:
+    old = shape({"a": TEXT})
+    changed = grow(old, shape({"a": NUMBER})).shape
+    assert [(c.name, c.kind.value) for c in changed.columns] == [("spec_a", "text"), ("spec_a_2", "bigint")]
+    assert grow(changed, old).shape.columns == changed.columns
+
+
+def test_growing_twice_is_growing_once() -> None:
+    new = shape({"a": NUMBER, "l": LIST})
+    once = grow(shape({"a": TEXT}), new).shape
+    assert grow(once, new).shape == once
+
+
+def test_children_are_added_and_grow() -> None:
+    wider = {"type": "array", "items": {"type": "object", "properties": {"a": TEXT, "b": TEXT}}}
+    grown = grow(shape({"l": LIST}), shape({"k": LIST, "l": wider}))
+    assert [(c.name, [x.name for x in c.columns]) for c in grown.shape.children] == [
+        ("spec_l", ["a", "b"]), ("spec_k", ["a"])]
+
+
+def test_what_becomes_sensitive_is_hidden_and_keeps_its_place() -> None:
+    old = shape({"a": TEXT, "b": TEXT})
+    hidden = grow(old, shape({"a": TEXT, "b": TEXT}, ("spec", "a")))
+    assert [(c.name, c.hidden) for c in hidden.shape.columns] == [("spec_a", True), ("spec_b", False)]
+    assert may_share(old, hidden)
+
+
+def test_what_was_hidden_is_not_shown_to_others() -> None:
+    old = shape({"a": TEXT}, ("spec", "a"))
+    shown = grow(old, shape({"a": TEXT}))
+    assert [c.name for c in shown.shape.columns] == ["spec_a"]
+    assert not may_share(old, shown)
+
+
+def test_one_tenant_does_not_widen_the_view_of_others_without_bounds() -> None:
+    old = shape({"a": TEXT})
+    assert may_share(old, grow(old, shape({f"f{n}": TEXT for n in range(50)})))
+    assert not may_share(old, grow(old, shape({f"f{n}": TEXT for n in range(500)})))
+
+
+def test_a_view_has_an_end() -> None:
+    whole = shape({"a": TEXT})
+    for start in range(0, 3_000, 500):
+        grown = grow(whole, shape({f"f{n}": TEXT for n in range(start, start + 500)}))
+        whole = grown.shape
+    assert len(whole.columns) == 1_500
+    assert grown.full
+
+
+def test_a_shape_is_read_as_it_was_written() -> None:
+    whole = grow(shape({"a": TEXT, "l": LIST}, ("spec", "x")), shape({"a": NUMBER}, ("spec", "l"))).shape
+    assert shape_from_json(shape_to_json(whole)) == whole

@@ -1,0 +1,275 @@
+"""Logins for reports, from the outside: each connects with its password and tries to see or do what it may not."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from registry.store.connection import connect
+from registry.store.reporting_logins import LoginError, Wish, close_side_doors, grant, logins, revoke
+from registry.store.types import Actor, ObjectKey, Operation, ResourceName, Uid, Write
+from tests.reporting.conftest import Reports, definition
+
+CRD = definition("crontabs", {"spec": {"type": "object", "properties": {
+    "owner": {"type": "string"}, "token": {"type": "string", "format": "password"}, "size": {"type": "integer"}}}},
+    selectableFields=[{"jsonPath": ".spec.owner"}])
+VIEW = "crontabs_example_com"
+
+
+class Outsiders:
+    """Logins by the tenants that they see, and how one connects as them."""
+
+    def __init__(self, reports: Reports, prefix: str) -> None:
+        self.reports = reports
+        self.prefix = prefix
+        self.passwords: dict[str, str] = {}
+
+    async def add(self, name: str, tenants: tuple[str, ...] | None, *, across: bool, **more: Any) -> None:
+        connection = await connect(self.reports.url, "test")
+        try:
+            wish = Wish(self.prefix + name, tenants, across, **more)
+            self.passwords[name] = await grant(connection, wish)
+        finally:
+            await connection.close()
+
+    def connection(self, name: str, **more: Any) -> psycopg.Connection[Any]:
+        parts = urlsplit(self.reports.url)
+        address = parts.netloc.rpartition("@")[2]
+        url = parts._replace(netloc=f"{self.prefix}{name}:{quote(self.passwords[name])}@{address}").geturl()
+        return psycopg.connect(url, autocommit=True, **more)
+
+    def ask(self, name: str, query: str) -> list[tuple[Any, ...]]:
+        with self.connection(name) as connection:
+            return connection.execute(query.encode()).fetchall()
+
+
+@pytest.fixture
+async def outsiders(reports: Reports) -> Outsiders:
+    with psycopg.connect(reports.url) as one:
+        row = one.execute("SELECT current_database()").fetchone()
+        assert row is not None
+    made = Outsiders(reports, f"login_{row[0]}_")
+    for tenant in ("acme", "beta", "gamma"):
+        await reports.define(tenant, CRD)
+        await reports.put(tenant, CRD, f"of-{tenant}", {"spec": {"owner": tenant, "token": "geheim", "size": 5}})
+        await reports.store.commit(await reports.tenant(tenant), Write(
+            Operation.CREATE, ResourceName("secrets"), ObjectKey("default/s"), Actor("a", "b", "create"),
+            uid=Uid("u"), body='"name":"s"},"data":{"password":"Z2VoZWlt"}}'))
+    await reports.reporting.make_across()
+    connection = await connect(reports.url, "test")
+    await close_side_doors(connection, embedded=False)
+    await connection.close()
+    await made.add("one", ("acme",), across=False)
+    await made.add("some", ("acme", "beta"), across=True)
+    await made.add("all", None, across=True)
+    return made
+
+
+async def test_who_sees_what(outsiders: Outsiders) -> None:
+    names = f"SELECT name FROM {VIEW} ORDER BY name"
+    assert outsiders.ask("one", names) == [("of-acme",)]
+    assert outsiders.ask("some", names) == [("of-acme",), ("of-beta",)]
+    assert outsiders.ask("all", names) == [("of-acme",), ("of-beta",), ("of-gamma",)]
+    history = f"SELECT DISTINCT tenant FROM {VIEW}_history ORDER BY 1"
+    assert outsiders.ask("one", history) == [("acme",)]
+    assert outsiders.ask("some", history) == [("acme",), ("beta",)]
+    assert len(outsiders.ask("all", history)) == 3
+    for view in ("definitions", "usage", "revision"):
+        assert {r[0] for r in outsiders.ask("one", f"SELECT tenant FROM {view}")} == {"acme"}
+        assert {r[0] for r in outsiders.ask("some", f"SELECT tenant FROM {view}")} == {"acme", "beta"}
+    assert outsiders.ask("one", "SELECT DISTINCT definition FROM catalogue") == [("crontabs.example.com",)]
+    for name in ("one", "some", "all"):
+        with outsiders.connection(name) as connection:
+            for suffix in ("", "_raw", "_history"):
+                rows = connection.execute(f"SELECT * FROM {VIEW}{suffix}".encode()).fetchall()
+                assert rows
+                assert "geheim" not in str(rows)
+
+
+REFUSED = [
+    "SELECT * FROM public.objects", "SELECT doc FROM public.objects", "SELECT * FROM public.changes",
+    "SELECT * FROM public.tenants", "SELECT * FROM public.domains", "SELECT * FROM public.settings",
+    "SELECT * FROM public.resources", "SELECT * FROM public.resource_history", "SELECT * FROM public.access_tokens",
+    "SELECT * FROM public.signing_keys", "SELECT * FROM public.report_logins", "SELECT * FROM public.report_views",
+    "SELECT * FROM reports_all.crontabs_example_com", "SELECT * FROM reports_all.definitions",
+    "SELECT count(*) FROM ONLY public.objects", "TABLE public.objects",
+    "COPY public.objects TO STDOUT", "COPY (SELECT 1) TO PROGRAM 'id'", "COPY (SELECT 1) TO '/dev/null'",
+    "SELECT pg_read_file('/etc/passwd')", "SELECT pg_ls_dir('/')", "SELECT lo_import('/etc/passwd')",
+    "SELECT query_to_xml('SELECT * FROM public.objects', true, true, '')",
+    "SELECT table_to_xml('public.objects', true, true, '')", "SELECT * FROM pg_authid", "SELECT * FROM pg_shadow",
+    "SELECT * FROM pg_stats_ext_exprs, pg_statistic", "SELECT * FROM pg_largeobject",
+    "SET ROLE registry", "SET ROLE {database}_reports", "SET ROLE {database}_reports_all",
+    "SET ROLE {database}_reader_all", "SET SESSION AUTHORIZATION registry",
+    "SELECT set_config('role', 'registry', false)",
+    "SELECT set_config('session_authorization', 'registry', false)",
+    "SELECT registry_commit(1,'{}','{}','{}','{}','{}','{}','{}','{}','{}','{}','{}','{}','{}','{}','{}','{}')",
+]
+
+# With the session's own protection against writing by mistake taken off.
+REFUSED_WRITES = [
+    f"INSERT INTO {VIEW} (name) VALUES ('x')", f"UPDATE {VIEW} SET spec_owner = 'x'", f"DELETE FROM {VIEW}",
+    f"DELETE FROM {VIEW}_raw", f"DROP VIEW {VIEW}", f"ALTER VIEW {VIEW} OWNER TO CURRENT_USER",
+    f"CREATE OR REPLACE VIEW reports.{VIEW} AS SELECT 1", "CREATE TABLE public.x (a int)",
+    "CREATE TABLE reports.x (a int)", "CREATE SCHEMA x", "CREATE TEMP TABLE x (a int)",
+    "CREATE FUNCTION pg_temp.leak(text) RETURNS bool LANGUAGE plpgsql COST 0.0000001 AS "
+    "'BEGIN RAISE NOTICE ''%'', $1; RETURN true; END'",
+    "CREATE FUNCTION public.f() RETURNS int LANGUAGE sql AS 'SELECT 1'", "CREATE EXTENSION dblink",
+    "CREATE EXTENSION file_fdw", "ALTER ROLE CURRENT_USER SUPERUSER", "ALTER ROLE CURRENT_USER CONNECTION LIMIT -1",
+    "CREATE ROLE x", "GRANT {database}_reports TO CURRENT_USER",
+    "ALTER TABLE public.objects DISABLE ROW LEVEL SECURITY",
+    "DROP POLICY report_own ON public.objects", "SELECT lo_create(4711)", "SELECT lo_from_bytea(0, 'x')",
+    "UPDATE public.report_logins SET across = true", "DO $$ BEGIN PERFORM 1 FROM public.objects; END $$",
+    "DO $$ BEGIN LOCK TABLE public.objects; END $$", "TRUNCATE public.objects", "CREATE PUBLICATION p FOR ALL TABLES",
+    "SELECT pg_create_logical_replication_slot('s', 'pgoutput')",
+    "ALTER SYSTEM SET log_statement = 'all'", "SELECT pg_reload_conf()", "SELECT pg_switch_wal()",
+]
+
+
+@pytest.mark.slow
+async def test_what_is_refused(outsiders: Outsiders) -> None:
+    with psycopg.connect(outsiders.reports.url) as one:
+        row = one.execute("SELECT current_database()").fetchone()
+        assert row is not None
+    refused = (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedObject, psycopg.errors.UndefinedFile,
+               psycopg.errors.FeatureNotSupported, psycopg.errors.ObjectNotInPrerequisiteState,
+               psycopg.errors.UndefinedFunction, psycopg.errors.InvalidParameterValue,
+               psycopg.errors.ReservedName, psycopg.errors.WrongObjectType)
+    with outsiders.connection("one") as connection:
+        for text in REFUSED:
+            with pytest.raises(refused):
+                connection.execute(text.replace("{database}", row[0]).encode())
+        connection.execute("SET default_transaction_read_only = off")
+        for text in REFUSED_WRITES:
+            with pytest.raises(refused):
+                connection.execute(text.replace("{database}", row[0]).encode())
+    assert len(outsiders.reports.ask("acme", f"SELECT * FROM {VIEW}")) == 1
+
+
+async def test_settings_do_not_widen_the_view(outsiders: Outsiders) -> None:
+    beta = (await outsiders.reports.tenant("beta")).id
+    with outsiders.connection("one") as connection:
+        for text in ("SET registry.tenant = 'beta'", "SET row_security = off", "SET search_path = public, reports_all"):
+            connection.execute(text.encode())
+        try:
+            rows = connection.execute(f"SELECT tenant FROM reports.{VIEW}".encode()).fetchall()
+        except psycopg.errors.InsufficientPrivilege:
+            rows = [("acme",)]      # row_security = off refuses to run at all
+        assert rows == [("acme",)]
+        connection.execute("SET row_security = on")
+        reader = f"{outsiders.prefix.removeprefix('login_')[:-1]}_reader"
+        connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(reader)))
+        assert connection.execute(f"SELECT tenant FROM reports.{VIEW}".encode()).fetchall() == [("acme",)]
+        assert connection.execute("SELECT report_tenant() = %s", (beta,)).fetchall() == [(False,)]
+
+
+LEAKS = [
+    "SELECT 1 FROM {view} WHERE 1 / (length(name) - {length}) = 0",
+    "SELECT 1 FROM {view} WHERE CASE WHEN tenant = 'beta' THEN (name::int) ELSE 1 END = 1",
+    "SELECT 1 FROM {view} WHERE spec_owner = 'beta' AND (spec_owner::int) = 1",
+    "SELECT 1 FROM {view} WHERE (uid::int) = 1 AND tenant <> 'acme'",
+]
+
+
+@pytest.mark.parametrize("query", LEAKS, ids=["division", "case", "index", "cast"])
+async def test_errors_tell_nothing_of_other_rows(outsiders: Outsiders, query: str) -> None:
+    """A condition that fails on another tenant's row must never be tried on it."""
+    text = query.format(view=VIEW, length=len("of-beta") + 100)
+    with outsiders.connection("one") as connection:
+        connection.execute("SET enable_seqscan = off")
+        told = ""
+        try:
+            connection.execute(text.encode())
+        except psycopg.Error as error:
+            told = str(error)
+    assert "beta" not in told
+    assert "gamma" not in told
+
+
+async def test_a_function_of_ones_own_sees_no_other_row(outsiders: Outsiders) -> None:
+    """Even where the owner of the database lets logins make functions."""
+    with psycopg.connect(outsiders.reports.url, autocommit=True) as one:
+        one.execute("CREATE SCHEMA play; GRANT ALL ON SCHEMA play TO PUBLIC")
+    with outsiders.connection("one") as connection:
+        connection.execute("SET default_transaction_read_only = off")
+        connection.execute("CREATE FUNCTION play.leak(text) RETURNS bool LANGUAGE plpgsql COST 0.0000001 AS "
+                           "'BEGIN RAISE NOTICE ''%'', $1; RETURN true; END'")
+        told: list[str] = []
+        connection.add_notice_handler(lambda notice: told.append(notice.message_primary or ""))
+        for column in ("name", "uid", "spec_owner", "tenant"):
+            connection.execute(f"SELECT 1 FROM {VIEW} WHERE play.leak({column})".encode())
+            connection.execute(f"SELECT 1 FROM {VIEW}_history WHERE play.leak({column})".encode())
+    assert told
+    assert "beta" not in str(told)
+    assert "gamma" not in str(told)
+
+
+async def test_limits(outsiders: Outsiders) -> None:
+    await outsiders.add("brief", ("acme",), across=False, connections=1, timeout_seconds=1)
+    with outsiders.connection("brief") as connection:
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            connection.execute("SELECT pg_sleep(30)")
+        assert connection.execute("SHOW default_transaction_read_only").fetchone() == ("on",)
+        assert connection.execute("SHOW idle_in_transaction_session_timeout").fetchone() == ("1min",)
+        with pytest.raises(psycopg.OperationalError):
+            outsiders.connection("brief")
+
+
+async def test_revoked_logins_are_gone(outsiders: Outsiders) -> None:
+    kept = outsiders.connection("one")
+    connection = await connect(outsiders.reports.url, "test")
+    try:
+        assert {login.name.removeprefix(outsiders.prefix) for login in await logins(connection)} == {
+            "one", "some", "all"}
+        await revoke(connection, f"{outsiders.prefix}one")
+        with pytest.raises(psycopg.OperationalError):
+            kept.execute("SELECT pg_sleep(60)")     # it is told to end, and does
+        with pytest.raises(psycopg.OperationalError):
+            outsiders.connection("one")
+        with pytest.raises(LoginError, match="no login"):
+            await revoke(connection, f"{outsiders.prefix}one")
+    finally:
+        kept.close()
+        await connection.close()
+
+
+BAD: list[tuple[str, Wish, str]] = [
+    ("name", Wish("x; DROP", ("acme",), False), "no name"),
+    ("postgres' own", Wish("pg_x", ("acme",), False), "no name"),
+    ("unknown tenant", Wish("login_x", ("nobody",), False), "no tenant nobody"),
+]
+
+
+@pytest.mark.parametrize("wish, why", [case[1:] for case in BAD], ids=[case[0] for case in BAD])
+async def test_what_cannot_be_granted(reports: Reports, wish: Wish, why: str) -> None:
+    await reports.tenant("acme")
+    connection = await connect(reports.url, "test")
+    try:
+        with pytest.raises(LoginError, match=why):
+            await grant(connection, wish)
+    finally:
+        await connection.close()
+
+
+async def test_a_role_of_somebody_elses_is_left_alone(reports: Reports) -> None:
+    await reports.tenant("acme")
+    with psycopg.connect(reports.url) as one:
+        row = one.execute("SELECT current_database() || '_reader'").fetchone()
+        assert row is not None
+    connection = await connect(reports.url, "test")
+    try:
+        with pytest.raises(LoginError, match="none of ours"):
+            await grant(connection, Wish(row[0], ("acme",), False))
+    finally:
+        await connection.close()
+
+
+async def test_a_tenant_that_is_gone_is_seen_no_more(outsiders: Outsiders) -> None:
+    with psycopg.connect(outsiders.reports.url, autocommit=True) as one:
+        one.execute("UPDATE tenants SET deleted_at = now() WHERE name = 'acme'")
+    assert outsiders.ask("one", f"SELECT * FROM {VIEW}") == []
+
+

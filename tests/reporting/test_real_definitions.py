@@ -1,0 +1,179 @@
+"""Definitions as large as real ones: views are made, stay what they are, and show random objects as they are.
+
+The real ones are not ours to keep here; where they stand in ../shared/crds, they are tried too.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from registry.reporting.fields import kind_of
+from registry.reporting.report import report_of
+from registry.schema.model import Structural, from_json
+from registry.store.reporting_model import Column, Kind
+from tests.reporting.conftest import Object, Reports, definition
+
+SHARED = Path(__file__).parents[3] / "shared" / "crds"
+
+
+def large(seed: int) -> Object:
+    """A definition of our own in the spirit of the real ones: nested, wide, with arrays in arrays and maps."""
+    dice = random.Random(seed)
+
+    def made(depth: int) -> dict[str, Any]:
+        choice = dice.choice(["object", "object", "array", "map", "leaf", "leaf", "leaf"]) if depth < 6 else "leaf"
+        if choice == "object":
+            return {"type": "object", "description": f"Level {depth}; it's 'quoted'",
+                    "properties": {dice.choice(_WORDS) + str(n): made(depth + 1) for n in range(dice.randint(1, 8))}}
+        if choice == "array":
+            return {"type": "array", "items": made(depth + 1)}
+        if choice == "map":
+            return {"type": "object", "additionalProperties": {"type": "string"}}
+        return dict(dice.choice(_LEAVES))
+
+    spec = {"type": "object", "properties": {f"{dice.choice(_WORDS)}{n}": made(1) for n in range(20)}}
+    return definition(f"larges{seed}", {"spec": spec, "status": made(1)})
+
+
+_WORDS = ["replicas", "podTemplate", "imagePullSecrets", "x-forwarded.for", "select", "clusterIPs", "TLS", "größe"]
+_LEAVES: list[dict[str, Any]] = [
+    {"type": "string"}, {"type": "integer"}, {"type": "number"}, {"type": "boolean"},
+    {"x-kubernetes-int-or-string": True}, {"type": "string", "format": "date-time"},
+    {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+]
+
+
+def given() -> list[Path]:
+    return sorted(SHARED.rglob("*.json")) if SHARED.is_dir() else []
+
+
+async def check(reports: Reports, crds: list[Object]) -> None:
+    names = {}
+    for crd in crds:
+        outcome = await reports.define("acme", crd)
+        assert outcome.state == "ready", crd["metadata"]["name"]
+        names[crd["metadata"]["name"]] = (outcome.view, reports.columns(outcome.view))
+    for crd in crds:
+        report = report_of(crd)
+        view = names[report.resource][0]
+        schema = _schema(crd)
+        every_leaf_has_a_column(schema, report.shape.columns)
+        dice = random.Random(report.resource)
+        objects = {f"o{n}": _content(schema, dice) for n in range(2)}
+        for name, content in objects.items():
+            await reports.put("acme", crd, name, content)
+        for row in reports.ask("acme", f'SELECT * FROM "{view}"'):
+            for column in report.shape.columns:
+                expected = _at(objects[row["name"]], column)
+                assert _same(row[column.name], expected, column.kind), (report.resource, column, expected)
+        for child in report.shape.children:
+            suffix = "_conditions" if child.name == "conditions" else f"__{child.name}"
+            if len(f"{view}{suffix}".encode()) <= 63:
+                count = reports.ask("acme", f'SELECT count(*) AS n FROM "{view}{suffix}"')[0]["n"]
+                assert count == sum(len(_elements(content, child.path)) for content in objects.values())
+    # As a second start would: everything is made anew, and is the same.
+    for crd in crds:
+        outcome = await reports.define("acme", crd)
+        assert names[crd["metadata"]["name"]] == (outcome.view, reports.columns(outcome.view))
+
+
+def every_leaf_has_a_column(schema: Structural, columns: tuple[Column, ...]) -> None:
+    known = {column.path for column in columns}
+
+    def walk(node: Structural, path: tuple[str, ...]) -> None:
+        if node.properties and not node.int_or_string and len(path) < 16:
+            for name, below in node.properties.items():
+                walk(below, (*path, name))
+        elif not (node.type == "array" and node.items is not None and node.items.properties):
+            assert node.format == "password" or path in known, path
+
+    for name, node in schema.properties.items():
+        if name not in ("apiVersion", "kind", "metadata"):
+            walk(node, (name,))
+
+
+def _schema(crd: Object) -> Structural:
+    version = next(v for v in crd["spec"]["versions"] if v["storage"])
+    return from_json(version["schema"]["openAPIV3Schema"])
+
+
+def _content(schema: Structural, dice: random.Random) -> Object:
+    return {name: _value(node, dice, 0) for name, node in schema.properties.items()
+            if name not in ("apiVersion", "kind", "metadata")}
+
+
+def _value(schema: Structural, dice: random.Random, depth: int) -> Any:
+    if schema.int_or_string:
+        return dice.choice([dice.randint(0, 9), "50%"])
+    if schema.properties:
+        return {n: _value(s, dice, depth + 1) for n, s in schema.properties.items() if depth < 3 or dice.random() < 0.4}
+    if schema.type == "array" and schema.items is not None:
+        return [_value(schema.items, dice, depth + 1) for _ in range(dice.randint(0, 2))]
+    match kind_of(schema):
+        case Kind.INTEGER:
+            return dice.randint(-1 << 63, (1 << 63) - 1)
+        case Kind.NUMBER:
+            return dice.choice([0.1, -1.5e20, 5e-324, 3])
+        case Kind.BOOLEAN:
+            return dice.random() < 0.5
+        case Kind.TIME:
+            return dice.choice(["2026-02-28T01:02:03Z", "0001-01-01T00:00:00Z", "2026-01-01T00:00:00.123456-05:30"])
+        case Kind.DATE:
+            return "2024-02-29"
+        case Kind.TEXT:
+            return dice.choice(["", "x", "it's \"ö\" \\", "'; DROP TABLE objects; --", "日本"])
+    return {"key": [1, "two", None]}
+
+
+def _at(content: Object, column: Column) -> Any:
+    value: Any = content
+    for step in column.path:
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
+def _elements(content: Any, path: tuple[tuple[str, ...], ...]) -> list[Any]:
+    found = [content]
+    for part in path:
+        below = []
+        for value in found:
+            for step in part:
+                value = value.get(step) if isinstance(value, dict) else None
+            below += value if isinstance(value, list) else []
+        found = below
+    return found
+
+
+def _same(shown: Any, expected: Any, kind: Kind) -> bool:
+    if kind is Kind.TIME and expected is not None:
+        expected = datetime.datetime.fromisoformat(expected)
+    elif kind is Kind.DATE and expected is not None:
+        expected = datetime.date.fromisoformat(expected)
+    elif kind is Kind.TEXT and isinstance(expected, int):
+        expected = str(expected)
+    return bool(shown == expected)
+
+
+@pytest.mark.slow
+async def test_large_definitions(reports: Reports) -> None:
+    await check(reports, [large(seed) for seed in range(4)])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the real definitions are not here")
+async def test_real_definitions(reports: Reports) -> None:
+    crds: list[Object] = []
+    for path in given():
+        crd = json.loads(path.read_text())
+        # Some are there in two flavours of one name.
+        if crd.get("kind") == "CustomResourceDefinition" and crd["metadata"]["name"] not in {
+                c["metadata"]["name"] for c in crds}:
+            crds.append(crd)
+    assert len(crds) > 50
+    await check(reports, crds)

@@ -1,0 +1,319 @@
+"""Views on a real PostgreSQL: what they show, how they grow, and that nothing breaks out of its quotes."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import psycopg
+import pytest
+
+from registry.reporting.report import report_of
+from registry.store.types import Operation
+from tests.reporting.conftest import Object, Reports, definition
+
+TEXT = {"type": "string"}
+
+
+def of(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties}
+
+
+SPEC = of(
+    phase={"type": "string", "description": "What it's doing; DROP TABLE"}, replicas={"type": "integer"},
+    weight={"type": "number"}, on={"type": "boolean"}, at={"type": "string", "format": "date-time"},
+    day={"type": "string", "format": "date"}, port={"x-kubernetes-int-or-string": True},
+    labels={"type": "object", "additionalProperties": TEXT}, list={"type": "array", "items": TEXT},
+    parts={"type": "array", "items": of(name=TEXT, sizes={"type": "array", "items": of(size={"type": "integer"})})},
+)
+CONDITIONS = of(conditions={"type": "array", "items": of(type=TEXT, status=TEXT, reason=TEXT, lastTransitionTime={
+    "type": "string", "format": "date-time"})})
+CRD = definition("crontabs", {"spec": SPEC, "status": CONDITIONS}, selectableFields=[{"jsonPath": ".spec.phase"}])
+VIEW = "crontabs_example_com"
+
+
+async def test_an_object_reads_back(reports: Reports) -> None:
+    assert (await reports.define("acme", CRD)).view == VIEW
+    await reports.put("acme", CRD, "a", {
+        "metadata": {"labels": {"team": "x"}, "generation": 3, "annotations": {
+            "note": "n", "kubectl.kubernetes.io/last-applied-configuration": "{}"}},
+        "spec": {"phase": "Running", "replicas": 9007199254740993, "weight": 0.1, "on": True,
+                 "at": "2026-02-28T23:59:59.25+01:00", "day": "2024-02-29", "port": 80, "labels": {"k": "v"},
+                 "list": ["x"], "parts": [{"name": "p", "sizes": [{"size": 1}, {"size": 2}]}, {"name": "q"}]},
+        "status": {"conditions": [{"type": "Ready", "status": "False", "reason": "Slow",
+                                   "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
+    })
+    row = reports.ask("acme", f"SELECT * FROM {VIEW}")[0]
+    now = datetime.datetime.now(datetime.UTC)
+    assert abs(row.pop("created_at") - now) < datetime.timedelta(hours=1)
+    assert abs(row.pop("updated_at") - now) < datetime.timedelta(hours=1)
+    assert row == {
+        "tenant": "acme", "namespace": "default", "name": "a", "uid": "acme-crontabs.example.com-a",
+        "labels": {"team": "x"}, "annotations": {"note": "n"}, "owner_references": None, "finalizers": None,
+        "generation": 3, "resource_version": 1, "stored_version": "v1", "deletion_timestamp": None,
+        "ready": False, "ready_reason": "Slow",
+        "ready_since": datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC),
+        "spec_phase": "Running", "spec_replicas": 9007199254740993, "spec_weight": 0.1, "spec_on": True,
+        "spec_at": datetime.datetime(2026, 2, 28, 22, 59, 59, 250_000, tzinfo=datetime.UTC),
+        "spec_day": datetime.date(2024, 2, 29), "spec_port": "80", "spec_labels": {"k": "v"}, "spec_list": ["x"],
+    }
+    assert [(r["position"], r["name_field"]) for r in reports.ask("acme", f"SELECT * FROM {VIEW}__spec_parts")] == [
+        (0, "p"), (1, "q")]
+    assert [(r["parent_position"], r["position"], r["size"]) for r in reports.ask(
+        "acme", f"SELECT * FROM {VIEW}__spec_parts_sizes ORDER BY position")] == [(0, 0, 1), (0, 1, 2)]
+    assert [r["reason"] for r in reports.ask("acme", f"SELECT * FROM {VIEW}_conditions")] == ["Slow"]
+    raw = reports.ask("acme", f"SELECT object FROM {VIEW}_raw")[0]["object"]
+    assert raw["spec"]["parts"][0]["sizes"] == [{"size": 1}, {"size": 2}]
+    assert raw["metadata"]["annotations"] == {"note": "n"}
+    assert "facets" not in raw["metadata"]
+
+
+WRONG: list[tuple[str, Object]] = [
+    ("other types", {"phase": {"a": 1}, "replicas": "x", "weight": "y", "on": 3, "at": 5, "day": [], "port": {},
+                     "parts": "no", "labels": 1, "list": "z"}),
+    ("out of range", {"replicas": 10 ** 30, "weight": 10 ** 400, "at": "2026-02-30T00:00:00Z", "day": "2023-02-29"}),
+    ("between", {"replicas": 1.5, "at": "2026-01-01T24:00:00Z", "day": "0000-01-01"}),
+    ("elements", {"parts": [1, None, [], {"name": {}, "sizes": 3}]}),
+]
+
+
+@pytest.mark.parametrize("spec", [case[1] for case in WRONG], ids=[case[0] for case in WRONG])
+async def test_no_object_breaks_a_report(reports: Reports, spec: Object) -> None:
+    """Objects of an earlier schema hold anything; a report shows NULL for it."""
+    await reports.define("acme", CRD)
+    await reports.put("acme", CRD, "a", {"spec": spec, "status": {"conditions": [1, {"type": []}]}})
+    row = reports.ask("acme", f"SELECT * FROM {VIEW}")[0]
+    assert row["spec_replicas"] is None
+    assert row["spec_at"] is None
+    for view in (f"{VIEW}__spec_parts", f"{VIEW}__spec_parts_sizes", f"{VIEW}_conditions", f"{VIEW}_history"):
+        reports.ask("acme", f"SELECT * FROM {view}")
+
+
+HOSTILE = ['a"b', "a'b", "a\\'; DROP TABLE objects; --", "a.b", "a b", "SELECT", "größe", "x" * 200, "x" * 199 + "y",
+           "", "a_b", "aB", "$$", "%s", "{0}", "/*", "\x00", "日本", "1", "name", "ctid", "tenant", "E'"]
+
+
+async def test_hostile_names_are_quoted(reports: Reports) -> None:
+    top = dict.fromkeys(HOSTILE, TEXT)
+    nested = of(**{name: {"type": "string", "description": name} for name in HOSTILE})
+    items = {"type": "array", "items": nested}
+    crd = definition("hostiles", {**top, "spec": nested, "status": of(**dict.fromkeys(HOSTILE, items))},
+                     annotations={"reporting.registry/sensitive": ".spec.'; DROP TABLE objects; --, .spec.$$"})
+    outcome = await reports.define("acme", crd)
+    assert outcome.state == "ready"
+    columns = reports.columns("hostiles_example_com")
+    assert len(columns) == len(set(columns)) == 17 + len(HOSTILE) * 2 - 1
+    values = {name: f"value of {n}" for n, name in enumerate(HOSTILE)}
+    await reports.put("acme", crd, "a", {**values, "spec": values, "status": {n: [values] for n in values}})
+    row = reports.ask("acme", "SELECT * FROM hostiles_example_com")[0]
+    shown = [value for value in row.values() if isinstance(value, str) and value.startswith("value of")]
+    assert set(shown) == set(values.values())
+    assert len(shown) == 2 * len(HOSTILE) - 1
+    children = reports.ask("acme", "SELECT DISTINCT part FROM catalogue WHERE part IS NOT NULL")
+    assert len(children) == len(HOSTILE)
+
+
+async def test_descriptions_become_comments(reports: Reports) -> None:
+    await reports.define("acme", CRD)
+    with psycopg.connect(reports.url) as connection:
+        row = connection.execute("SELECT col_description(attrelid, attnum) FROM pg_attribute WHERE attrelid = "
+                                 f"'reports.{VIEW}'::regclass AND attname = 'spec_phase'").fetchone()
+    assert row == ("What it's doing; DROP TABLE\n(spec.phase)",)
+
+
+async def test_names_that_meet(reports: Reports) -> None:
+    """`a.b` of `c` and `a` of `b.c` are one name; a view may not be called as another's history."""
+    first = await reports.define("acme", definition("a", {"spec": of(x=TEXT)}, group="b.c.com"))
+    second = await reports.define("acme", definition("a", {"spec": of(x=TEXT)}, group="b-c.com"))
+    third = await reports.define("acme", definition("a", {"spec": of(x=TEXT)}, group="b.c.com.history"))
+    assert first.view == "a_b_c_com"
+    assert second.view.startswith("a_b_c_com_")
+    assert third.state == "ready"
+    assert third.view != "a_b_c_com_history"
+
+
+async def test_equal_definitions_share_a_view_and_tenants_see_their_own(reports: Reports) -> None:
+    for tenant in ("acme", "beta"):
+        assert (await reports.define(tenant, CRD)).view == VIEW
+        await reports.put(tenant, CRD, f"of-{tenant}", {"spec": {"phase": "x"}})
+    assert [r["name"] for r in reports.ask("acme", f"SELECT name FROM {VIEW}")] == ["of-acme"]
+    assert [r["name"] for r in reports.ask("beta", f"SELECT name FROM {VIEW}")] == ["of-beta"]
+    await reports.reporting.make_across()
+    rows = reports.ask("acme", f"SELECT tenant, name FROM reports_all.{VIEW} ORDER BY name")
+    assert rows == [{"tenant": "acme", "name": "of-acme"}, {"tenant": "beta", "name": "of-beta"}]
+
+
+async def test_different_definitions_of_a_name_have_views_of_their_own(reports: Reports) -> None:
+    await reports.define("acme", CRD)
+    other = definition("crontabs", {"spec": of(color=TEXT)})
+    outcome = await reports.define("beta", other)
+    assert outcome.view != VIEW
+    await reports.put("acme", CRD, "a", {"spec": {"phase": "x"}})
+    await reports.put("beta", other, "b", {"spec": {"color": "red"}})
+    assert [r["name"] for r in reports.ask("acme", f"SELECT name FROM {VIEW}")] == ["a"]
+    assert reports.ask("beta", f"SELECT name FROM {VIEW}") == []
+    assert reports.ask("beta", f'SELECT spec_color FROM "{outcome.view}"') == [{"spec_color": "red"}]
+
+
+async def test_a_change_adds_columns_at_the_end(reports: Reports) -> None:
+    await reports.define("acme", definition("crontabs", {"spec": of(b=TEXT)}))
+    before = reports.columns(VIEW)
+    changed = definition("crontabs", {"spec": of(a=TEXT, b={"type": "integer"})})
+    await reports.define("acme", changed)
+    assert reports.columns(VIEW) == [*before, "spec_a", "spec_b_2"]
+    assert (await reports.define("acme", changed)).view == VIEW
+    assert reports.columns(VIEW) == [*before, "spec_a", "spec_b_2"]
+
+
+async def test_tenants_that_change_one_after_the_other_stay_together(reports: Reports) -> None:
+    old, new = definition("crontabs", {"spec": of(a=TEXT)}), definition("crontabs", {"spec": of(a=TEXT, b=TEXT)})
+    for tenant in ("acme", "beta"):
+        await reports.define(tenant, old)
+    assert [(await reports.define(t, new)).view for t in ("acme", "beta", "gamma")] == [VIEW] * 3
+    assert (await reports.define("delta", old)).view == VIEW
+
+
+async def test_a_field_that_becomes_sensitive_disappears_at_once(reports: Reports) -> None:
+    spec = of(token=TEXT, free={"type": "object", "x-kubernetes-preserve-unknown-fields": True})
+    crd = definition("crontabs", {"spec": spec})
+    await reports.define("acme", crd)
+    await reports.put("acme", crd, "a", {"spec": {"token": "geheim", "free": {"key": "geheim", "x": 1}}})
+    marked = definition("crontabs", {"spec": spec}, annotations={
+        "reporting.registry/sensitive": ".spec.token, .spec.free.key"})
+    await reports.define("acme", marked)
+    for view in (VIEW, f"{VIEW}_raw", f"{VIEW}_history"):
+        rows = reports.ask("acme", f"SELECT * FROM {view}")
+        assert len(rows) == 1
+        assert "geheim" not in str(rows)
+
+
+async def test_views_that_are_off(reports: Reports) -> None:
+    crd = definition("crontabs", {"spec": of(a=TEXT)}, annotations={"reporting.registry/views": "off"})
+    assert (await reports.define("acme", crd)).state == "off"
+    assert reports.ask("acme", "SELECT view, state FROM definitions") == [{"view": None, "state": "off"}]
+
+
+async def test_history(reports: Reports) -> None:
+    await reports.define("acme", CRD)
+    first = await reports.put("acme", CRD, "a", {"spec": {"phase": "One"}})
+    second = await reports.put("acme", CRD, "a", {"spec": {"phase": "Two"}}, operation=Operation.UPDATE, user="bob")
+    await reports.remove("acme", CRD, "a")
+    rows = reports.ask("acme", f"SELECT * FROM {VIEW}_history ORDER BY revision")
+    assert [(r["operation"], r["user_name"], r["spec_phase"]) for r in rows] == [
+        ("create", "ann", "One"), ("update", "bob", "Two"), ("delete", "bob", "Two")]
+    assert rows[0]["valid_to"] == rows[1]["valid_from"]
+    assert rows[1]["valid_to"] == rows[2]["valid_from"] == rows[2]["valid_to"]
+    assert reports.ask("acme", f"SELECT * FROM {VIEW}") == []
+    for committed, phase in ((first, "One"), (second, "Two")):
+        found = reports.ask("acme", f"SELECT spec_phase FROM {VIEW}_at_revision(%s)", committed.revision)
+        assert found == [{"spec_phase": phase}]
+    moment = rows[0]["valid_from"]
+    assert reports.ask("acme", f"SELECT spec_phase FROM {VIEW}_as_of(%s)", moment) == [{"spec_phase": "One"}]
+    assert reports.ask("acme", f"SELECT * FROM {VIEW}_as_of(now())") == []
+
+
+async def test_history_knows_what_was_before_the_log(reports: Reports) -> None:
+    await reports.define("acme", CRD)
+    await reports.put("acme", CRD, "still", {"spec": {"phase": "Old"}})
+    await reports.put("acme", CRD, "changed", {"spec": {"phase": "Before"}})
+    with psycopg.connect(reports.url) as connection:
+        # As compaction leaves it: the changes are gone, and the floor says so.
+        connection.execute("DELETE FROM changes")
+        connection.execute("UPDATE domains SET floor = revision")
+    await reports.put("acme", CRD, "changed", {"spec": {"phase": "After"}}, operation=Operation.UPDATE)
+    rows = reports.ask("acme", f"SELECT name, operation, spec_phase, valid_from IS NULL AS open, valid_to IS NULL AS "
+                               f"lasts FROM {VIEW}_history ORDER BY name, revision")
+    assert [tuple(r.values()) for r in rows] == [
+        ("changed", "earlier", "Before", True, False), ("changed", "update", "After", False, True),
+        ("still", "earlier", "Old", False, True)]
+
+
+async def test_a_definition_that_goes_leaves_its_history_for_a_while(reports: Reports) -> None:
+    await reports.define("acme", CRD)
+    await reports.put("acme", CRD, "a", {"spec": {"phase": "x"}})
+    await reports.remove("acme", CRD, "a")
+    await reports.reporting.forget(await reports.tenant("acme"), "crontabs.example.com")
+    assert len(reports.ask("acme", f"SELECT * FROM {VIEW}_history")) == 2
+    assert await reports.reporting.tidy(datetime.timedelta(days=1)) == []
+    assert await reports.reporting.tidy(datetime.timedelta(0)) == [VIEW]
+    assert reports.ask("acme", "SELECT * FROM definitions") == []
+
+
+async def test_views_are_made_anew_by_a_later_version(reports: Reports) -> None:
+    await reports.define("acme", CRD)
+    with psycopg.connect(reports.url) as connection:
+        connection.execute("COMMENT ON SCHEMA reports IS 'older'")
+        connection.execute(f"DROP VIEW reports.{VIEW}_raw")
+    await reports.reporting.prepare()
+    assert reports.columns(f"{VIEW}_raw")[-1] == "object"
+
+
+async def test_a_schema_of_a_tenants_own(reports: Reports) -> None:
+    await reports.define("acme", CRD)
+    await reports.put("acme", CRD, "a", {"spec": {"phase": "x"}})
+    tenant = await reports.tenant("acme")
+    with psycopg.connect(reports.url, autocommit=True) as connection:
+        connection.execute("UPDATE tenants SET sql_schema = 'acme' WHERE id = %s", (tenant.id,))
+        assert await reports.reporting.name_schema(tenant) == ""
+        assert reports.ask("acme", "SELECT name FROM acme.crontabs") == [{"name": "a"}]
+        await reports.define("acme", definition("others", {"spec": of(x=TEXT)}))
+        assert reports.columns("others", "acme")
+        for name, refusal in (("reports", "cannot be"), ("pg_x", "cannot be"), ("a; DROP", "cannot be"),
+                              ("other", "already")):
+            connection.execute("CREATE SCHEMA IF NOT EXISTS other")
+            connection.execute("UPDATE tenants SET sql_schema = %s WHERE id = %s", (name, tenant.id))
+            assert refusal in await reports.reporting.name_schema(tenant)
+        found = connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = 'acme'").fetchall()
+    assert found == []
+
+
+async def test_an_index_comes_and_goes(reports: Reports) -> None:
+    tenant = await reports.tenant("acme")
+    await reports.define("acme", CRD, indexed=False)
+    await reports.put("acme", CRD, "a", {"spec": {"phase": "x", "replicas": 5}})
+    shown = f"SELECT spec_phase, spec_replicas FROM {VIEW}"
+    indexed = 'SELECT "column" FROM catalogue WHERE indexed'
+    for facets, columns in ((report_of(CRD).facets, ["spec_phase"]), ((), []), (report_of(CRD).facets, ["spec_phase"])):
+        await reports.reporting.indexed(tenant, "crontabs.example.com", facets)
+        assert [r["column"] for r in reports.ask("acme", indexed)] == columns
+        assert reports.ask("acme", shown) == [{"spec_phase": "x", "spec_replicas": 5}]
+    hidden = definition("crontabs", {"spec": SPEC, "status": CONDITIONS},
+                        annotations={"reporting.registry/sensitive": ".spec.phase"})
+    await reports.define("acme", hidden)
+    assert reports.ask("acme", shown) == [{"spec_phase": None, "spec_replicas": 5}]
+
+
+async def test_documents_of_objects_that_were_there_before(reports: Reports) -> None:
+    await reports.define("acme", CRD, indexed=False)
+    tenant = await reports.tenant("acme")
+    await reports.put("acme", CRD, "a", {"spec": {"phase": "x"}})
+    with psycopg.connect(reports.url) as connection:
+        connection.execute("UPDATE objects SET doc = NULL")
+    rows = await reports.reporting.stale_documents(tenant, "crontabs.example.com", "l", "", 10)
+    assert [row[0] for row in rows] == ["default/a"]
+    key, revision, _ = rows[0]
+    good = '{"metadata":{"facets":{"layout":"l"}},"spec":{"phase":"y"}}'
+    await reports.reporting.put_documents(tenant, "crontabs.example.com", "l", [(key, revision - 1, good)])
+    assert reports.ask("acme", f"SELECT spec_phase FROM {VIEW}") == [{"spec_phase": None}]
+    await reports.reporting.put_documents(tenant, "crontabs.example.com", "l", [
+        (key, revision, '{"metadata":{"facets":{"layout":"l"}},"broken')])
+    assert await reports.reporting.stale_documents(tenant, "crontabs.example.com", "l", "", 10) == []
+    await reports.reporting.put_documents(tenant, "crontabs.example.com", "l", [(key, revision, good)])
+    assert reports.ask("acme", f"SELECT spec_phase FROM {VIEW}") == [{"spec_phase": "y"}]
+
+
+async def test_who_uses_anothers_definition_sees_its_objects_in_that_view(reports: Reports) -> None:
+    await reports.define("provider", CRD)
+    provider, user = await reports.tenant("provider"), await reports.tenant("user")
+    await reports.put("user", CRD, "a", {"spec": {"phase": "x"}})
+    with psycopg.connect(reports.url, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO api_bindings (tenant_id, resource, since, provider_id, export, binding)"
+            " VALUES (%s, 'crontabs.example.com', 0, %s, 'e', 'b')", (user.id, provider.id))
+        await reports.reporting.follow_bindings()
+        assert reports.ask("user", f"SELECT name, spec_phase FROM {VIEW}") == [{"name": "a", "spec_phase": "x"}]
+        assert reports.ask("provider", f"SELECT name FROM {VIEW}") == []
+        assert [t.name for t in await reports.reporting.bound(provider, "crontabs.example.com")] == ["user"]
+        connection.execute("UPDATE api_bindings SET until = 5")
+        await reports.reporting.follow_bindings()
+    assert [r["state"] for r in reports.ask("user", "SELECT state FROM definitions")] == ["deleted"]

@@ -1,0 +1,105 @@
+"""A server of ours, started as users start it: the command, a folder, a port."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+START_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class RunningServer:
+    """`process` is the parent of whatever else the server runs."""
+
+    url: str
+    data_dir: Path
+    process: subprocess.Popen[bytes]
+
+    @property
+    def token(self) -> str:
+        return (self.data_dir / "admin-token").read_text().strip()
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.data_dir / "kubeconfig"
+
+    @property
+    def authority(self) -> Path:
+        return self.data_dir / "ca.crt"
+
+    @property
+    def port(self) -> int:
+        return urlsplit(self.url).port or 0
+
+    @property
+    def log(self) -> str:
+        return (self.data_dir / "server.log").read_text(errors="replace")
+
+    def stop(self, *, timeout_seconds: float = 30) -> int:
+        """SIGTERM and wait; the exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout_seconds)
+
+
+@contextlib.contextmanager
+def data_folder() -> Iterator[Path]:
+    """A folder that the account which runs PostgreSQL can pass; pytest's own are closed to everybody else."""
+    folder = Path(tempfile.mkdtemp(prefix="registry-test-"))
+    folder.chmod(0o711)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def running_server(data_dir: Path, *arguments: str, command: Sequence[str] = ()) -> Iterator[RunningServer]:
+    """`registry serve` on a free port until the block ends. `command`: what to run instead of `registry`."""
+    server = start_server(data_dir, *arguments, command=command)
+    try:
+        yield server
+    finally:
+        if server.process.poll() is None:
+            server.process.terminate()
+            try:
+                server.process.wait(30)
+            except subprocess.TimeoutExpired:
+                server.process.kill()
+                server.process.wait()
+
+
+def start_server(data_dir: Path, *arguments: str, command: Sequence[str] = ()) -> RunningServer:
+    data_dir.mkdir(parents=True, exist_ok=True)
+    said = data_dir / "server.out"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("REGISTRY_")}
+    with open(said, "wb") as out, open(data_dir / "server.log", "ab") as log:
+        process = subprocess.Popen(
+            [*(command or (sys.executable, "-m", "registry")), "serve", "--data-dir", str(data_dir), "--port", "0",
+             *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=log,
+            env=environment,
+        )  # fmt: skip
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        first = said.read_text().split("\n", 1)[0]
+        if first.startswith("registry serves "):
+            return RunningServer(first.removeprefix("registry serves ").strip(), data_dir, process)
+        time.sleep(0.02)
+    if process.poll() is None:
+        process.kill()
+        process.wait()
+    raise RuntimeError(f"the server did not start:\n{(data_dir / 'server.log').read_text()[-4000:]}")

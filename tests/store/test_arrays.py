@@ -1,0 +1,57 @@
+"""Array parameters arrive in PostgreSQL as they were."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from registry.store import arrays
+from registry.store.arrays import BigintArray, TextArray
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        pytest.param([], id="empty"),
+        pytest.param(["a"], id="one"),
+        pytest.param([None], id="null"),
+        pytest.param(["", None, "NULL", 'q"uo\\te', "{,}", "ä😀", " "], id="odd"),
+        pytest.param(["x" * 1_000_000], id="long"),
+    ],
+)
+async def test_texts(database_url: str, items: list[str | None]) -> None:
+    async with await psycopg.AsyncConnection.connect(database_url) as connection:
+        arrays.register(connection)
+        cursor = await connection.execute("SELECT %s", [TextArray(items)])
+        assert await cursor.fetchone() == (items,)
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        pytest.param([], id="empty"),
+        pytest.param([0, None, -1], id="null"),
+        pytest.param([2**63 - 1, -(2**63)], id="extremes"),
+    ],
+)
+async def test_integers(database_url: str, items: list[int | None]) -> None:
+    async with await psycopg.AsyncConnection.connect(database_url) as connection:
+        arrays.register(connection)
+        cursor = await connection.execute("SELECT %s", [BigintArray(items)])
+        assert await cursor.fetchone() == (items,)
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        pytest.param([], id="empty"),
+        pytest.param(["a", "b c", ""], id="plain"),
+        pytest.param(['q"', "\\", '\\"', "{}", ",", "NULL", "ä\n"], id="odd"),
+    ],
+)
+def test_literals_are_read_back_by_postgresql(database_url: str, items: list[str]) -> None:
+    with psycopg.connect(database_url) as connection:
+        text = sql.Literal(arrays.literal(items))
+        row = connection.execute(sql.SQL("SELECT {}::text[]").format(text)).fetchone()
+    assert row == (items,)

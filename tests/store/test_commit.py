@@ -1,0 +1,250 @@
+"""What a write may demand, what it gives back, and that writes which share a transaction do not disturb each other."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import psycopg
+import pytest
+
+from registry.store.errors import (
+    AlreadyExists,
+    GuardsChanged,
+    NotFound,
+    RevisionConflict,
+    StoreError,
+    TenantNotFound,
+    Unstorable,
+)
+from registry.store.store import Store
+from registry.store.types import Committed, DomainId, Guards, Tenant, TenantId, TenantName
+from tests.store.writes import GADGETS, commit_all, create, delete, row_of, update
+
+
+async def test_a_create_gets_the_next_revision_and_can_be_read(store: Store, tenant: Tenant) -> None:
+    write = create("ns/a", body='"spec":{"text":"ä\\u0000😀"}}')
+    committed = await store.commit(tenant, write)
+    assert (committed.revision, committed.previous, committed.guards) == (1, None, Guards(0, 0))
+    row, state = await store.load(tenant, write.resource, write.key)
+    assert row is not None
+    assert (row.uid, row.revision, row.version, row.schema, row.body) == (write.uid, 1, "v1", 1, write.body)
+    assert state.revision == 1
+
+
+async def test_an_update_gives_back_what_it_replaced(store: Store, tenant: Tenant) -> None:
+    created = create("ns/a", body='"n":1}')
+    await store.commit(tenant, created)
+    committed = await store.commit(tenant, update("ns/a", body='"n":2}', expected=1))
+    assert committed.revision == 2
+    assert committed.previous is not None
+    assert (committed.previous.revision, committed.previous.body) == (1, '"n":1}')
+    row = await row_of(store, tenant, "ns/a")
+    assert row is not None
+    assert (row.revision, row.body, row.schema) == (2, '"n":2}', 2)
+
+
+async def test_a_delete_takes_a_revision_and_gives_back_the_last_state(store: Store, tenant: Tenant) -> None:
+    await store.commit(tenant, create("ns/a", body='"n":1}'))
+    committed = await store.commit(tenant, delete("ns/a", expected=1))
+    assert committed.revision == 2
+    assert committed.previous is not None
+    assert committed.previous.body == '"n":1}'
+    assert await row_of(store, tenant, "ns/a") is None
+
+
+async def test_a_create_of_what_exists_is_refused_and_shows_it(store: Store, tenant: Tenant) -> None:
+    await store.commit(tenant, create("ns/a", body='"n":1}'))
+    with pytest.raises(AlreadyExists) as caught:
+        await store.commit(tenant, create("ns/a", body='"n":2}'))
+    assert caught.value.current.body == '"n":1}'
+    assert (await store.state(tenant)).revision == 1
+
+
+@pytest.mark.parametrize("write", [update("ns/none"), delete("ns/none")], ids=["update", "delete"])
+async def test_what_is_not_there_cannot_be_changed(store: Store, tenant: Tenant, write: object) -> None:
+    with pytest.raises(NotFound):
+        await store.commit(tenant, write)  # type: ignore[arg-type]
+
+
+async def test_another_revision_than_expected_is_a_conflict_that_shows_the_current_row(
+    store: Store, tenant: Tenant
+) -> None:
+    await store.commit(tenant, create("ns/a"))
+    await store.commit(tenant, update("ns/a", body='"n":2}'))
+    for write in (update("ns/a", expected=1), delete("ns/a", expected=1)):
+        with pytest.raises(RevisionConflict) as caught:
+            await store.commit(tenant, write)
+        assert (caught.value.current.revision, caught.value.current.body) == (2, '"n":2}')
+
+
+async def test_of_many_who_expect_the_same_revision_one_wins(store: Store, other_store: Store, tenant: Tenant) -> None:
+    await store.commit(tenant, create("ns/a"))
+    results = await asyncio.gather(
+        *(s.commit(tenant, update("ns/a", expected=1)) for s in (store, other_store) for _ in range(20)),
+        return_exceptions=True,
+    )
+    assert [type(r) for r in results].count(Committed) == 1
+    assert [type(r) for r in results].count(RevisionConflict) == 39
+
+
+async def test_of_many_who_create_the_same_object_one_wins(store: Store, other_store: Store, tenant: Tenant) -> None:
+    results = await asyncio.gather(
+        *(s.commit(tenant, create("ns/a")) for s in (store, other_store) for _ in range(20)), return_exceptions=True
+    )
+    assert [type(r) for r in results].count(Committed) == 1
+    assert [type(r) for r in results].count(AlreadyExists) == 39
+
+
+async def test_a_change_of_definitions_moves_the_guard(store: Store, tenant: Tenant) -> None:
+    committed = await store.commit(tenant, create("widgets", resource=GADGETS, changes_definitions=True))
+    assert committed.guards == Guards(1, 0)
+    committed = await store.commit(tenant, create("ns", resource=GADGETS, changes_namespaces=True))
+    assert committed.guards == Guards(1, 2)
+    assert (await store.state(tenant)).guards == Guards(1, 2)
+
+
+async def test_a_write_judged_by_old_guards_is_refused_with_the_new_ones(store: Store, tenant: Tenant) -> None:
+    await store.commit(tenant, create("widgets", resource=GADGETS, changes_definitions=True))
+    with pytest.raises(GuardsChanged) as caught:
+        await store.commit(tenant, create("ns/a", guards=Guards(0, 0)))
+    assert caught.value.guards == Guards(1, 0)
+    assert (await store.commit(tenant, create("ns/a", guards=Guards(1, 0)))).revision == 2
+
+
+async def test_a_guard_that_changes_in_the_same_moment_counts_for_the_writes_behind_it(
+    store: Store, tenant: Tenant
+) -> None:
+    results = await asyncio.gather(
+        store.commit(tenant, create("ns/a", guards=Guards(0, 0))),
+        store.commit(tenant, create("widgets", resource=GADGETS, changes_definitions=True)),
+        store.commit(tenant, create("ns/b", guards=Guards(0, 0))),
+        return_exceptions=True,
+    )
+    assert [type(r) for r in results] == [Committed, Committed, GuardsChanged]
+
+
+async def test_writes_of_one_object_are_done_in_their_order(store: Store, tenant: Tenant) -> None:
+    writes = [create("ns/a"), update("ns/a"), delete("ns/a"), create("ns/a"), update("ns/a", body='"last":1}')]
+    committed = await commit_all(store, tenant, writes)
+    assert [c.revision for c in committed] == [1, 2, 3, 4, 5]
+    row = await row_of(store, tenant, "ns/a")
+    assert row is not None
+    assert row.body == '"last":1}'
+
+
+async def test_a_failed_write_leaves_its_neighbours_alone(store: Store, tenant: Tenant) -> None:
+    await store.commit(tenant, create("ns/there"))
+    writes = [create("ns/a"), create("ns/there"), update("ns/none"), update("ns/there", expected=9), create("ns/b")]
+    results = await asyncio.gather(*(store.commit(tenant, write) for write in writes), return_exceptions=True)
+    assert [type(r) for r in results] == [Committed, AlreadyExists, NotFound, RevisionConflict, Committed]
+    assert [r.revision for r in results if isinstance(r, Committed)] == [2, 3]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        pytest.param(create("ns/bad", body="\ud800"), id="cannot-be-encoded"),
+        pytest.param(create("ns/bad", body="\x00"), id="postgresql-knows-no-nul"),
+        pytest.param(create("ns/" + "x" * 100_000 + random.randbytes(5_000).hex()), id="too-long-for-an-index"),
+    ],
+)
+async def test_one_unstorable_row_fails_alone(store: Store, tenant: Tenant, bad: object) -> None:
+    good = [create(f"ns/{i}") for i in range(4)]
+    results = await asyncio.gather(
+        *(store.commit(tenant, write) for write in [*good[:2], bad, *good[2:]]),  # type: ignore[arg-type]
+        return_exceptions=True,
+    )
+    assert [type(r) for r in results] == [Committed, Committed, Unstorable, Committed, Committed]
+    assert sorted(r.revision for r in results if isinstance(r, Committed)) == [1, 2, 3, 4]
+
+
+async def test_a_doc_that_jsonb_refuses_does_not_fail_the_write(
+    store: Store, tenant: Tenant, database_url: str
+) -> None:
+    docs = {"ns/a": '{"n":1}', "ns/b": '{"n":"\\u0000"}', "ns/c": '{"n":1e999999}'}
+    writes = [create(key, doc=doc) for key, doc in docs.items()]
+    await commit_all(store, tenant, writes)
+    async with await psycopg.AsyncConnection.connect(database_url) as connection:
+        cursor = await connection.execute("SELECT key, doc FROM objects ORDER BY key")
+        assert await cursor.fetchall() == [("ns/a", {"n": 1}), ("ns/b", None), ("ns/c", None)]
+
+
+async def test_indexed_columns_stay_uncompressed_so_that_updates_are_hot(
+    store: Store, tenant: Tenant, database_url: str
+) -> None:
+    labels = [f"1/widgets.example.com/app.kubernetes.io/{name}=benchmark" for name in ("name", "instance", "part-of")]
+    noise = random.Random(7).randbytes(1000).hex()
+    # About the size at which PostgreSQL compresses what it can before it moves anything out of the row.
+    writes = [create(f"ns/{size}", body=f'"text":"{noise[:size]}{" " * 2000}"}}', labels=labels, owners=["1/a" * 20])
+              for size in range(1500, 2000, 20)]
+    await commit_all(store, tenant, writes)
+    with psycopg.connect(database_url) as connection:
+        rows = connection.execute("SELECT pg_column_compression(body), pg_column_compression(labels),"
+                                  " pg_column_compression(owners) FROM objects").fetchall()
+    assert {row[0] for row in rows} == {"lz4"} or {row[0] for row in rows} == {"pglz"}
+    assert {row[1:] for row in rows} == {(None, None)}
+
+
+async def test_labels_with_odd_characters_are_stored_as_they_are(store: Store, tenant: Tenant) -> None:
+    odd = ['a="', "b=\\", "c={}", "d=,", "e= ", "f=ä😀", "g=NULL", "h='"]
+    await store.commit(tenant, create("ns/a", labels=odd))
+    subscription = await store.subscribe(tenant, after=0)
+    batch = await subscription.next_batch(5)
+    subscription.close()
+    assert list(batch.changes[0].labels) == odd
+
+
+@pytest.mark.parametrize(
+    "stranger",
+    [
+        pytest.param(Tenant(TenantId(999), TenantName("x"), DomainId(999), Guards(0, 0)), id="no-such-tenant"),
+        pytest.param(Tenant(TenantId(1), TenantName("x"), DomainId(999), Guards(0, 0)), id="another-domain"),
+    ],
+)
+async def test_an_unknown_tenant_cannot_be_written_to(store: Store, tenant: Tenant, stranger: Tenant) -> None:
+    with pytest.raises(TenantNotFound):
+        await store.commit(stranger, create("ns/a"))
+    assert (await store.state(tenant)).revision == 0
+
+
+async def test_tenants_do_not_see_each_other(store: Store, tenant: Tenant) -> None:
+    neighbour = await store.create_tenant(TenantName("neighbour"))
+    await store.commit(tenant, create("ns/a", body='"of":"acme"}'))
+    assert await row_of(store, neighbour, "ns/a") is None
+    assert (await store.commit(neighbour, create("ns/a"))).revision == 1
+    assert not (await store.page(neighbour, GADGETS)).rows
+    row = await row_of(store, tenant, "ns/a")
+    assert row is not None
+    assert row.body == '"of":"acme"}'
+
+
+async def test_tenants_of_one_domain_share_its_revisions_but_not_their_objects(store: Store, tenant: Tenant) -> None:
+    sibling = await store.create_tenant(TenantName("sibling"), tenant.domain)
+    revisions = [
+        (await store.commit(t, create(f"ns/{i}"))).revision for i, t in enumerate([tenant, sibling, tenant, sibling])
+    ]
+    assert revisions == [1, 2, 3, 4]
+    assert await store.count(tenant, create("x").resource) == 2
+
+
+async def test_a_cancelled_caller_disturbs_nobody(store: Store, tenant: Tenant) -> None:
+    tasks = [asyncio.create_task(store.commit(tenant, create(f"ns/{i}"))) for i in range(50)]
+    await asyncio.sleep(0)
+    for task in tasks[::2]:
+        task.cancel()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(r, Committed) for r in results[1::2])
+    state = await store.state(tenant)
+    assert state.revision == len((await store.page(tenant, create("x").resource)).rows)
+
+
+async def test_a_closed_store_takes_no_writes_and_has_finished_those_it_took(database_url: str) -> None:
+    store = await Store.open(database_url, housekeeping=False)
+    tenant = await store.create_tenant(TenantName("acme"))
+    tasks = [asyncio.create_task(store.commit(tenant, create(f"ns/{i}"))) for i in range(200)]
+    await asyncio.sleep(0)
+    await store.close()
+    assert sorted(task.result().revision for task in tasks) == list(range(1, 201))
+    with pytest.raises(StoreError):
+        await store.commit(tenant, create("ns/late"))

@@ -1,0 +1,149 @@
+"""The log is partitioned by time, and forgets whole partitions; who asks for what is gone is told so."""
+
+from __future__ import annotations
+
+import datetime
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from registry.store import compaction, tables
+from registry.store.errors import RevisionExpired
+from registry.store.store import Store
+from registry.store.types import Tenant
+from tests.store.writes import WIDGETS, changes_up_to, commit_all, create, keys, update
+
+HOUR = datetime.timedelta(hours=1)
+NOON = datetime.datetime(2030, 1, 1, 12, tzinfo=datetime.UTC)
+
+
+@pytest.mark.parametrize(
+    "end, ranges",
+    [
+        pytest.param(None, [(None, 1), (1, 2)], id="the-first-has-no-beginning"),
+        pytest.param(0.5, [(0.5, 1.5)], id="one-ahead"),
+        pytest.param(1.1, [], id="enough"),
+        pytest.param(7, [], id="more-than-enough"),
+        pytest.param(-0.5, [(-0.5, 0.5), (0.5, 1.5)], id="nobody-came-for-a-while"),
+        pytest.param(-1000, [(-1, 0), (0, 1), (1, 2)], id="nobody-came-for-long"),
+    ],
+)
+def test_which_partitions_are_wanted(end: float | None, ranges: list[tuple[float | None, float]]) -> None:
+    def at(hours: float | None) -> datetime.datetime | None:
+        return None if hours is None else NOON + hours * HOUR
+
+    assert compaction.wanted(at(end), NOON, HOUR) == [(at(lower), at(upper)) for lower, upper in ranges]
+
+
+async def test_a_new_database_gets_partitions_and_has_enough_then(store: Store, database_url: str) -> None:
+    assert len(await _partitions(store)) == 2
+    assert await store.make_partitions() == []
+    assert await store.compact() == []
+
+
+async def test_at_most_twelve_partitions_hold_the_retention() -> None:
+    """Plays 30 days of housekeeping each hour, and counts."""
+    retention, now, ends = datetime.timedelta(days=7), NOON, list[datetime.datetime]()
+    most = 0
+    for _ in range(30 * 24):
+        made = compaction.wanted(ends[-1] if ends else None, now, retention / compaction.PARTS)
+        ends += [upper for _, upper in made]
+        ends = [end for end in ends if end > now - retention]
+        most = max(most, len(ends))
+        now += HOUR
+    assert most <= 12
+
+
+async def test_dropping_a_partition_raises_the_floor_and_expires_the_old(
+    store: Store, tenant: Tenant, database_url: str
+) -> None:
+    await commit_all(store, tenant, [create(f"ns/{i}") for i in range(5)])
+    await _age(store, database_url)
+    assert await store.compact() == []
+    await commit_all(store, tenant, [update("ns/0"), create("ns/9")])
+    sleeper = await store.subscribe(tenant, WIDGETS, 5)
+    dropped = await Store.compact(_with_retention(store, HOUR))
+    assert len(dropped) == 1
+    with pytest.raises(RevisionExpired) as caught:
+        await store.subscribe(tenant, WIDGETS, 4)
+    assert (caught.value.floor, caught.value.current) == (5, 7)
+    with pytest.raises(RevisionExpired):
+        await store.page(tenant, WIDGETS, at=4)
+    # What is left is whole: the floor itself, and all above it.
+    assert [c.revision for c in await changes_up_to(sleeper, 7)] == [6, 7]
+    assert await keys(store, tenant, at=5) == [f"ns/{i}" for i in range(5)]
+    assert len(await keys(store, tenant)) == 6
+    assert (await store.commit(tenant, create("ns/more"))).revision == 8
+
+
+async def test_a_partition_in_use_is_dropped_later(store: Store, tenant: Tenant, database_url: str) -> None:
+    await store.commit(tenant, create("ns/a"))
+    await _age(store, database_url)
+    short = _with_retention(store, HOUR)
+    async with await psycopg.AsyncConnection.connect(database_url) as reader:
+        await reader.execute("SELECT count(*) FROM changes")
+        assert await Store.compact(short) == []
+        with pytest.raises(RevisionExpired):
+            await store.page(tenant, WIDGETS, at=0)
+    assert len(await Store.compact(short)) == 1
+
+
+async def test_a_log_without_a_partition_for_now_gets_one_when_it_is_written(
+    store: Store, tenant: Tenant, database_url: str
+) -> None:
+    """As when no process was there to look after it for longer than it had been made ahead."""
+    for name in await _partitions(store):
+        async with store._pool.connection() as connection:
+            await connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(name)))
+    given = await commit_all(store, tenant, [create(f"ns/{i}") for i in range(5)])
+    assert sorted(c.revision for c in given) == [1, 2, 3, 4, 5]
+    assert len(await _partitions(store)) == 2
+
+
+async def test_partitions_have_the_indexes_of_the_log(store: Store) -> None:
+    async with store._pool.connection() as connection:
+        cursor = await connection.execute(
+            "SELECT tablename, count(*) FROM pg_indexes WHERE tablename LIKE 'changes_p%' GROUP BY tablename"
+        )
+        declared = len(tables.changes.indexes)
+        assert [count for _, count in await cursor.fetchall()] == [declared, declared]
+        cursor = await connection.execute(
+            "SELECT count(*) FROM pg_inherits WHERE inhparent::regclass::text LIKE '%idx'"
+        )
+        assert await cursor.fetchone() == (2 * declared,)
+
+
+async def _partitions(store: Store) -> list[str]:
+    async with store._pool.connection() as connection:
+        return [partition.name for partition in await compaction.partitions(connection)]
+
+
+async def _age(store: Store, database_url: str) -> None:
+    """Makes all that the log holds a day older, as if its partition had ended then."""
+    now = datetime.datetime.now(datetime.UTC)
+    old = now - datetime.timedelta(days=1)
+    async with await psycopg.AsyncConnection.connect(database_url) as connection:
+        for name in await _partitions(store):
+            await connection.execute(
+                sql.SQL("ALTER TABLE changes DETACH PARTITION {}").format(sql.Identifier(name))
+            )
+            await connection.execute(
+                sql.SQL("ALTER TABLE {} RENAME TO {}").format(sql.Identifier(name), sql.Identifier("x" + name))
+            )
+        await compaction._make(connection, "changes_p_old", None, old)
+        for name in await _names(connection, "xchanges_p%"):
+            await connection.execute(sql.SQL("UPDATE {} SET at = {}").format(sql.Identifier(name), old - HOUR))
+            await connection.execute(sql.SQL("INSERT INTO changes SELECT * FROM {}").format(sql.Identifier(name)))
+            await connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(name)))
+        await compaction._make(connection, "changes_p_new", old, now + datetime.timedelta(days=1))
+
+
+async def _names(connection: psycopg.AsyncConnection[tuple[object, ...]], pattern: str) -> list[str]:
+    cursor = await connection.execute("SELECT relname FROM pg_class WHERE relkind = 'r' AND relname LIKE %s", [pattern])
+    return [str(row[0]) for row in await cursor.fetchall()]
+
+
+def _with_retention(store: Store, retention: datetime.timedelta) -> Store:
+    store._retention = retention
+    return store

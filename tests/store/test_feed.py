@@ -1,0 +1,310 @@
+"""Subscriptions: everything that changes after a revision, once, in order, whatever happens on the way."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from registry.store import feed, log, subscription
+from registry.store.errors import RevisionExpired, TenantNotFound, Unavailable
+from registry.store.store import Store
+from registry.store.types import ChangeType, ResourceName, Tenant, TenantName
+from tests.store.writes import (
+    ACTOR,
+    GADGETS,
+    WIDGETS,
+    changes_up_to,
+    commit_all,
+    create,
+    delete,
+    end_backends,
+    eventually,
+    update,
+)
+
+
+async def test_a_change_says_what_it_was_and_what_it_became(store: Store, tenant: Tenant) -> None:
+    watch = await store.subscribe(tenant, WIDGETS, 0)
+    created = create("ns/a", body='"n":1}', labels=["app=web"])
+    await store.commit(tenant, created)
+    await store.commit(tenant, update("ns/a", body='"n":2}', labels=["app=db"]))
+    await store.commit(tenant, delete("ns/a"))
+    added, modified, deleted = await changes_up_to(watch, 3)
+    watch.close()
+    assert (added.type, added.revision, added.key, added.uid) == (ChangeType.ADDED, 1, "ns/a", created.uid)
+    assert (added.body, list(added.labels), added.previous_body, added.previous_revision) == (
+        '"n":1}', ["app=web"], None, 0,
+    )  # fmt: skip
+    assert (modified.type, modified.revision, modified.body) == (ChangeType.MODIFIED, 2, '"n":2}')
+    assert (modified.previous_revision, modified.previous_body) == (1, '"n":1}')
+    assert (list(modified.labels), list(modified.previous_labels)) == (["app=db"], ["app=web"])
+    assert (modified.previous_version, modified.previous_schema) == ("v1", 1)
+    assert (deleted.type, deleted.revision, deleted.body) == (ChangeType.DELETED, 3, '"n":2}')
+    assert (list(deleted.labels), deleted.version, deleted.schema) == (["app=db"], "v1", 2)
+    assert deleted.actor == ACTOR
+    assert added.at <= modified.at <= deleted.at
+
+
+async def test_only_what_was_asked_for_but_progress_in_all(store: Store, tenant: Tenant) -> None:
+    neighbour = await store.create_tenant(TenantName("neighbour"), tenant.domain)
+    widgets = await store.subscribe(tenant, WIDGETS)
+    everything = await store.subscribe(tenant)
+    await store.commit(tenant, create("ns/a"))
+    await store.commit(tenant, create("ns/a", resource=GADGETS))
+    await store.commit(neighbour, create("ns/a"))
+    await store.commit(neighbour, create("ns/b"))
+    assert [c.revision for c in await changes_up_to(widgets, 4)] == [1]
+    assert [c.revision for c in await changes_up_to(everything, 4)] == [1, 2]
+    assert widgets.position == everything.position == 4
+
+
+@pytest.mark.parametrize("after", [0, 1, 7, 10])
+async def test_starts_from_any_revision_of_the_log(store: Store, tenant: Tenant, after: int) -> None:
+    await commit_all(store, tenant, [create(f"ns/{i}") for i in range(10)])
+    watch = await store.subscribe(tenant, WIDGETS, after)
+    await store.commit(tenant, create("ns/live"))
+    assert [c.revision for c in await changes_up_to(watch, 11)] == list(range(after + 1, 12))
+
+
+async def test_without_a_revision_it_starts_now(store: Store, tenant: Tenant) -> None:
+    await store.commit(tenant, create("ns/a"))
+    watch = await store.subscribe(tenant, WIDGETS)
+    assert (await watch.next_batch(0.01)).changes == ()
+    await store.commit(tenant, create("ns/b"))
+    assert [c.key for c in (await watch.next_batch(5)).changes] == ["ns/b"]
+
+
+async def test_a_future_revision_is_waited_for(store: Store, tenant: Tenant) -> None:
+    watch = await store.subscribe(tenant, WIDGETS, 3)
+    assert (await watch.next_batch(0.01)).revision == 3
+    await commit_all(store, tenant, [create(f"ns/{i}") for i in range(5)])
+    assert [c.revision for c in await changes_up_to(watch, 5)] == [4, 5]
+
+
+async def test_a_replay_in_many_small_steps_misses_nothing(
+    store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "MAX_ROWS", 3)
+    monkeypatch.setattr(log, "REPLAY_WINDOW", 5)
+    writes = [create(f"ns/{i}", resource=WIDGETS if i % 4 == 0 else GADGETS) for i in range(60)]
+    await commit_all(store, tenant, writes)
+    expected = [c for c in range(1, 61) if (c - 1) % 4 == 0]
+    watch = await store.subscribe(tenant, WIDGETS, 0)
+    assert [c.revision for c in await changes_up_to(watch, 60)] == expected
+    assert [c.revision for c in await changes_up_to(await store.subscribe(tenant, None, 50), 60)] == list(range(51, 61))
+
+
+async def test_a_replay_is_bounded_by_bytes_too(
+    store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "MAX_BYTES", 10)
+    await commit_all(store, tenant, [create(f"ns/{i}") for i in range(5)])
+    watch = await store.subscribe(tenant, WIDGETS, 0)
+    batch = await watch.next_batch(5)
+    assert len(batch.changes) == 1
+    assert [c.revision for c in await changes_up_to(watch, 5)] == [2, 3, 4, 5]
+
+
+async def test_new_watches_are_served_from_memory(store: Store, tenant: Tenant) -> None:
+    first = await store.subscribe(tenant, WIDGETS)
+    await commit_all(store, tenant, [create(f"ns/{i}") for i in range(5)])
+    shared = await changes_up_to(first, 5)
+    for after in range(5):
+        watch = await store.subscribe(tenant, WIDGETS, after)
+        batch = await watch.next_batch(5)
+        # The same objects: what one has encoded the others reuse.
+        assert [id(c) for c in batch.changes] == [id(c) for c in shared[after:]]
+        watch.close()
+
+
+async def test_the_ring_is_bounded_and_the_log_takes_over(
+    store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "RING_CHANGES", 4)
+    first = await store.subscribe(tenant, WIDGETS)
+    for number in range(10):
+        await store.commit(tenant, create(f"ns/{number}"))
+        await changes_up_to(first, number + 1)
+    assert len(store._feed._ages) == 4
+    for after in (0, 3, 5, 6, 8):
+        watch = await store.subscribe(tenant, WIDGETS, after)
+        assert [c.revision for c in await changes_up_to(watch, 10)] == list(range(after + 1, 11))
+        watch.close()
+
+
+async def test_a_slow_reader_is_bounded_and_loses_nothing(
+    store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscription, "MAX_QUEUED", 5)
+    monkeypatch.setattr(feed, "RING_CHANGES", 20)
+    slow = await store.subscribe(tenant, WIDGETS)
+    fast = await store.subscribe(tenant, WIDGETS)
+    assert (await slow.next_batch(0.01)).changes == ()
+    for number in range(60):
+        await store.commit(tenant, create(f"ns/{number:02}"))
+        await changes_up_to(fast, number + 1)
+        assert slow._queued <= 6
+    assert not slow.live
+    assert [c.revision for c in await changes_up_to(slow, 60)] == list(range(1, 61))
+    await store.commit(tenant, create("ns/after"))
+    assert [c.revision for c in await changes_up_to(slow, 61)] == [61]
+    assert slow.live
+
+
+async def test_a_reader_that_gives_up_waiting_loses_nothing(store: Store, tenant: Tenant) -> None:
+    watch = await store.subscribe(tenant, WIDGETS, 0)
+    seen = []
+    for number in range(20):
+        waiting = asyncio.create_task(watch.next_batch())
+        await asyncio.sleep(0)
+        write = asyncio.create_task(store.commit(tenant, create(f"ns/{number}")))
+        if number % 2:
+            await write
+        waiting.cancel()
+        result = (await asyncio.gather(waiting, return_exceptions=True))[0]
+        if not isinstance(result, BaseException):
+            seen += [c.revision for c in result.changes]
+        await write
+    seen += [c.revision for c in await changes_up_to(watch, 20)]
+    assert seen == list(range(1, 21))
+
+
+async def test_other_processes_are_heard(store: Store, other_store: Store, tenant: Tenant) -> None:
+    watch = await other_store.subscribe(tenant, WIDGETS)
+    await eventually(lambda: _healthy(other_store))
+    started = asyncio.get_running_loop().time()
+    for number in range(5):
+        await store.commit(tenant, create(f"ns/{number}"))
+    assert [c.revision for c in await changes_up_to(watch, 5)] == [1, 2, 3, 4, 5]
+    # By a notification, not by the poll of each second.
+    assert asyncio.get_running_loop().time() - started < 0.9
+
+
+@pytest.mark.slow
+async def test_without_notifications_the_poll_finds_them(
+    store: Store, other_store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store._feed.notifier, "tell", lambda news: None)
+    watch = await other_store.subscribe(tenant, WIDGETS)
+    await store.commit(tenant, create("ns/a"))
+    assert [c.revision for c in await changes_up_to(watch, 1)] == [1]
+
+
+@pytest.mark.slow
+async def test_a_listener_that_loses_its_connection_catches_up(
+    store: Store, other_store: Store, tenant: Tenant, database_url: str
+) -> None:
+    watch = await other_store.subscribe(tenant, WIDGETS)
+
+    async def ended() -> bool:
+        # It is healthy until it notices what was done to it before.
+        return await _healthy(other_store) and await end_backends(database_url, "listener") >= 1
+
+    for round_ in range(3):
+        await eventually(ended)
+        await commit_all(store, tenant, [create(f"ns/{round_}-{i}") for i in range(10)])
+    await eventually(lambda: _healthy(other_store))
+    assert [c.revision for c in await changes_up_to(watch, 30)] == list(range(1, 31))
+
+
+@pytest.mark.slow
+async def test_a_feed_that_loses_its_connections_goes_on(store: Store, tenant: Tenant, database_url: str) -> None:
+    watch = await store.subscribe(tenant, WIDGETS)
+    for round_ in range(3):
+        await store.commit(tenant, create(f"ns/{round_}"))
+        await end_backends(database_url, "feed")
+        await end_backends(database_url, "reader")
+    assert [c.revision for c in await changes_up_to(watch, 3)] == [1, 2, 3]
+
+
+async def test_below_the_floor_it_is_expired(store: Store, tenant: Tenant) -> None:
+    await commit_all(store, tenant, [create(f"ns/{i}") for i in range(5)])
+    async with store._pool.connection() as connection:
+        await connection.execute("UPDATE domains SET floor = 3")
+        await connection.execute("DELETE FROM changes WHERE revision <= 3")
+    with pytest.raises(RevisionExpired) as caught:
+        await store.subscribe(tenant, WIDGETS, 2)
+    assert (caught.value.floor, caught.value.current) == (3, 5)
+    assert [c.revision for c in await changes_up_to(await store.subscribe(tenant, WIDGETS, 3), 5)] == [4, 5]
+
+
+async def test_a_reader_that_sleeps_through_the_compaction_is_told(
+    store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscription, "MAX_QUEUED", 1)
+    monkeypatch.setattr(feed, "RING_CHANGES", 1)
+    sleeper = await store.subscribe(tenant, WIDGETS)
+    awake = await store.subscribe(tenant, WIDGETS)
+    assert (await sleeper.next_batch(0.01)).changes == ()
+    for number in range(5):
+        await store.commit(tenant, create(f"ns/{number}"))
+        await changes_up_to(awake, number + 1)
+    async with store._pool.connection() as connection:
+        await connection.execute("UPDATE domains SET floor = 4")
+        await connection.execute("DELETE FROM changes WHERE revision <= 4")
+    with pytest.raises(RevisionExpired):
+        await sleeper.next_batch(5)
+
+
+@pytest.mark.slow
+async def test_the_watches_of_a_deleted_tenant_end(store: Store, other_store: Store, tenant: Tenant) -> None:
+    sibling = await store.create_tenant(TenantName("sibling"), tenant.domain)
+    watches = [await s.subscribe(tenant, WIDGETS) for s in (store, other_store)]
+    remaining = await store.subscribe(sibling, WIDGETS)
+    await store.delete_tenant(tenant)
+    for watch in watches:
+        with pytest.raises(TenantNotFound):
+            await watch.next_batch(10)
+    await store.commit(sibling, create("ns/a"))
+    assert len((await remaining.next_batch(5)).changes) == 1
+    lonely = await store.subscribe(sibling, WIDGETS)
+    await store.delete_tenant(sibling)
+    with pytest.raises(TenantNotFound):
+        await lonely.next_batch(10)
+
+
+async def test_a_closed_subscription_gets_nothing_more(store: Store, tenant: Tenant) -> None:
+    watch = await store.subscribe(tenant, WIDGETS)
+    waiting = asyncio.create_task(watch.next_batch())
+    await asyncio.sleep(0)
+    watch.close()
+    with pytest.raises(Unavailable):
+        await waiting
+    watch.close()
+    assert all(not f.subscriptions for f in store._feed._domains.values())
+
+
+async def test_a_domain_that_nobody_watches_is_forgotten_after_a_while(
+    store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "UNHEALTHY_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(feed, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(feed, "LINGER_SECONDS", 0.05)
+    (await store.subscribe(tenant, WIDGETS)).close()
+    assert store._feed._domains
+
+    async def forgotten() -> bool:
+        return not store._feed._domains
+
+    await eventually(forgotten)
+    watch = await store.subscribe(tenant, WIDGETS, 0)
+    await store.commit(tenant, create("ns/a"))
+    assert [c.revision for c in await changes_up_to(watch, 1)] == [1]
+
+
+async def test_a_closed_store_ends_its_watches(database_url: str) -> None:
+    store = await Store.open(database_url, housekeeping=False)
+    tenant = await store.create_tenant(TenantName("acme"))
+    watch = await store.subscribe(tenant, ResourceName("any"))
+    waiting = asyncio.create_task(watch.next_batch())
+    await asyncio.sleep(0)
+    await store.close()
+    with pytest.raises(Unavailable):
+        await waiting
+    with pytest.raises(Unavailable):
+        await store.subscribe(tenant, None, 0)
+
+
+async def _healthy(store: Store) -> bool:
+    return store._feed.listener.healthy

@@ -1,0 +1,73 @@
+"""The migrations make what tables.py declares, and can be undone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import create_engine
+
+from registry.store import migrate, tables
+
+
+def test_the_migrated_database_is_the_declared_one(database_url: str) -> None:
+    engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(database_url))
+    with engine.connect() as connection:
+        context = MigrationContext.configure(
+            connection, opts={"include_object": _declared, "compare_type": True, "compare_server_default": True}
+        )
+        differences = compare_metadata(context, tables.metadata)
+        declared = {t.name: dict(t.dialect_options["postgresql"]["with"] or {}) for t in tables.metadata.sorted_tables}
+        rows = connection.exec_driver_sql(
+            "SELECT relname, reloptions FROM pg_class WHERE relkind IN ('r', 'p') AND relname = ANY (%s)",
+            ([*declared],),
+        ).all()
+        options = {name: dict(o.split("=") for o in given or []) for name, given in rows}
+    engine.dispose()
+    assert differences == []
+    assert options == declared
+
+
+def test_a_difference_would_be_found(database_url: str) -> None:
+    with psycopg.connect(database_url) as connection:
+        connection.execute("DROP INDEX objects_owners_idx")
+    engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(database_url))
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"include_object": _declared})
+        differences = compare_metadata(context, tables.metadata)
+    engine.dispose()
+    assert [difference[0] for difference in differences] == ["add_index"]
+
+
+@pytest.mark.slow
+def test_down_and_up_again(empty_database_url: str) -> None:
+    assert migrate.current(empty_database_url) is None
+    before = _everything(empty_database_url)
+    migrate.upgrade(empty_database_url)
+    assert migrate.current(empty_database_url) is not None
+    made = _everything(empty_database_url)
+    migrate.upgrade(empty_database_url)
+    migrate.downgrade(empty_database_url, "base")
+    assert migrate.current(empty_database_url) is None
+    assert _everything(empty_database_url) - {"alembic_version", "alembic_version_pkc"} == before
+    migrate.upgrade(empty_database_url)
+    assert _everything(empty_database_url) == made
+
+
+def _declared(item: Any, name: str | None, kind: str, reflected: bool, other: Any) -> bool:
+    """Leaves out the partitions, which come and go, and Alembic's own table."""
+    table = name if kind == "table" else getattr(getattr(item, "table", None), "name", "")
+    return not str(table).startswith(tables.CHANGES_PARTITION_PREFIX) and table != "alembic_version"
+
+
+def _everything(url: str) -> set[str]:
+    """The tables, indexes, sequences and functions that are not PostgreSQL's own; functions with their text."""
+    with psycopg.connect(url) as connection:
+        rows = connection.execute(
+            "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace"
+            " UNION ALL SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'public'::regnamespace"
+        ).fetchall()
+    return {row[0] for row in rows}

@@ -1,0 +1,51 @@
+"""What processes share: settings by compare-and-set, and who leads."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from registry.store.store import Store
+
+
+async def test_a_setting_is_set_by_whoever_is_first(store: Store, other_store: Store) -> None:
+    assert await store.setting("key") is None
+    won = await asyncio.gather(*(s.put_setting("key", n) for n, s in enumerate([store, other_store] * 3)))
+    assert won.count(True) == 1
+    value = won.index(True)
+    assert await store.setting("key") == await other_store.setting("key") == value
+    assert not await store.put_setting("key", "new", expected="other")
+    assert await store.put_setting("key", {"a": [1]}, expected=value)
+    assert await other_store.setting("key") == {"a": [1]}
+
+
+async def test_one_leads_until_it_gives_up(store: Store, other_store: Store) -> None:
+    first, second = store.leader("job"), other_store.leader("job")
+    assert await first.acquire()
+    assert not await second.acquire()
+    assert await first.acquire()
+    await second.release()
+    assert not await second.acquire()
+    await first.release()
+    assert await second.acquire()
+
+
+async def test_leaders_of_different_jobs_are_different(store: Store, other_store: Store) -> None:
+    assert await store.leader("a").acquire()
+    assert await other_store.leader("b").acquire()
+
+
+async def test_of_many_candidates_one_leads(store: Store, other_store: Store) -> None:
+    won = await asyncio.gather(*(s.leader("job").acquire() for s in (store, other_store)))
+    assert sorted(won) == [False, True]
+
+
+@pytest.mark.slow
+async def test_a_leader_that_is_gone_is_followed_when_its_time_is_over(store: Store, other_store: Store) -> None:
+    assert await store.leader("job", seconds=0.3).acquire()
+    heir = other_store.leader("job")
+    assert not await heir.acquire()
+    async with asyncio.timeout(5):
+        while not await heir.acquire():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)

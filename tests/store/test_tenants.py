@@ -1,0 +1,140 @@
+"""Tenants: made once, found by name, gone at once when deleted."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from registry.store import tenants
+from registry.store.errors import TenantExists, TenantNotFound
+from registry.store.store import Store
+from registry.store.types import DomainId, ObjectKey, Tenant, TenantName, Uid
+from tests.store.writes import GADGETS, WIDGETS, commit_all, create, delete, update
+
+
+async def test_a_tenant_is_found_by_its_name(store: Store, other_store: Store) -> None:
+    made = await store.create_tenant(TenantName("acme"), attributes={"display": "Acme"})
+    assert await store.tenant(TenantName("acme")) == made
+    assert await other_store.tenant(TenantName("acme")) == made
+    assert made.attributes == {"display": "Acme"}
+
+
+@pytest.mark.parametrize("name", ["", "none", "Acme", "\x00", "acme\x00", "\ud800"])
+async def test_other_names_are_not_found(store: Store, tenant: Tenant, name: str) -> None:
+    with pytest.raises(TenantNotFound):
+        await store.tenant(TenantName(name))
+
+
+async def test_a_name_is_given_once(store: Store, other_store: Store) -> None:
+    results = await asyncio.gather(
+        *(s.create_tenant(TenantName("acme")) for s in (store, other_store) for _ in range(3)), return_exceptions=True
+    )
+    assert sorted(type(r).__name__ for r in results) == ["Tenant"] + ["TenantExists"] * 5
+
+
+async def test_each_has_a_domain_of_its_own_unless_told_otherwise(store: Store) -> None:
+    first, second = [await store.create_tenant(TenantName(name)) for name in ("a", "b")]
+    third = await store.create_tenant(TenantName("c"), first.domain)
+    assert first.domain != second.domain
+    assert third.domain == first.domain
+    with pytest.raises(TenantNotFound):
+        await store.create_tenant(TenantName("d"), DomainId(999))
+
+
+async def test_they_are_listed_in_pages_by_name(store: Store) -> None:
+    for name in ("b", "a", "d", "c"):
+        await store.create_tenant(TenantName(name))
+    first = await store.tenants(limit=3)
+    assert [t.name for t in first] == ["a", "b", "c"]
+    assert [t.name for t in await store.tenants(first[-1].name)] == ["d"]
+
+
+async def test_attributes_are_replaced(store: Store, tenant: Tenant) -> None:
+    updated = await store.update_tenant(tenant, {"suspended": True})
+    assert updated.attributes == {"suspended": True}
+    assert await store.tenant(tenant.name) == updated
+
+
+async def test_a_deleted_tenant_is_gone_with_all_it_had(
+    store: Store, other_store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tenants, "DELETE_ROWS", 3)
+    neighbour = await store.create_tenant(TenantName("neighbour"), tenant.domain)
+    for each in (tenant, neighbour):
+        await commit_all(store, each, [create(f"ns/{i}") for i in range(10)])
+    await other_store.tenant(tenant.name)
+    await store.delete_tenant(tenant)
+    for attempt in (
+        store.commit(tenant, create("ns/late")),
+        other_store.commit(tenant, create("ns/late")),
+        other_store.load(tenant, WIDGETS, ObjectKey("ns/1")),
+        store.page(tenant, WIDGETS),
+        store.state(tenant),
+        store.tenant(tenant.name),
+        # It was in this process's cache until the write was refused.
+        other_store.tenant(tenant.name),
+        store.update_tenant(tenant, {}),
+    ):
+        with pytest.raises(TenantNotFound):
+            await attempt
+    assert await store.count(tenant, WIDGETS) == 0
+    assert await store.count(neighbour, WIDGETS) == 10
+    assert (await store.commit(neighbour, create("ns/more"))).revision == 21
+
+
+async def test_the_name_is_free_again_and_the_new_tenant_is_empty(store: Store, tenant: Tenant) -> None:
+    await store.commit(tenant, create("ns/a"))
+    await store.delete_tenant(tenant)
+    again = await store.create_tenant(tenant.name)
+    assert again.id != tenant.id
+    assert (await store.state(again)).revision == 0
+    assert not (await store.page(again, WIDGETS)).rows
+
+
+async def test_a_deletion_that_was_interrupted_is_finished(store: Store, tenant: Tenant) -> None:
+    await commit_all(store, tenant, [create(f"ns/{i}") for i in range(5)])
+    await store._pool.execute(tenants.MARK_DELETED, {"id": tenant.id, "domain": tenant.domain})
+    with pytest.raises(TenantExists):
+        await store.create_tenant(tenant.name)
+    await store._tenants.finish_deletions()
+    assert await store.count(tenant, WIDGETS) == 0
+    await store.create_tenant(tenant.name)
+
+
+async def test_what_controllers_ask(store: Store, tenant: Tenant) -> None:
+    neighbour = await store.create_tenant(TenantName("neighbour"))
+    writes = [create(f"ns/{i}", owners=["u1", 'o"d\\d'] if i % 2 else ()) for i in range(4)]
+    writes += [create("ns-b/a", owners=["u2"]), create("cluster", resource=GADGETS), create("ns/z", resource=GADGETS)]
+    await commit_all(store, tenant, writes)
+    await store.commit(neighbour, create("ns/a", owners=["u1"]))
+    owned = await store.owned_by(tenant, [Uid("u1")])
+    assert [row.key for row in owned] == ["ns/1", "ns/3"]
+    assert [row.key for row in await store.owned_by(tenant, [Uid("u1")], after=owned[0])] == ["ns/3"]
+    owned = await store.owned_by(tenant, [Uid("u2"), Uid('o"d\\d')])
+    assert [row.key for row in owned] == ["ns-b/a", "ns/1", "ns/3"]
+    assert await store.owned_by(tenant, [Uid("none")]) == []
+    assert await store.resources_in_namespace(tenant, "ns") == [(GADGETS, 1), (WIDGETS, 4)]
+    assert await store.resources_in_namespace(tenant, "n") == []
+    assert await store.resources(tenant) == [(GADGETS, 2), (WIDGETS, 5)]
+    assert await store.count(tenant, WIDGETS) == 5
+
+
+async def test_what_is_left_to_controllers_is_found_until_a_write_says_otherwise(store: Store, tenant: Tenant) -> None:
+    neighbour = await store.create_tenant(TenantName("neighbour"))
+    await store.commit(tenant, replace(create("ns/a"), pending=True))
+    await store.commit(neighbour, create("ns/b"))
+    await store.commit(neighbour, replace(update("ns/b"), pending=True))
+    found = [(t.name, resource, key) for t, resource, key in await store.pending(10)]
+    assert found == [("acme", WIDGETS, "ns/a"), ("neighbour", WIDGETS, "ns/b")]
+    await store.commit(tenant, update("ns/a"))
+    await store.commit(neighbour, delete("ns/b"))
+    assert await store.pending(10) == []
+
+
+async def test_the_changes_since_a_revision(store: Store, tenant: Tenant) -> None:
+    await commit_all(store, tenant, [create("ns/a"), create("ns/b"), create("ns/a", resource=GADGETS)])
+    changes, state = await store.changes(tenant, WIDGETS, after=1)
+    assert [change.revision for change in changes] == [2]
+    assert state.revision == 3

@@ -1,0 +1,53 @@
+"""Every error of the driver becomes one of the store's."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from registry.store.errors import Unavailable, Unstorable
+from registry.store.translate import translated
+
+TRANSIENT = {
+    "08006": "connection lost",
+    "25006": "read-only",
+    "40001": "serialization",
+    "40P01": "deadlock",
+    "53100": "disk full",
+    "53300": "too many connections",
+    "55P03": "lock timeout",
+    "57014": "statement timeout",
+    "57P01": "shutdown",
+    "57P03": "starting up",
+    "58030": "input/output error",
+    "XX001": "data corrupted",
+}
+LASTING = {"22P05": "character", "22003": "numeric range", "23505": "unique", "42P01": "no table", "54000": "limit"}
+
+
+@pytest.mark.parametrize("state", TRANSIENT, ids=TRANSIENT.get)
+def test_what_may_go_away(state: str) -> None:
+    assert type(translated(psycopg.errors.lookup(state)("text"))) is Unavailable
+
+
+@pytest.mark.parametrize("state", LASTING, ids=LASTING.get)
+def test_what_stays(state: str) -> None:
+    assert type(translated(psycopg.errors.lookup(state)("text"))) is Unstorable
+
+
+@pytest.mark.parametrize("kind", [psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError])
+def test_errors_of_the_client_library_are_of_the_connection(kind: type[psycopg.Error]) -> None:
+    assert type(translated(kind("the connection is closed"))) is Unavailable
+
+
+def test_other_peoples_data_does_not_leak() -> None:
+    error = psycopg.errors.CheckViolation('violates "x"\nDETAIL:  Failing row contains (secret).')
+    assert "secret" not in str(translated(error))
+
+
+def test_every_class_of_errors_is_mapped() -> None:
+    """No SQLSTATE that psycopg knows comes out as anything else."""
+    known = [c for c in vars(psycopg.errors).values() if isinstance(c, type) and issubclass(c, psycopg.Error)]
+    states = [error for error in known if error.sqlstate]
+    assert len(states) > 200
+    assert {type(translated(error("text"))) for error in states} == {Unavailable, Unstorable}

@@ -1,0 +1,131 @@
+"""Short forms of writes, for the tests of the store."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+
+import psycopg
+
+from registry.store.store import Store
+from registry.store.subscription import Subscription
+from registry.store.types import (
+    Actor,
+    Change,
+    Committed,
+    Guards,
+    ObjectKey,
+    Operation,
+    ResourceName,
+    Row,
+    Tenant,
+    Uid,
+    Write,
+)
+
+WIDGETS = ResourceName("widgets.example.com")
+GADGETS = ResourceName("gadgets.example.com")
+ACTOR = Actor("alice", "tests", "create")
+
+
+def create(
+    key: str,
+    *,
+    resource: ResourceName = WIDGETS,
+    body: str = '"spec":{}}',
+    labels: Sequence[str] = (),
+    owners: Sequence[str] = (),
+    guards: Guards | None = None,
+    doc: str | None = None,
+    uid: str = "",
+    changes_definitions: bool = False,
+    changes_namespaces: bool = False,
+) -> Write:
+    return Write(
+        Operation.CREATE,
+        resource,
+        ObjectKey(key),
+        ACTOR,
+        Uid(uid or str(uuid.uuid4())),
+        "v1",
+        1,
+        body,
+        labels,
+        owners,
+        doc,
+        None,
+        guards,
+        changes_definitions,
+        changes_namespaces,
+    )
+
+
+def update(
+    key: str,
+    *,
+    resource: ResourceName = WIDGETS,
+    body: str = '"spec":{"new":true}}',
+    expected: int | None = None,
+    labels: Sequence[str] = (),
+    guards: Guards | None = None,
+) -> Write:
+    return Write(
+        Operation.UPDATE,
+        resource,
+        ObjectKey(key),
+        ACTOR,
+        Uid("uid"),
+        "v1",
+        2,
+        body,
+        labels,
+        expected_revision=expected,
+        expected_guards=guards,
+    )
+
+
+def delete(key: str, *, resource: ResourceName = WIDGETS, expected: int | None = None) -> Write:
+    return Write(Operation.DELETE, resource, ObjectKey(key), ACTOR, expected_revision=expected)
+
+
+async def commit_all(store: Store, tenant: Tenant, writes: Sequence[Write]) -> list[Committed]:
+    """All at once, so that they share transactions."""
+    return list(await asyncio.gather(*(store.commit(tenant, write) for write in writes)))
+
+
+async def keys(store: Store, tenant: Tenant, **query: object) -> list[str]:
+    page = await store.page(tenant, WIDGETS, **query)  # type: ignore[arg-type]
+    return [row.key for row in page.rows]
+
+
+async def row_of(store: Store, tenant: Tenant, key: str, resource: ResourceName = WIDGETS) -> Row | None:
+    row, _ = await store.load(tenant, resource, ObjectKey(key))
+    return row
+
+
+async def changes_up_to(subscription: Subscription, revision: int, seconds: float = 20) -> list[Change]:
+    """What the subscription gives until it is at the revision."""
+    found: list[Change] = []
+    async with asyncio.timeout(seconds):
+        while subscription.position < revision:
+            batch = await subscription.next_batch(0.1)
+            found.extend(batch.changes)
+    return found
+
+
+async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float = 10) -> None:
+    async with asyncio.timeout(seconds):
+        while not await condition():  # noqa: ASYNC110 (what is waited for is in PostgreSQL)
+            await asyncio.sleep(0.01)
+
+
+async def end_backends(url: str, purpose: str) -> int:
+    """Cuts the connections of a purpose ("writer", "listener" ...), as an administrator or a failure would."""
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+        cursor = await connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE application_name = %s AND datname = current_database()",
+            (f"registry {purpose}",),
+        )
+        return len(await cursor.fetchall())

@@ -1,0 +1,73 @@
+"""How tenants are named: by path and by host name; what is no name leads nowhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from registry.http.hosts import HostPattern, named_in
+from registry.http.paths import parse
+from registry.store.errors import TenantNotFound
+from tests.api.client import Client
+from tests.api.errors import failure
+
+NAMESPACES = "api/v1/namespaces"
+
+
+HOSTILE = ["", "%2F", "a%2Fb", "..", "%2e%2e", "default%2F", "default%00", "a.b", "DEFAULT", "Default", "d%C3%A9fault",
+           "%64efault", "default%20", "**", "*x", "*.nowhere", "-", "x" * 64, "system%2Fdefault", "%", "%zz",
+           "default;x", "default:443"]
+
+
+async def test_hostile_names_are_those_of_no_tenant(api: Client) -> None:
+    for name in HOSTILE:
+        for rest in ("/apis", f"/{NAMESPACES}/default", "/version", "/x"):
+            answer = await api.get(f"/clusters/{name}{rest}")
+            assert failure(answer, 404, "NotFound")["message"] == "the tenant does not exist", name
+
+
+async def test_paths_that_lead_nowhere(api: Client) -> None:
+    for path in ("/clusters/default/../system/api/v1/namespaces", "/clusters/default//api", "/clusters", "/clusters/"):
+        assert (await api.get(path)).code == 404, path
+
+
+async def test_a_tenant_by_its_path(api: Client) -> None:
+    assert (await api.get(f"/clusters/default/{NAMESPACES}/default")).ok()["metadata"]["name"] == "default"
+
+
+@pytest.mark.parametrize("pattern, host, named, tenant", [
+    ("", b"acme.example.com", "", ""),
+    ("", b"acme.example.com", "b", "b"),
+    ("{tenant}.example.com", b"acme.example.com", "", "acme"),
+    ("{tenant}.example.com", b"ACME.Example.com:6443", "", "acme"),
+    ("{tenant}.example.com", b"acme.example.com.", "", "acme"),
+    ("{tenant}.example.com", b"acme.example.com", "acme", "acme"),
+    ("{tenant}.example.com", b"example.com", "b", "b"),
+    ("{tenant}.example.com", b"[::1]:6443", "", ""),
+    ("{tenant}.example.com", b"127.0.0.1:6443", "", ""),
+    ("{tenant}.example.com", b"a.b.example.com", "", "a.b"),    # which is no tenant's name
+    ("{tenant}.example.com", b".example.com", "", "/"),
+    ("{tenant}.example.com", b"", "", ""),
+])
+def test_host_names(pattern: str, host: bytes, named: str, tenant: str) -> None:
+    assert HostPattern(pattern).tenant_of(host, named) == tenant
+
+
+def test_a_host_of_one_tenant_does_not_lead_to_another() -> None:
+    with pytest.raises(TenantNotFound):
+        HostPattern("{tenant}.example.com").tenant_of(b"acme.example.com", "other")
+
+
+@pytest.mark.parametrize("raw, tenant", [
+    (b"/clusters/acme/api/v1/namespaces/a%20b", "acme"),
+    (b"//clusters/acme/a%20b", "acme"),
+    (b"/clusters/ac%6De/api", "/"),
+    (b"/clusters/a%2Fb/api", "/"),
+])
+def test_a_name_is_taken_as_it_was_sent(raw: bytes, tenant: str) -> None:
+    named = "acme" if b"a%2F" not in raw else "a"
+    assert named_in(raw, named) == tenant
+
+
+def test_an_empty_name_is_not_the_bare_path() -> None:
+    assert parse("/clusters//api/v1").tenant == "/"
+    assert parse("/api/v1").tenant == ""

@@ -1,0 +1,149 @@
+"""Turns and rates: who floods waits for himself; beyond a rate the answer is 429."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from registry.access import fairness
+from registry.access.fairness import Rates, TooManyRequests, Turns
+from registry.store import batch
+from registry.store.batch import Pending, Waiting
+from registry.store.types import DomainId, Guards, Tenant, TenantId, TenantName
+from tests.api.client import Client
+from tests.api.errors import failure
+from tests.store.writes import create
+from tests.tenancy.test_objects import CONFIG_MAPS, make
+
+
+def turns_of(*names: str) -> Turns:
+    turns = Turns()
+    for name in names:
+        turns.admitted(name)
+    return turns
+
+
+async def begin(turns: Turns, name: str, order: list[str]) -> None:
+    """A request that waits once in its middle."""
+    place = turns.begins(name, time.perf_counter()) or await turns.turn(name)
+    order.append(name)
+    await asyncio.sleep(0)
+    turns.ends(place)
+
+
+async def test_one_tenant_alone_never_waits() -> None:
+    turns = turns_of("a")
+    assert all(turns.begins("a", 1.0) for _ in range(1000))
+
+
+async def test_who_comes_behind_a_flood_waits_for_one_of_it() -> None:
+    turns = turns_of("flood", "quiet")
+    order: list[str] = []
+    await begin(turns, "quiet", order)
+    async with asyncio.TaskGroup() as group:
+        for _ in range(50):
+            group.create_task(begin(turns, "flood", order))
+        group.create_task(begin(turns, "quiet", order))
+    assert order.count("flood") == 50
+    assert order.index("quiet", 1) <= 3
+
+
+async def test_a_place_is_free_after_its_time_whatever_holds_it() -> None:
+    now = 1.0
+    turns = Turns(lambda: now)
+    for name in "ba":
+        turns.admitted(name)
+        assert turns.begins(name, now)
+    assert turns.begins("a", now) is None
+    waiting = asyncio.ensure_future(turns.turn("a"))
+    await asyncio.sleep(2 * fairness.HELD_SECONDS)
+    assert not waiting.done()
+    now += 2 * fairness.HELD_SECONDS
+    assert (await asyncio.wait_for(waiting, 20)).tenant == "a"
+
+
+async def test_names_of_nobody_share_a_turn() -> None:
+    turns = turns_of("quiet")
+    order: list[str] = []
+    await begin(turns, "quiet", order)
+    async with asyncio.TaskGroup() as group:
+        for i in range(50):
+            group.create_task(begin(turns, f"made-up-{i}", order))
+        group.create_task(begin(turns, "quiet", order))
+    assert order.index("quiet", 1) <= 3
+
+
+async def test_a_flood_alone_again_does_not_wait() -> None:
+    turns = turns_of("a", "b")
+    for name in "ab":
+        turns.ends(turns.begins(name, 1.0) or await turns.turn(name))
+    later = 1.0 + 2 * fairness.PRESENT_SECONDS
+    assert all(turns.begins("b", later) for _ in range(100))
+
+
+async def test_who_goes_away_while_waiting_takes_nobodys_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = turns_of("a", "b")
+    for name in "ba":
+        assert turns.begins(name, time.perf_counter())
+    waiting = [asyncio.ensure_future(turns.turn("a")) for _ in range(10)]
+    await asyncio.sleep(0)
+    for task in waiting[:9]:
+        task.cancel()
+    await asyncio.wait_for(waiting[9], 20)
+    monkeypatch.setattr(fairness, "MAX_WAITING", 0)
+    others = [asyncio.ensure_future(turns.turn("a")) for _ in range(2)]
+    answers = await asyncio.gather(*others, return_exceptions=True)
+    assert [type(answer) for answer in answers] == [fairness.Place, TooManyRequests]
+
+
+def tenant_with(**rates: int) -> Tenant:
+    return Tenant(TenantId(1), TenantName("a"), DomainId(1), Guards(0, 0), {"rates": rates})
+
+
+def test_requests_a_second() -> None:
+    rates, tenant = Rates(), tenant_with(requestsPerSecond=5)
+    for _ in range(5):
+        rates.enter(tenant, 10.0, watch=False)
+    with pytest.raises(TooManyRequests) as refused:
+        rates.enter(tenant, 10.0, watch=False)
+    assert refused.value.retry_after_seconds == 1
+    rates.enter(tenant, 10.21, watch=False)
+    with pytest.raises(TooManyRequests):
+        rates.enter(tenant, 10.22, watch=False)
+
+
+def test_requests_and_watches_at_a_time() -> None:
+    rates, tenant = Rates(), tenant_with(concurrentRequests=2, watches=1)
+    first, _ = [rates.enter(tenant, 1.0, watch=False) for _ in range(2)]
+    watching = rates.enter(tenant, 1.0, watch=True)
+    for watch in (False, True):
+        with pytest.raises(TooManyRequests):
+            rates.enter(tenant, 1.0, watch=watch)
+    assert first is not None
+    assert watching is first
+    rates.leave(first, watch=False)
+    rates.leave(watching, watch=True)
+    assert rates.enter(tenant, 1.0, watch=False) is first
+    assert rates.enter(tenant, 1.0, watch=True) is first
+
+
+async def test_the_answer_says_when_to_come_again(api: Client) -> None:
+    acme = await make(api.of_tenant("system"), "acme", quotas={"watches": 0, "requestsPerSecond": 1})
+    answers = await asyncio.gather(*(acme.get(CONFIG_MAPS) for _ in range(20)))
+    refused = next(answer for answer in answers if answer.code == 429)
+    assert failure(refused, 429, "TooManyRequests")["message"] == "too many requests, please try again later"
+    assert refused.header("retry-after") == "1"
+
+
+async def test_tenants_take_turns_in_the_writers_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch, "MAX_ROWS", 4)
+    waiting = Waiting()
+    loop = asyncio.get_running_loop()
+    for number, name in [(1, f"flood-{i}") for i in range(20)] + [(2, "quiet"), (3, "other")]:
+        tenant = Tenant(TenantId(number), TenantName(str(number)), DomainId(number), Guards(0, 0))
+        waiting.append(Pending(tenant, create(name), 10, loop.create_future()))
+    assert [p.write.key for p in waiting.take()] == ["flood-0", "quiet", "other", "flood-1"]
+    assert [p.write.key for p in waiting.take()] == ["flood-2", "flood-3", "flood-4", "flood-5"]
+    assert (len(waiting), waiting.size) == (14, 140)

@@ -1,0 +1,244 @@
+"""Two tenants with the same names: neither sees, counts, watches or selects anything of the other.
+
+Each writes a word of its own into all that it stores. A model of each tenant alone foretells every answer, and no
+answer to one may hold the word, or a uid, of the other: not in errors, tables, counts, histories or watches either.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.api.client import APPLY, JSON_PATCH, PARTIAL_LIST, TABLE, Answer, Body, Client
+from tests.api.widgets import ALL_WIDGETS, DEFINITIONS, GROUP, NAMESPACES, WIDGETS, define, widget, widgets_definition
+from tests.tenancy.test_objects import make
+
+WORDS = ("vermilion", "turquoise")
+NAMES = "abc"
+CHANGES = ("create", "generate", "update", "patch", "json", "apply", "delete", "collection", "dry", "namespace")
+LOOKS = ("get", "list", "selected", "fields", "table", "names", "pages", "everywhere", "history", "deleted", "stolen",
+         "missing", "namespaces", "definitions", "discovery", "past")
+STEPS = st.lists(st.tuples(st.integers(0, 1), st.sampled_from(CHANGES + LOOKS), st.sampled_from(NAMES)),
+                 min_size=6, max_size=30)
+_numbers = itertools.count()
+
+
+class Side:
+    """One tenant, and what it must have."""
+
+    def __init__(self, client: Client, word: str, foreign: str) -> None:
+        self.client = client
+        self.word = word
+        self.foreign = foreign
+        self.model: dict[str, int] = {}
+        self.events: list[tuple[str, str]] = []
+        self.uids: set[str] = set()
+        self.token = ""
+        self.start = ""
+        self.revision = ""
+        self.other: Side
+
+    async def ask(self, method: str, path: str, body: Body = None, **more: Any) -> Answer:
+        answer = await self.client.request(method, path, body, **more)
+        self.check(answer.text)
+        assert answer.code < 500, answer.text
+        if answer.code == 201 and "dryRun" not in path:
+            self.uids.add(answer.json["metadata"]["uid"])
+        return answer
+
+    def check(self, text: str) -> None:
+        assert self.foreign not in text, text
+        assert not any(uid in text for uid in self.other.uids), text
+
+    def body(self, name: str, size: int) -> dict[str, Any]:
+        return widget(name, labels={"word": self.word, "both": "yes"}, size=size, color=self.word)
+
+    async def change(self, verb: str, name: str, size: int) -> None:
+        model, path = self.model, f"{WIDGETS}/{name}"
+        there = name in model
+        match verb:
+            case "create":
+                answer = await self.ask("POST", WIDGETS, self.body(name, size))
+                assert answer.code == (409 if there else 201)
+                self._made(name, size, there=there)
+            case "generate":
+                body = self.body(name, size)
+                body["metadata"] = {"generateName": f"{name}-", "labels": body["metadata"]["labels"]}
+                made = (await self.ask("POST", WIDGETS, body)).ok(201)["metadata"]["name"]
+                self._made(made, size, there=False)
+            case "update":
+                answer = await self.ask("PUT", path, self.body(name, size))
+                # A PUT without a resource version is refused, whatever there is.
+                assert answer.code == (422 if there else 404)
+            case "patch" | "json":
+                patch: Body = {"spec": {"size": size}}
+                if verb == "json":
+                    patch = [{"op": "replace", "path": "/spec/size", "value": size}]
+                answer = await (self.ask("PATCH", path, patch, content_type=JSON_PATCH) if verb == "json"
+                                else self.ask("PATCH", path, patch, content_type="application/merge-patch+json"))
+                assert answer.code == (200 if there else 404)
+                if there:
+                    self._changed(name, size)
+            case "apply":
+                answer = await self.ask("PATCH", f"{path}?fieldManager=m&force=true", self.body(name, size),
+                                        content_type=APPLY)
+                assert answer.code == (200 if there else 201)
+                self._changed(name, size) if there else self._made(name, size, there=False)
+            case "delete":
+                assert (await self.ask("DELETE", path)).code == (200 if there else 404)
+                if there:
+                    self._gone(name)
+            case "collection":
+                (await self.ask("DELETE", f"{WIDGETS}?labelSelector=both%3Dyes")).ok()
+                for each in sorted(model):
+                    self._gone(each)
+            case "dry":
+                answer = await self.ask("POST", f"{WIDGETS}?dryRun=All", self.body(name, size))
+                assert answer.code == (409 if there else 201)
+            case _:
+                body = {"apiVersion": "v1", "kind": "Namespace",
+                        "metadata": {"name": f"{name}-{next(_numbers)}-{self.word}"}}
+                (await self.ask("POST", NAMESPACES, body)).ok(201)
+
+    def _made(self, name: str, size: int, *, there: bool) -> None:
+        if not there:
+            self.model[name] = size
+            self.events.append(("ADDED", name))
+
+    def _changed(self, name: str, size: int) -> None:
+        if self.model[name] != size:
+            self.model[name] = size
+            self.events.append(("MODIFIED", name))
+
+    def _gone(self, name: str) -> None:
+        del self.model[name]
+        self.events.append(("DELETED", name))
+
+    async def look(self, what: str, name: str) -> None:
+        model = self.model
+        match what:
+            case "get":
+                answer = await self.ask("GET", f"{WIDGETS}/{name}")
+                assert answer.code == (200 if name in model else 404)
+                if name in model:
+                    assert answer.json["spec"] == {"size": model[name], "color": self.word}
+            case "list" | "everywhere" | "selected" | "fields":
+                path = ALL_WIDGETS if what == "everywhere" else WIDGETS
+                query = {"selected": "?labelSelector=both%3Dyes",
+                         "fields": f"?fieldSelector=metadata.name%3D{name}"}.get(what, "")
+                found = (await self.ask("GET", path + query)).ok()
+                wanted = {n: size for n, size in model.items() if what != "fields" or n == name}
+                assert {i["metadata"]["name"]: i["spec"]["size"] for i in found["items"]} == wanted
+                self.revision = found["metadata"]["resourceVersion"]
+            case "table" | "names":
+                accept = TABLE if what == "table" else PARTIAL_LIST
+                found = (await self.ask("GET", WIDGETS, accept=accept)).ok()
+                assert len(found["rows" if what == "table" else "items"] or ()) == len(model)
+            case "pages":
+                found = (await self.ask("GET", f"{WIDGETS}?limit=1")).ok()
+                assert len(found["items"]) == min(1, len(model))
+                assert found["metadata"].get("remainingItemCount", 0) == max(0, len(model) - 1)
+                self.token = found["metadata"].get("continue") or self.token
+            case "stolen":
+                # A token of the other's goes on with nothing but one's own.
+                if self.other.token:
+                    await self.ask("GET", f"{WIDGETS}?limit=5&continue={self.other.token}")
+            case "past":
+                if self.revision:
+                    answer = await self.ask(
+                        "GET", f"{WIDGETS}?resourceVersion={self.revision}&resourceVersionMatch=Exact")
+                    assert answer.code in (200, 410)
+            case "history":
+                await self.ask("GET", f"{WIDGETS}/{name}/history")
+            case "deleted":
+                (await self.ask("GET", f"{WIDGETS}?deleted=true")).ok()
+            case "missing":
+                assert (await self.ask("GET", f"{WIDGETS}/{name}-none")).code == 404
+            case "namespaces" | "definitions":
+                await self.ask("GET", NAMESPACES if what == "namespaces" else DEFINITIONS)
+            case _:
+                await self.ask("GET", f"/apis/{GROUP}")
+                await self.ask("GET", "/openapi/v3")
+
+    async def watched(self) -> None:
+        """The events since the start, and none of the other's."""
+        async with self.client.watch(f"{WIDGETS}?watch=1&resourceVersion={self.start}") as watch:
+            found = await watch.events(len(self.events))
+        self.check(str(found))
+        # The deletions of a collection go side by side: their order is the commits'.
+        assert sorted((e["type"], e["object"]["metadata"]["name"]) for e in found) == sorted(self.events)
+
+    async def begin(self) -> None:
+        (await self.client.delete(WIDGETS)).ok()
+        self.model, self.events = {}, []
+        self.start = (await self.client.get(WIDGETS)).ok()["metadata"]["resourceVersion"]
+
+
+def colored() -> dict[str, Any]:
+    found = widgets_definition()
+    for version in found["spec"]["versions"]:
+        version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["color"] = {"type": "string"}
+    return found
+
+
+@pytest.fixture(params=["domains-of-their-own", "one-domain"])
+async def sides(api: Client, request: pytest.FixtureRequest) -> list[Side]:
+    spec = {"domain": "shared"} if request.param == "one-domain" else {}
+    made = []
+    for number in (0, 1):
+        client = await make(api.of_tenant("system"), f"tenant-{number}", **spec)
+        await define(client, colored())
+        made.append(Side(client, WORDS[number], WORDS[1 - number]))
+    made[0].other, made[1].other = made[1], made[0]
+    return made
+
+
+# Not made smaller: each try is seconds of a server's work, and a failure tells its steps.
+@settings(max_examples=10, deadline=None, phases=[Phase.generate],
+          suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(steps=STEPS, seed=st.integers(0, 1000))
+async def test_neither_sees_anything_of_the_other(sides: list[Side], steps: list[tuple[int, str, str]],
+                                                  seed: int) -> None:
+    sizes = random.Random(seed)
+    for side in sides:
+        await side.begin()
+    for which, verb, name in steps:
+        if verb in CHANGES:
+            await sides[which].change(verb, name, sizes.randrange(1, 1 << 40))
+        else:
+            await sides[which].look(verb, name)
+    for side in sides:
+        for what in ("list", "selected", "everywhere", "table", "pages"):
+            await side.look(what, "a")
+        await side.watched()
+
+
+async def test_every_verb_at_least_once(sides: list[Side]) -> None:
+    """What random steps may have left out."""
+    for side in sides:
+        await side.begin()
+    for verb in (*CHANGES, *CHANGES[:6], *LOOKS):
+        for side in sides:
+            if verb in CHANGES:
+                await side.change(verb, "a", next(_numbers) + 1)
+            else:
+                await side.look(verb, "a")
+    for side in sides:
+        await side.watched()
+
+
+async def test_the_end_of_one_is_nothing_to_the_other(api: Client, sides: list[Side]) -> None:
+    for side in sides:
+        await side.begin()
+        for name in NAMES:
+            await side.change("create", name, 7)
+    (await api.of_tenant("system").delete("/apis/tenancy.registry/v1/tenants/tenant-0")).ok()
+    assert (await sides[0].client.get(WIDGETS)).code == 404
+    await sides[1].look("list", "a")
+    await sides[1].change("delete", "a", 0)
+    await sides[1].watched()

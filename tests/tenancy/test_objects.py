@@ -1,0 +1,247 @@
+"""Tenants as objects: there with the answer, suspended, limited and gone with the answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tests.api.client import Answer, Client, eventually
+from tests.api.errors import failure
+from tests.api.widgets import WIDGETS, define, widget, widgets_definition
+
+TENANTS = "/apis/tenancy.registry/v1/tenants"
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+@pytest.fixture
+def system(api: Client) -> Client:
+    return api.of_tenant("system")
+
+
+def tenant(name: str, **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "tenancy.registry/v1", "kind": "Tenant", "metadata": {"name": name}, "spec": spec}
+
+
+def config_map(name: str, size: int = 0) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"x": "y" * size}}
+
+
+async def make(system: Client, name: str, **spec: Any) -> Client:
+    (await system.post(TENANTS, tenant(name, **spec))).ok(201)
+    return system.of_tenant(name)
+
+
+async def change(system: Client, name: str, spec: Mapping[str, Any]) -> Answer:
+    return await system.patch(f"{TENANTS}/{name}", {"spec": dict(spec)})
+
+
+async def gone(system: Client, name: str) -> None:
+    async def look() -> bool:
+        return (await system.get(f"{TENANTS}/{name}")).code == 404
+
+    await eventually(look)
+
+
+async def test_those_that_are_always_there(api: Client, system: Client) -> None:
+    items = (await system.get(TENANTS)).ok()["items"]
+    assert [(t["metadata"]["name"], t["status"]["phase"]) for t in items] == [("default", "Active"),
+                                                                               ("system", "Active")]
+    for name in ("default", "system"):
+        failure(await system.delete(f"{TENANTS}/{name}"), 403, "Forbidden")
+        failure(await change(system, name, {"suspended": True}), 422, "Invalid")
+    # Elsewhere there is no such kind.
+    assert (await api.get(TENANTS)).code == 404
+
+
+async def test_a_tenant_is_usable_with_the_answer(system: Client) -> None:
+    acme = await make(system, "acme", displayName="Acme Corp")
+    assert (await acme.get("/api/v1/namespaces/default")).ok()["status"]["phase"] == "Active"
+    (await acme.post(CONFIG_MAPS, config_map("a"))).ok(201)
+    await define(acme, widgets_definition())
+    (await acme.post(WIDGETS, widget("a"))).ok(201)
+    found = (await system.get(f"{TENANTS}/acme")).ok()
+    assert found["status"]["phase"] == "Active"
+    assert found["status"]["conditions"][0]["type"] == "Ready"
+    assert found["metadata"]["finalizers"] == ["tenancy.registry/content"]
+
+
+@pytest.mark.parametrize("name, message", [
+    ("Acme", "lower case"), ("a.b", "DNS label"), ("-a", "DNS label"), ("a" * 64, "DNS label"),
+    ("registry", "reserved"), ("system-x", "reserved"), ("all", "reserved"),
+])
+async def test_names_that_no_tenant_can_have(system: Client, name: str, message: str) -> None:
+    answer = await system.post(TENANTS, tenant(name))
+    assert message in failure(answer, 422, "Invalid")["message"]
+
+
+@pytest.mark.parametrize("spec, message", [
+    ({"parent": "nobody"}, "there is no such tenant"),
+    ({"parent": "acme"}, "there is no such tenant"),
+    ({"sqlSchema": "pg_x"}, "PostgreSQL's own"),
+    ({"sqlSchema": "A b"}, "should match"),
+    ({"domain": "a/b"}, "should match"),
+    ({"deletionProtection": "Maybe"}, "Unsupported value"),
+    ({"quotas": {"objects": -1}}, "greater than or equal to 0"),
+    ({"quotas": {"concurrentRequests": 0}}, "greater than or equal to 1"),
+])
+async def test_what_a_tenant_cannot_be(system: Client, spec: dict[str, Any], message: str) -> None:
+    assert message in failure(await system.post(TENANTS, tenant("acme", **spec)), 422, "Invalid")["message"]
+    failure(await system.of_tenant("acme").get(CONFIG_MAPS), 404, "NotFound")
+
+
+async def test_the_tree_has_no_cycles(system: Client) -> None:
+    await make(system, "a")
+    await make(system, "b", parent="a")
+    await make(system, "c", parent="b")
+    for name in "bc":
+        assert "above itself" in failure(await change(system, "a", {"parent": name}), 422, "Invalid")["message"]
+    # Two changes that each were right alone: one of them comes second.
+    (await change(system, "c", {"parent": "a"})).ok()
+    answers = await asyncio.gather(change(system, "b", {"parent": "c"}), change(system, "c", {"parent": "b"}))
+    assert sorted(a.code for a in answers) == [200, 422]
+
+
+async def test_a_tenant_with_tenants_below_stays(system: Client) -> None:
+    await make(system, "a")
+    await make(system, "b", parent="a")
+    refused = failure(await system.delete(f"{TENANTS}/a"), 403, "Forbidden")
+    assert 'the tenant "b" is below it' in refused["message"]
+    (await system.delete(f"{TENANTS}/b")).ok()
+    (await system.delete(f"{TENANTS}/a")).ok()
+    await gone(system, "a")
+
+
+async def test_a_schema_has_one_tenant(system: Client) -> None:
+    await make(system, "a", sqlSchema="reports")
+    answer = await system.post(TENANTS, tenant("b", sqlSchema="reports"))
+    assert 'the tenant "a" has this schema' in failure(answer, 422, "Invalid")["message"]
+
+
+async def test_tenants_of_one_domain_share_their_revisions(system: Client) -> None:
+    a = await make(system, "a", domain="fleet")
+    b = await make(system, "b", domain="fleet")
+    revisions = []
+    for client, name in ((a, "x"), (b, "x"), (a, "y")):
+        made = (await client.post(CONFIG_MAPS, config_map(name))).ok(201)
+        revisions.append(int(made["metadata"]["resourceVersion"]))
+    assert revisions == sorted(set(revisions))
+    refused = failure(await change(system, "a", {"domain": "another"}), 422, "Invalid")
+    assert "domain cannot be changed" in refused["message"]
+
+
+async def test_a_suspended_tenant_is_read_only(system: Client) -> None:
+    acme = await make(system, "acme")
+    (await acme.post(CONFIG_MAPS, config_map("a"))).ok(201)
+    (await change(system, "acme", {"suspended": True})).ok()
+    assert (await system.get(f"{TENANTS}/acme")).ok()["status"]["phase"] == "Suspended"
+    (await acme.get(f"{CONFIG_MAPS}/a")).ok()
+    for answer in (await acme.post(CONFIG_MAPS, config_map("b")), await acme.delete(f"{CONFIG_MAPS}/a"),
+                   await acme.patch(f"{CONFIG_MAPS}/a", {"data": {"x": "z"}})):
+        assert 'the tenant "acme" is suspended' in failure(answer, 403, "Forbidden")["message"]
+    (await change(system, "acme", {"suspended": False})).ok()
+    (await acme.post(CONFIG_MAPS, config_map("b"))).ok(201)
+
+
+async def test_a_protected_tenant_stays(system: Client) -> None:
+    await make(system, "acme", protected=True)
+    refused = failure(await system.delete(f"{TENANTS}/acme"), 403, "Forbidden")
+    assert "set spec.protected to false" in refused["message"]
+    (await change(system, "acme", {"protected": False})).ok()
+    (await system.delete(f"{TENANTS}/acme")).ok()
+    await gone(system, "acme")
+
+
+async def test_a_deleted_tenant_is_gone_at_once_and_its_name_is_free_in_the_end(system: Client) -> None:
+    acme = await make(system, "acme")
+    made = (await acme.post(CONFIG_MAPS, config_map("a"))).ok(201)
+    ended = (await system.delete(f"{TENANTS}/acme")).ok()
+    assert ended["status"]["phase"] == "Terminating"
+    failure(await acme.get(f"{CONFIG_MAPS}/a"), 404, "NotFound")
+    failure(await acme.post(CONFIG_MAPS, config_map("b")), 404, "NotFound")
+    await gone(system, "acme")
+    again = await make(system, "acme")
+    failure(await again.get(f"{CONFIG_MAPS}/a"), 404, "NotFound")
+    assert (await again.post(CONFIG_MAPS, config_map("a"))).ok(201)["metadata"]["uid"] != made["metadata"]["uid"]
+
+
+async def test_the_limit_of_objects_is_exact_among_many_at_once(system: Client) -> None:
+    acme = await make(system, "acme")
+    (await acme.get(CONFIG_MAPS)).ok()
+    await settled(acme)
+    here = await count(acme)
+    (await change(system, "acme", {"quotas": {"objects": here + 5}})).ok()
+    answers = await asyncio.gather(*(acme.post(CONFIG_MAPS, config_map(f"a{i}")) for i in range(40)))
+    assert sorted(a.code for a in answers) == [201] * 5 + [403] * 35
+    refused = next(a for a in answers if a.code == 403)
+    assert failure(refused, 403, "Forbidden")["message"].endswith(
+        f"exceeded quota: tenant acme, requested: objects=1, used: objects={here + 5}, limited: objects={here + 5}")
+    made = next(a for a in answers if a.code == 201).json["metadata"]["name"]
+    (await acme.delete(f"{CONFIG_MAPS}/{made}")).ok()
+    (await acme.post(CONFIG_MAPS, config_map("again"))).ok(201)
+
+
+async def test_the_limits_of_bytes_definitions_and_namespaces(system: Client) -> None:
+    acme = await make(system, "acme")
+    (await acme.get(CONFIG_MAPS)).ok()
+    await settled(acme)
+    (await change(system, "acme", {"quotas": {"bytes": 60_000, "definitions": 1, "namespaces": 5}})).ok()
+    answer = await acme.post(CONFIG_MAPS, config_map("large", 60_000))
+    assert "exceeded quota: tenant acme, requested: bytes=" in failure(answer, 403, "Forbidden")["message"]
+    (await acme.post(CONFIG_MAPS, config_map("a", 10_000))).ok(201)
+    # What does not grow is never refused.
+    (await change(system, "acme", {"quotas": {"bytes": 100}})).ok()
+    (await acme.patch(f"{CONFIG_MAPS}/a", {"data": {"x": "z"}})).ok()
+    failure(await acme.patch(f"{CONFIG_MAPS}/a", {"data": {"x": "z" * 10}}), 403, "Forbidden")
+    (await change(system, "acme", {"quotas": {"bytes": None}})).ok()
+    await define(acme, widgets_definition())
+    second = widgets_definition()
+    second["metadata"] = {"name": "gadgets.test.example.com"}
+    second["spec"]["names"] = {"plural": "gadgets", "kind": "Gadget"}
+    answer = await acme.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", second)
+    assert "definitions=1" in failure(answer, 403, "Forbidden")["message"]
+    namespaces = [await acme.post("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace",
+                                                         "metadata": {"name": name}}) for name in ("one", "two")]
+    assert [a.code for a in namespaces] == [201, 403]
+    assert "namespaces=5" in namespaces[1].json["message"]
+
+
+async def count(client: Client) -> int:
+    gateway: Any = client._app.router.default  # type: ignore[attr-defined]
+    name = client.prefix.rpartition("/")[2]
+    return int((await gateway._resources._backend.store.usage([name]))[name].objects)
+
+
+async def settled(client: Client) -> None:
+    """Until the controllers have given the tenant's namespaces what they have."""
+    async def look() -> bool:
+        return await count(client) >= 12
+
+    await eventually(look)
+
+
+async def test_what_is_counted_is_what_there_is(system: Client) -> None:
+    acme = await make(system, "acme")
+    await define(acme, widgets_definition())
+    for i in range(10):
+        (await acme.post(WIDGETS, widget(f"w{i}", size=i))).ok(201)
+    (await acme.patch(f"{WIDGETS}/w1", {"metadata": {"labels": {"ä": None, "a": "b"}}})).ok()
+    (await acme.delete(f"{WIDGETS}/w2")).ok()
+    await settled(acme)
+    gateway: Any = system._app.router.default  # type: ignore[attr-defined]
+    store = gateway._resources._backend.store
+    async with store._pool.connection() as connection:
+        cursor = await connection.execute("""
+            SELECT t.name, t.objects = c.n, t.bytes = c.bytes, t.definitions = c.definitions,
+                t.namespaces = c.namespaces
+            FROM tenants t JOIN (
+                SELECT tenant_id, count(*) AS n, sum(octet_length(body)) AS bytes,
+                    count(*) FILTER (WHERE resource = 'customresourcedefinitions.apiextensions.k8s.io') AS definitions,
+                    count(*) FILTER (WHERE resource = 'namespaces') AS namespaces
+                FROM objects GROUP BY tenant_id
+            ) c ON c.tenant_id = t.id ORDER BY t.name""")
+        rows = await cursor.fetchall()
+    assert [row[0] for row in rows] == ["acme", "default", "system"]
+    assert all(all(row[1:]) for row in rows), rows

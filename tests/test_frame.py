@@ -1,0 +1,79 @@
+"""What holds for the whole tree: who may import whom, and what no file may name."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from registry.settings import markdown
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Written apart, so that this file does not find itself.
+REGISTRY_HOSTS = ("pypi" + ".org", "python" + "hosted.org", "npm" + "js.org", "npm" + "js.com", "proxy.golang" + ".org",
+                  "rubygems" + ".org", "crates" + ".io", "test.pypi" + ".org")  # fmt: skip
+MACHINE_PATHS = re.compile(r"(?<![\w.}])/(?:" + "work/(?:main|shared|\\.)" + r"|home/\w+/|Users/\w+/|root/\w)")
+
+STARTS = ("/" + "work/", "/" + "home/", "/" + "Users/", "/" + "root/")  # Found faster than the pattern.
+
+
+def _tracked() -> list[Path]:
+    """The files of the repository; all but hidden and made ones where it is no git checkout."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode == 0 and listed.stdout:
+        return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+    return [
+        path
+        for path in ROOT.rglob("*")
+        if path.is_file()
+        and not any(part.startswith(".") or part == "__pycache__" or part.endswith(".egg-info")
+                    for part in path.relative_to(ROOT).parts)
+    ]  # fmt: skip
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except UnicodeDecodeError:
+        return ""
+
+
+@pytest.fixture(scope="module")
+def texts() -> dict[str, str]:
+    found = {str(path.relative_to(ROOT)): _read(path) for path in _tracked()}
+    assert "registry/settings.py" in found
+    return found
+
+
+@pytest.mark.slow
+def test_the_layers_hold() -> None:
+    program = Path(sys.executable).with_name("lint-imports")
+    if not program.exists():
+        pytest.skip("import-linter is not installed")
+    done = subprocess.run([str(program), "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 broken" in done.stdout
+
+
+def test_no_file_names_a_package_registry(texts: dict[str, str]) -> None:
+    assert [(name, host) for name, text in texts.items() for host in REGISTRY_HOSTS if host in text] == []
+
+
+def test_no_file_names_a_path_of_somebodys_machine(texts: dict[str, str]) -> None:
+    named = [(name, text.count("\n", 0, hit.start()) + 1, hit.group())
+             for name, text in texts.items() if any(start in text for start in STARTS)
+             for hit in MACHINE_PATHS.finditer(text)]  # fmt: skip
+    assert named == []
+
+
+@pytest.mark.parametrize("line", ["see /work/" + "shared/x", "x=/home/" + "anna/y", "cd /ro" + "ot/src"])
+def test_such_a_path_would_be_found(line: str) -> None:
+    assert MACHINE_PATHS.search(line)
+
+
+def test_the_page_of_settings_agrees_with_the_code() -> None:
+    assert (ROOT / "docs" / "settings.md").read_text() == markdown(), "python -m registry.settings > docs/settings.md"
