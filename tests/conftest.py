@@ -14,12 +14,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
+import hypothesis
 import psycopg
 import pytest
 from psycopg import sql
 
 from registry.store import migrate
 from registry.store.embedded import EmbeddedPostgres
+
+# The same examples in every run, so that one which fails says something of the change at hand. New ones are looked for
+# with HYPOTHESIS_PROFILE=explore.
+hypothesis.settings.register_profile("same", derandomize=True, database=None)
+hypothesis.settings.register_profile("explore", print_blob=True)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 _SERVER_VERSION = pytest.StashKey[str]()
 _numbers = itertools.count()
