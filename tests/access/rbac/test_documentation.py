@@ -135,10 +135,12 @@ USER_FACING: dict[str, tuple[list[str], list[str]]] = {
               ["update resourcequotas a in n", "update namespaces n in n",
                "create endpointslices.discovery.k8s.io in n"]),
     "edit": (["update configmaps a in n", "get secrets a in n", "create serviceaccounts/token a in n",
-              "impersonate serviceaccounts a in n"],
+              "impersonate serviceaccounts a in n", "create events in n", "create events.events.k8s.io in n"],
              ["get roles.rbac.authorization.k8s.io a in n", "create roles.rbac.authorization.k8s.io in n"]),
-    "view": (["get configmaps a in n", "list endpointslices.discovery.k8s.io in n", "get namespaces n in n"],
-             ["get secrets a in n", "get roles.rbac.authorization.k8s.io a in n", "update configmaps a in n"]),
+    "view": (["get configmaps a in n", "list endpointslices.discovery.k8s.io in n", "get namespaces n in n",
+              "list events in n", "list events.events.k8s.io in n"],
+             ["get secrets a in n", "create events.events.k8s.io in n", "get roles.rbac.authorization.k8s.io a in n",
+              "update configmaps a in n"]),
 }
 
 
@@ -165,7 +167,10 @@ BOUND: dict[str, tuple[User, list[str], list[str]]] = {
                          ["get /metrics", "post /api"]),
     "system:public-info-viewer": (ANONYMOUS, ["get /healthz", "get /livez", "get /readyz", "get /version"],
                                   ["get /api", "get /readyz/ping", "create selfsubjectreviews.authentication.k8s.io"]),
-    "system:monitoring": (known("m", "system:monitoring"), ["get /metrics", "get /livez/ping"], ["list pods"]),
+    "system:monitoring": (known("m", "system:monitoring"),
+                          ["get /metrics", "get /metrics/slis", "get /livez/ping", "get /statusz",
+                           "get nodes/metrics a"],
+                          ["list pods", "get nodes a"]),
     "cluster-admin": (known("m", "system:masters"), ["get /metrics", "delete widgets.g a in n"], []),
     "system:kube-scheduler": (User("system:kube-scheduler"), ["create pods/binding a in n", "list nodes"],
                               ["delete nodes a"]),
