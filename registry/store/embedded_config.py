@@ -46,6 +46,8 @@ def files(
         + "\n".join([*lines, own, ""]),
         "pg_hba.conf": (
             f"local all {role} peer map=registry\n"
+            # For pg_basebackup and a standby on this machine: `all` does not mean these.
+            f"local replication {role} peer map=registry\n"
             "local all all scram-sha-256\n"
             "host all all 127.0.0.1/32 scram-sha-256\n"
             "host all all ::1/128 scram-sha-256\n"
