@@ -39,8 +39,11 @@ CHUNK_BYTES: Final = 4 << 20
 # As stored, that is compressed. A page of enormous objects ends early rather than fill the memory.
 MAX_PAGE_BYTES: Final = 16 << 20
 
-# Beyond so many changes since R the undo is looked for by the keys of the page rather than by revision.
-FAR_BEHIND: Final = 50_000
+# Up to so many changes since R, all of them are looked at for the undo (some 0.4 µs each); beyond, the page's own keys.
+NEAR: Final = 2_000
+
+# Behind every key.
+_LAST_KEY: Final = "\U0010ffff"
 
 # Counting what remains is bounded: Kubernetes lets servers leave the count out.
 MAX_COUNTED: Final = 100_000
@@ -112,8 +115,8 @@ class Pages:
             chosen = _page_now(query, condition)
         else:
             parameters["at"] = query.at
-            far = self._seen.get(tenant.domain, 0) - query.at > FAR_BEHIND
-            chosen = _page_at(query, condition, by_key=far)
+            near = self._seen.get(tenant.domain, 0) - query.at <= NEAR
+            chosen = _page_at(query, condition, near=near)
         # With a selector the best plan depends on its values: not prepared, so planned with them.
         rows = await self._pool.fetch(chosen, parameters, prepare=not query.requirements)
         return self._assemble(tenant, query, limit, rows)
@@ -167,10 +170,11 @@ def _next_size(rows: Sequence[Row]) -> int:
 
 def _range_parameters(query: Query) -> dict[str, Any]:
     if query.key is not None:
-        return {"key": storable(query.key), "after": storable(query.after or "")}
+        key = storable(query.key)
+        return {"key": key, "after": storable(query.after or ""), "before": key + "\x01"}
     after = storable(query.after or "")
     if query.namespace is None:
-        return {"after": after}
+        return {"after": after, "before": _LAST_KEY}
     namespace = storable(query.namespace)
     # "0" is the character after "/": all keys of the namespace, and no other, are between the two.
     return {"after": max(after.encode(), f"{namespace}/".encode()).decode(), "before": f"{namespace}0"}
@@ -222,20 +226,11 @@ def _page_now(query: Query, condition: Predicate) -> Statement:
     )
 
 
-def _page_at(query: Query, condition: Predicate, *, by_key: bool) -> Statement:
-    # `+ 0` and `|| ''` keep the planner from the index that would be the slow one here: without statistics, or with a
-    # plan for any values, it takes the index of keys, and walks through the whole log of the resource.
-    since: LiteralString = (
-        "c.domain_id + 0 = %(domain)s::bigint AND c.tenant_id = %(tenant)s::bigint AND c.resource = %(resource)s::text"
-        " AND " + _range(query, "c.key")
-        if by_key
-        else "c.domain_id = %(domain)s::bigint AND c.tenant_id + 0 = %(tenant)s::bigint"
-        " AND c.resource || '' = %(resource)s::text AND " + _range(query, "c.key || ''")
-    )
+def _page_at(query: Query, condition: Predicate, *, near: bool) -> Statement:
     return statement(
         "page-at",
         "The first rows of a range of keys as they were at a revision: those unchanged since, by the primary key, and"
-        " the previous states of those changed, by either index of the log.",
+        " the previous states of those changed, by the log's index of revisions or its indexes of keys.",
         "WITH same AS MATERIALIZED ("
         " SELECT " + _COLUMNS + " FROM objects o"
         " WHERE o.tenant_id = %(tenant)s::bigint AND o.resource = %(resource)s::text AND " + _range(query, "o.key") +
@@ -244,18 +239,49 @@ def _page_at(query: Query, condition: Predicate, *, by_key: bool) -> Statement:
         "), edge AS ("
         # No key behind the last one found can be among the first rows, if enough were found.
         " SELECT max(key) AS key FROM same HAVING count(*) = %(limit)s::bigint"
-        "), touched AS ("
-        " SELECT DISTINCT ON (c.key) c.key, c.uid, c.previous_revision, c.previous_version, c.previous_schema_id,"
-        " c.previous_body, c.previous_labels FROM changes c"
-        " WHERE c.revision > %(at)s::bigint AND " + since +
-        " AND (c.key <= (SELECT key FROM edge) OR NOT EXISTS (SELECT 1 FROM edge))"
-        " ORDER BY c.key, c.revision"
-        "), found AS ("
+        "), touched AS (" + (_touched_by_revision(query) if near else _touched_by_key(query)) + "), found AS ("
         " SELECT * FROM same UNION ALL"
         " SELECT u.key, u.uid, u.previous_revision, u.previous_version, u.previous_schema_id, u.previous_body"
         " FROM touched u WHERE u.previous_revision IS NOT NULL AND " + condition.sql("u.previous_labels", "u.key") +
         " ORDER BY key LIMIT %(limit)s::bigint"
         ") SELECT * FROM (" + _STATE + ") s CROSS JOIN (" + _GATHERED + ") a",
+    )
+
+
+_TOUCHED: Final = (
+    "c.key, c.uid, c.previous_revision, c.previous_version, c.previous_schema_id, c.previous_body, c.previous_labels"
+)
+
+_UP_TO_EDGE: Final = " <= coalesce((SELECT key FROM edge), %(before)s::text)"
+
+
+def _touched_by_revision(query: Query) -> LiteralString:
+    # `+ 0` and `|| ''` keep the planner from the index of keys: without statistics, or with a plan for any values, it
+    # takes that one, and walks through the whole log of the resource.
+    return (
+        " SELECT DISTINCT ON (c.key) " + _TOUCHED + " FROM changes c"
+        " WHERE c.domain_id = %(domain)s::bigint AND c.revision > %(at)s::bigint"
+        " AND c.tenant_id + 0 = %(tenant)s::bigint AND c.resource || '' = %(resource)s::text"
+        " AND " + _range(query, "c.key || ''") + " AND c.key || ''" + _UP_TO_EDGE +
+        " ORDER BY c.key, c.revision"
+    )
+
+
+def _touched_by_key(query: Query) -> LiteralString:
+    """What was touched is there with a later revision, or has been deleted later: found without reading the log."""
+    return (
+        " SELECT f.* FROM ("
+        " SELECT o.key FROM objects o WHERE o.tenant_id = %(tenant)s::bigint AND o.resource = %(resource)s::text"
+        " AND " + _range(query, "o.key") + " AND o.key" + _UP_TO_EDGE + " AND o.revision > %(at)s::bigint"
+        " UNION"
+        " SELECT c.key FROM changes c WHERE c.tenant_id = %(tenant)s::bigint AND c.resource = %(resource)s::text"
+        " AND c.type = 'DELETED' AND " + _range(query, "c.key") + " AND c.key" + _UP_TO_EDGE +
+        " AND c.revision > %(at)s::bigint"
+        ") k CROSS JOIN LATERAL ("
+        " SELECT " + _TOUCHED + " FROM changes c WHERE c.tenant_id = %(tenant)s::bigint"
+        " AND c.resource = %(resource)s::text AND c.key = k.key AND c.revision > %(at)s::bigint"
+        " ORDER BY c.revision LIMIT 1"
+        ") f"
     )
 
 

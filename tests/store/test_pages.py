@@ -81,8 +81,12 @@ async def test_one_object_by_its_key(store: Store, tenant: Tenant) -> None:
     assert not (await store.page(tenant, WIDGETS, key=ObjectKey("ns/\x00"))).rows
 
 
-async def test_a_revision_in_the_past_is_shown_as_it_was(store: Store, tenant: Tenant) -> None:
+@pytest.mark.parametrize("near", [pages.NEAR, -1], ids=["by-revision", "by-key"])
+async def test_a_revision_in_the_past_is_shown_as_it_was(
+    store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch, near: int
+) -> None:
     """Compares every past revision with a list that was read at that time."""
+    monkeypatch.setattr(pages, "NEAR", near)
     dice = random.Random(7)
     known: list[list[tuple[str, int, str]]] = [[]]
     there: set[str] = set()
@@ -100,18 +104,6 @@ async def test_a_revision_in_the_past_is_shown_as_it_was(store: Store, tenant: T
     for revision, expected in enumerate(known):
         assert _seen(await store.page(tenant, WIDGETS, at=revision)) == expected
         assert await _paged(store, tenant, revision, dice.randrange(1, 5)) == expected
-
-
-async def test_an_old_revision_is_found_by_its_keys_as_well(
-    store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await commit_all(store, tenant, [create(f"ns/{i}") for i in range(9)])
-    expected = _seen(await store.page(tenant, WIDGETS))
-    await commit_all(store, tenant, [update(f"ns/{i}") for i in range(5)] + [delete("ns/7"), create("ns/55")])
-    monkeypatch.setattr(pages, "FAR_BEHIND", 0)
-    await store.page(tenant, WIDGETS)
-    assert _seen(await store.page(tenant, WIDGETS, at=9)) == expected
-    assert await _paged(store, tenant, 9, 2) == expected
 
 
 async def test_pages_are_exact_while_others_write(store: Store, other_store: Store, tenant: Tenant) -> None:
