@@ -15,7 +15,7 @@ from contextlib import nullcontext
 from typing import Any, Final
 
 from registry import __version__, convert_cli, encryption, sql_cli, tenant_cli, token_cli
-from registry.settings import SettingsError, add_flags, load
+from registry.settings import ADDRESS, CLIENT, DATABASE, OWN_DATABASE, SettingsError, add_flags, any_given, load
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,16 +45,17 @@ def parser() -> argparse.ArgumentParser:
     migrate = commands.add_parser("migrate", help="bring the database's tables to a revision, or tell it")
     migrate.add_argument("direction", choices=["up", "down", "current"])
     migrate.add_argument("revision", nargs="?", help="up: newest by default; down: must be named, `base` for nothing")
-    add_flags(migrate)
+    add_flags(migrate, OWN_DATABASE)
 
     kubeconfig = commands.add_parser("kubeconfig", help="print a kubeconfig of the administrator")
     kubeconfig.add_argument("--tenant", help="tenant to work in; the administrator's own by default")
-    kubeconfig.add_argument("--server", help="URL at which clients reach the server; from --host and --port by default")
-    add_flags(kubeconfig)
+    kubeconfig.add_argument("--server", help="URL at which clients reach the server; by default that of its last "
+                            "start, or from --host and --port")
+    add_flags(kubeconfig, CLIENT)
 
     psql = commands.add_parser("psql", help="open psql on the database, or print its URL where there is no psql")
     psql.add_argument("--tenant", help="read this tenant's reporting views (docs/sql.md) instead of all tables")
-    add_flags(psql)
+    add_flags(psql, DATABASE)
     psql.add_argument("arguments", nargs="*", help="handed to psql, after --")
 
     token_cli.add_commands(commands)
@@ -115,12 +116,10 @@ def kubeconfig(typed: dict[str, Any]) -> int:
 
     tenant, server = typed.pop("tenant"), typed.pop("server")
     settings = load(typed, os.environ)
-    authority = settings.data_dir / "ca.crt"
     if not settings.admin_token_path.exists():
         raise SettingsError(f"{settings.admin_token_path} does not exist yet: `registry serve` makes it")
-    served_by_own_ca = settings.tls_cert_file is None and not settings.plain_http and authority.exists()
-    url = made.with_tenant(server or made.server_url(settings, made.known_port(settings)), tenant)
-    print(made.kubeconfig(url, made.ensure_admin_token(settings), authority if served_by_own_ca else None,
+    found = made.reached(settings, server, named=any_given(typed, os.environ, *ADDRESS))
+    print(made.kubeconfig(made.with_tenant(found.server, tenant), made.ensure_admin_token(settings), found.authority,
                           name=tenant or "registry"), end="")
     return 0
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
-from registry.settings import Settings, SettingsError, add_flags, load
+from registry.settings import DATABASE, Settings, SettingsError, add_flags, load
 from registry.store import master_keys, resealing
 from registry.store.connection import Pool
 from registry.store.errors import StoreError
@@ -22,6 +22,7 @@ from registry.store.sealing import Encryption, Sealing
 from registry.store.settings import Settings as SharedSettings
 
 KEYS_VARIABLE: Final = "REGISTRY_ENCRYPTION_KEYS"
+KEYS: Final = (*DATABASE, "encryption_key_file", "encrypt_resources")
 
 
 def encryption_of(settings: Settings, environ: Mapping[str, str]) -> Encryption | None:
@@ -45,13 +46,13 @@ def add_commands(commands: Any) -> None:
     generate = actions.add_parser("generate-key", help="print a new line for the key file")
     generate.add_argument("name", help="name of the key, such as 2026-11")
     status = actions.add_parser("status", help="which master keys are in use, and whether a rotation is unfinished")
-    add_flags(status)
+    add_flags(status, KEYS)
     rotate = actions.add_parser(
         "rotate",
         help="seal everything anew with new data keys and the first master key; interrupted, run it again",
     )
     rotate.add_argument("--rate", type=_rate, default=resealing.DEFAULT_RATE, help="rows a second [default: 1000]")
-    add_flags(rotate)
+    add_flags(rotate, KEYS)
 
 
 def _rate(text: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import secrets
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import yaml
@@ -48,15 +48,37 @@ def with_tenant(server: str, tenant: str | None) -> str:
     return f"{server.rstrip('/')}/clusters/{tenant}" if tenant else server
 
 
-def known_port(settings: Settings) -> int:
-    """The port of the settings; with port 0, the one that the last start was given."""
-    if settings.port != 0:
-        return settings.port
+class Reached(NamedTuple):
+    """How clients on this machine reach the server; `authority` None: its CA is one that the machine knows."""
+
+    server: str
+    authority: Path | None
+
+
+def reached(settings: Settings, server: str | None, *, named: bool) -> Reached:
+    """How the server is reached: at `server`, else as the settings say where they are `named` (typed, or in the
+    environment), else as it was last started in the data folder, whose kubeconfig tells."""
+    authority: Path | None = settings.data_dir / "ca.crt"
+    written = _last_start(settings)
+    if settings.tls_cert_file or settings.plain_http or not (settings.data_dir / "ca.crt").exists():
+        authority = None
+    if written and "certificate-authority-data" not in written:
+        authority = None
+    if server is None and written and not named:
+        server = str(written["server"])
+    if server is None:
+        port = urlsplit(str(written["server"])).port if written and settings.port == 0 else None
+        server = server_url(settings, port)
+    return Reached(server.rstrip("/"), authority)
+
+
+def _last_start(settings: Settings) -> dict[str, Any] | None:
+    """{'server': 'https://127.0.0.1:6443', 'certificate-authority-data': '...'}: the cluster of its kubeconfig."""
     try:
-        written = yaml.safe_load((settings.data_dir / "kubeconfig").read_text())
-        return urlsplit(written["clusters"][0]["cluster"]["server"]).port or 0
+        found: dict[str, Any] = yaml.safe_load((settings.data_dir / "kubeconfig").read_text())["clusters"][0]["cluster"]
+        return found if urlsplit(found["server"]).hostname else None
     except (OSError, ValueError, KeyError, TypeError, IndexError, yaml.YAMLError):
-        return 0
+        return None
 
 
 def kubeconfig(server: str, token: str, authority: Path | None, name: str = "registry") -> str:

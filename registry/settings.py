@@ -14,10 +14,10 @@ import dataclasses
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from registry.conversion.egress import EgressPolicy
 from registry.conversion.services import parse_services
@@ -314,9 +314,20 @@ def default_data_dir(environ: Mapping[str, str]) -> Path:
     return (Path(home) if home else Path.home() / ".local/share") / "registry"
 
 
-def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Give a parser a flag for each setting. What is not typed leaves no trace in the result."""
+# What the commands beside `serve` look at: the rest of the settings would be flags that change nothing there.
+DATABASE: Final = ("data_dir", "database_url")
+# Where no server runs they start the embedded database for themselves.
+OWN_DATABASE: Final = (*DATABASE, "pg_bin", "postgres_user")
+# How a running server is reached, and as whom.
+ADDRESS: Final = ("host", "port", "plain_http")
+CLIENT: Final = ("data_dir", *ADDRESS, "admin_token_file")
+
+
+def add_flags(parser: argparse.ArgumentParser, only: Collection[str] = ()) -> None:
+    """Give a parser a flag for each setting, or for those named. What is not typed leaves no trace in the result."""
     for one in declarations():
+        if only and one.name not in only:
+            continue
         text = f"{one.help} [{one.variable}; default: {one.shown_default}]".replace("%", "%%")
         if one.parse is switch:
             parser.add_argument(
@@ -324,6 +335,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
             )
         else:
             parser.add_argument(one.flag, dest=one.name, default=argparse.SUPPRESS, metavar="VALUE", help=text)
+
+
+def any_given(typed: Mapping[str, Any], environ: Mapping[str, str], *wanted: str) -> bool:
+    """Whether one of these settings was typed or stands in the environment."""
+    return any(one.name in typed or environ.get(one.variable) for one in declarations() if one.name in wanted)
 
 
 def load(typed: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import psycopg
 
-from registry.settings import Settings, SettingsError, add_flags, load, whole_number
+from registry.settings import OWN_DATABASE, Settings, SettingsError, add_flags, load, whole_number
 from registry.store.reporting_logins import CONNECTIONS, TIMEOUT_SECONDS, LoginError, Wish
 from registry.store.reporting_setup import OWN_SCHEMA
 
@@ -32,13 +32,13 @@ def add_parser(commands: Any) -> None:
     grant.add_argument("--timeout", type=whole_number(1, 86_400), default=TIMEOUT_SECONDS,
                        help=f"seconds that a statement may take (default: {TIMEOUT_SECONDS})")
     grant.add_argument("--password-file", help="file with the password to give it instead of a new one")
-    add_flags(grant)
+    add_flags(grant, OWN_DATABASE)
 
     revoke = actions.add_parser("revoke", help="end a login's sessions and remove it")
     revoke.add_argument("name")
-    add_flags(revoke)
+    add_flags(revoke, OWN_DATABASE)
 
-    add_flags(actions.add_parser("list", help="list the logins for reports"))
+    add_flags(actions.add_parser("list", help="list the logins for reports"), OWN_DATABASE)
 
 
 def run(typed: dict[str, Any]) -> int:
@@ -123,10 +123,10 @@ def login_url(url: str, settings: Settings, name: str, password: str | None) -> 
     """The database's URL for a login: by TCP where an embedded server listens there, else by its socket."""
     parts = urlsplit(url)
     credentials = quote(name) if password is None else f"{quote(name)}:{quote(password)}"
-    if settings.database_url is None and settings.postgres_port is not None:
-        return f"postgresql://{credentials}@127.0.0.1:{settings.postgres_port}{parts.path}"
-    address = parts.netloc.rpartition("@")[2]
     query = parse_qs(parts.query)
+    if settings.database_url is None and "port" in query:  # That the running one was given (store/embedded.py).
+        return f"postgresql://{credentials}@127.0.0.1:{query['port'][0]}{parts.path}"
+    address = parts.netloc.rpartition("@")[2]
     host = f"?host={quote(query['host'][0], safe='')}" if "host" in query else ""
     return f"postgresql://{credentials}@{address}{parts.path}{host}"
 

@@ -11,11 +11,12 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from registry import kubeconfig as made
-from registry.settings import Settings, SettingsError, load
+from registry.settings import ADDRESS, Settings, SettingsError, any_given, load
 from registry.tenant_cli import LIMITS
 
 _PATH: Final = "/clusters/system/apis/tenancy.registry/v1/tenants"
@@ -33,33 +34,40 @@ class Refused(Exception):
         self.code = code
 
 
+class _Server(NamedTuple):
+    settings: Settings
+    url: str
+    authority: Path | None
+
+
 def run(typed: dict[str, Any], environ: dict[str, str]) -> int:
     """The exit code."""
     action = typed.pop("action")
     arguments = argparse.Namespace(**{name: typed.pop(name) for name in _ARGUMENTS if name in typed})
     settings = load(typed, environ)
+    reached = made.reached(settings, arguments.server, named=any_given(typed, environ, *ADDRESS))
     try:
-        _ACTIONS[action](settings, arguments)
+        _ACTIONS[action](_Server(settings, *reached), arguments)
     except Refused as problem:
         print(f"registry: {problem}", file=sys.stderr)
         return 1
     return 0
 
 
-def _create(settings: Settings, arguments: argparse.Namespace) -> None:
+def _create(server: _Server, arguments: argparse.Namespace) -> None:
     spec = {"displayName": arguments.display_name, "parent": arguments.parent, "domain": arguments.domain,
             "sqlSchema": arguments.sql_schema, "protected": arguments.protected or None,
             "quotas": {limit: value for limit in LIMITS
                        if (value := getattr(arguments, f"max_{limit}")) is not None} or None}
     body = {"apiVersion": "tenancy.registry/v1", "kind": "Tenant", "metadata": {"name": arguments.name},
             "spec": {name: value for name, value in spec.items() if value is not None}}
-    _ask(settings, arguments, "POST", _PATH, body)
+    _ask(server, "POST", _PATH, body)
     print(f"tenant {arguments.name} created")
 
 
-def _list(settings: Settings, arguments: argparse.Namespace) -> None:
+def _list(server: _Server, arguments: argparse.Namespace) -> None:
     rows = [("NAME", "PHASE", "PARENT", "CREATED")]
-    for tenant in _all(settings, arguments):
+    for tenant in _all(server):
         metadata = tenant["metadata"]
         rows.append((metadata["name"], (tenant.get("status") or {}).get("phase") or "-",
                      (tenant.get("spec") or {}).get("parent") or "-", metadata["creationTimestamp"]))
@@ -68,22 +76,22 @@ def _list(settings: Settings, arguments: argparse.Namespace) -> None:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _all(settings: Settings, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def _all(server: _Server) -> Iterator[dict[str, Any]]:
     following = ""
     while True:
-        page = _ask(settings, arguments, "GET", f"{_PATH}?limit={_PAGE}&continue={quote(following, safe='')}")
+        page = _ask(server, "GET", f"{_PATH}?limit={_PAGE}&continue={quote(following, safe='')}")
         yield from page["items"]
         following = page["metadata"].get("continue") or ""
         if not following:
             return
 
 
-def _delete(settings: Settings, arguments: argparse.Namespace) -> None:
+def _delete(server: _Server, arguments: argparse.Namespace) -> None:
     path = f"{_PATH}/{quote(arguments.name, safe='')}"
-    _ask(settings, arguments, "DELETE", path)
+    _ask(server, "DELETE", path)
     while arguments.wait:
         try:
-            deletion = (_ask(settings, arguments, "GET", path).get("status") or {}).get("deletion") or {}
+            deletion = (_ask(server, "GET", path).get("status") or {}).get("deletion") or {}
         except Refused as refused:
             if refused.code == 404:
                 break
@@ -94,38 +102,28 @@ def _delete(settings: Settings, arguments: argparse.Namespace) -> None:
     print(f"tenant {arguments.name} deleted")
 
 
-def _kubeconfig(settings: Settings, arguments: argparse.Namespace) -> None:
-    _require_token(settings)
-    authority = settings.data_dir / "ca.crt"
-    own = settings.tls_cert_file is None and not settings.plain_http and authority.exists()
-    token = arguments.token or made.ensure_admin_token(settings)
-    url = made.with_tenant(_server(settings, arguments), arguments.name)
-    print(made.kubeconfig(url, token, authority if own else None, name=arguments.name), end="")
+def _kubeconfig(server: _Server, arguments: argparse.Namespace) -> None:
+    token = arguments.token or _token(server.settings)
+    url = made.with_tenant(server.url, arguments.name)
+    print(made.kubeconfig(url, token, server.authority, name=arguments.name), end="")
 
 
 _ACTIONS: Final = {"create": _create, "list": _list, "delete": _delete, "kubeconfig": _kubeconfig}
 
 
-def _server(settings: Settings, arguments: argparse.Namespace) -> str:
-    return str(arguments.server or made.server_url(settings, made.known_port(settings))).rstrip("/")
-
-
-def _require_token(settings: Settings) -> None:
+def _token(settings: Settings) -> str:
     if not settings.admin_token_path.exists():
         raise SettingsError(f"{settings.admin_token_path} does not exist yet: `registry serve` makes it")
+    return made.ensure_admin_token(settings)
 
 
-def _ask(settings: Settings, arguments: argparse.Namespace, method: str, path: str, body: Any = None) -> dict[str, Any]:
+def _ask(server: _Server, method: str, path: str, body: Any = None) -> dict[str, Any]:
     """The decoded answer. Raises Refused."""
-    _require_token(settings)
-    server = _server(settings, arguments)
     request = urllib.request.Request(
-        server + path, method=method, data=None if body is None else json.dumps(body).encode(),
-        headers={"Authorization": f"Bearer {made.ensure_admin_token(settings)}", "Accept": "application/json",
+        server.url + path, method=method, data=None if body is None else json.dumps(body).encode(),
+        headers={"Authorization": f"Bearer {_token(server.settings)}", "Accept": "application/json",
                  "Content-Type": "application/json"})
-    authority = settings.data_dir / "ca.crt"
-    own = settings.tls_cert_file is None and authority.exists()
-    context = ssl.create_default_context(cafile=str(authority) if own else None)
+    context = ssl.create_default_context(cafile=str(server.authority) if server.authority else None)
     try:
         with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS, context=context) as answer:
             found: dict[str, Any] = json.loads(answer.read())
@@ -135,7 +133,7 @@ def _ask(settings: Settings, arguments: argparse.Namespace, method: str, path: s
             raise Refused(_message(error.read()) or f"the server answered {error.code}", error.code) from error
     except (OSError, http.client.HTTPException, ValueError) as error:
         reason = getattr(error, "reason", error)
-        raise Refused(f"{server} cannot be asked: {reason} (is `registry serve` running?)") from error
+        raise Refused(f"{server.url} cannot be asked: {reason} (is `registry serve` running?)") from error
 
 
 def _message(body: bytes) -> str:

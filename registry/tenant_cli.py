@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from registry.settings import add_flags
+from registry.settings import CLIENT, add_flags
 
 LIMITS: Final = ("objects", "bytes", "definitions", "namespaces")
 
@@ -33,5 +33,6 @@ def add_commands(commands: Any) -> None:
     kubeconfig.add_argument("name")
     kubeconfig.add_argument("--token", help="bearer token to put in; the administrator's by default")
     for action in actions.choices.values():
-        action.add_argument("--server", help="URL at which the server is reached; from --host and --port by default")
-        add_flags(action)
+        action.add_argument("--server", help="URL at which the server is reached; by default that of its "
+                            "last start, or from --host and --port")
+        add_flags(action, CLIENT)

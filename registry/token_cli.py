@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from registry.settings import add_flags
+from registry.settings import DATABASE, add_flags
 
 DEFAULT_LIFETIME: Final = "90d"
 
@@ -31,4 +31,4 @@ def add_commands(commands: Any) -> None:
     for action in actions.choices.values():
         if not action.prog.endswith("rotate-keys"):
             action.add_argument("--tenant", default="default", help="the token's home (default: %(default)s)")
-        add_flags(action)
+        add_flags(action, DATABASE)

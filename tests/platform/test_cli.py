@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import re
 import shutil
 import signal
 import subprocess
@@ -14,7 +17,8 @@ import pytest
 import yaml
 
 from registry import __version__
-from registry.settings import declarations, markdown
+from registry.cli import parser
+from registry.settings import CLIENT, DATABASE, OWN_DATABASE, declarations, markdown
 from registry.store.embedded import running_url
 from tests.platform.processes import ROOT, environment, refusal, registry, wait_until
 from tests.running import RunningServer, data_folder, running_server
@@ -37,6 +41,26 @@ def test_version_and_help() -> None:
     for one in declarations():
         assert one.flag in shown
         assert one.variable in shown
+
+
+@pytest.mark.parametrize(
+    "command, flags",
+    [
+        (["migrate"], OWN_DATABASE),
+        (["psql"], DATABASE),
+        (["kubeconfig"], CLIENT),
+        (["tenant", "list"], CLIENT),
+        (["token", "create"], DATABASE),
+        (["sql", "grant"], OWN_DATABASE),
+        (["encryption", "rotate"], (*DATABASE, "encryption_key_file", "encrypt_resources")),
+        (["convert", "check"], ()),
+    ],
+)
+def test_a_command_has_the_settings_that_it_looks_at(command: list[str], flags: tuple[str, ...]) -> None:
+    with contextlib.redirect_stdout(io.StringIO()) as shown, pytest.raises(SystemExit):
+        parser().parse_args([*command, "--help"])
+    usage = set(re.findall(r"--[a-z][-a-z0-9]*", shown.getvalue().partition("\n\n")[0]))
+    assert usage & {one.flag for one in declarations()} == {"--" + name.replace("_", "-") for name in flags}
 
 
 def test_the_page_of_settings_is_what_the_module_prints() -> None:
@@ -170,6 +194,9 @@ def test_without_psql_its_url_is_printed(server: RunningServer) -> None:
 def test_a_kubeconfig_on_stdout_is_the_written_one(server: RunningServer) -> None:
     printed = registry("kubeconfig", "--data-dir", server.data_dir, "--port", "0").stdout
     assert printed == server.kubeconfig.read_text(), "port 0: the one that the server was given"
+    assert registry("kubeconfig", "--data-dir", server.data_dir).stdout == printed, "as it was last started"
+    named = yaml.safe_load(registry("kubeconfig", "--data-dir", server.data_dir, "--port", "7").stdout)
+    assert named["clusters"][0]["cluster"]["server"] == "https://127.0.0.1:7"
     other = registry("kubeconfig", "--data-dir", server.data_dir, "--server", "https://r.example", "--tenant", "acme")
     assert yaml.safe_load(other.stdout)["clusters"][0]["cluster"]["server"] == "https://r.example/clusters/acme"
 
