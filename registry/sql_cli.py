@@ -27,6 +27,8 @@ def add_parser(commands: Any) -> None:
     which.add_argument("--tenant", help="the one tenant whose objects it sees")
     which.add_argument("--tenants", help="tenants whose objects it sees, separated by commas")
     which.add_argument("--all-tenants", action="store_true", help="it sees the objects of every tenant")
+    which.add_argument("--provider", metavar="TENANT",
+                       help="it sees the objects of what other tenants have bound of this tenant's exports")
     grant.add_argument("--connections", type=whole_number(1, 1000), default=CONNECTIONS,
                        help=f"connections at a time (default: {CONNECTIONS})")
     grant.add_argument("--timeout", type=whole_number(1, 86_400), default=TIMEOUT_SECONDS,
@@ -44,7 +46,7 @@ def add_parser(commands: Any) -> None:
 def run(typed: dict[str, Any]) -> int:
     action = typed.pop("action")
     own = {name: typed.pop(name, None) for name in
-           ("name", "tenant", "tenants", "all_tenants", "connections", "timeout", "password_file")}
+           ("name", "tenant", "tenants", "all_tenants", "provider", "connections", "timeout", "password_file")}
     settings = load(typed, os.environ)
     with _database(settings) as url:
         try:
@@ -116,7 +118,10 @@ def _wish(typed: dict[str, Any]) -> Wish:
         tenants = (typed["tenant"],)
     elif typed["tenants"]:
         tenants = tuple(name.strip() for name in typed["tenants"].split(",") if name.strip())
-    return Wish(typed["name"], tenants, not typed["tenant"], typed["connections"], typed["timeout"], password)
+    elif typed["provider"]:
+        tenants = ()
+    return Wish(typed["name"], tenants, not typed["tenant"], typed["connections"], typed["timeout"], password,
+                typed["provider"])
 
 
 def login_url(url: str, settings: Settings, name: str, password: str | None) -> str:
@@ -173,5 +178,7 @@ async def _list(url: str) -> None:
     print(f"{'NAME':<32} {'TENANTS':<32} {'CONNECTIONS':<12} {'TIMEOUT':<8} SINCE")
     for login in found:
         tenants = "all" if login.tenants is None else ",".join(login.tenants) or "(gone)"
+        if login.provider:
+            tenants = f"bound of {login.provider}"
         print(f"{login.name:<32} {tenants:<32} {f'{login.sessions}/{login.connections}':<12} "
               f"{f'{login.timeout_seconds}s':<8} {login.created_at:%Y-%m-%d}")

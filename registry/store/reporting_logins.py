@@ -47,7 +47,7 @@ class LoginError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """`tenants` None: all."""
+    """`tenants` None: all. With a `provider` none: it sees what others have bound of that tenant."""
 
     name: str
     tenants: tuple[str, ...] | None
@@ -56,11 +56,13 @@ class Login:
     timeout_seconds: int
     created_at: datetime.datetime
     sessions: int
+    provider: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a login is to be. One tenant's, or across several, or with None across all."""
+    """What a login is to be. One tenant's, or across several, or with None across all; a provider's is across, and has
+    no tenants: which they are, their bindings say."""
 
     name: str
     tenants: tuple[str, ...] | None
@@ -68,6 +70,7 @@ class Wish:
     connections: int = CONNECTIONS
     timeout_seconds: int = TIMEOUT_SECONDS
     password: str | None = None
+    provider: str | None = None
 
 
 async def grant(connection: Connection, wish: Wish) -> str:
@@ -81,6 +84,7 @@ async def grant(connection: Connection, wish: Wish) -> str:
     async with connection.transaction():
         roles = await roles_of(connection)
         tenants = await _tenant_ids(connection, wish.tenants)
+        providers = await _tenant_ids(connection, (wish.provider,)) if wish.provider else None
         known = await _one(connection, "SELECT 1 FROM report_logins WHERE name = %s", wish.name)
         exists = await _one(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", wish.name)
         if exists and not known:
@@ -89,7 +93,7 @@ async def grant(connection: Connection, wish: Wish) -> str:
         secret = _encrypted(connection.pgconn, password, wish.name)
         await _do(connection, f"{'ALTER' if exists else 'CREATE'} ROLE {quoted} LOGIN NOCREATEDB NOCREATEROLE"
                               f" INHERIT CONNECTION LIMIT {int(wish.connections)} PASSWORD {literal(secret)}")
-        await _put(connection, wish, tenants)
+        await _put(connection, wish, tenants, providers[0] if providers else None)
         schemas = await _schemas(connection, wish, tenants)
         await _set(connection, quoted, roles, wish, schemas)
         await _give(connection, quoted, roles, wish, schemas)
@@ -118,7 +122,8 @@ async def logins(connection: Connection) -> list[Login]:
         SELECT l.name, CASE WHEN l.tenant_ids IS NOT NULL THEN ARRAY(
                 SELECT t.name FROM tenants t WHERE t.id = ANY (l.tenant_ids) ORDER BY t.name) END,
             l.across, coalesce(r.rolconnlimit, 0), l.timeout_seconds, l.created_at,
-            (SELECT count(*) FROM pg_stat_activity a WHERE a.usename = l.name)
+            (SELECT count(*) FROM pg_stat_activity a WHERE a.usename = l.name),
+            (SELECT t.name FROM tenants t WHERE t.id = l.provider_id)
         FROM report_logins l LEFT JOIN pg_roles r ON r.rolname = l.name ORDER BY l.name
     """)
     return [Login(row[0], None if row[1] is None else tuple(row[1]), *row[2:]) for row in await cursor.fetchall()]
@@ -162,12 +167,12 @@ async def _tenant_ids(connection: Connection, names: tuple[str, ...] | None) -> 
     return [found[name] for name in names]
 
 
-async def _put(connection: Connection, wish: Wish, tenants: list[int] | None) -> None:
+async def _put(connection: Connection, wish: Wish, tenants: list[int] | None, provider: int | None) -> None:
     await connection.execute(
-        "INSERT INTO report_logins (name, across, tenant_ids, timeout_seconds) VALUES (%s, %s, %s, %s)"
+        "INSERT INTO report_logins (name, across, tenant_ids, timeout_seconds, provider_id) VALUES (%s, %s, %s, %s, %s)"
         " ON CONFLICT (name) DO UPDATE SET across = excluded.across, tenant_ids = excluded.tenant_ids,"
-        " timeout_seconds = excluded.timeout_seconds",
-        (wish.name, wish.across, None if tenants is None else BigintArray(tenants), wish.timeout_seconds))
+        " timeout_seconds = excluded.timeout_seconds, provider_id = excluded.provider_id",
+        (wish.name, wish.across, None if tenants is None else BigintArray(tenants), wish.timeout_seconds, provider))
 
 
 async def _schemas(connection: Connection, wish: Wish, tenants: list[int] | None) -> list[str]:

@@ -86,11 +86,12 @@ def _base(roles: Roles, across: bool) -> Iterator[str]:
     yield f"GRANT SELECT (id, name, domain_id) ON {tables}.tenants TO {to}"
     yield f"GRANT SELECT (id, revision, floor) ON {tables}.domains TO {to}"
     yield f"GRANT SELECT ON {tables}.report_definitions, {tables}.report_views TO {to}"
-    for table in ("objects", "changes"):
+    for table, since in (("objects", ""), ("changes", "revision")):
         yield f"ALTER TABLE {tables}.{table} ENABLE ROW LEVEL SECURITY"
         policy = identifier("report_across" if across else "report_own")
+        seen = _seen(tables, across, "tenant_id", "resource", since)
         yield f"DROP POLICY IF EXISTS {policy} ON {tables}.{table}"
-        yield f"CREATE POLICY {policy} ON {tables}.{table} FOR SELECT TO {to} USING ({_seen(tables, across)})"
+        yield f"CREATE POLICY {policy} ON {tables}.{table} FOR SELECT TO {to} USING ({seen})"
     yield f"CREATE SCHEMA IF NOT EXISTS {quoted} AUTHORIZATION {to}"
     yield f"INSERT INTO {tables}.report_schemas (name) VALUES ({literal(schema)}) ON CONFLICT DO NOTHING"
     yield f"SET LOCAL ROLE {to}"
@@ -100,23 +101,35 @@ def _base(roles: Roles, across: bool) -> Iterator[str]:
     yield "RESET ROLE"
 
 
-def _seen(tables: str, across: bool) -> str:
-    """In sub-selects without reference to the row: asked once for a query."""
+def _seen(tables: str, across: bool, tenant: str, resource: str = "", since: str = "") -> str:
+    """The rows that a session may see, by the columns that hold the tenant and the resource, or by the tenant alone.
+
+    In sub-selects without reference to the row: asked once for a query. But for `since`, the row's revision, since what
+    is bound is seen from the binding on.
+    """
     if not across:
-        return f"tenant_id = (SELECT {tables}.report_tenant())"
-    return f"(SELECT {tables}.report_sees_all()) OR tenant_id = ANY ((SELECT {tables}.report_tenants_seen())::bigint[])"
+        return f"{tenant} = (SELECT {tables}.report_tenant())"
+    bound = f"{tenant} IN (SELECT b.tenant_id FROM {tables}.report_bound() b)"
+    if resource:
+        bound = f"({tenant}, {resource}) IN (SELECT b.tenant_id, b.resource FROM {tables}.report_bound() b)"
+    if since:
+        bound += f" AND {since} > {tables}.report_bound_since({tenant}, {resource})"
+    named = f"{tenant} = ANY ((SELECT {tables}.report_tenants_seen())::bigint[])"
+    return f"((SELECT {tables}.report_sees_all()) OR {named} OR {bound})"
 
 
 def _catalogue(schema: str, tables: str, across: bool) -> Iterator[str]:
     """The views that tell of the views. They show the definitions of the tenants that a session may see."""
-    mine = _seen(tables, across)
+    def mine(tenant: str, resource: str = "") -> str:
+        return _seen(tables, across, tenant, resource)
+
     yield f"""CREATE OR REPLACE VIEW {schema}.definitions WITH (security_barrier) AS
         SELECT t.name AS tenant, m.resource AS definition, m.version, v.name AS view, m.state, m.reason,
             m.short_name, m.revision, m.at AS since
         FROM {tables}.report_definitions m
             LEFT JOIN {tables}.report_views v ON v.id = m.view_id
             LEFT JOIN {tables}.tenants t ON t.id = m.tenant_id
-        WHERE {mine.replace('tenant_id', 'm.tenant_id')}"""
+        WHERE {mine('m.tenant_id', 'm.resource')}"""
     yield f"COMMENT ON VIEW {schema}.definitions IS 'What has become of each definition in reports, and why'"
     yield f"""CREATE OR REPLACE VIEW {schema}.catalogue WITH (security_barrier) AS
         SELECT v.name AS view, c.part, m.definition, m.version, c.name AS column, c.kind AS type,
@@ -127,9 +140,9 @@ def _catalogue(schema: str, tables: str, across: bool) -> Iterator[str]:
                 coalesce((SELECT jsonb_object_agg(
                     array_to_string(ARRAY(SELECT jsonb_array_elements_text(f.value)), '.'), 1)
                     FROM {tables}.report_definitions i, jsonb_each(i.facets) f
-                    WHERE i.view_id = v.id AND {mine.replace('tenant_id', 'i.tenant_id')}), '{{}}') AS indexed
+                    WHERE i.view_id = v.id AND {mine('i.tenant_id', 'i.resource')}), '{{}}') AS indexed
             FROM {tables}.report_definitions m
-            WHERE m.view_id = v.id AND {mine.replace('tenant_id', 'm.tenant_id')}
+            WHERE m.view_id = v.id AND {mine('m.tenant_id', 'm.resource')}
             HAVING count(*) > 0
         ) m
         CROSS JOIN LATERAL (
@@ -149,7 +162,7 @@ def _catalogue(schema: str, tables: str, across: bool) -> Iterator[str]:
     yield f"""CREATE OR REPLACE VIEW {schema}.revision WITH (security_barrier) AS
         SELECT t.name AS tenant, d.revision, d.floor AS history_from
         FROM {tables}.tenants t JOIN {tables}.domains d ON d.id = t.domain_id
-        WHERE {mine.replace('tenant_id', 't.id')}"""
+        WHERE {mine('t.id')}"""
     yield (f"COMMENT ON VIEW {schema}.revision IS 'The revision that a transaction sees, and from which on there is "
            "history'")
     yield f"""CREATE OR REPLACE VIEW {schema}.usage AS

@@ -14,7 +14,7 @@ from typing import Final
 from registry.store.reporting_model import Child, Column, Kind, Path, Shape
 
 # Count up when views are made differently: all are made anew then.
-SQL_VERSION: Final = 1
+SQL_VERSION: Final = 2
 
 # A copy of the object that kubectl leaves there: with all that is sensitive in it.
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"

@@ -369,5 +369,7 @@ report_logins = Table(
     Column("tenant_ids", ARRAY(BigInteger)),
     Column("timeout_seconds", BigInteger, nullable=False),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=text("now()")),
+    # The tenant whose exports it sees, where others have bound them.
+    Column("provider_id", BigInteger),
     PrimaryKeyConstraint("name", name="report_logins_pkey"),
 )
