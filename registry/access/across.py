@@ -49,7 +49,7 @@ async def asked(tenants: Tenants, store: Store, user: User, named: str) -> Asked
     home = await tenants.tenant_of(user, user.tenant or DEFAULT)
     domain, lead = home.domain, home
     if domain_name:
-        found = await store.sharing.domain_named(domain_name)
+        found = await store.sharing.domain_named(domain_name, None if of_platform else home)
         if found is None:
             raise TenantNotFound("there are no such tenants")
         domain = found[0]

@@ -25,7 +25,7 @@ from registry.access.identity import User
 from registry.access.impersonating import Impersonation, ImpersonationRefused
 from registry.access.impersonation import NobodyNamed, requested_groups, requested_user
 from registry.access.policies import seen_in
-from registry.access.tenants import DEFAULT, Tenants
+from registry.access.tenants import DEFAULT, SYSTEM, Tenants
 from registry.api.bootstrap import Furnisher
 from registry.api.errors import (
     Qualified,
@@ -200,7 +200,8 @@ class Gateway:
                 raise TenantNotFound("there are no such tenants")
             return await asked(self._tenants, self._store, user, name)
         except TenantNotFound:
-            if not user.is_administrator:
+            # The administrator of a tenant is one in there alone.
+            if not seen_in(user, SYSTEM).is_administrator:
                 raise _refused(user, attributes) from None
             raise
 

@@ -72,10 +72,14 @@ OF_DOMAIN: Final = statement(
 
 NAMED: Final = statement(
     "domain-by-name",
-    "A shared domain and its first tenant; by the index of names.",
+    "A shared domain and its first tenant, where a tenant that asks has to do with it; by the indexes of names and"
+    " providers.",
     """
     SELECT d.id, t.name FROM domains d JOIN tenants t ON t.domain_id = d.id AND t.deleted_at IS NULL
-    WHERE d.name = %(name)s::text ORDER BY t.id LIMIT 1
+    WHERE d.name = %(name)s::text AND (%(asker)s::bigint IS NULL OR d.id = %(asker_domain)s::bigint OR EXISTS (
+        SELECT 1 FROM api_bindings b JOIN tenants c ON c.id = b.tenant_id AND c.deleted_at IS NULL
+        WHERE b.provider_id = %(asker)s::bigint AND c.domain_id = d.id))
+    ORDER BY t.id LIMIT 1
     """,
 )
 
@@ -156,9 +160,14 @@ class Sharing:
         rows = await self._pool.fetch(OF_DOMAIN, {"domain": domain})
         return [Span(_tenant(r, domain), -1, None) for r in rows]
 
-    async def domain_named(self, name: str) -> tuple[DomainId, TenantName] | None:
-        """A domain that tenants share by its name, and one of them."""
-        rows = await self._pool.fetch(NAMED, {"name": name})
+    async def domain_named(self, name: str, asker: Tenant | None) -> tuple[DomainId, TenantName] | None:
+        """A domain that tenants share by its name, and one of them.
+
+        For a tenant that asks there are only its own and those where somebody has, or had, bound what it exports: it
+        cannot find out which others there are.
+        """
+        values = {"name": name, "asker": asker and asker.id, "asker_domain": asker and asker.domain}
+        rows = await self._pool.fetch(NAMED, values)
         return (DomainId(rows[0][0]), TenantName(rows[0][1])) if rows else None
 
     async def defining(self, domain: DomainId, resource: ResourceName) -> TenantName | None:

@@ -29,9 +29,9 @@ _numbers = itertools.count()
 
 
 class Side:
-    """One tenant, and what it must have."""
+    """One tenant, and what it must have. `foreign` are the words that it must never see."""
 
-    def __init__(self, client: Client, word: str, foreign: str) -> None:
+    def __init__(self, client: Client, word: str, *foreign: str) -> None:
         self.client = client
         self.word = word
         self.foreign = foreign
@@ -41,7 +41,7 @@ class Side:
         self.token = ""
         self.start = ""
         self.revision = ""
-        self.other: Side
+        self.others: list[Side] = []
 
     async def ask(self, method: str, path: str, body: Body = None, **more: Any) -> Answer:
         answer = await self.answer(method, path, body, **more)
@@ -56,8 +56,8 @@ class Side:
         return answer
 
     def check(self, text: str) -> None:
-        assert self.foreign not in text, text
-        assert not any(uid in text for uid in self.other.uids), text
+        assert not any(word in text for word in self.foreign), text
+        assert not any(uid in text for other in self.others for uid in other.uids), text
 
     def body(self, name: str, size: int) -> dict[str, Any]:
         return widget(name, labels={"word": self.word, "both": "yes"}, size=size, color=self.word)
@@ -150,8 +150,8 @@ class Side:
                 self.token = found["metadata"].get("continue") or self.token
             case "stolen":
                 # A token of the other's goes on with nothing but one's own, and may name a revision not reached here.
-                if self.other.token:
-                    answer = await self.answer("GET", f"{WIDGETS}?limit=5&continue={self.other.token}")
+                for token in filter(None, [other.token for other in self.others]):
+                    answer = await self.answer("GET", f"{WIDGETS}?limit=5&continue={token}")
                     ahead = answer.code == 504 and answer.json["reason"] == "Timeout"
                     assert ahead or answer.code in (200, 410), answer.text
             case "past":
@@ -200,7 +200,7 @@ async def sides(api: Client, request: pytest.FixtureRequest) -> list[Side]:
         client = await make(api.of_tenant("system"), f"tenant-{number}", **spec)
         await define(client, colored())
         made.append(Side(client, WORDS[number], WORDS[1 - number]))
-    made[0].other, made[1].other = made[1], made[0]
+    made[0].others, made[1].others = [made[1]], [made[0]]
     return made
 
 
