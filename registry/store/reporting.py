@@ -31,8 +31,11 @@ from registry.store.reporting_catalogue import (
     begin,
     count_relations,
     drop_empty,
+    drop_schema_of,
     has_schema,
+    is_living,
     is_schema_name,
+    note_all_empty,
     note_empty,
     one_row,
     places_of,
@@ -143,7 +146,9 @@ class Reporting:
 
     async def follow_bindings(self) -> None:
         """Tenants that use a definition of another see their objects in its view."""
-        await self._pool.execute(FOLLOW_BINDINGS, {})
+        async with self._pool.connection() as connection, connection.transaction():
+            await begin(connection)
+            await connection.execute(FOLLOW_BINDINGS.sql)
 
     async def bound(self, tenant: Tenant, resource: str) -> list[Tenant]:
         """The tenants that use this definition."""
@@ -157,6 +162,8 @@ class Reporting:
         else its views do without them until `indexed` is called."""
         async with self._pool.connection() as connection, connection.transaction():
             await begin(connection)
+            if not await is_living(connection, tenant.id):
+                return Outcome("off")
             roles = self._roles or await roles_of(connection)
             known = await one_row(connection, "SELECT view_id, revision, facets, short_name FROM report_definitions"
                                " WHERE tenant_id = %s AND resource = %s", (tenant.id, report.resource))
@@ -240,6 +247,7 @@ class Reporting:
         """Drops the views that no definition has had for the retention time."""
         async with self._pool.connection() as connection, connection.transaction():
             await begin(connection)
+            await note_all_empty(connection)
             return await drop_empty(connection, self._roles or await roles_of(connection), retention)
 
     # ---- documents
@@ -278,13 +286,12 @@ class Reporting:
             await begin(connection)
             roles = self._roles or await roles_of(connection)
             row = await one_row(connection, "SELECT t.sql_schema, s.name FROM tenants t LEFT JOIN report_schemas s"
-                             " ON s.tenant_id = t.id WHERE t.id = %s", (tenant.id,))
+                             " ON s.tenant_id = t.id WHERE t.id = %s AND t.deleted_at IS NULL", (tenant.id,))
             if row is None or row[0] == row[1]:
                 return ""
             wanted, present = row
             if present is not None:
-                await connection.execute(f"DROP SCHEMA {identifier(present)} CASCADE".encode(), prepare=False)
-                await connection.execute("DELETE FROM report_schemas WHERE name = %s", (present,))
+                await drop_schema_of(connection, tenant.id)
             if wanted is None:
                 return ""
             if not is_schema_name(wanted):

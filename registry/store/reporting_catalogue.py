@@ -16,7 +16,7 @@ from registry.store.connection import Connection
 from registry.store.reporting_model import Kind, Path, Report, Shape, shape_from_json, shape_to_json
 from registry.store.reporting_setup import ALL_SCHEMA, OWN_SCHEMA, Roles
 from registry.store.reporting_sql import SQL_VERSION, Place, drops, identifier
-from registry.store.types import Tenant
+from registry.store.types import Tenant, TenantId
 
 DDL_TIMEOUT: Final = "60s"
 _LOCK: Final = 0x7265_6769_7265_7000
@@ -149,6 +149,28 @@ async def drop_empty(connection: Connection, roles: Roles, retention: datetime.t
         await connection.execute("DELETE FROM report_views WHERE id = %s", (view_id,))
         dropped.append(name)
     return dropped
+
+
+async def note_all_empty(connection: Connection) -> None:
+    """As `note_empty` of every resource: with a tenant its definitions have gone, without a word about each."""
+    await connection.execute(
+        "UPDATE report_views v SET empty_since = now() WHERE v.empty_since IS NULL AND NOT EXISTS (SELECT 1 FROM"
+        " report_definitions d WHERE d.view_id = v.id AND d.state <> 'deleted')")
+
+
+async def drop_schema_of(connection: Connection, tenant: TenantId) -> bool:
+    """Whether there was one. It goes with the tenant's own views in it; those that other tenants have, too, stay."""
+    row = await one_row(connection, "DELETE FROM report_schemas WHERE tenant_id = %s RETURNING name", (tenant,))
+    if row is None:
+        return False
+    await connection.execute(f"DROP SCHEMA IF EXISTS {identifier(row[0])} CASCADE".encode(), prepare=False)
+    return True
+
+
+async def is_living(connection: Connection, tenant: TenantId) -> bool:
+    """Who removes a tenant takes our lock after it has been marked: what is made under it after that is not made."""
+    found = await one_row(connection, "SELECT 1 FROM tenants WHERE id = %s AND deleted_at IS NULL", (tenant,))
+    return found is not None
 
 
 async def shared_facets(connection: Connection, view_id: int, shape: Shape) -> dict[tuple[Path, Kind], str]:

@@ -36,7 +36,8 @@ SETTLED: Final = statement(
     "reports-settled",
     "The views of a tenant are those of its definitions as of a revision; by the primary key.",
     """
-    INSERT INTO report_tenants AS r (tenant_id, definitions_revision) VALUES (%(tenant)s::bigint, %(revision)s::bigint)
+    INSERT INTO report_tenants AS r (tenant_id, definitions_revision)
+    SELECT t.id, %(revision)s::bigint FROM tenants t WHERE t.id = %(tenant)s::bigint AND t.deleted_at IS NULL
     ON CONFLICT (tenant_id) DO UPDATE SET definitions_revision = greatest(r.definitions_revision,
         excluded.definitions_revision)
     """,
@@ -72,6 +73,7 @@ FOLLOW_BINDINGS: Final = statement(
         short_name)
     SELECT b.tenant_id, b.resource, d.revision, d.version, d.view_id, 'ready', 'bound', d.facets, d.short_name
     FROM api_bindings b JOIN report_definitions d ON d.tenant_id = b.provider_id AND d.resource = b.resource
+        JOIN tenants t ON t.id = b.tenant_id AND t.deleted_at IS NULL
     WHERE b.until IS NULL AND d.state = 'ready'
     ON CONFLICT (tenant_id, resource) DO UPDATE SET revision = excluded.revision, version = excluded.version,
         view_id = excluded.view_id, state = excluded.state, reason = excluded.reason, facets = excluded.facets,

@@ -15,6 +15,7 @@ from registry.store.arrays import TextArray
 from registry.store.batch import storable
 from registry.store.connection import Pool
 from registry.store.errors import TenantExists, TenantNotFound
+from registry.store.reporting_catalogue import begin, drop_schema_of
 from registry.store.statements import Statement, statement
 from registry.store.tables import metadata
 from registry.store.types import DomainId, Guards, Tenant, TenantId, TenantName
@@ -163,10 +164,11 @@ def _emptying(table: Table) -> Statement:
     )
 
 
-# Whatever else has rows of a tenant; the log is partitioned, and has a statement of its own.
+# Whatever else has rows of a tenant; the log is partitioned, and has a statement of its own. With its row in
+# report_schemas goes what the row tells of: `_drop_schema`.
 OTHER_TABLES: Final = tuple(
     _emptying(table) for table in metadata.sorted_tables
-    if "tenant_id" in table.c and table.name not in ("objects", "changes")
+    if "tenant_id" in table.c and table.name not in ("objects", "changes", "report_schemas")
 )
 
 
@@ -267,7 +269,12 @@ class Tenants:
         Each step is a transaction: what was killed in between is gone on with.
         """
         values = {"id": ending.id, "limit": DELETE_ROWS}
-        for step in (DELETE_OBJECTS, DELETE_CHANGES, *OTHER_TABLES):
+        for step in (DELETE_OBJECTS, DELETE_CHANGES):
+            if await self._pool.execute(step, values):
+                return True
+        if await self._drop_schema(ending.id):
+            return True
+        for step in OTHER_TABLES:
             if await self._pool.execute(step, values):
                 return True
         await self._pool.execute(DELETE, {"id": ending.id, "domain": ending.domain})
@@ -279,6 +286,12 @@ class Tenants:
     def forget_name(self, name: str) -> None:
         """What is known of a tenant whose object has been written."""
         self._cache.pop(TenantName(name), None)
+
+    async def _drop_schema(self, tenant: TenantId) -> bool:
+        """Whether the tenant had a schema for its reports. Nothing is made for its reports after this."""
+        async with self._pool.connection() as connection, connection.transaction():
+            await begin(connection)
+            return await drop_schema_of(connection, tenant)
 
     async def _finish(self, tenant: TenantId, domain: DomainId) -> None:
         while await self.remove_some(Ending(tenant, domain, 0)):

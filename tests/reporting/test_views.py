@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 from typing import Any
 
 import psycopg
 import pytest
 
 from registry.reporting.report import report_of
-from registry.store.types import Operation
+from registry.store.types import Operation, TenantName
 from tests.reporting.conftest import Object, Reports, definition
 
 TEXT = {"type": "string"}
@@ -265,6 +266,32 @@ async def test_a_schema_of_a_tenants_own(reports: Reports) -> None:
             assert refusal in await reports.reporting.name_schema(tenant)
         found = connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = 'acme'").fetchall()
     assert found == []
+
+
+async def test_a_tenant_goes_with_its_schema_and_its_views(reports: Reports) -> None:
+    tenant, _ = await reports.tenant("acme"), await reports.define("acme", CRD)
+    with psycopg.connect(reports.url, autocommit=True) as connection:
+        connection.execute("UPDATE tenants SET sql_schema = 'acme' WHERE id = %s", (tenant.id,))
+        assert await reports.reporting.name_schema(tenant) == ""
+        await reports.store.delete_tenant(tenant)
+        left = connection.execute("SELECT nspname FROM pg_namespace WHERE nspname = 'acme' UNION ALL"
+                                  " SELECT name FROM report_schemas WHERE tenant_id IS NOT NULL").fetchall()
+        assert left == []
+        # What was under way when it was deleted makes nothing.
+        connection.execute("INSERT INTO tenants (name, domain_id, deleted_at, sql_schema) VALUES"
+                           " ('going', %s, now(), 'going') RETURNING id", (tenant.domain,))
+        row = connection.execute("SELECT id FROM tenants WHERE name = 'going'").fetchone()
+        assert row is not None
+        reports.tenants["going"] = going = replace(tenant, id=row[0], name=TenantName("going"))
+        assert await reports.reporting.name_schema(going) == ""
+        await reports.define("going", CRD)
+        await reports.reporting.settled(going, 1)
+        for table in ("report_definitions", "report_tenants"):
+            assert connection.execute(f"SELECT 1 FROM {table} WHERE tenant_id = %s", (row[0],)).fetchall() == []
+        assert connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = 'going'").fetchall() == []
+    # Nobody has its views any more: they go in their time, which begins when that is noticed.
+    assert await reports.reporting.tidy(datetime.timedelta(0)) == []
+    assert await reports.reporting.tidy(datetime.timedelta(0)) == [VIEW]
 
 
 async def test_an_index_comes_and_goes(reports: Reports) -> None:
