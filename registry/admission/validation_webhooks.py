@@ -19,9 +19,9 @@ from registry.admission.validation_rules import (
     enum_errors,
     rule_errors,
 )
-from registry.definitions.conversion import validate_webhook_service, validate_webhook_url
+from registry.definitions.conversion import review_version_names, validate_webhook_service, validate_webhook_url
 from registry.schema.field import FieldError, duplicate, invalid, required
-from registry.schema.names import dns1035_label, dns1123_subdomain
+from registry.schema.names import dns1123_subdomain
 
 Json = Mapping[str, Any]
 
@@ -118,14 +118,7 @@ def _client_errors(client: Json, path: str) -> list[FieldError]:
 def _review_errors(versions: list[str], path: str, lenient: _Leniency) -> list[FieldError]:
     if not versions:
         return [required(path, f"must specify one of {', '.join(_REVIEWS)}")]
-    errors: list[FieldError] = []
-    seen: set[str] = set()
-    for i, version in enumerate(versions):
-        if version in seen:
-            errors.append(invalid(f"{path}[{i}]", version, "duplicate version"))
-            continue
-        seen.add(version)
-        errors += [invalid(f"{path}[{i}]", version, why) for why in dns1035_label(version)]
-    if not lenient.reviews and not seen & set(_REVIEWS):
+    errors = review_version_names(versions, path)
+    if not lenient.reviews and not set(versions) & set(_REVIEWS):
         errors.append(invalid(path, versions, f"must include at least one of {', '.join(_REVIEWS)}"))
     return errors

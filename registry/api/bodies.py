@@ -14,6 +14,7 @@ from registry.api.options import WriteOptions
 from registry.api.request import Body, ResourceRequest
 from registry.api.served import Object, Served
 from registry.api.strategy import DecodeError
+from registry.codec.go_text import json_type
 from registry.codec.json_decode import decode_json
 from registry.codec.model import Decoded, JsonNumberError
 from registry.codec.model import DecodeError as SyntaxFault
@@ -108,13 +109,13 @@ _GO_META = ('struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind 
 def _recognized(served: Served, value: object, data: bytes) -> Object:
     if value is not None and not isinstance(value, dict):
         why = ("couldn't get version/kind; json parse error: json: cannot unmarshal "
-               f"{_word(value)} into Go value of type {_GO_META}")
+               f"{json_type(value)} into Go value of type {_GO_META}")
         raise unrecognized(served, why, data)
     obj: Object = value or {}
     for name in ("apiVersion", "kind"):
         if obj.get(name) is not None and not isinstance(obj[name], str):
             why = ("couldn't get version/kind; json parse error: json: cannot unmarshal "
-                   f"{_word(obj[name])} into Go struct field .{name} of type string")
+                   f"{json_type(obj[name])} into Go struct field .{name} of type string")
             raise unrecognized(served, why, data)
     if served.strategy.completes_type:
         obj["kind"] = obj.get("kind") or served.kind.name
@@ -126,19 +127,3 @@ def _recognized(served: Served, value: object, data: bytes) -> Object:
     if (obj.get("apiVersion") or "").count("/") > 1:
         raise unrecognized(served, f"unexpected GroupVersion string: {obj['apiVersion']}", data)
     return obj
-
-
-def _word(value: object) -> str:
-    match value:
-        case bool():
-            return "bool"
-        case str():
-            return "string"
-        case int() | float():
-            return "number"
-        case list():
-            return "array"
-        case _:
-            return "object"
-
-

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from registry.api.errors import Qualified, StatusError, bad_request, invalid
+from registry.codec.go_text import json_type
 from registry.schema.field import FieldError, forbidden, not_supported, required, too_long
 from registry.schema.field import invalid as invalid_field
 
@@ -204,23 +205,6 @@ def _typed(body: Mapping[str, Any], name: str, wanted: type, word: str) -> Any:
     found = json_type(value)
     raise bad_request(f"json: cannot unmarshal {found} into Go struct field DeleteOptions.{name} "
                       f"of type {_GO_TYPES[word]}")
-
-
-def json_type(value: object) -> str:
-    """The word of encoding/json for the type of a decoded value."""
-    match value:
-        case bool():
-            return "bool"
-        case str():
-            return "string"
-        case int() | float():
-            return "number"
-        case list():
-            return "array"
-        case dict():
-            return "object"
-        case _:
-            return "null"
 
 
 _POLICIES = ["Foreground", "Background", "Orphan", "nil"]

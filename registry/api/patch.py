@@ -31,6 +31,7 @@ from registry.api.update import Change, change
 from registry.apply import json_patch, strategic
 from registry.apply.errors import PatchInapplicable, PatchTooLong, PatchUndecodable, StrategicPatchError
 from registry.apply.merge_patch import apply_merge_patch, decode_merge_patch
+from registry.codec.go_text import json_type
 from registry.codec.json_decode import decode_json
 from registry.codec.model import Decoded
 from registry.codec.model import DecodeError as CodecError
@@ -112,7 +113,7 @@ class _Reader:
     def _decoded(self, result: Any) -> Object:
         served, options = self._request.served, self._options
         if not isinstance(result, dict):
-            raise _bad_result(result, f"json: cannot unmarshal {_word(result)} into Go value of type "
+            raise _bad_result(result, f"json: cannot unmarshal {json_type(result)} into Go value of type "
                                       "map[string]interface {}")
         if not result.get("kind"):
             raise _bad_result(result, f"Object 'Kind' is missing in '{go_json(result)}'")
@@ -158,20 +159,6 @@ def _undecodable(error: Exception) -> StatusError:
 def _bad_result(result: Any, why: str) -> StatusError:
     """A patched object that is none: the error names neither kind nor object, and shows the whole of it."""
     return invalid(Qualified(""), "", [invalid_field("patch", go_json(result), why)])
-
-
-def _word(value: object) -> str:
-    match value:
-        case bool():
-            return "bool"
-        case str():
-            return "string"
-        case int() | float():
-            return "number"
-        case list():
-            return "array"
-        case _:
-            return "null"
 
 
 def _strategic_failure(error: StrategicPatchError) -> StatusError:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from registry.apply.errors import PatchInapplicable, PatchTooLong, PatchUndecodable
 from registry.apply.json_pointer import BadIndex, Pointed, copied, delete, get, index, insert
-from registry.apply.merge_patch import go_kind
 from registry.apply.values import equal
+from registry.codec.go_text import json_type
 from registry.schema.model import Json
 
 MAX_OPERATIONS = 10_000
@@ -82,14 +82,14 @@ def apply_json_patch(document: Json, patch: Patch) -> Json:
 
 def _refuse(value: Json, wanted: str, strict: bool) -> None:
     prefix = "error decoding patch: " if strict else ""
-    raise PatchUndecodable(f"{prefix}json: cannot unmarshal {go_kind(value)} into Go value of type {wanted}")
+    raise PatchUndecodable(f"{prefix}json: cannot unmarshal {json_type(value)} into Go value of type {wanted}")
 
 
 def _check_types(entry: dict[str, Json]) -> None:
     for name in _TEXT_MEMBERS:
         value = entry.get(name)
         if value is not None and not isinstance(value, str):
-            raise PatchUndecodable(f"error decoding patch: json: cannot unmarshal {go_kind(value)} into Go struct "
+            raise PatchUndecodable(f"error decoding patch: json: cannot unmarshal {json_type(value)} into Go struct "
                                    f"field jsonPatchOp.{name} of type string")
 
 

@@ -7,6 +7,7 @@ recursion. Follows gopkg.in/evanphx/json-patch.v4 merge.go, which also drops nul
 from __future__ import annotations
 
 from registry.apply.errors import PatchUndecodable
+from registry.codec.go_text import json_type
 from registry.schema.model import Json
 
 
@@ -19,7 +20,7 @@ def decode_merge_patch(document: Json, *, strict: bool = True) -> Json:
         raise PatchUndecodable("Invalid JSON Patch")
     if strict and not isinstance(document, dict):
         raise PatchUndecodable(
-            f"error decoding patch: json: cannot unmarshal {go_kind(document)} into Go value of type "
+            f"error decoding patch: json: cannot unmarshal {json_type(document)} into Go value of type "
             "map[string]interface {}")
     return document
 
@@ -76,16 +77,3 @@ def without_nulls(value: Json) -> Json:
                     item = copy
                 target.append(item)
     return result
-
-
-def go_kind(value: Json) -> str:
-    """What encoding/json calls a JSON value in an UnmarshalTypeError."""
-    if isinstance(value, dict):
-        return "object"
-    if isinstance(value, list):
-        return "array"
-    if isinstance(value, str):
-        return "string"
-    if isinstance(value, bool):
-        return "bool"
-    return "null" if value is None else "number"

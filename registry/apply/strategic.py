@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from registry.apply.errors import PatchInapplicable, PatchUndecodable, StrategicPatchError
-from registry.apply.merge_patch import go_kind
 from registry.apply.strategic_kinds import Field, Fields, fields_of
 from registry.apply.strategic_order import ordered
 from registry.apply.validate import go_plain
+from registry.codec.go_text import json_type
 from registry.schema.model import Json
 
 Object = dict[str, Json]
@@ -36,7 +36,7 @@ def apply_strategic(kind: str, document: Object, patch: Json) -> Json:
     if patch is None:
         return document
     if not isinstance(patch, dict):
-        raise PatchUndecodable(f"json: cannot unmarshal {go_kind(patch)} into Go value of type "
+        raise PatchUndecodable(f"json: cannot unmarshal {json_type(patch)} into Go value of type "
                                "map[string]interface {}")
     try:
         return _merge_map(document, patch, fields_of(kind))

@@ -12,6 +12,7 @@ from registry.builtin.quantities import QuantityError, canonical_quantity
 from registry.codec.json_encode import encode_json_text
 from registry.definitions.typed_base import Context, DecodeError, Link, Type, mismatch
 from registry.definitions.typed_scalars import BYTES
+from registry.definitions.types import Time
 from registry.schema.field import go_quote
 from registry.schema.gotime import RFC3339, TimeError, canonical_time
 
@@ -47,21 +48,6 @@ def _with_layout(text: str, reduced: str) -> str:
         raise TimeError(shown.replace(go_quote(RFC3339), go_quote(_RFC3339_MICRO), 1)) from error
 
 
-class MicroTime(Type):
-    """A metav1.MicroTime: UTC and six decimals, or null."""
-
-    go = "string"
-    by_reference = True
-
-    def decode(self, value: Any, link: Link, context: Context) -> Any:
-        if type(value) is not str:
-            raise mismatch(value, link, self.go)
-        try:
-            return canonical_micro_time(value)
-        except TimeError as error:
-            raise DecodeError(str(error)) from error
-
-
 class QuantityType(Type):
     """A resource.Quantity in its canonical form; a number will do, too, and null is zero."""
 
@@ -88,6 +74,7 @@ class BytesMap(Type):
         return {k: "" if v is None else BYTES.decode(v, (link, k, None, False), context) for k, v in value.items()}
 
 
-MICRO_TIME = MicroTime()
+# metav1.MicroTime: UTC and six decimals, or null.
+MICRO_TIME = Time(canonical_micro_time)
 QUANTITY = QuantityType()
 BYTES_MAP = BytesMap()

@@ -28,6 +28,7 @@ from registry.cel.values import (
     no_such_overload,
     register_type,
 )
+from registry.schema.values import same
 
 if TYPE_CHECKING:
     from registry.cel.views import View
@@ -47,36 +48,10 @@ class Preserved(Opaque):
         self.value = value
 
     def equals(self, other: Value) -> bool:
-        return type(other) is Preserved and same_json(self.value, other.value)
+        return type(other) is Preserved and same(self.value, other.value)
 
 
 register_type(Preserved, Preserved.type)
-
-
-def same_json(left: Json, right: Json) -> bool:
-    """Equality of decoded JSON as Go has it: 1, 1.0 and true are three values. Does not recurse over depth."""
-    stack = [(left, right)]
-    while stack:
-        a, b = stack.pop()
-        if a is b:
-            continue
-        kind = type(a)
-        if kind is not type(b):
-            return False
-        if kind is dict:
-            if len(a) != len(b):
-                return False
-            for key, value in a.items():
-                if key not in b:
-                    return False
-                stack.append((value, b[key]))
-        elif kind is list:
-            if len(a) != len(b):
-                return False
-            stack.extend(zip(a, b, strict=True))
-        elif a != b:
-            return False
-    return True
 
 
 # --- objects and maps
@@ -132,7 +107,7 @@ class SchemaMap(MapValue):
                     return False
             elif not isinstance(other, SchemaMap):
                 raise no_such_overload()
-            elif name in other.value and not same_json(value, other.value[name]):
+            elif name in other.value and not same(value, other.value[name]):
                 return False
         return True
 

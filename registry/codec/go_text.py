@@ -21,6 +21,23 @@ def quote_rune(character: str) -> str:
     return "'\\''" if character == "'" else f"'{_escaped(character)}'"
 
 
+def json_type(value: object) -> str:
+    """The name that encoding/json has for the type of a decoded value, in an UnmarshalTypeError."""
+    match value:
+        case bool():
+            return "bool"
+        case str():
+            return "string"
+        case int() | float():
+            return "number"
+        case list():
+            return "array"
+        case dict():
+            return "object"
+        case _:
+            return "null"
+
+
 def _escaped(character: str) -> str:
     if character in _ESCAPES:
         return _ESCAPES[character]

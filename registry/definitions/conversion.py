@@ -126,9 +126,8 @@ def _validate_service_path(url_path: str | None, path: str) -> list[FieldError]:
     return errors
 
 
-def _validate_review_versions(versions: list[str], path: str) -> list[FieldError]:
-    if not versions:
-        return [required(path)]
+def review_version_names(versions: list[str], path: str) -> list[FieldError]:
+    """Each once, each a label. What a webhook must understand at least is for its kind to say."""
     errors: list[FieldError] = []
     seen: set[str] = set()
     for i, version in enumerate(versions):
@@ -136,8 +135,15 @@ def _validate_review_versions(versions: list[str], path: str) -> list[FieldError
             errors.append(invalid(f"{path}[{i}]", version, "duplicate version"))
             continue
         seen.add(version)
-        errors.extend(invalid(f"{path}[{i}]", version, why) for why in dns1035_label(version))
-    if not seen.intersection(REVIEW_VERSIONS):
+        errors += [invalid(f"{path}[{i}]", version, why) for why in dns1035_label(version)]
+    return errors
+
+
+def _validate_review_versions(versions: list[str], path: str) -> list[FieldError]:
+    if not versions:
+        return [required(path)]
+    errors = review_version_names(versions, path)
+    if not set(versions).intersection(REVIEW_VERSIONS):
         errors.append(invalid(path, versions, f"must include at least one of {', '.join(REVIEW_VERSIONS)}"))
     return errors
 

@@ -61,7 +61,7 @@ _SELECTABLE_FIELDS = Slice(types.SelectableField)
 def internal_spec(crd: Json) -> InternalSpec:
     spec = crd.get("spec") or {}
     given = spec.get("versions")
-    versions = None if given is None else [_version(v) for v in given]
+    versions = None if given is None else [internal_version(v) for v in given]
     internal = InternalSpec(
         group=spec.get("group") or "",
         version=versions[0].name if versions else "",
@@ -95,7 +95,7 @@ def internal_spec(crd: Json) -> InternalSpec:
     return internal
 
 
-def _version(version: Json) -> InternalVersion:
+def internal_version(version: Json) -> InternalVersion:
     return InternalVersion(
         name=version.get("name") or "",
         served=bool(version.get("served")),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from registry.codec.go_text import json_type
+
 # A link of the path to a value: its parent, the step (a field's name, a map's key, or a position), the struct whose
 # field the step is (None for keys and positions), and whether the value has a decoder of its own.
 Link = tuple[Any, str | int, str | None, bool]
@@ -58,14 +60,6 @@ def mismatch(value: Any, link: Link, go: str) -> DecodeError:
 def mismatch_of(shown: str, link: Link, go: str) -> DecodeError:
     """The same for a value that is told as `shown`, such as `number 1.5`."""
     return DecodeError(_text(shown, link, go))
-
-
-def json_type(value: Any) -> str:
-    """The name encoding/json has for the type of a JSON value."""
-    if isinstance(value, bool):
-        return "bool"
-    names = {str: "string", int: "number", float: "number", dict: "object", list: "array"}
-    return names.get(type(value), "null")
 
 
 def _text(value: str, link: Link, go: str) -> str:

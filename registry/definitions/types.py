@@ -5,6 +5,7 @@ Follows apiextensions-apiserver pkg/apis/apiextensions/v1/{types,types_jsonschem
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from registry.definitions.typed import STRINGS, Field, Map, OneOf, Pointer, Slice, Struct
@@ -18,16 +19,19 @@ def _named(name: str) -> Scalar:
 
 
 class Time(Type):
-    """A metav1.Time: RFC 3339 in UTC and whole seconds, or null."""
+    """A metav1.Time: RFC 3339 in UTC and whole seconds, or null. Or another form of a time: `canonical` makes it so."""
 
     go = "string"
     by_reference = True
+
+    def __init__(self, canonical: Callable[[str], str] = canonical_time) -> None:
+        self._canonical = canonical
 
     def decode(self, value: Any, link: Link, context: Context) -> Any:
         if type(value) is not str:
             raise mismatch(value, link, self.go)
         try:
-            return canonical_time(value)
+            return self._canonical(value)
         except TimeError as error:
             raise DecodeError(str(error)) from error
 

@@ -8,6 +8,8 @@ Follows apiextensions-apiserver pkg/apiserver/schema/objectmeta/{algorithm,valid
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from registry.schema.contains import nodes_with
 from registry.schema.field import FieldError, child, index, invalid, key, required
 from registry.schema.model import Structural
@@ -39,49 +41,35 @@ class EmbeddedResources:
         """
         if self.present:
             paths: list[str] | None = None if unknown is None else []
-            self._coerce(obj, self._schema, path, paths)
+            for resource, where in self._resources(obj, self._schema, path):
+                _coerce_one(resource, where, paths)
             if unknown is not None and paths:
                 unknown.extend(sorted(paths))
-
-    def _coerce(self, value: Json, schema: Structural, path: str, unknown: list[str] | None) -> None:
-        if value.__class__ is dict:
-            if schema.embedded_resource:
-                _coerce_one(value, path, unknown)
-            for name, inner in value.items():
-                inner_schema = schema.properties.get(name)
-                if inner_schema is not None:
-                    if inner_schema in self._nodes:
-                        self._coerce(inner, inner_schema, child(path, name), unknown)
-                else:
-                    additional = schema.additional_properties
-                    if isinstance(additional, Structural) and additional in self._nodes:
-                        self._coerce(inner, additional, key(path, name), unknown)
-        elif value.__class__ is list and schema.items is not None and schema.items in self._nodes:
-            for place, item in enumerate(value):
-                self._coerce(item, schema.items, index(path, place), unknown)
 
     def validate(self, obj: Json, path: str = "") -> list[FieldError]:
         errors: list[FieldError] = []
         if self.present:
-            self._validate(obj, self._schema, path, errors)
+            for resource, where in self._resources(obj, self._schema, path):
+                _validate_one(resource, where, errors)
         return errors
 
-    def _validate(self, value: Json, schema: Structural, path: str, errors: list[FieldError]) -> None:
+    def _resources(self, value: Json, schema: Structural, path: str) -> Iterator[tuple[dict[str, Json], str]]:
+        """Every embedded resource from `value` down, with its path; outer ones first, and they may be changed then."""
         if value.__class__ is dict:
             if schema.embedded_resource:
-                _validate_one(value, path, errors)
+                yield value, path
             for name, inner in value.items():
                 inner_schema = schema.properties.get(name)
                 if inner_schema is not None:
                     if inner_schema in self._nodes:
-                        self._validate(inner, inner_schema, child(path, name), errors)
+                        yield from self._resources(inner, inner_schema, child(path, name))
                 else:
                     additional = schema.additional_properties
                     if isinstance(additional, Structural) and additional in self._nodes:
-                        self._validate(inner, additional, key(path, name), errors)
+                        yield from self._resources(inner, additional, key(path, name))
         elif value.__class__ is list and schema.items is not None and schema.items in self._nodes:
             for place, item in enumerate(value):
-                self._validate(item, schema.items, index(path, place), errors)
+                yield from self._resources(item, schema.items, index(path, place))
 
 
 def _coerce_one(value: dict[str, Json], path: str, unknown: list[str] | None) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from registry.cel.schema_values import same_json
 from registry.schema.model import from_json
+from registry.schema.values import same
 from tests.cel.evaluation import on_self, outcome_of
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {
@@ -122,4 +122,4 @@ def test_self(schema: dict[str, Any], value: Any, expected: str) -> None:
     ({"a": None}, {}, False),
 ])
 def test_same_json(left: Any, right: Any, expected: bool) -> None:
-    assert same_json(left, right) is expected
+    assert same(left, right) is expected

@@ -36,7 +36,7 @@ class DefinitionStrategy(BuiltinStrategy):
         return api_version == self._api_version and kind in (self._kind, f"{self._kind}List")
 
     def part(self, subresource: str) -> DefinitionStrategy:
-        return DefinitionStatusStrategy(self.definition, self.version)
+        return StatusOfDefinitions(self.definition, self.version)
 
     def decode(self, obj: Object, unknown: list[str]) -> Object:
         try:
@@ -89,7 +89,7 @@ class DefinitionStrategy(BuiltinStrategy):
         return definition_warnings.warnings(new, old)
 
 
-class DefinitionStatusStrategy(DefinitionStrategy):
+class StatusOfDefinitions(DefinitionStrategy):
     """/status: the spec stays, labels and finalizers do not (facts: crd-api.md)."""
 
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from registry.api.strategies.definition import DefinitionStrategy, replace_in_place, with_revision
+from registry.api.strategies.definition import DefinitionStrategy, StatusOfDefinitions, with_revision
 from registry.api.strategy import Context, DecodeError, Object, Translation
 from registry.conversion.declarative.check import validate_rules
 from registry.definitions import decode as v1
@@ -61,14 +61,5 @@ class BetaDefinitionStrategy(DefinitionStrategy):
         return definition_warnings.warnings(to_v1(new), None if old is None else to_v1(old))
 
 
-class _StatusStrategy(BetaDefinitionStrategy):
-    """/status: the spec stays."""
-
-    def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
-        replace_in_place(new, strategy.prepare_for_status_update(new, old))
-
-    def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
-        return validation.validate_status_update(*with_revision(new, old))
-
-    def warnings(self, new: Object, old: Object | None) -> Sequence[str]:
-        return ()
+class _StatusStrategy(StatusOfDefinitions, BetaDefinitionStrategy):
+    """The same of /status, in the older form."""

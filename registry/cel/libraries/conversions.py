@@ -160,12 +160,9 @@ def to_string(value: Value) -> str:
     kind = type(value)
     if kind is str:
         return str(value)
-    if kind is bool:
-        return "true" if value else "false"
-    if kind is int or kind is Uint:
-        return int.__repr__(value)
-    if kind is float:
-        return number_text(value)
+    plain = plain_text(value)
+    if plain is not None:
+        return plain
     if kind is bytes:
         try:
             return str(value, "utf-8")
@@ -174,6 +171,16 @@ def to_string(value: Value) -> str:
     if isinstance(value, Opaque) and value.has_text:
         return value.text()
     raise mismatch("string", value)
+
+
+def plain_text(value: Value) -> str | None:
+    """A bool or a number as text; None for what is neither."""
+    kind = type(value)
+    if kind is bool:
+        return "true" if value else "false"
+    if kind is int or kind is Uint:
+        return int.__repr__(value)
+    return number_text(value) if kind is float else None
 
 
 def number_text(value: float) -> str:

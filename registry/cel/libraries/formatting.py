@@ -13,7 +13,7 @@ from collections.abc import Callable
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from typing import Final
 
-from registry.cel.libraries.conversions import number_text
+from registry.cel.libraries.conversions import plain_text
 from registry.cel.libraries.strings import CHARACTERS
 from registry.cel.libraries.table import member, mismatch, traversal
 from registry.cel.times import Duration, Timestamp
@@ -110,12 +110,9 @@ def _string(value: Value) -> str:
         return _map(value)
     if value is None:
         return "null"
-    if kind is bool:
-        return "true" if value else "false"
-    if kind is int or kind is Uint:
-        return int.__repr__(value)
-    if kind is float:
-        return number_text(value)
+    plain = plain_text(value)
+    if plain is not None:
+        return plain
     if kind is bytes:
         try:
             return str(value, "utf-8")

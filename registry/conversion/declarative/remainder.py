@@ -16,9 +16,9 @@ from typing import Any, Final
 
 import orjson
 
-from registry.cel.schema_values import same_json
 from registry.codec.json_encode import encode_canonical
 from registry.codec.stored import decode_stored
+from registry.schema.values import same
 
 Json = Any
 
@@ -47,7 +47,7 @@ def compared(obj: Json, other: Json) -> list[dict[str, Json]]:
         elif was.__class__ is list and wanted.__class__ is list and len(was) == len(wanted) \
                 and not (path and path[-1].__class__ is int):
             pending += [((*path, i), was[i], wanted[i]) for i in reversed(range(len(was)))]
-        elif was is _NOTHING or wanted is _NOTHING or not same_json(was, wanted):
+        elif was is _NOTHING or wanted is _NOTHING or not same(was, wanted):
             entry: dict[str, Json] = {"path": list(path)}
             if was is not _NOTHING:
                 entry["was"] = was
@@ -87,7 +87,7 @@ def _restore(obj: Json, entry: dict[str, Json]) -> None:
             _restore_element(holder, last, was, wanted)
     elif holder.__class__ is dict and isinstance(last, str):
         there = holder.get(last, _NOTHING)
-        if (there is _NOTHING) != (was is _NOTHING) or (was is not _NOTHING and not same_json(there, was)):
+        if (there is _NOTHING) != (was is _NOTHING) or (was is not _NOTHING and not same(there, was)):
             return
         if wanted is not _NOTHING:
             holder[last] = wanted
@@ -97,11 +97,11 @@ def _restore(obj: Json, entry: dict[str, Json]) -> None:
 
 def _restore_element(holder: list[Json], place: int, was: Json, wanted: Json) -> None:
     """The element at its place if that is it, else the first that is."""
-    if 0 <= place < len(holder) and same_json(holder[place], was):
+    if 0 <= place < len(holder) and same(holder[place], was):
         holder[place] = wanted
         return
     for i, element in enumerate(holder):
-        if same_json(element, was):
+        if same(element, was):
             holder[i] = wanted
             return
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from registry.definitions import decode
-from registry.definitions.internal import InternalSpec, InternalVersion, internal_spec
+from registry.definitions.internal import InternalSpec, InternalVersion, internal_spec, internal_version
 from registry.definitions.v1beta1 import decode as beta
 
 Json = Mapping[str, Any]
@@ -80,18 +80,7 @@ def internal_beta(crd: Json) -> InternalSpec:
 
 
 def _internal_version(given: Json) -> InternalVersion:
-    version = _with_paths(given, "JSONPath", "jsonPath")
-    return InternalVersion(
-        name=version.get("name") or "",
-        served=bool(version.get("served")),
-        storage=bool(version.get("storage")),
-        deprecated=bool(version.get("deprecated")),
-        deprecation_warning=version.get("deprecationWarning"),
-        schema=version.get("schema"),
-        subresources=version.get("subresources"),
-        columns=version.get("additionalPrinterColumns"),
-        selectable_fields=version.get("selectableFields"),
-    )
+    return internal_version(_with_paths(given, "JSONPath", "jsonPath"))
 
 
 def _version(version: InternalVersion) -> Definition:
