@@ -11,6 +11,7 @@ anybody's cache.
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
@@ -39,6 +40,8 @@ NAMESPACES_LIMIT = 10_000
 # More definitions than this are read in a thread: they take about 0.3 ms each.
 FEW = 20
 
+_SERIALS = itertools.count()
+
 StrategyFor = Callable[[Definition, Version], Strategy]
 
 
@@ -60,6 +63,8 @@ class TenantCatalog:
                  entries: Mapping[ObjectKey, Entry], strategy_for: StrategyFor,
                  configured: Configured = NOTHING, bound: Mapping[ResourceName, Shared] = NOTHING_BOUND) -> None:
         self.guards = guards
+        # One for each reading of definitions, in this process: what is made from them is known by it.
+        self.serial = next(_SERIALS)
         self.configured = configured
         # The policies and webhooks in force; None where there are none.
         self.admission: Admission | None = configured.admission

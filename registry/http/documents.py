@@ -8,10 +8,11 @@ Follows apiserver pkg/endpoints/discovery and kube-openapi pkg/handler3.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import platform
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.types import Scope, Send
@@ -31,6 +32,7 @@ from registry.definitions.openapi import openapi_v3, openapi_v3_hashes, openapi_
 from registry.definitions.openapi_proto import encode_v2
 from registry.definitions.openapi_v2 import openapi_v2
 from registry.http import metrics
+from registry.http.made import Document, MadeDocuments, document
 from registry.http.negotiation import NotAcceptable, Representation, negotiate_discovery
 from registry.http.paths import Target
 from registry.http.resources import PageNotFound, prettified
@@ -39,8 +41,10 @@ from registry.store.errors import StoreError
 
 # The version of Kubernetes whose API this is; clients read it to know what they can use.
 MAJOR, MINOR, GIT_VERSION = "1", "36", "v1.36.2"
-# Made documents that a process keeps, over all tenants.
-_DOCUMENTS_LIMIT = 64
+# With more definitions than this, documents take longer than others should wait: they are made in a thread.
+_FEW = 50
+# Readings of definitions whose hashes are kept: some 200 bytes for each version of a group.
+_HASHES_LIMIT = 64
 _OPENAPI_V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
@@ -51,7 +55,8 @@ class Documents:
     def __init__(self, backend: Backend, jwks_uri: str = "") -> None:
         self._backend = backend
         self._jwks_uri = jwks_uri
-        self._made: OrderedDict[tuple[str, ...], bytes] = OrderedDict()
+        self._made = MadeDocuments()
+        self._hashes: OrderedDict[int, dict[str, str]] = OrderedDict()
 
     async def __call__(self, scope: Scope, send: Send, target: Target, query: Query, context: Context,
                        headers: Headers) -> int:
@@ -118,66 +123,91 @@ class Documents:
             raise not_acceptable(str(error), with_details=str(error).startswith("406:")) from error
         representation = prettified(representation, query, headers)
         catalog = await self._backend.catalogs.current(context.tenant)
-        value = _discovery_document(catalog, target, representation)
-        if value is None:
-            if target.version and catalog.is_builtin_group(target.group):
-                raise resource_not_found()
-            raise PageNotFound
-        body = encode_yaml(value) if representation.encoding == "yaml" else encode_json(value) + b"\n"
-        media_type = _AGGREGATED if representation.transform else representation.media_type
-        return await self._tagged(scope, send, body, media_type, context, headers)
 
-    async def _tagged(self, scope: Scope, send: Send, body: bytes, media_type: str, context: Context,
-                      headers: Headers, tag: str = "") -> int:
+        def make() -> Document:
+            value = _discovery_document(catalog, target, representation)
+            if value is None:
+                raise _NothingServed
+            return document(encode_yaml(value) if representation.encoding == "yaml" else encode_json(value) + b"\n")
+
+        key = ("discovery", catalog.serial, target.path.rstrip("/"), representation)
+        try:
+            made = await self._made.get(key, make, aside=_is_large(catalog))
+        except _NothingServed:
+            if target.version and catalog.is_builtin_group(target.group):
+                raise resource_not_found() from None
+            raise PageNotFound from None
+        media_type = _AGGREGATED if representation.transform else representation.media_type
+        return await self._tagged(scope, send, made, media_type, context, headers)
+
+    async def _tagged(self, scope: Scope, send: Send, made: Document, media_type: str, context: Context,
+                      headers: Headers) -> int:
         """With an ETag, and 304 for a client that has it."""
-        tag = tag or hashlib.sha512(body).hexdigest()[:64].upper()
         answer = headers_for(media_type, context.warnings)
-        answer += [(b"etag", f'"{tag}"'.encode()), (b"vary", b"Accept")]
-        if headers.get(b"if-none-match", b"").decode("latin-1").strip('"') == tag:
+        answer += [(b"etag", f'"{made.tag}"'.encode()), (b"vary", b"Accept")]
+        if headers.get(b"if-none-match", b"").decode("latin-1").strip('"') == made.tag:
             return await send_body(send, scope, 304, answer, b"")
-        return await send_body(send, scope, 200, answer, body)
+        return await send_body(send, scope, 200, answer, made.body)
 
     # -- OpenAPI
     async def _openapi(self, scope: Scope, send: Send, path: str, context: Context, headers: Headers) -> int:
         catalog = await self._backend.catalogs.current(context.tenant)
-        definitions = list(catalog.definitions())
         prefix = f"/clusters/{context.tenant.name}" if scope["path"].startswith("/clusters/") else ""
+        hashes = await self._openapi_hashes(catalog)
         if path == "/openapi/v2":
-            return await self._openapi_v2(scope, send, definitions, context, headers)
-        hashes = openapi_v3_hashes(definitions, subresources_of)
+            return await self._openapi_v2(scope, send, catalog, hashes, context, headers)
         if path == "/openapi/v3":
-            body = encode_json(openapi_v3_index(hashes, prefix))
+            made = document(encode_json(openapi_v3_index(hashes, prefix)))
             # The original leaves the type of the index to be guessed.
-            return await self._tagged(scope, send, body, "text/plain; charset=utf-8", context, headers)
+            return await self._tagged(scope, send, made, "text/plain; charset=utf-8", context, headers)
         name = path.removeprefix("/openapi/v3/")
         tag = hashes.get(name)
         if tag is None:
             return await send_body(send, scope, 404, headers_for("text/plain; charset=utf-8", context.warnings), b"")
-        body = self._remember(("v3", name, tag), lambda: _openapi_v3_document(definitions, name))
-        return await self._tagged(scope, send, body, "application/json", context, headers, tag)
 
-    async def _openapi_v2(self, scope: Scope, send: Send, definitions: list[Definition], context: Context,
-                          headers: Headers) -> int:
+        def make() -> Document:
+            return document(_openapi_v3_document(list(catalog.definitions()), name), tag)
+
+        made = await self._made.get(("v3", name, tag), make, aside=_is_large(catalog))
+        return await self._tagged(scope, send, made, "application/json", context, headers)
+
+    async def _openapi_v2(self, scope: Scope, send: Send, catalog: TenantCatalog, hashes: Mapping[str, str],
+                          context: Context, headers: Headers) -> int:
         """kubectl asks for it in protobuf, to validate what it has no version 3 for."""
         accept = headers.get(b"accept", b"").decode("latin-1")
         protobuf = _OPENAPI_V2_PROTOBUF in accept
         if accept and not protobuf and "json" not in accept and "*/*" not in accept:
             return await send_body(send, scope, 406, headers_for("text/plain; charset=utf-8", context.warnings), b"")
-        tag = hashlib.sha512(repr(sorted(openapi_v3_hashes(definitions, subresources_of).items())).encode())
-        name = tag.hexdigest().upper()
-        encode = encode_v2 if protobuf else encode_json
-        body = self._remember(("v2", name, str(protobuf)), lambda: encode(openapi_v2(definitions, subresources_of)))
-        media_type = "application/octet-stream" if protobuf else "application/json"
-        return await self._tagged(scope, send, body, media_type, context, headers, name)
+        tag = hashlib.sha512(repr(sorted(hashes.items())).encode()).hexdigest().upper()
 
-    def _remember(self, key: tuple[str, ...], make: Callable[[], bytes]) -> bytes:
-        made = self._made.get(key)
-        if made is None:
-            made = self._made[key] = make()
-            if len(self._made) > _DOCUMENTS_LIMIT:
-                self._made.popitem(last=False)
-        self._made.move_to_end(key)
-        return made
+        def make() -> Document:
+            value = openapi_v2(list(catalog.definitions()), subresources_of)
+            return document(encode_v2(value) if protobuf else encode_json(value), tag)
+
+        made = await self._made.get(("v2", tag, protobuf), make, aside=_is_large(catalog))
+        media_type = "application/octet-stream" if protobuf else "application/json"
+        return await self._tagged(scope, send, made, media_type, context, headers)
+
+    async def _openapi_hashes(self, catalog: TenantCatalog) -> dict[str, str]:
+        found = self._hashes.get(catalog.serial)
+        if found is None:
+            definitions = list(catalog.definitions())
+            if _is_large(catalog):
+                found = await asyncio.to_thread(openapi_v3_hashes, definitions, subresources_of)
+            else:
+                found = openapi_v3_hashes(definitions, subresources_of)
+            self._hashes[catalog.serial] = found
+            if len(self._hashes) > _HASHES_LIMIT:
+                self._hashes.popitem(last=False)
+        return found
+
+
+class _NothingServed(Exception):
+    """There is no such document."""
+
+
+def _is_large(catalog: TenantCatalog) -> bool:
+    return len(catalog.entries) + len(catalog.bound) > _FEW
 
 
 def _address(scope: Scope) -> str:

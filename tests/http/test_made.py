@@ -1,0 +1,69 @@
+"""Documents that are made once: which are kept, and how often they are made."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from registry.http.made import Document, MadeDocuments, document
+
+
+def test_a_tag_is_of_the_bytes() -> None:
+    assert document(b"a").tag == document(b"a").tag != document(b"b").tag
+    assert document(b"a", "T").tag == "T"
+
+
+@pytest.mark.parametrize("aside", [False, True])
+async def test_what_is_kept_is_bounded_in_bytes(aside: bool) -> None:
+    made = MadeDocuments(max_bytes=10)
+    calls: list[str] = []
+
+    async def get(name: str, size: int) -> Document:
+        def make() -> Document:
+            calls.append(name)
+            return Document(b"x" * size, name)
+        return await made.get(name, make, aside=aside)
+
+    for name in ("a", "b", "a"):
+        assert (await get(name, 4)).tag == name
+    assert calls == ["a", "b"]
+    await get("c", 4)           # the eldest, b, goes
+    await get("a", 4)
+    await get("b", 4)
+    assert calls == ["a", "b", "c", "b"]
+    await get("large", 11)      # is not kept, and drives nothing out
+    await get("large", 11)
+    await get("b", 4)
+    assert calls == ["a", "b", "c", "b", "large", "large"]
+
+
+async def test_all_who_ask_at_once_get_one_and_none_disturbs_another() -> None:
+    made = MadeDocuments()
+    go = threading.Event()
+    calls: list[int] = []
+
+    def make() -> Document:
+        calls.append(1)
+        go.wait(30)
+        return Document(b"x", "T")
+
+    asked = [asyncio.create_task(made.get("k", make, aside=True)) for _ in range(3)]
+    await asyncio.sleep(0)
+    asked[0].cancel()           # went away while it was being made
+    go.set()
+    assert [one.tag for one in await asyncio.gather(*asked[1:])] == ["T", "T"]
+    assert calls == [1]
+
+
+async def test_what_fails_is_tried_again() -> None:
+    made = MadeDocuments()
+
+    def fail() -> Document:
+        raise ValueError("no")
+
+    for aside in (True, False):
+        with pytest.raises(ValueError, match="no"):
+            await made.get("k", fail, aside=aside)
+    assert (await made.get("k", lambda: Document(b"x", "T"), aside=True)).tag == "T"
