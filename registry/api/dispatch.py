@@ -34,7 +34,7 @@ async def serve(request: ResourceRequest, verb: str, body: Body | None, options_
     """The answer of `verb`; `body` is there for create, update and patch, `options_body` for a delete that has one."""
     if request.served.definition.group == RBAC:
         await _prepare_roles(request, verb)
-    if request.served.calls_webhook:
+    if request.served.converts_contents:
         request = replace(request, served=request.converting(request.served))
     if request.context.across is not None:
         return await serve_across(request, request.context.across, verb)

@@ -172,7 +172,7 @@ def _fields(request: ResourceRequest, text: str) -> Fields:
             key = wanted
         elif term.field in ("metadata.name", "metadata.namespace"):
             tests.append(_part_test(term.field == "metadata.name", term.value, term.equal))
-        elif served.calls_webhook:
+        elif served.converts_contents:
             looked_at.append(term)
         else:
             requirements.append(replace(term, field=strategy.stored_field(term.field)).requirement())

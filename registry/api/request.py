@@ -50,7 +50,7 @@ class Backend:
     turns: Turns = field(default_factory=Turns)
     # Told of each committed write that controllers have to go on with; replaced by the controllers' manager.
     nudge: Callable[[Tenant, ResourceName, ObjectKey], None] = lambda tenant, resource, key: None
-    # How definitions with a conversion webhook are served; with None versions differ by name, as without a webhook.
+    # How definitions with a conversion webhook or rules are served; with None versions differ by name, as without.
     webhooks: WebhookConversions | None = None
     # Who may do what in each tenant.
     policies: Policies = field(init=False)
@@ -146,9 +146,9 @@ class ResourceRequest:
         return committed
 
     def converting(self, served: Served) -> Served:
-        """`served` with conversions of its own, where a webhook converts."""
+        """`served` with conversions of its own, where a webhook or rules convert."""
         webhooks = self.backend.webhooks
-        return served.converting(webhooks) if served.calls_webhook and webhooks is not None else served
+        return served.converting(webhooks) if served.converts_contents and webhooks is not None else served
 
     async def settled(self, make: Callable[[], T]) -> T:
         """What `make` returns, run again after each conversion that it turns out to need."""

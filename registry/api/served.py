@@ -37,8 +37,9 @@ Object = dict[str, Any]
 class Served:
     """One resource of a tenant at one version.
 
-    Where the definition converts by webhook, a request has its own, with the `conversions` that it has had done.
-    `lenient` takes objects as they are stored under another version's name: for what is looked at, never for writes.
+    Where the definition converts by webhook or by rules, a request has its own, with the `conversions` that it has
+    had done. `lenient` takes objects as they are stored under another version's name: for what is looked at, never
+    for writes.
     """
 
     conversions: Conversions | None = None
@@ -143,14 +144,14 @@ class Served:
 
     # -- conversion
     @cached_property
-    def calls_webhook(self) -> bool:
+    def converts_contents(self) -> bool:
         """Whether objects become those of another version by a webhook or by rules, not by the name alone."""
         return self.definition.conversion.get("strategy") == "Webhook" or bool(self.definition.conversion_rules)
 
     @cached_property
     def _by_name(self) -> frozenset[str]:
         """The versions whose bodies are this one's too: by strategy None, with the same schema."""
-        if self.calls_webhook:
+        if self.converts_contents:
             return frozenset()
         return frozenset(n for n, v in self.definition.versions.items() if v.schema().identity == self.identity)
 
@@ -167,7 +168,7 @@ class Served:
         return self._storage_version.schema().identity
 
     def converting(self, shared: WebhookConversions) -> Served:
-        """This resource for one request whose objects may have to be converted by the webhook."""
+        """This resource for one request whose objects may have to be converted by a webhook or by rules."""
         own = self._copy()
         own.conversions = Conversions(shared, self.definition)
         return own
@@ -216,7 +217,7 @@ class Served:
         documents = self.documents
         if documents is None or not body.startswith('"'):
             return None
-        as_stored = self.is_storage or not self.calls_webhook
+        as_stored = self.is_storage or not self.converts_contents
         return documents.text(obj, body) if as_stored else documents.of_body(body)
 
     def body(self, obj: Mapping[str, Any]) -> tuple[str, int, str]:
@@ -232,7 +233,7 @@ class Served:
         identity = self.identity
         if self.is_storage:
             return storage.name, identity, body_of(obj)
-        if self.calls_webhook or storage.schema().identity != identity:
+        if self.converts_contents or storage.schema().identity != identity:
             obj = self._converted({**obj, "metadata": dict(obj["metadata"])}, self._storage_api_version)
             storage.schema().prune(obj)
             identity = 0

@@ -53,7 +53,7 @@ class Controlled:
         namespace, _, name = key.rpartition("/")
         context = Context(self.tenant, SERVER, self.manager)
         request = ResourceRequest(self.backend, context, catalog.unadmitted(), served, namespace, name, subresource, {})
-        return replace(request, served=request.converting(served)) if served.calls_webhook else request
+        return replace(request, served=request.converting(served)) if served.converts_contents else request
 
     async def change(self, group: str, plural: str, key: ObjectKey, make: Callable[[Object], Object],
                      subresource: str = "", *, verb: str = "update", uid: str = "") -> Object | None:

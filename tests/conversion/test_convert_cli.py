@@ -37,6 +37,14 @@ def test_an_object_that_comes_back_changed(tmp_path: Path, capsys: pytest.Captur
     assert "# edge: v1beta1 to v1, and back: CHANGED" in capsys.readouterr().out
 
 
+def test_ways_that_are_not_proven_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", "check", "--quiet", str(DEFINITION), str(SAMPLES)]) == 0
+    assert "not proven" not in capsys.readouterr().out
+    meeting = changed(tmp_path, "        back:", "        - drop: spec.scaling\n        back:")
+    assert main(["convert", "check", "--quiet", meeting]) == 0
+    assert "# from v1beta1 to v1: not proven to be undone" in capsys.readouterr().out
+
+
 def test_a_file_without_a_definition(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "check", str(SAMPLES)]) == 1
     assert "there must be one CustomResourceDefinition" in capsys.readouterr().err

@@ -1,20 +1,38 @@
 """Ways that are undone by their way back: proven by the schemas for all objects but some, which tell themselves apart.
 
 The way back is the judge of every conversion (plan.py), and costs as much as the way there. Here it is left out:
-`exact_steps` gives the rules of a way as closures that say of each object whether the other way would give it back as
+`exact_way` gives the rules of a way as closures that say of each object whether the other way would give it back as
 it was, and whether the schema at its end would prune anything. True is a promise; a False only means that the way back
 must be walked, so whatever is hard to prove is False, or no way at all (None).
 
 What is proven: moves and maps that stand mirrored in the way back; defaults that fill in what the other schema does not
-know, or that give back what is left out here. Each step is undone by its twin, so all of them are, last first.
+know, or that give back what is left out here. Each step is undone by its twin, so all of them are, last first. Fields
+of expressions, fields that are dropped, and those that the target does not know stand beside all this: no other rule
+names them or what they are in, and none makes or removes the objects around them. So each comes back, or is lost, by
+itself.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
+from registry.conversion.declarative.exact_fields import Entries, ExactElements, ExactField
+from registry.conversion.declarative.exact_steps import (
+    ExactStep,
+    absent,
+    common_steps,
+    each_within,
+    filled_in,
+    mapped_values,
+    moved,
+    present,
+    renamed,
+    taken_out,
+)
+from registry.conversion.declarative.expression import Evaluate, element_at
 from registry.conversion.declarative.model import Default, Drop, MapValues, Move, Rule, Set, Way, turned_round
 from registry.conversion.declarative.paths import STAR, Path, split
 from registry.conversion.declarative.shapes import (
@@ -23,121 +41,319 @@ from registry.conversion.declarative.shapes import (
     apply_rule,
     find_node,
     is_emptied,
+    put_node,
     take_node,
 )
-from registry.schema.model import Structural
+from registry.schema.checks import never
+from registry.schema.compiled import CompiledSchema
+from registry.schema.tidy import compile_tidy
 
 Json = Any
 Schema = dict[str, Any]
-# Changes an object in place; False: it may not come back as it was.
-ExactStep = Callable[[Json], bool]
+# Of a rule and the version whose objects it looks at.
+Compile = Callable[[Set, str], Evaluate]
 
 _KEEPS: Final = "x-kubernetes-preserve-unknown-fields"
 _HEAD: Final = ("apiVersion", "kind", "metadata")
 _NOTHING: Final = object()
 
 
-def exact_steps(way: Way, back: Way, source: Mapping[str, Json], target: Mapping[str, Json],
-                structural: Structural) -> list[ExactStep] | None:
-    """The steps of `way` for objects that the schema `source` has pruned; None where nothing can be proven."""
-    if any(isinstance(rule, Set | Drop) for rule in (*way.rules, *back.rules)) or not _are_mirrored(way, back):
+class ExactWay:
+    """The rules of a way for objects that the schema at its beginning has pruned."""
+
+    def __init__(self, steps: Sequence[ExactStep], fields: Sequence[ExactField], lost: Sequence[Path],
+                 after: Sequence[ExactStep]) -> None:
+        self._steps = [*steps, *after] if not fields and not lost else steps
+        self._fields = fields
+        self._lost = lost
+        self._after = after
+
+    def run(self, obj: Json, api_version: str, lost: Entries | None) -> bool:
+        """Changes `obj`; `api_version` is given it where it is not empty, for expressions that look at it.
+
+        `lost` gets the entries of the remainder (remainder.py). Without it an object that has any is not exact.
+        """
+        if not self._fields and not self._lost:
+            if api_version:
+                obj["apiVersion"] = api_version
+            return all(step(obj) for step in self._steps)
+        looked = [field.look(obj) for field in self._fields]
+        for step in self._steps:
+            if not step(obj):
+                return False
+        before = []
+        for field, value in zip(self._fields, looked, strict=True):
+            found = field.put(obj, value)
+            if found is None:
+                return False
+            before.append(found)
+        for path in self._lost:
+            if not _without(obj, path, lost):
+                return False
+        for step in self._after:
+            if not step(obj):
+                return False
+        if api_version:
+            obj["apiVersion"] = api_version
+        for field, was in zip(self._fields, before, strict=True):
+            if field.in_source and not field.comes_back(obj, was, lost):
+                return False
+        return True
+
+
+def _without(obj: Json, path: Path, lost: Entries | None) -> bool:
+    for name in path[:-1]:
+        obj = obj.get(name)
+        if obj.__class__ is not dict:
+            return True
+    value = obj.pop(path[-1], _NOTHING)
+    if value is _NOTHING:
+        return True
+    if lost is not None:
+        lost.append({"path": list(path), "is": value})
+    return lost is not None
+
+
+def exact_way(way: Way, back: Way, source: CompiledSchema, target: CompiledSchema,
+              compiled: Compile) -> ExactWay | None:
+    """None where nothing can be proven."""
+    if not _are_mirrored(way, back):
         return None
-    shape, source, target = copy.deepcopy(dict(source)), dict(source), dict(target)
     try:
-        steps = _left_out(way, back, shape, target)
-        for rule in way.rules:
-            apply_rule(rule, shape, target, structural, Verdict())
-            step = _step(rule, way, back, source)
-            if step is None:
-                return None
-            steps.append(step)
+        return _Proof(way, back, source, target).exact(compiled)
     except ShapeError:
         return None
-    emptied: list[Path] = []
-    if not _fits(shape, target, (), emptied):
-        return None
-    return [*steps, *(_within(path[:-1], _absent(path[-1])) for path in emptied)]
+
+
+class _Proof:
+    """Raises ShapeError where it ends."""
+
+    def __init__(self, way: Way, back: Way, source: CompiledSchema, target: CompiledSchema) -> None:
+        self.way = way
+        self.back = back
+        self.rules: tuple[Rule, ...] = (*way.rules, *back.rules)
+        self.schemas = source, target
+        self.source = dict(source.json)
+        self.target = dict(target.json)
+        self.way = self.without_needless(way, self.target)
+        self.back = self.without_needless(back, self.source)
+        self.rules = (*self.way.rules, *self.back.rules)
+        self.shape = copy.deepcopy(self.source)     # what the rules have made of the source so far
+        self.lost: list[Path] = []
+        self.after: list[ExactStep] = []
+
+    def exact(self, compiled: Compile) -> ExactWay:
+        steps = [*self.left_out()]
+        for rule in self.way.rules:
+            if isinstance(rule, Drop):
+                self.dropped(rule)
+            elif not isinstance(rule, Set):
+                apply_rule(rule, self.shape, self.target, self.schemas[0].structural, Verdict())
+                steps.append(self.step(rule))
+        for rule in self.back.rules:
+            if isinstance(rule, Drop):
+                self.dropped_again(rule)
+        fields = self.fields(compiled)
+        unknown: list[Path] = []
+        if not _fits(self.shape, self.target, (), unknown):
+            raise ShapeError
+        for path in unknown:
+            if STAR not in path and _pruned_at(self.target, path) == len(path) - 1 and self.stands_alone(path):
+                self.lost.append(path)
+            else:
+                self.after.append(each_within(path[:-1], absent(path[-1])))
+        return ExactWay(steps, fields, self.lost, self.after)
+
+    # -- rules
+    def without_needless(self, way: Way, target: Schema) -> Way:
+        """Without drops of what is pruned anyway, and only an expression of the other way names."""
+        def is_needless(rule: Rule) -> bool:
+            if not isinstance(rule, Drop) or _pruned_at(target, rule.path) != len(rule.path) - 1:
+                return False
+            others = [other for other in self.rules if other is not rule
+                      and not (isinstance(other, Set) and other.path == rule.path and other not in way.rules)]
+            return self.is_stable(rule.path[:-1]) and not any(_meet(rule.path, p) for o in others for p in _place(o))
+
+        return replace(way, rules=tuple(rule for rule in way.rules if not is_needless(rule)))
+
+    def left_out(self) -> list[ExactStep]:
+        """Of what the way back fills in: it is there, or it is what would be filled in, and left out."""
+        steps = []
+        for rule in self.back.rules:
+            if isinstance(rule, Default):
+                known = find_node(self.target, rule.path) is not None
+                if self.meets_another(rule) or not (known or self.is_stable(rule.path[:-1])):
+                    raise ShapeError
+                if not known:
+                    take_node(self.shape, rule.path)
+                within, inner = split(rule.path)
+                steps.append(each_within(within, present(inner) if known else taken_out(inner, rule.value)))
+        return steps
+
+    def step(self, rule: Rule) -> ExactStep:
+        match rule:
+            case Move(_, old, new):
+                within, inner = split(old)
+                to = split(new)[1]
+                if common_steps(inner, to) == min(len(inner), len(to)):
+                    raise ShapeError     # into itself
+                if inner[:-1] == to[:-1]:
+                    return each_within((*within, *inner[:-1]), renamed(inner[-1], to[-1]))
+                return each_within(within, moved(inner, to))
+            case MapValues(_, path, pairs):
+                mirrored = [r.pairs for r in self.back.rules if isinstance(r, MapValues) and r.path == path]
+                if len(mirrored) == 1:
+                    return mapped_values(path, pairs, mirrored[0])
+            case Default(_, path, value) if not self.meets_another(rule):
+                within, inner = split(path)
+                pruned = _pruned_at(self.source, path) == len(path) - 1 and not self.is_made(path[:-1])
+                return each_within(within, filled_in(inner, value, pruned=pruned))
+        raise ShapeError
+
+    def dropped(self, rule: Drop) -> None:
+        """What is there is lost, and must be told; the order does not matter, for nothing else depends on it."""
+        if self.meets_another(rule) or not self.is_stable(rule.path[:-1]):
+            raise ShapeError
+        take_node(self.shape, rule.path)
+        if STAR in rule.path:
+            self.after.append(each_within(rule.path[:-1], absent(rule.path[-1])))
+        else:
+            self.lost.append(rule.path)
+
+    def dropped_again(self, rule: Drop) -> None:
+        if self.meets_another(rule) or not self.is_stable(rule.path[:-1]):
+            raise ShapeError
+        self.after.append(each_within(rule.path[:-1], absent(rule.path[-1])))
+
+    def fields(self, compiled: Compile) -> list[ExactField]:
+        ways: dict[Path, list[Set | None]] = {}
+        for i, way in enumerate((self.way, self.back)):
+            for rule in way.rules:
+                if isinstance(rule, Set):
+                    if self.meets_another(rule):
+                        raise ShapeError
+                    ways.setdefault(rule.path, [None, None])[i] = rule
+        return [self.field(path, there, back, compiled) for path, (there, back) in ways.items()]
+
+    def field(self, path: Path, there: Set | None, back: Set | None, compiled: Compile) -> ExactField:
+        known = find_node(self.source, path), find_node(self.target, path)
+        place = len(path) - 1
+        if known[0] is None:        # what holds it must be pruned as it is, so what the expression's value makes too
+            found = _pruned_at(self.source, path)
+            if found is None or found < len(split(path)[0]) or back is not None or known[1] is None:
+                raise ShapeError
+            place = found
+        if known[1] is None and (_pruned_at(self.target, path) is None or there is not None):
+            raise ShapeError
+        if not self.is_stable(path[:place]):
+            raise ShapeError
+        if there is not None:
+            if known[0] is not None:
+                take_node(self.shape, path)
+            put_node(self.shape, path, copy.deepcopy(known[1] or {}))
+        elif known[1] is None:
+            take_node(self.shape, path)
+        structural = element_at(self.schemas[1].structural, path)
+        kind = ExactElements if STAR in path else ExactField
+        return kind(path, place, compiled(there, self.way.source) if there is not None else None,
+                    compiled(back, self.way.target) if back is not None else None,
+                    in_source=known[0] is not None, in_target=known[1] is not None,
+                    tidy=compile_tidy(structural) if structural is not None else never)
+
+    # -- what stands beside the other rules
+    def stands_alone(self, path: Path) -> bool:
+        return not any(_meet(path, other) for rule in self.rules for other in _place(rule)) \
+            and self.is_stable(path[:-1])
+
+    def meets_another(self, rule: Rule) -> bool:
+        """Whether another rule names something on the path, or in it. Expressions may fill in a field both ways."""
+        here = rule in self.way.rules
+        for others, same in ((self.way.rules, here), (self.back.rules, not here)):
+            for other in others:
+                twins = isinstance(rule, Set) and isinstance(other, Set) and rule.path == other.path and not same
+                if not (other is rule or twins) and any(_meet(a, b) for a in _place(rule) for b in _place(other)):
+                    return True
+        return False
+
+    def is_stable(self, holder: Path) -> bool:
+        """Whether no move makes or removes the object, or one that it is in."""
+        return not any(len(q) <= len(holder) and _meet(q, holder) for rule in self.rules for q in _affected(rule))
+
+    def is_made(self, holder: Path) -> bool:
+        """Whether a move may make the object: on the way back it goes with what was moved, unless something is left."""
+        for rule in self.way.rules:
+            if isinstance(rule, Move):
+                target = rule.target
+                if common_steps(rule.source, target) < len(holder) < len(target) and holder == target[:len(holder)]:
+                    return True
+        return False
 
 
 def _are_mirrored(way: Way, back: Way) -> bool:
-    """Whether the moves and maps of one are those of the other turned round, whatever their values become."""
-    there = [_place(rule) for rule in turned_round(way.rules)]
-    return there == [_place(rule) for rule in back.rules if isinstance(rule, Move | MapValues)]
+    """Whether the moves and maps of one are those of the other turned round, whatever their values become.
+
+    They may stand in another order where that makes no difference.
+    """
+    left = [rule for rule in back.rules if isinstance(rule, Move | MapValues)]
+    for rule in turned_round(way.rules):
+        found = next((i for i, other in enumerate(left) if _place(other) == _place(rule)), None)
+        if found is None or not all(_commute(other, left[found]) for other in left[:found]):
+            return False
+        del left[found]
+    return not left
+
+
+def _commute(one: Rule, other: Rule) -> bool:
+    if any(_meet(a, b) for a in _place(one) for b in _place(other)):
+        return False
+    return not any(len(q) <= len(path) and _meet(q, path)
+                   for a, b in ((one, other), (other, one)) for q in _affected(a) for path in _place(b))
+
+
+def _affected(rule: Rule) -> list[Path]:
+    """The objects that a move makes on its way, and removes where it leaves them empty."""
+    if not isinstance(rule, Move):
+        return []
+    common = common_steps(rule.source, rule.target)
+    return [end[:n] for end in (rule.source, rule.target) for n in range(common + 1, len(end))]
 
 
 def _place(rule: Rule) -> tuple[Path, ...]:
     return (rule.source, rule.target) if isinstance(rule, Move) else (rule.path,)
 
 
-def _left_out(way: Way, back: Way, shape: Schema, target: Schema) -> list[ExactStep]:
-    """Of what the way back fills in: it is there, or it is what would be filled in, and left out."""
-    steps = []
-    for rule in back.rules:
-        if isinstance(rule, Default):
-            if _meets_another(rule, way, back):
-                raise ShapeError
-            known = find_node(target, rule.path) is not None
-            if not known:
-                take_node(shape, rule.path)
-            within, inner = split(rule.path)
-            steps.append(_within(within, _present(inner) if known else _taken_out(inner, rule.value)))
-    return steps
+def _meet(path: Path, other: Path) -> bool:
+    """Whether one may be the other, or lead to it."""
+    return all(a in (b, STAR) or b == STAR for a, b in zip(path, other, strict=False))
 
 
-def _step(rule: Rule, way: Way, back: Way, source: Schema) -> ExactStep | None:
-    match rule:
-        case Move(_, old, new):
-            within, inner = split(old)
-            to = split(new)[1]
-            if _common(inner, to) == min(len(inner), len(to)):
-                return None     # into itself
-            if inner[:-1] == to[:-1]:
-                return _within((*within, *inner[:-1]), _rename(inner[-1], to[-1]))
-            return _within(within, _move(inner, to))
-        case MapValues(_, path, pairs):
-            mirrored = [r.pairs for r in back.rules if isinstance(r, MapValues) and r.path == path]
-            return _map(path, pairs, mirrored[0]) if len(mirrored) == 1 else None
-        case Default(_, path, value) if not _meets_another(rule, way, back):
-            within, inner = split(path)
-            holder = find_node(source, path[:-1])
-            pruned = holder is not None and _is_closed(holder) and path[-1] not in (holder.get("properties") or {}) \
-                and not _is_made(path[:-1], way)
-            return _within(within, _default(inner, value, pruned=pruned))
+# -- schemas
+def _pruned_at(schema: Schema, path: Path) -> int | None:
+    """How many steps of the path the schema knows, if it prunes the next; None where it does not."""
+    node: Schema = schema
+    for i, name in enumerate(path):
+        if node.get("type") == "array" and node.get(_KEEPS):
+            return None
+        inner = find_node(node, (name,))
+        if inner is not None:
+            node = inner
+        elif name == STAR or (node.get("x-kubernetes-embedded-resource") and name in _HEAD) or not _is_closed(node):
+            return None
+        else:
+            return i
     return None
 
 
-def _meets_another(rule: Default, way: Way, back: Way) -> bool:
-    """Whether another rule names something on the path, or in it."""
-    paths = [path for other in (*way.rules, *back.rules) if other is not rule for path in _place(other)]
-    return any(all(a in (b, STAR) or b == STAR for a, b in zip(path, rule.path, strict=False)) for path in paths)
+def _is_closed(node: Mapping[str, Json]) -> bool:
+    return node.get("type") == "object" and node.get("additionalProperties") is None and not node.get(_KEEPS)
 
 
-def _is_made(holder: Path, way: Way) -> bool:
-    """Whether a move may make the object: on the way back it goes with what was moved, unless something is left."""
-    for rule in way.rules:
-        if isinstance(rule, Move):
-            target = rule.target
-            if _common(rule.source, target) < len(holder) < len(target) and holder == target[:len(holder)]:
-                return True
-    return False
-
-
-def _common(path: Path, other: Path) -> int:
-    """How many steps both begin with."""
-    return next((i for i, (a, b) in enumerate(zip(path, other, strict=False)) if a != b), min(len(path), len(other)))
-
-
-def _is_closed(node: Schema) -> bool:
-    return node.get("type") == "object" and not node.get("additionalProperties") and not node.get(_KEEPS)
-
-
-# -- whether the target's schema prunes nothing
-def _fits(shape: Schema, target: Schema, path: Path, emptied: list[Path]) -> bool:
-    """`emptied` gets the paths of objects that are pruned where rules have left them behind, empty."""
+def _fits(shape: Schema, target: Schema, path: Path, unknown: list[Path]) -> bool:
+    """Whether the target's schema prunes nothing but what `unknown` gets the paths of."""
     if not _same_kind(shape, target):
         return False
     items, wanted = shape.get("items"), target.get("items")
-    if (items is None) != (wanted is None) or (items and not _fits(items, wanted or {}, (*path, STAR), emptied)):
+    if (items is None) != (wanted is None) or (items and not _fits(items, wanted or {}, (*path, STAR), unknown)):
         return False
     inner, others = shape.get("properties") or {}, target.get("properties") or {}
     values, allowed = shape.get("additionalProperties"), target.get("additionalProperties")
@@ -145,17 +361,17 @@ def _fits(shape: Schema, target: Schema, path: Path, emptied: list[Path]) -> boo
         return False
     if values and (not allowed or (isinstance(values, dict) != isinstance(allowed, dict))):
         return False
-    if isinstance(values, dict) and isinstance(allowed, dict) and not _fits(values, allowed, (*path, STAR), emptied):
+    if isinstance(values, dict) and isinstance(allowed, dict) and not _fits(values, allowed, (*path, STAR), unknown):
         return False
     for name, node in inner.items():
         if not path and name in _HEAD:
             continue
         other = others.get(name)
         if other is not None:
-            if not _fits(node, other, (*path, name), emptied):
+            if not _fits(node, other, (*path, name), unknown):
                 return False
-        elif is_emptied(node):
-            emptied.append((*path, name))
+        elif is_emptied(node) or _is_closed(target):
+            unknown.append((*path, name))
         else:
             return False
     return True
@@ -168,209 +384,3 @@ def _same_kind(shape: Schema, target: Schema) -> bool:
         return False
     return same and all(shape.get(f"x-kubernetes-{name}") == target.get(f"x-kubernetes-{name}")
                         for name in ("embedded-resource", "int-or-string"))
-
-
-# -- steps
-def _within(path: Path, step: ExactStep) -> ExactStep:
-    """`step` on each of what the path leads to, which must be objects to be looked into."""
-    if not path:
-        return step
-    place = path.index(STAR) if STAR in path else len(path)
-    names, rest = path[:place], path[place:]
-    if not rest:
-        def one(obj: Json) -> bool:
-            for name in names:
-                if obj.__class__ is not dict:
-                    return True
-                obj = obj.get(name)
-            return obj.__class__ is not dict or step(obj)
-
-        return one
-    inner = _within(rest[1:], step)
-
-    def each(obj: Json) -> bool:
-        for name in names:
-            if obj.__class__ is not dict:
-                return True
-            obj = obj.get(name)
-        for element in obj if obj.__class__ is list else obj.values() if obj.__class__ is dict else ():
-            if (element.__class__ is dict or element.__class__ is list) and not inner(element):
-                return False
-        return True
-
-    return each
-
-
-def _rename(name: str, new_name: str) -> ExactStep:
-    def rename(obj: Json) -> bool:
-        if obj.__class__ is not dict:
-            return True
-        if new_name in obj:
-            return False
-        if name in obj:
-            obj[new_name] = obj.pop(name)
-        return True
-
-    return rename
-
-
-def _move(source: Path, target: Path) -> ExactStep:
-    *above, name = source
-    *over, new_name = target
-    common = _common(source, target)
-
-    def move(obj: Json) -> bool:
-        if obj.__class__ is not dict:
-            return True
-        holders = [obj]
-        for step in above:
-            obj = obj.get(step)
-            if obj.__class__ is not dict:
-                return not _stands(holders[0], target)
-            holders.append(obj)
-        if name not in obj:
-            return not _stands(holders[0], target)
-        value = obj.pop(name)
-        for i in range(len(above), 0, -1):      # what it was the last of goes with it
-            if holders[i]:
-                break
-            del holders[i - 1][above[i - 1]]
-        obj = holders[0]
-        for i, step in enumerate(over):
-            inner = obj.get(step)
-            if inner is None:
-                if step in obj:
-                    return False
-                inner = obj[step] = {}
-            elif inner.__class__ is not dict or (not inner and i >= common):
-                return False        # an empty one would not come back
-            obj = inner
-        if new_name in obj:
-            return False
-        obj[new_name] = value
-        return True
-
-    return move
-
-
-def _stands(obj: Json, path: Path) -> bool:
-    for name in path[:-1]:
-        obj = obj.get(name)
-        if obj.__class__ is not dict:
-            return False
-    return path[-1] in obj
-
-
-def _map(path: Path, pairs: Sequence[tuple[Json, Json]], mirrored: Sequence[tuple[Json, Json]]) -> ExactStep:
-    there = {(old.__class__, old): new for old, new in pairs}
-    again = {(old.__class__, old): new for old, new in mirrored}
-    values: dict[tuple[type, Json], Json] = {}
-    for key in (*there, *again):
-        new = there.get(key, key[1])
-        came = again.get((new.__class__, new), new)
-        values[key] = new if (came.__class__, came) == key else _NOTHING
-    texts = {value: new for (kind, value), new in values.items() if kind is str}
-    only_texts = len(texts) == len(values)
-    name = path[-1]
-
-    def mapped(value: Json) -> Json:
-        kind = value.__class__
-        if kind is str:
-            return texts.get(value, value)
-        if value is None:
-            return _NOTHING     # what the schema makes of it is not known here
-        return value if only_texts or kind is dict or kind is list else values.get((kind, value), value)
-
-    def one(obj: Json) -> bool:
-        if obj.__class__ is dict and name in obj:
-            found = mapped(obj[name])
-            if found is _NOTHING:
-                return False
-            obj[name] = found
-        return True
-
-    def each(obj: Json) -> bool:
-        if obj.__class__ is list:
-            obj[:] = [mapped(value) for value in obj]
-            return _NOTHING not in obj
-        if obj.__class__ is dict:
-            for key, value in obj.items():
-                obj[key] = mapped(value)
-            return _NOTHING not in obj.values()
-        return True
-
-    if name != STAR:
-        return _within(path[:-1], one)
-    return _at(path[:-1], each)
-
-
-def _at(path: Path, step: ExactStep) -> ExactStep:
-    """`step` on what stands there itself, object or list."""
-    *above, name = path
-
-    def at(obj: Json) -> bool:
-        if obj.__class__ is dict:
-            found = obj.get(name)
-            return found is None or step(found)
-        return True
-
-    if name == STAR:
-        def elements(obj: Json) -> bool:
-            return all(step(element) for element in (obj if obj.__class__ is list else obj.values()))
-
-        return _at(tuple(above), elements)
-    return _within(tuple(above), at)
-
-
-def _default(path: Path, value: Json, *, pruned: bool) -> ExactStep:
-    """`pruned`: the schema at the beginning of the way removes it from its place again."""
-    *above, name = path
-    scalar = not isinstance(value, dict | list)
-
-    def default(obj: Json) -> bool:
-        for step in above:
-            if obj.__class__ is not dict:
-                return True
-            obj = obj.get(step)
-            if obj is None:
-                return False
-        if obj.__class__ is dict and obj.get(name) is None:
-            if not pruned or name in obj:
-                return False
-            obj[name] = value if scalar else copy.deepcopy(value)
-        return True
-
-    return default
-
-
-def _present(path: Path) -> ExactStep:
-    *above, name = path
-
-    def present(obj: Json) -> bool:
-        for step in above:
-            if obj.__class__ is not dict:
-                return False
-            obj = obj.get(step)
-        return obj.__class__ is dict and obj.get(name) is not None
-
-    return present
-
-
-def _taken_out(path: Path, value: Json) -> ExactStep:
-    *above, name = path
-
-    def taken_out(obj: Json) -> bool:
-        for step in above:
-            if obj.__class__ is not dict:
-                return False
-            obj = obj.get(step)
-        if obj.__class__ is not dict:
-            return False
-        found = obj.pop(name, None)
-        return found.__class__ is value.__class__ and bool(found == value) and found.__class__ not in (dict, list)
-
-    return taken_out
-
-
-def _absent(name: str) -> ExactStep:
-    return lambda obj: obj.__class__ is not dict or name not in obj

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from registry.cel import types
+from registry.cel import ast, types
 from registry.cel.checker import Checked, check
 from registry.cel.code import COST
 from registry.cel.compile import compile_program
@@ -31,6 +31,8 @@ Json = Any
 Evaluate = Callable[[Json, int], tuple[Json, int]]
 
 NOTHING: Final = object()
+# What the server itself converts.
+HEAD: Final = ("apiVersion", "kind", "metadata")
 _DEPTH: Final = 64
 
 
@@ -95,6 +97,18 @@ def schema_of(of: Type) -> dict[str, Json]:
         case TypeKind.DYN | TypeKind.NULL | TypeKind.PARAM:
             return {}
     raise ExpressionError(f"a value of type {of.text} has no form in JSON")
+
+
+def looks_at_head(text: str, schema: Structural) -> bool:
+    """Whether an expression on whole objects may look at their apiVersion, kind or metadata."""
+    checked, _ = checked_expression(text, schema)
+    beside = sum(isinstance(node, ast.Select) and _is_self(node.operand) and node.field not in HEAD
+                 for node in checked.nodes())
+    return beside != sum(_is_self(node) for node in checked.nodes())
+
+
+def _is_self(node: ast.Expr) -> bool:
+    return isinstance(node, ast.Ident) and node.name.removeprefix(".") == "self"
 
 
 def compile_expression(text: str, schema: Structural, *, is_root: bool = True) -> Evaluate:

@@ -16,14 +16,20 @@ import orjson
 
 from registry.codec.json_encode import encode_canonical
 from registry.conversion.declarative import remainder
-from registry.conversion.declarative.exact import ExactStep, exact_steps
-from registry.conversion.declarative.expression import NOTHING, ExpressionError, compile_expression, element_at
-from registry.conversion.declarative.model import DROP, Link, Set, Way, read_rules
-from registry.conversion.declarative.paths import shown, split
+from registry.conversion.declarative.exact import ExactWay, exact_way
+from registry.conversion.declarative.expression import (
+    NOTHING,
+    Evaluate,
+    ExpressionError,
+    compile_expression,
+    element_at,
+    looks_at_head,
+)
+from registry.conversion.declarative.model import DROP, Link, Rule, Set, Way, read_rules
+from registry.conversion.declarative.paths import STAR, shown, split
 from registry.conversion.declarative.steps import Step, compile_rule, found_at, put
 from registry.conversion.errors import ConversionError
 from registry.schema.compiled import CompiledSchema
-from registry.schema.model import Structural
 
 Json = Any
 Object = dict[str, Any]
@@ -40,6 +46,7 @@ class Plan:
         self._group = group
         self._schemas = schemas
         self._ways: dict[tuple[str, str], _Conversion] = {}
+        self._expressions: dict[tuple[Set, str], Evaluate] = {}
 
     def convert(self, obj: Object, api_version: str) -> Object:
         """A new object. Raises ConversionError."""
@@ -61,6 +68,10 @@ class Plan:
         except (ExpressionError, ValueError, RecursionError):
             return None     # the other way tells what is wrong
 
+    def walks_back(self, source: str, target: str) -> bool:
+        """Whether each object goes the way back too, not only exceptional ones (exact.py)."""
+        return self._way(source, target).walks_back
+
     def _way(self, source: str, target: str) -> _Conversion:
         found = self._ways.get((source, target))
         if found is None:
@@ -72,29 +83,45 @@ class Plan:
             back = way_between(self._links, target, source)
             assert back is not None
             keeps = all(link.loss != DROP for link, _ in hops)
-            looks = any(isinstance(rule, Set) for _, way in (*hops, *back) for rule in way.rules)
+            looks = any(self._looks(rule, way) for _, way in (*hops, *back) for rule in way.rules)
             found = _Conversion(source, target, [self._hop(w) for _, w in hops], [self._hop(w) for _, w in back],
-                                exact=self._exact(hops), keeps=keeps, looks=looks, group=self._group)
+                                exact=self._exact(hops, keeps=keeps), keeps=keeps, looks=looks, group=self._group)
             self._ways[source, target] = found
         return found
 
-    def _exact(self, hops: Sequence[tuple[Link, Way]]) -> list[ExactStep] | None:
-        """The steps of all hops; None where one of them cannot be proven."""
-        found: list[ExactStep] = []
+    def _looks(self, rule: Rule, way: Way) -> bool:
+        return isinstance(rule, Set) and STAR not in rule.path \
+            and looks_at_head(rule.cel, self._schemas[way.source]().structural)
+
+    def _exact(self, hops: Sequence[tuple[Link, Way]], *, keeps: bool) -> list[tuple[str, ExactWay]] | None:
+        """The ways of all hops, with the apiVersion that they lead to; None where one of them cannot be proven."""
+        found: list[tuple[str, ExactWay]] = []
         for link, way in hops:
-            source, target = self._schemas[way.source](), self._schemas[way.target]()
             back = link.back if way is link.there else link.there
-            steps = exact_steps(way, back, source.json, target.json, source.structural)
-            if steps is None:
+            if not keeps and any(isinstance(rule, Set) for rule in back.rules):
+                return None     # nobody wants to know what its expressions give
+            exact = exact_way(way, back, self._schemas[way.source](), self._schemas[way.target](), self._compiled)
+            if exact is None:
                 return None
-            found += steps
+            found.append((f"{self._group}/{way.target}", exact))
+        return found
+
+    def _compiled(self, rule: Set, version: str) -> Evaluate:
+        """The expression of a rule for objects of a version."""
+        found = self._expressions.get((rule, version))
+        if found is None:
+            within, _ = split(rule.path)
+            element = element_at(self._schemas[version]().structural, within)
+            if element is None:
+                raise ExpressionError(f"{shown(rule.path)}: there is no {shown(within)}")
+            found = self._expressions[rule, version] = compile_expression(rule.cel, element, is_root=not within)
         return found
 
     def _hop(self, way: Way) -> Step:
         """One way between neighbours. Expressions see the object as it was."""
-        source, target = self._schemas[way.source](), self._schemas[way.target]()
+        target = self._schemas[way.target]()
         api_version = f"{self._group}/{way.target}"
-        sets = {rule: _valued(rule, source.structural) for rule in way.rules if isinstance(rule, Set)}
+        sets = {rule: _valued(rule, self._compiled(rule, way.source)) for rule in way.rules if isinstance(rule, Set)}
         steps: list[tuple[Set | None, Step]] = [
             (rule, _no_step) if isinstance(rule, Set) else (None, compile_rule(rule)) for rule in way.rules]
         plain = [step for _, step in steps]
@@ -125,13 +152,9 @@ class Plan:
         return hop if sets else simple
 
 
-def _valued(rule: Set, schema: Structural) -> Callable[[Json], list[tuple[Json, Json]]]:
+def _valued(rule: Set, value_of: Evaluate) -> Callable[[Json], list[tuple[Json, Json]]]:
     """What the expression gives: the object, or each element that the path leads to, with its value."""
     within, _ = split(rule.path)
-    element = element_at(schema, within)
-    if element is None:
-        raise ExpressionError(f"{shown(rule.path)}: there is no {shown(within)}")
-    value_of = compile_expression(rule.cel, element, is_root=not within)
 
     def values(obj: Json) -> list[tuple[Json, Json]]:
         found, spent = [], 0
@@ -152,11 +175,11 @@ def _no_step(obj: Json) -> None:
 class _Conversion:
     """From one version to another, with the way back by which it is judged.
 
-    `looks` says that expressions look at the object, and so may look at its metadata.
+    `looks` says that expressions may look at the object's metadata, or at what version it has.
     """
 
     def __init__(self, source: str, target: str, there: Sequence[Step], back: Sequence[Step], *,
-                 exact: Sequence[ExactStep] | None, keeps: bool, looks: bool, group: str) -> None:
+                 exact: Sequence[tuple[str, ExactWay]] | None, keeps: bool, looks: bool, group: str) -> None:
         self._source = source
         self._target = target
         self._there = there
@@ -165,6 +188,10 @@ class _Conversion:
         self._keeps = keeps
         self._looks = looks
         self._heads = f"{group}/{source}", f"{group}/{target}"
+
+    @property
+    def walks_back(self) -> bool:
+        return self._keeps and self._exact is None
 
     def run(self, obj: Object) -> Object:
         metadata = dict(obj["metadata"])
@@ -198,22 +225,47 @@ class _Conversion:
         if begins < 0 or not body.startswith('},"', end) or body.find(remainder.ANNOTATION, 0, end) >= 0:
             return None
         metadata, text = body[:end], "{" + body[end + 2:]
-        obj: Object = orjson.loads(text)
         if self._exact is not None:
-            if all(step(obj) for step in self._exact):
-                found = encode_canonical(obj)
-                return f"{metadata}}},{found[1:]}" if obj else f"{metadata}}}}}"
-            obj = orjson.loads(text)
+            lost: list[dict[str, Json]] | None = [] if self._keeps and len(self._exact) == 1 else None
+            exact = self._exactly(kind, text, body, lost)
+            if exact is not None:
+                return _joined(metadata, exact, self._source, sorted(lost or (), key=_path))
+        obj: Object = orjson.loads(text)
         head = {"kind": kind, "metadata": orjson.loads(f"{{{metadata}}}")} if self._looks else None
         found = _through(self._there, obj, head, self._heads[0])
+        lost = None
         if self._keeps:
             # What has been written may be changed: it goes back in place.
             again = _through(self._back, obj, head, self._heads[1])
-            if again != text and (lost := remainder.compared(orjson.loads(text), obj)):
-                kept = orjson.loads(f"{{{metadata}}}")
-                remainder.noted(kept, {self._source: lost})
-                metadata = encode_canonical(kept)[1:-1]
-        return f"{metadata}}},{found[1:]}" if found != "{}" else f"{metadata}}}}}"
+            if again != text:
+                lost = remainder.compared(orjson.loads(text), obj)
+        return _joined(metadata, found, self._source, lost)
+
+    def _exactly(self, kind: str, text: str, body: str, lost: list[dict[str, Json]] | None) -> str | None:
+        """The text of the rest of the object, and what is lost of it; None where that must be found out."""
+        assert self._exact is not None
+        if not self._looks:
+            obj: Object = orjson.loads(text)
+            return encode_canonical(obj) if all(way.run(obj, "", lost) for _, way in self._exact) else None
+        obj = orjson.loads(f'{{"apiVersion":"{self._heads[0]}","kind":"{kind}","metadata":{{{body}')
+        if not all(way.run(obj, api_version, lost) for api_version, way in self._exact):
+            return None
+        del obj["apiVersion"], obj["kind"], obj["metadata"]
+        return encode_canonical(obj)
+
+
+def _path(entry: dict[str, Json]) -> list[str]:
+    found: list[str] = entry["path"]
+    return found
+
+
+def _joined(metadata: str, rest: str, source: str, lost: list[dict[str, Json]] | None) -> str:
+    """A body of the text of the metadata, without its end, and the text of the rest, with what is lost noted."""
+    if lost:
+        kept = orjson.loads(f"{{{metadata}}}")
+        remainder.noted(kept, {source: lost})
+        metadata = encode_canonical(kept)[1:-1]
+    return f"{metadata}}},{rest[1:]}" if rest != "{}" else f"{metadata}}}}}"
 
 
 def _through(steps: Sequence[Step], obj: Object, head: Object | None, api_version: str) -> str:

@@ -63,7 +63,7 @@ def judge(way: Way, source: Schema, target: Schema, structural: Structural) -> V
 def apply_rule(rule: Rule, shape: Schema, target: Schema, structural: Structural, verdict: Verdict) -> None:
     match rule:
         case Move(_, old, new):
-            _put(shape, new, take_node(shape, old))
+            put_node(shape, new, take_node(shape, old))
         case MapValues(_, path, pairs):
             node = _node(shape, path)
             _check_type(node, [old for old, _ in pairs], path)
@@ -80,7 +80,7 @@ def apply_rule(rule: Rule, shape: Schema, target: Schema, structural: Structural
                 _check_type(wanted, [value], path)
                 _check_values(wanted, rule.where, [value], verdict)
             if find_node(shape, path) is None:
-                _put(shape, path, copy.deepcopy(wanted) if wanted is not None else {})
+                put_node(shape, path, copy.deepcopy(wanted) if wanted is not None else {})
         case Set(_, path, cel):
             try:
                 within, _ = split(path)
@@ -95,7 +95,7 @@ def apply_rule(rule: Rule, shape: Schema, target: Schema, structural: Structural
                 verdict.losses.append(f"the value of {shown(path)} is replaced by that of an expression")
             if found.get(_KEEPS) or not found:
                 found = copy.deepcopy(find_node(target, path) or found)
-            _put(shape, path, found)
+            put_node(shape, path, found)
         case Drop(_, path):
             take_node(shape, path)
             verdict.losses.append(f"{shown(path)} is dropped")
@@ -137,7 +137,7 @@ def take_node(shape: Schema, path: Path) -> Schema:
     return node
 
 
-def _put(shape: Schema, path: Path, node: Schema) -> None:
+def put_node(shape: Schema, path: Path, node: Schema) -> None:
     holder = shape
     for i, step in enumerate(path[:-1]):
         inner = _below(holder, step)
