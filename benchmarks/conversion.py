@@ -2,8 +2,8 @@
 
 Objects are stored at v1 and listed whole at v1 (plain) and at v1beta1, by turns in one run. `first` is a list at
 v1beta1 when nothing has been converted yet (the definition is written again before each); `changed` is one after a
-hundredth of the objects has been written. `rules` moves, renames and maps; `expressions` does so and has three in CEL: one on
-the way of the list, two on the way back, which say whether anything is to be kept.
+hundredth of the objects has been written. `rules` moves, renames and maps; `expressions` does so and has three in CEL:
+one on the way of the list, two on the way back, which say whether anything is to be kept.
 """
 
 from __future__ import annotations
