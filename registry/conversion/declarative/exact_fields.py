@@ -14,11 +14,11 @@ import copy
 from collections.abc import Sequence
 from typing import Any, Final
 
-from registry.cel.schema_values import same_json
 from registry.conversion.declarative.expression import NOTHING, Evaluate
 from registry.conversion.declarative.paths import Path, split
 from registry.conversion.declarative.steps import found_at, put
 from registry.schema.checks import Check
+from registry.schema.values import same
 
 Json = Any
 Entries = list[dict[str, Json]]
@@ -93,7 +93,7 @@ class ExactField:
                 value = holder.get(self._last, NOTHING)
         elif holder is None:
             return False
-        if value is was or (value.__class__ is was.__class__ and same_json(value, was)):
+        if value is was or (value.__class__ is was.__class__ and same(value, was)):
             return True
         if lost is None or not (value is NOTHING or value.__class__ in _PLAIN):
             return False
