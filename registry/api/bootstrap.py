@@ -49,9 +49,9 @@ class Furnisher:
         self._under_way: dict[TenantId, asyncio.Future[None]] = {}
 
     async def ensure(self, tenant: Tenant) -> None:
-        """Returns at once for a tenant that has been asked for before. A suspended one is left as it is."""
+        """Returns at once for a tenant that has been asked for before."""
         attributes = tenant.attributes
-        if "server" in attributes or tenant.name in (SYSTEM, DEFAULT) or attributes.get("suspended"):
+        if "server" in attributes or tenant.name in (SYSTEM, DEFAULT):
             return
         known = self._under_way.get(tenant.id)
         if known is None:
@@ -82,7 +82,7 @@ async def _create(backend: Backend, tenant: Tenant, group: str, plural: str, wan
         catalog = await backend.catalogs.current(tenant)
         served = catalog.served(group, "v1", plural)
         assert served is not None
-        context = Context(tenant, _SERVER, _MANAGER)
+        context = Context(tenant, _SERVER, _MANAGER, by_server=True)
         request = ResourceRequest(backend, context, catalog.unadmitted(), served, "", name, "", {})
         try:
             await create_object(request, copy.deepcopy(wanted), WriteOptions(), _MANAGER, "create")

@@ -114,8 +114,8 @@ async def _request(backend: Backend, tenant: Tenant, which: Which, *, named: boo
     served = catalog.served(GROUP, "v1", _plural(which[0]))
     assert served is not None
     namespace, _, name = which[1].rpartition("/")
-    return ResourceRequest(backend, Context(tenant, _SERVER, _MANAGER), catalog.unadmitted(), served, namespace,
-                           name if named else "", "", {})
+    return ResourceRequest(backend, Context(tenant, _SERVER, _MANAGER, by_server=True), catalog.unadmitted(), served,
+                           namespace, name if named else "", "", {})
 
 
 def _plural(resource: ResourceName) -> str:

@@ -92,8 +92,7 @@ def tell_updated(request: ResourceRequest, key: ObjectKey, new: Object, old: Obj
         if unblocked:
             dependents.unblocked(request.tenant, new["metadata"].get("namespace") or "", unblocked)
     if is_collecting(new) and _begins(new["metadata"], old["metadata"]):
-        by_server = request.context.user.name == SERVER_NAME
-        dependents.marked(request.tenant, request.served.resource_name, key, by_server=by_server)
+        dependents.marked(request.tenant, request.served.resource_name, key, by_server=request.context.by_server)
 
 
 def _begins(new: Object, old: Object) -> bool:

@@ -112,7 +112,7 @@ def _write(request: ResourceRequest, served: Served, new: Object, old: Object, r
     version, schema, body = served.body(served.strategy.finish(owned))
     return Write(Operation.UPDATE, QUOTAS, row.key, Actor(request.context.user.name, _MANAGER, "update"),
                  uid=Uid(row.uid), version=version, schema=schema, body=body, labels=labels_of(new, served.strategy),
-                 expected_revision=row.revision)
+                 expected_revision=row.revision, by_server=request.context.by_server)
 
 
 def _check(request: ResourceRequest, quota: Object, names: Sequence[str], name: str) -> None:

@@ -13,7 +13,7 @@ from registry.access.tokens.accounts import RESOURCES as TOKEN_RESOURCES
 from registry.access.tokens.accounts import AccountTokens
 from registry.api.catalog import Catalogs, TenantCatalog
 from registry.api.conversions import WebhookConversions, settled
-from registry.api.dependents import SERVER_NAME, Dependents
+from registry.api.dependents import Dependents
 from registry.api.errors import not_found
 from registry.api.limits import refused
 from registry.api.options import Query
@@ -128,8 +128,9 @@ class ResourceRequest:
 
     async def commit(self, write: Write) -> Committed:
         """Commits a write, and tells the controllers where they have to go on."""
-        if self.context.user.name == SERVER_NAME or write.actor.verb == "delete":
-            write = replace(write, unlimited=True)
+        by_server = self.context.by_server
+        if by_server or write.actor.verb == "delete":
+            write = replace(write, unlimited=True, by_server=by_server)
         try:
             committed = await self.backend.store.commit(self.tenant, write)
         except (TenantSuspended, QuotaExceeded, TenancyRefused, SharingRefused) as refusal:

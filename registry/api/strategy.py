@@ -37,6 +37,9 @@ class Context:
     across: Across | None = None
     # Where what the audit log is to know is put; None where there is none.
     annotations: dict[str, str] | None = None
+    # What the server itself writes: no limit and no suspension of a tenant stops it. It is never told by the name of
+    # the user, which a credential may give to anybody.
+    by_server: bool = False
 
     def annotate(self, key: str, value: str) -> None:
         """Tells the audit log; what has been said once is not said otherwise."""

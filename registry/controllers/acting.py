@@ -42,6 +42,9 @@ class Controlled:
     def named(self, manager: str) -> Controlled:
         return Controlled(self.backend, self.tenant, manager)
 
+    def context(self) -> Context:
+        return Context(self.tenant, SERVER, self.manager, by_server=True)
+
     async def catalog(self) -> TenantCatalog:
         return await self.backend.catalogs.current(self.tenant)
 
@@ -51,8 +54,8 @@ class Controlled:
 
     def request(self, catalog: TenantCatalog, served: Served, key: ObjectKey, subresource: str = "") -> ResourceRequest:
         namespace, _, name = key.rpartition("/")
-        context = Context(self.tenant, SERVER, self.manager)
-        request = ResourceRequest(self.backend, context, catalog.unadmitted(), served, namespace, name, subresource, {})
+        request = ResourceRequest(self.backend, self.context(), catalog.unadmitted(), served, namespace, name,
+                                  subresource, {})
         return replace(request, served=request.converting(served)) if served.converts_contents else request
 
     async def change(self, group: str, plural: str, key: ObjectKey, make: Callable[[Object], Object],

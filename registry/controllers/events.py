@@ -15,8 +15,7 @@ from registry.api.errors import StatusError
 from registry.api.options import WriteOptions
 from registry.api.request import ResourceRequest
 from registry.api.served import Object, Served
-from registry.api.strategy import Context
-from registry.controllers.acting import SERVER, Controlled
+from registry.controllers.acting import Controlled
 
 COMPONENT: Final = "garbage-collector-controller"
 REASON: Final = "OwnerRefInvalidNamespace"
@@ -28,7 +27,7 @@ async def report_invalid_namespace(controlled: Controlled, catalog: TenantCatalo
     events = catalog.served("", "v1", "events")
     if events is None:
         return
-    context = Context(controlled.tenant, SERVER, controlled.manager)
+    context = controlled.context()
     event = invalid_namespace_event(served, metadata, reference, context.timestamp)
     namespace = event["metadata"]["namespace"]
     request = ResourceRequest(controlled.backend, context, catalog.unadmitted(), events, namespace, "", "", {})

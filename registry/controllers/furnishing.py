@@ -15,10 +15,9 @@ from registry.api.errors import StatusError
 from registry.api.namespaces import NAMESPACES
 from registry.api.options import WriteOptions
 from registry.api.request import CatalogStale, ResourceRequest
-from registry.api.strategy import Context
 from registry.api.update import copy_of
 from registry.codec.stored import decode_stored
-from registry.controllers.acting import CONTROLLER_MANAGER, SERVER, Controlled
+from registry.controllers.acting import CONTROLLER_MANAGER, Controlled
 from registry.controllers.queue import Unfinished
 from registry.store.types import ObjectKey, ResourceName
 
@@ -66,7 +65,7 @@ async def _create(controlled: Controlled, namespace: ObjectKey, resource: Resour
     catalog = await controlled.known_catalog()
     served = catalog.served("", "v1", resource)
     assert served is not None
-    context = Context(controlled.tenant, SERVER, controlled.manager)
+    context = controlled.context()
     request = ResourceRequest(controlled.backend, context, catalog.unadmitted(), served, namespace, "", "", {})
     obj = {**wanted, "metadata": dict(wanted["metadata"])}
     try:

@@ -218,7 +218,7 @@ def parameters(batch: list[Pending], batch_id: int, *, exact: bool = False) -> d
 
 def _flags(write: Write) -> int:
     return (write.changes_definitions + 2 * write.changes_namespaces + 4 * write.pending + write.counted
-            + 32 * write.unlimited + 64 * write.unless_used)
+            + 32 * write.unlimited + 64 * write.unless_used + 128 * write.by_server)
 
 
 def size_of(write: Write) -> int:

@@ -53,7 +53,7 @@ PENDING: Final = statement(
     """
     SELECT t.id, t.name, t.domain_id, t.definitions_revision, t.namespaces_revision, t.attributes, o.resource, o.key
     FROM objects o JOIN tenants t ON t.id = o.tenant_id
-    WHERE o.pending AND t.deleted_at IS NULL AND NOT t.suspended
+    WHERE o.pending AND t.deleted_at IS NULL
     ORDER BY o.tenant_id, o.resource, o.key LIMIT %(limit)s::bigint
     """,
 )

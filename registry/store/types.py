@@ -127,6 +127,8 @@ class Write:
     counted: Counted = Counted.OBJECT
     # Counted in the tenant's limits, but never refused by them: what the server itself writes, and deletions.
     unlimited: bool = False
+    # The server's own: it goes on in a suspended tenant.
+    by_server: bool = False
     # The object is a tenant: what its row becomes in the same commit, as JSON (registry_follow, r0005_tenancy.sql).
     tenancy: str | None = None
     # The object is a definition that tenants may share, an export or a binding: what it does to those who share, as

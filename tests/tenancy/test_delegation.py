@@ -11,10 +11,10 @@ from tests.api.errors import failure
 from tests.tenancy.test_objects import CONFIG_MAPS, TENANTS, change, config_map, make
 
 
-async def token_of(client: Client, tenant: str, *groups: str) -> str:
+async def token_of(client: Client, tenant: str, *groups: str, user: str = "alice") -> str:
     gateway: Any = client._app.router.default  # type: ignore[attr-defined]
     store = gateway._resources._backend.store
-    token, _ = await BearerTokens(store).create(await store.tenant(TenantName(tenant)), "alice", list(groups), "", None)
+    token, _ = await BearerTokens(store).create(await store.tenant(TenantName(tenant)), user, list(groups), "", None)
     return str(token)
 
 

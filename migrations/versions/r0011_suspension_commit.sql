@@ -1,0 +1,199 @@
+-- Commits a batch of writes: the one way in which objects, revisions, guards and the change log ever change.
+--
+-- Each array has one element a write, in the order in which the writes shall count. No two writes of a batch are of the
+-- same object, and none follows one of its tenant that changes a guard: the caller sees to both. The result has one row
+-- a write: outcome 'ok', 'exists', 'missing', 'conflict', 'used', 'guards', 'suspended', 'near', 'quota' or 'tenant'; the revision
+-- given to it; the guards after it; the object that it found; and with 'quota' which limit it met, as
+-- 'objects <asked for> <used> <limit>'.
+--
+-- Tenants' limits: `room` is not less than the bytes of all bodies, so a tenant that has room for the whole batch needs
+-- no more than a comparison. Where it has not, its writes that grow are answered 'near', and the caller sends them again
+-- with `exact`: then they are counted one after the other. A write with the flag 32 is counted, but never refused; the
+-- flags 8 and 16 say that the object counts as a definition or as a namespace.
+-- The flag 128 marks what the server itself writes: that goes on in a suspended tenant.
+--
+-- Two statements, because each has a snapshot of its own (READ COMMITTED): the first waits for the counters, the second
+-- sees all that those whom it waited for have committed. In one statement the snapshot would be from before the wait.
+--
+-- The planner's settings make the plan one of index look-ups from the first call on, whatever the statistics (or their
+-- absence) say: it is cached for the life of the connection, and the table may have been empty when it was made.
+CREATE OR REPLACE FUNCTION registry_commit(
+    batch_id bigint,
+    tenant_ids bigint[],
+    domain_ids bigint[],
+    operations text[],
+    resources text[],
+    keys text[],
+    uids text[],
+    versions text[],
+    schema_ids bigint[],
+    bodies text[],
+    labels_lists text[],
+    owners_lists text[],
+    docs text[],
+    expected_revisions bigint[],
+    expected_definitions bigint[],
+    expected_namespaces bigint[],
+    guard_flags bigint[],
+    actor_users text[],
+    actor_managers text[],
+    actor_verbs text[],
+    room bigint,
+    exact boolean
+) RETURNS TABLE (
+    write_ordinal bigint,
+    outcome text,
+    given_revision bigint,
+    definitions bigint,
+    namespaces bigint,
+    found_uid text,
+    found_revision bigint,
+    found_version text,
+    found_schema_id bigint,
+    found_body text,
+    refusal text
+) LANGUAGE plpgsql
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET plan_cache_mode = force_generic_plan
+AS $function$
+DECLARE
+    committed_at timestamptz;
+    refusals text[];
+BEGIN
+    PERFORM 1 FROM domains WHERE id = ANY (domain_ids) ORDER BY id FOR UPDATE;
+    committed_at := clock_timestamp();
+    IF exact THEN
+        refusals := registry_refusals(
+            tenant_ids, operations, resources, keys, bodies, expected_revisions, expected_definitions,
+            expected_namespaces, guard_flags
+        );
+    END IF;
+
+    RETURN QUERY
+    WITH judged AS MATERIALIZED (
+        SELECT
+            w.*,
+            d.revision AS domain_revision,
+            t.definitions_revision,
+            t.namespaces_revision,
+            o.uid AS o_uid, o.revision AS o_revision, o.version AS o_version, o.schema_id AS o_schema_id,
+            o.body AS o_body, o.labels AS o_labels,
+            CASE
+                WHEN t.id IS NULL OR d.id IS NULL THEN 'tenant'
+                WHEN t.suspended AND w.guard_flag & 128 = 0 THEN 'suspended'
+                WHEN w.expected_definition <> t.definitions_revision
+                    OR w.expected_namespace <> t.namespaces_revision THEN 'guards'
+                WHEN w.operation = 'create' AND o.revision IS NOT NULL THEN 'exists'
+                WHEN w.operation <> 'create' AND o.revision IS NULL THEN 'missing'
+                WHEN w.operation <> 'create' AND w.expected_revision <> o.revision THEN 'conflict'
+                WHEN w.guard_flag & 64 <> 0 AND registry_in_use(w.tenant_id, w.resource, w.key) THEN 'used'
+                WHEN exact THEN CASE WHEN refusals[w.ordinal] IS NULL THEN 'ok' ELSE 'quota' END
+                WHEN w.guard_flag & 32 = 0 AND (
+                    w.operation = 'create' AND (
+                        t.objects + cardinality(keys) > t.max_objects
+                        OR w.guard_flag & 8 <> 0 AND t.definitions + cardinality(keys) > t.max_definitions
+                        OR w.guard_flag & 16 <> 0 AND t.namespaces + cardinality(keys) > t.max_namespaces)
+                    OR t.bytes + room > t.max_bytes AND octet_length(w.body) > coalesce(octet_length(o.body), 0)
+                ) THEN 'near'
+                ELSE 'ok'
+            END AS verdict
+        FROM unnest(
+            tenant_ids, domain_ids, operations, resources, keys, uids, versions, schema_ids, bodies, labels_lists,
+            owners_lists, docs, expected_revisions, expected_definitions, expected_namespaces, guard_flags,
+            actor_users, actor_managers, actor_verbs
+        ) WITH ORDINALITY AS w (
+            tenant_id, domain_id, operation, resource, key, uid, version, schema_id, body, labels_list,
+            owners_list, doc, expected_revision, expected_definition, expected_namespace, guard_flag,
+            actor_user, actor_manager, actor_verb, ordinal
+        )
+        LEFT JOIN domains d ON d.id = w.domain_id
+        LEFT JOIN tenants t ON t.id = w.tenant_id AND t.domain_id = w.domain_id AND t.deleted_at IS NULL
+        LEFT JOIN objects o ON o.tenant_id = w.tenant_id AND o.resource = w.resource AND o.key = w.key
+    ), accepted AS MATERIALIZED (
+        SELECT
+            j.*,
+            j.domain_revision + row_number() OVER (PARTITION BY j.domain_id ORDER BY j.ordinal) AS new_revision,
+            j.labels_list::text[] AS new_labels
+        FROM judged j
+        WHERE j.verdict = 'ok'
+    ), inserted AS (
+        INSERT INTO objects (
+            tenant_id, resource, key, uid, revision, version, schema_id, body, labels, owners, doc,
+            pending, created_at, updated_at
+        )
+        SELECT
+            a.tenant_id, a.resource, a.key, a.uid, a.new_revision, a.version, a.schema_id, a.body, a.new_labels,
+            a.owners_list::text[], a.doc::jsonb, a.guard_flag & 4 <> 0, committed_at, committed_at
+        FROM accepted a
+        WHERE a.operation = 'create'
+    ), updated AS (
+        UPDATE objects o
+        SET uid = a.uid, revision = a.new_revision, version = a.version, schema_id = a.schema_id, body = a.body,
+            labels = a.new_labels, owners = a.owners_list::text[], doc = a.doc::jsonb,
+            pending = a.guard_flag & 4 <> 0, updated_at = committed_at
+        FROM accepted a
+        WHERE a.operation = 'update'
+            AND o.tenant_id = a.tenant_id AND o.resource = a.resource AND o.key = a.key
+    ), deleted AS (
+        DELETE FROM objects o
+        USING accepted a
+        WHERE a.operation = 'delete'
+            AND o.tenant_id = a.tenant_id AND o.resource = a.resource AND o.key = a.key
+    ), counted AS (
+        UPDATE domains d
+        SET revision = m.revision
+        FROM (SELECT a.domain_id, max(a.new_revision) AS revision FROM accepted a GROUP BY a.domain_id) m
+        WHERE d.id = m.domain_id
+    ), changed AS MATERIALIZED (
+        SELECT a.tenant_id,
+            sum(CASE a.operation WHEN 'create' THEN 1 WHEN 'delete' THEN -1 ELSE 0 END) AS objects,
+            sum(octet_length(a.body) - coalesce(octet_length(a.o_body), 0)) AS bytes,
+            sum(CASE WHEN a.guard_flag & 8 = 0 THEN 0
+                WHEN a.operation = 'create' THEN 1 WHEN a.operation = 'delete' THEN -1 ELSE 0 END) AS definitions,
+            sum(CASE WHEN a.guard_flag & 16 = 0 THEN 0
+                WHEN a.operation = 'create' THEN 1 WHEN a.operation = 'delete' THEN -1 ELSE 0 END) AS namespaces,
+            max(CASE WHEN a.guard_flag & 1 <> 0 THEN a.new_revision END) AS definitions_revision,
+            max(CASE WHEN a.guard_flag & 2 <> 0 THEN a.new_revision END) AS namespaces_revision
+        FROM accepted a
+        GROUP BY a.tenant_id
+    ), guarded AS (
+        UPDATE tenants t
+        SET objects = t.objects + c.objects, bytes = t.bytes + c.bytes,
+            definitions = t.definitions + c.definitions, namespaces = t.namespaces + c.namespaces,
+            definitions_revision = coalesce(c.definitions_revision, t.definitions_revision),
+            namespaces_revision = coalesce(c.namespaces_revision, t.namespaces_revision)
+        FROM changed c
+        WHERE t.id = c.tenant_id AND (
+            c.objects <> 0 OR c.bytes <> 0 OR c.definitions_revision IS NOT NULL OR c.namespaces_revision IS NOT NULL
+        )
+    ), logged AS (
+        INSERT INTO changes (
+            domain_id, revision, batch, tenant_id, resource, key, uid, type, version, schema_id, body, labels,
+            previous_revision, previous_version, previous_schema_id, previous_body, previous_labels,
+            actor_user, actor_manager, actor_verb, at
+        )
+        SELECT
+            a.domain_id, a.new_revision, batch_id, a.tenant_id, a.resource, a.key,
+            CASE a.operation WHEN 'delete' THEN a.o_uid ELSE a.uid END,
+            CASE a.operation WHEN 'create' THEN 'ADDED' WHEN 'update' THEN 'MODIFIED' ELSE 'DELETED' END,
+            CASE a.operation WHEN 'delete' THEN a.o_version ELSE a.version END,
+            CASE a.operation WHEN 'delete' THEN a.o_schema_id ELSE a.schema_id END,
+            CASE a.operation WHEN 'delete' THEN NULL ELSE a.body END,
+            CASE a.operation WHEN 'delete' THEN a.o_labels ELSE a.new_labels END,
+            a.o_revision, a.o_version, a.o_schema_id, a.o_body, a.o_labels,
+            a.actor_user, a.actor_manager, a.actor_verb, committed_at
+        FROM accepted a
+    )
+    SELECT
+        j.ordinal, j.verdict, a.new_revision,
+        CASE WHEN a.guard_flag & 1 <> 0 THEN a.new_revision ELSE j.definitions_revision END,
+        CASE WHEN a.guard_flag & 2 <> 0 THEN a.new_revision ELSE j.namespaces_revision END,
+        j.o_uid, j.o_revision, j.o_version, j.o_schema_id, j.o_body,
+        CASE j.verdict WHEN 'quota' THEN refusals[j.ordinal] END
+    FROM judged j
+    LEFT JOIN accepted a ON a.ordinal = j.ordinal
+    ORDER BY j.ordinal;
+END
+$function$

@@ -1,0 +1,106 @@
+"""In a suspended tenant the server finishes what was begun, and nobody else begins anything."""
+
+from __future__ import annotations
+
+import copy
+
+import psycopg
+import pytest
+
+from registry.api.create import create_object
+from registry.api.namespaces import NAMESPACES
+from registry.api.options import DeleteOptions, WriteOptions
+from registry.api.request import ResourceRequest
+from registry.api.served import Served
+from registry.controllers import namespaces
+from registry.controllers.acting import Controlled
+from registry.controllers.references import served_by_name
+from registry.store.types import ObjectKey, ResourceName
+from tests.access.identities import who
+from tests.api.client import Client, eventually
+from tests.api.errors import failure
+from tests.api.widgets import GROUP
+from tests.controllers.processes import WIDGETS, born, key, names, process, widgets
+from tests.controllers.test_recovery import manager_of
+from tests.tenancy.test_delegation import token_of
+from tests.tenancy.test_objects import CONFIG_MAPS, change, config_map, make
+
+DEFINITIONS = ResourceName("customresourcedefinitions.apiextensions.k8s.io")
+
+
+async def served(controlled: Controlled, resource: ResourceName) -> Served:
+    found = served_by_name(await controlled.catalog(), resource)
+    assert found is not None
+    return found
+
+
+async def created(controlled: Controlled, resource: ResourceName, namespace: str, name: str) -> None:
+    """An object that says no more than its name."""
+    kind = await served(controlled, resource)
+    obj = {"apiVersion": kind.api_version, "kind": kind.kind.name, "metadata": {"name": name}}
+    request = ResourceRequest(controlled.backend, controlled.context(), await controlled.catalog(), kind, namespace, "",
+                              "", {})
+    await create_object(request, copy.deepcopy(obj), WriteOptions(), "tests", "create")
+
+
+async def is_gone(controlled: Controlled, resource: ResourceName, name: ObjectKey) -> bool:
+    row, _ = await controlled.backend.store.load(controlled.tenant, resource, name)
+    return row is None
+
+
+async def test_what_was_deleted_before_is_cleaned_up(api_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything is deleted by a process that goes on with nothing; then the tenant is suspended."""
+    monkeypatch.setattr(namespaces, "GRACE_SECONDS", 0.0)
+    async with process(api_database) as dying:
+        await dying.backend.store.duties(seconds=0.05).renew(0.0)
+        root = await born(dying, "root")
+        await born(dying, "child", root)
+        await created(dying, NAMESPACES, "", "going")
+        await created(dying, ResourceName("configmaps"), "going", "content")
+        await dying.delete(await widgets(dying), key("root"), DeleteOptions())
+        await dying.delete(await served(dying, NAMESPACES), ObjectKey("going"), DeleteOptions())
+        with psycopg.connect(api_database) as connection:
+            connection.execute("UPDATE tenants SET suspended = true WHERE name = 'default'")
+        async with process(api_database) as next_one, manager_of(next_one):
+            async def clean() -> bool:
+                return await names(next_one) == set() and await is_gone(next_one, NAMESPACES, ObjectKey("going"))
+
+            await eventually(clean)
+            assert await is_gone(next_one, ResourceName("configmaps"), ObjectKey("going/content"))
+
+
+async def test_a_definition_goes_with_its_objects(api_database: str) -> None:
+    async with process(api_database) as dying:
+        await born(dying, "a")
+        await dying.delete(await served(dying, DEFINITIONS), ObjectKey(WIDGETS), DeleteOptions())
+        with psycopg.connect(api_database) as connection:
+            connection.execute("UPDATE tenants SET suspended = true WHERE name = 'default'")
+        async with process(api_database) as next_one, manager_of(next_one):
+            async def gone() -> bool:
+                return await is_gone(next_one, DEFINITIONS, ObjectKey(WIDGETS))
+
+            await eventually(gone)
+            assert await is_gone(next_one, WIDGETS, key("a"))
+
+
+async def test_nobody_is_taken_for_the_server_by_his_name(api: Client) -> None:
+    """Neither where the tenant is suspended nor where it is full."""
+    system = api.of_tenant("system")
+    acme = await make(system, "acme")
+    (await acme.post(CONFIG_MAPS, config_map("a"))).ok(201)
+    named = acme.with_token(await token_of(api, "acme", "system:masters", user="system:apiserver"))
+    assert (await who(named, named._token))["username"] == "system:apiserver"
+    acting = {"impersonate-user": "system:apiserver", "impersonate-group": "system:masters"}
+    for spec in ({"suspended": True}, {"suspended": False, "quotas": {"objects": 1}}):
+        (await change(system, "acme", spec)).ok()
+        for client, headers in ((named, {}), (acme, acting)):
+            failure(await client.post(CONFIG_MAPS, config_map("b"), headers=headers), 403, "Forbidden")
+    (await change(system, "acme", {"suspended": True})).ok()
+    failure(await acme.delete(f"{CONFIG_MAPS}/a", headers=acting), 403, "Forbidden")
+
+
+async def test_a_tenant_that_was_never_used_can_be_read(api: Client) -> None:
+    acme = await make(api.of_tenant("system"), "acme", suspended=True)
+    assert (await acme.get("/api/v1/namespaces/default")).ok()["status"]["phase"] == "Active"
+    failure(await acme.post(CONFIG_MAPS, config_map("a")), 403, "Forbidden")
+    assert (await acme.get(f"/apis/{GROUP}/v1")).code == 404
