@@ -58,7 +58,8 @@ class ControllerManager:
     """Between entering and leaving, nudges are worked off."""
 
     def __init__(self, backend: Backend, *, root_ca: str = "", sweep_seconds: float = SWEEP_SECONDS,
-                 renew_seconds: float = RENEW_SECONDS, migration: MigrationSettings | None = None) -> None:
+                 renew_seconds: float = RENEW_SECONDS, recount_seconds: float = quota.RECOUNT_SECONDS,
+                 migration: MigrationSettings | None = None) -> None:
         """`root_ca` are the certificates that clients in a namespace trust this server by, in PEM."""
         self._backend = backend
         self._sweep_seconds = sweep_seconds
@@ -68,6 +69,7 @@ class ControllerManager:
                                                    max_retry_seconds=_MAX_RETRY_SECONDS)
         self._quotas: WorkQueue[Work] = WorkQueue("quotas", self._count, workers=_WORKERS,
                                                   max_retry_seconds=_MAX_RETRY_SECONDS)
+        self._recount = quota.Recount(backend.store, self._nudge_quotas, seconds=recount_seconds)
         self._root_ca = root_ca
         self._furnishing: WorkQueue[Work] = WorkQueue("furnishing", self._furnish, workers=_WORKERS,
                                                       max_retry_seconds=_MAX_FURNISHING_RETRY_SECONDS)
@@ -110,10 +112,14 @@ class ControllerManager:
         if resource in _OF_ACCOUNTS:
             self._furnishing.nudge(Work(tenant, resource, key, Look.OBJECT))
         if resource == QUOTAS:
-            self._quotas.nudge(Work(tenant, resource, ObjectKey(f"{key.partition('/')[0]}/"), Look.OBJECT))
+            self._nudge_quotas(tenant, key)
         namespace = furnished_namespace(resource, key)
         if namespace is not None:
             self._furnishing.nudge(Work(tenant, NAMESPACES, namespace, Look.OBJECT))
+
+    def _nudge_quotas(self, tenant: Tenant, key: ObjectKey) -> None:
+        """Has the namespace of a key counted."""
+        self._quotas.nudge(Work(tenant, QUOTAS, ObjectKey(f"{key.partition('/')[0]}/"), Look.OBJECT))
 
     async def _count(self, work: Work) -> None:
         await quota.settle(Controlled(self._backend, work.tenant), work.key)
@@ -145,6 +151,7 @@ class ControllerManager:
                             self.nudge(tenant, resource, key)
                             self._collector.swept(tenant, resource, key)
                         await self._collector.take_over()
+                        await self._recount.round()
                 except StoreError as error:
                     logger.warning("the sweep for unfinished work did not get through: %s", error)
                 except Exception:

@@ -4,6 +4,9 @@ Admission (registry/api/quota.py) raises the use with each create; here it is co
 after the quota has been written and after deletions in its namespace. A count that finds something else is followed by
 another, so that a create which was under way at the first is seen by the next.
 
+So a process that dies leaves counts that are wrong, and so does a hand in the database: the leader has each namespace
+counted again every five minutes (Recount), as kube-controller-manager does.
+
 What the server does not know is left out, and creates of it are refused until it does. Kinds of a cluster's that have
 no objects here are used 0.
 
@@ -13,7 +16,7 @@ Follows kubernetes pkg/controller/resourcequota/resource_quota_controller.go (sy
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -27,7 +30,9 @@ from registry.builtin.quantities import quantity
 from registry.codec.stored import decode_stored
 from registry.controllers.acting import CONTROLLER_MANAGER, Controlled
 from registry.controllers.queue import Unfinished
-from registry.store.types import ObjectKey, ResourceName
+from registry.store.lookups import BEGINNING
+from registry.store.store import Store
+from registry.store.types import ObjectKey, ResourceName, Tenant, TenantId
 
 # Between two counts of a namespace: deletions that come one after the other are counted together.
 PAUSE_SECONDS: Final = 0.1
@@ -41,6 +46,38 @@ _OF_CLUSTERS: Final = frozenset({
     "networkpolicies.networking.k8s.io", "endpointslices.discovery.k8s.io", "poddisruptionbudgets.policy",
     "csistoragecapacities.storage.k8s.io",
 })
+
+
+# How often each namespace with quotas is counted without a reason, as by kube-controller-manager.
+RECOUNT_SECONDS: Final = 300.0
+# Quotas of a round: with more than 6,000 a recount of all takes longer.
+ROUND: Final = 200
+
+
+class Recount:
+    """Goes through the quotas of all tenants, a round at a time, and begins anew when `seconds` are over.
+
+    `count` is told of each namespace, perhaps several times.
+    """
+
+    def __init__(self, store: Store, count: Callable[[Tenant, ObjectKey], object], *, seconds: float = RECOUNT_SECONDS
+                 ) -> None:
+        self._store = store
+        self._count = count
+        self._seconds = seconds
+        self._next: tuple[TenantId, ObjectKey] | None = None
+        self._due = 0.0     # by the clock of the loop; at first at once, for those who counted before may have died
+
+    async def round(self) -> None:
+        if self._next is None:
+            now = asyncio.get_running_loop().time()
+            if now < self._due:
+                return
+            self._next, self._due = BEGINNING, now + self._seconds
+        part = await self._store.everywhere(QUOTAS, self._next, ROUND)
+        for tenant, key in part.found:
+            self._count(tenant, key)
+        self._next = part.next
 
 
 async def settle(controlled: Controlled, key: ObjectKey) -> None:

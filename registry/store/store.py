@@ -24,7 +24,7 @@ from registry.store.feed import Feed
 from registry.store.history import Past
 from registry.store.keys import Keys
 from registry.store.leader import Leader
-from registry.store.lookups import Lookups
+from registry.store.lookups import Lookups, Part
 from registry.store.pages import CHUNK_ROWS, Pages, Query
 from registry.store.reader import Reader
 from registry.store.rewrites import Rewrites
@@ -305,6 +305,11 @@ class Store:
     async def pending(self, limit: int) -> list[tuple[Tenant, ResourceName, ObjectKey]]:
         """What writes have left to controllers, in all tenants, at most `limit` objects."""
         return await self._lookups.pending(limit)
+
+    async def everywhere(self, resource: ResourceName, after: tuple[TenantId, ObjectKey], limit: int) -> Part:
+        """Objects of a resource in all tenants, in the order of tenants and keys: at most `limit`, perhaps none though
+        there are more further on. Begun with BEGINNING."""
+        return await self._lookups.everywhere(resource, after, limit)
 
     async def resources_in_namespace(self, tenant: Tenant, namespace: str) -> list[tuple[ResourceName, int]]:
         return await self._lookups.resources_in_namespace(tenant, namespace)

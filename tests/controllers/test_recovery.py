@@ -8,16 +8,22 @@ from collections.abc import AsyncIterator
 import psycopg
 import pytest
 
-from registry.api.options import DeleteOptions
+from registry.api.create import create_object
+from registry.api.options import DeleteOptions, WriteOptions
+from registry.api.request import QUOTAS, ResourceRequest
+from registry.codec.stored import decode_stored
 from registry.controllers.acting import Controlled
 from registry.controllers.manager import ControllerManager
+from registry.controllers.references import served_by_name
 from tests.api.client import eventually
-from tests.controllers.processes import born, key, names, process, widgets
+from tests.controllers.processes import WIDGETS, born, key, names, process, widgets
+
+COUNT = f"count/{WIDGETS}"
 
 
 def manager_of(controlled: Controlled) -> ControllerManager:
     """With controllers that do not make tests wait."""
-    return ControllerManager(controlled.backend, sweep_seconds=0.05, renew_seconds=0.05)
+    return ControllerManager(controlled.backend, sweep_seconds=0.05, renew_seconds=0.05, recount_seconds=0.05)
 
 
 
@@ -143,3 +149,41 @@ async def test_a_process_that_lives_keeps_its_duties(dying: Controlled, next_one
     assert await next_one.backend.store.duties().dead() == []
     pages = [page async for page in next_one.backend.store.duties().owed(since)]
     assert {(o.resource, o.last_body is None) for page in pages for o in page} == {("namespaces", True)}
+
+
+async def test_a_use_that_a_dead_process_left_wrong_is_counted_again(
+        dying: Controlled, next_one: Controlled, api_database: str) -> None:
+    """It deletes what it had counted, and tells nobody."""
+    async def used() -> str:
+        row, _ = await next_one.backend.store.load(next_one.tenant, QUOTAS, key("q"))
+        assert row is not None
+        status = decode_stored('{"metadata":{' + row.body).get("status") or {}
+        return str((status.get("used") or {}).get(COUNT, ""))
+
+    async def becomes(wanted: str) -> None:
+        async def so() -> bool:
+            return await used() == wanted
+
+        await eventually(so)
+
+    catalog = await dying.catalog()
+    served = served_by_name(catalog, QUOTAS)
+    assert served is not None
+    request = ResourceRequest(dying.backend, dying.context(), catalog, served, "default", "", "", {})
+    wanted = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {COUNT: "5"}}}
+    await create_object(request, wanted, WriteOptions(), "tests", "create")
+    async with manager_of(next_one):
+        await becomes("0")
+    await born(dying, "a")
+    assert await used() == "1"
+    await dying.delete(await widgets(dying), key("a"), DeleteOptions())
+    assert await used() == "1"
+    async with manager_of(next_one):
+        await becomes("0")
+        # And again without a reason, in its time: as if by a hand in the database.
+        with psycopg.connect(api_database) as connection:
+            right, wrong = f'"used":{{"{COUNT}":"0"}}', f'"used":{{"{COUNT}":"4"}}'
+            changed = connection.execute("UPDATE objects SET body = replace(body, %s, %s) WHERE resource ="
+                                         " 'resourcequotas' AND strpos(body, %s) > 0", [right, wrong, right])
+            assert changed.rowcount == 1
+        await becomes("0")
