@@ -69,12 +69,12 @@ def shared_hook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hook]:
         ssl_keyfile=str(certificates.key)))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not server.started and time.monotonic() < deadline:
         time.sleep(0.01)
     yield served
     server.should_exit = True
-    thread.join(20)
+    thread.join(60)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 
 from registry.http.app import create_app
 from registry.settings import Settings
-from tests.api.client import Client
+from tests.api.client import Client, eventually
 from tests.api.widgets import define, widgets_definition
 from tests.conftest import _database, drop_database, with_database
 
@@ -37,6 +37,19 @@ async def running(database_url: str, folder: Path) -> AsyncIterator[Starlette]:
             app.state.stopping.set()
 
 
+async def furnished(client: Client) -> None:
+    """Waits until the tenant's namespaces have all that controllers put there."""
+    async def look() -> bool:
+        places = {item["metadata"]["name"] for item in (await client.get("/api/v1/namespaces")).ok()["items"]}
+        for kind in ("configmaps", "serviceaccounts"):
+            items = (await client.get(f"/api/v1/{kind}")).ok()["items"]
+            if {item["metadata"]["namespace"] for item in items} != places:
+                return False
+        return True
+
+    await eventually(look)
+
+
 @pytest.fixture(scope="session")
 def api_template(postgres_server: str, template_database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         str]:
@@ -49,7 +62,11 @@ def api_template(postgres_server: str, template_database: str, tmp_path_factory:
 
     async def fill() -> None:
         async with running(with_database(postgres_server, name), tmp_path_factory.mktemp("template")) as app:
-            await define(Client(app, TOKEN), widgets_definition())
+            client = Client(app, TOKEN)
+            await define(client, widgets_definition())
+            # Else a controller would go on in each copy, and write while a test reckons with revisions.
+            for tenant in ("default", "system"):
+                await furnished(client.of_tenant(tenant))
 
     with asyncio.Runner() as runner:
         runner.run(fill())

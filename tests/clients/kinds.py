@@ -13,7 +13,7 @@ import httpx
 
 from tests.running import RunningServer
 
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Kind:
 
 def connected(server: RunningServer) -> httpx.Client:
     """An administrator's client. It trusts the server's own CA and nobody else."""
-    return httpx.Client(base_url=server.url, headers={"Authorization": f"Bearer {server.token}"}, timeout=30,
-                        verify=ssl.create_default_context(cafile=str(server.authority)))
+    return httpx.Client(base_url=server.url, headers={"Authorization": f"Bearer {server.token}"},
+                        timeout=PATIENCE_SECONDS, verify=ssl.create_default_context(cafile=str(server.authority)))
 
 
 @contextlib.contextmanager

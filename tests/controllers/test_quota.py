@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tests.api.client import Client
+from tests.api.client import PATIENCE_SECONDS, Client
 from tests.api.errors import failure
 from tests.api.widgets import WIDGETS, widget
 
@@ -26,7 +26,7 @@ async def limits(api: Client, name: str, hard: dict[str, str]) -> None:
 
 async def until(api: Client, name: str, used: dict[str, str]) -> dict[str, Any]:
     """The status, when it tells this use."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             status: dict[str, Any] = (await api.get(f"{QUOTAS}/{name}")).ok()["status"]
             if status.get("used") == used:

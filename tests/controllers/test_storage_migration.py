@@ -25,7 +25,7 @@ MIGRATIONS = "/apis/storagemigration.k8s.io/v1beta1/storageversionmigrations"
 GEARS = f"gears.{GROUP}"
 V1, V2 = (f"/apis/{GROUP}/{version}/namespaces/default/gears" for version in ("v1", "v2"))
 RESOURCE = {"group": GROUP, "resource": "gears"}
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 
 
 def gears(storage: str, *names: str) -> dict[str, Any]:

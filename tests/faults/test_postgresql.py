@@ -63,7 +63,11 @@ async def test_while_it_is_away_requests_fail_and_then_go_on(
 
         await eventually(back)
         assert [i["metadata"]["name"] for i in (await one.get(WIDGETS))["items"]] == ["a", "b"]
-        assert (await one.request("GET", "/readyz")).status_code == 200
+
+        async def ready() -> bool:
+            return (await one.request("GET", "/readyz")).status_code == 200
+
+        await eventually(ready)
 
 
 async def test_a_database_that_may_only_be_read(
@@ -77,8 +81,9 @@ async def test_a_database_that_may_only_be_read(
         connection.execute("SELECT pg_reload_conf()")
 
         async def refused() -> bool:
+            # Each backend hears of it by itself.
             label = {"metadata": {"labels": {"at": str(time.monotonic_ns())}}}
-            return (await one.patch(f"{WIDGETS}/a", label)).status_code == 503
+            return all([(await client.patch(f"{WIDGETS}/a", label)).status_code == 503 for client in (one, two)])
 
         await eventually(refused)
         before = await one.get(f"{WIDGETS}/a")

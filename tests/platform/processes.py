@@ -14,7 +14,7 @@ import psutil
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def wait_until(condition: Callable[[], bool], what: str, *, seconds: float = 20) -> None:
+def wait_until(condition: Callable[[], bool], what: str, *, seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
@@ -34,7 +34,7 @@ def registry(*arguments: str | Path, **variables: str) -> subprocess.CompletedPr
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
         cwd=ROOT,
     )

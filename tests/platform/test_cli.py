@@ -209,7 +209,7 @@ def test_kubectl_comes_in_with_the_kubeconfig(server: RunningServer) -> None:
         env=environment(HOME=str(server.data_dir)),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
@@ -231,7 +231,7 @@ def test_a_signal_before_the_server_is_up_ends_what_was_started() -> None:
             lock = folder / "data" / "postgres" / "lock"
             wait_until(lambda: lock.exists() and lock.read_text() != "", "the start of PostgreSQL")
             process.send_signal(signal.SIGTERM)
-            _, said = process.communicate(timeout=30)
+            _, said = process.communicate(timeout=120)
         finally:
             process.kill()
             process.wait()

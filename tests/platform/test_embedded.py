@@ -199,14 +199,17 @@ def test_settings_that_it_refuses_are_shown(folder: Path, monkeypatch: pytest.Mo
 
 
 def test_a_port_takes_the_password_and_nothing_else(folder: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        free_port = free.getsockname()[1]
-    with server_in(folder, port=free_port) as server:
-        assert server.tcp_url is not None
-        assert value(server.tcp_url, "SELECT current_user") == "registry"
-        assert value(server.url, "SELECT current_user") == "registry"
-        with pytest.raises(psycopg.OperationalError, match="password"):
-            psycopg.connect(f"postgresql://registry:wrong@127.0.0.1:{free_port}/registry")
+    with socket.socket() as kept:
+        # Bound and never listening: nobody else is given the port, and PostgreSQL, which reuses addresses, may have it.
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        kept.bind(("127.0.0.1", 0))
+        port = kept.getsockname()[1]
+        with server_in(folder, port=port) as server:
+            assert server.tcp_url is not None
+            assert value(server.tcp_url, "SELECT current_user") == "registry"
+            assert value(server.url, "SELECT current_user") == "registry"
+            with pytest.raises(psycopg.OperationalError, match="password"):
+                psycopg.connect(f"postgresql://registry:wrong@127.0.0.1:{port}/registry")
     with server_in(folder) as server:
         assert server.tcp_url is None
         assert value(server.url, "SHOW listen_addresses") == ""

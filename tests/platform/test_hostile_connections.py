@@ -88,7 +88,7 @@ async def test_trickling_chunks_win_no_time(monkeypatch: pytest.MonkeyPatch) -> 
 
         task = asyncio.create_task(trickle())
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 try:
                     assert (await answer(reader))[0] == 408
                 except ConnectionError:
@@ -126,7 +126,7 @@ async def test_a_body_that_the_server_does_not_read_yet_has_time(monkeypatch: py
     async with connection(waits) as (reader, writer):
         writer.write(POST + b"content-length: 400000\r\n\r\n" + b"x" * 200_000)
         await writer.drain()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await fired.wait()
         goes_on.set()
         writer.write(b"x" * 200_000)
@@ -150,7 +150,7 @@ async def test_a_client_that_does_not_read_is_cut_off(monkeypatch: pytest.Monkey
     async with connection(pours) as (_, writer):
         writer.transport.pause_reading()  # type: ignore[attr-defined]
         writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await gone.wait()
 
 

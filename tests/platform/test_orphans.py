@@ -84,4 +84,4 @@ def test_an_orphan_is_ended(
     with process_in(tmp_path, script) as process:
         (tmp_path / "postmaster.pid").write_text(f"{process.pid}\n")
         orphans.clear(tmp_path)
-        assert process.wait(5) == -ends_by
+        assert process.wait(60) == -ends_by

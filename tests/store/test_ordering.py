@@ -75,7 +75,7 @@ async def test_every_listener_sees_every_change_once_and_in_order(
         await asyncio.gather(*(write(number) for number in range(portion, portion + 20)))
     done.set()
     for after, task in watches:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             seen = await task
         assert [c.revision for c in seen] == list(range(after + 1, total + 1))
 
@@ -158,9 +158,10 @@ async def _check_invariants(
     store: Store, tenant: Tenant, acknowledged: dict[str, int], watch: Subscription
 ) -> None:
     """Nothing acknowledged is lost, the log is whole, and objects, log and counter say the same."""
-    state = await store.state(tenant)
-    rows = {row.key: row.revision for row in (await store.page(tenant, WIDGETS)).rows}
-    seen = await changes_up_to(watch, state.revision)
-    assert [c.revision for c in seen] == list(range(1, state.revision + 1))
+    # At one revision: a transaction that the killed process has sent may still be under way.
+    page = await store.page(tenant, WIDGETS)
+    rows = {row.key: row.revision for row in page.rows}
+    seen = [c for c in await changes_up_to(watch, page.revision) if c.revision <= page.revision]
+    assert [c.revision for c in seen] == list(range(1, page.revision + 1))
     assert {str(c.key): c.revision for c in seen} == rows
     assert acknowledged.items() <= rows.items()

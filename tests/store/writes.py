@@ -104,7 +104,7 @@ async def row_of(store: Store, tenant: Tenant, key: str, resource: ResourceName 
     return row
 
 
-async def changes_up_to(subscription: Subscription, revision: int, seconds: float = 20) -> list[Change]:
+async def changes_up_to(subscription: Subscription, revision: int, seconds: float = 60) -> list[Change]:
     """What the subscription gives until it is at the revision."""
     found: list[Change] = []
     async with asyncio.timeout(seconds):
@@ -114,7 +114,7 @@ async def changes_up_to(subscription: Subscription, revision: int, seconds: floa
     return found
 
 
-async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float = 10) -> None:
+async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float = 60) -> None:
     async with asyncio.timeout(seconds):
         while not await condition():  # noqa: ASYNC110 (what is waited for is in PostgreSQL)
             await asyncio.sleep(0.01)
