@@ -38,6 +38,8 @@ def decode_object(request: ResourceRequest, body: Body, options: WriteOptions) -
     obj = _recognized(served, decoded.value, body.data)
     unknown: list[str] = []
     obj = decode_kind(served, obj, unknown)
+    if "items" in unknown and obj.get("kind") != served.kind.name:
+        unknown.clear()     # what has items is a list to the original, which has no unknown fields; its kind is refused
     note_fields(request, options, decoded, unknown)
     request.context.warnings.extend(owner_reference_warnings(obj["metadata"]))
     if obj.get("apiVersion") != served.api_version:
@@ -120,10 +122,15 @@ def _recognized(served: Served, value: object, data: bytes) -> Object:
     if served.strategy.completes_type:
         obj["kind"] = obj.get("kind") or served.kind.name
         obj["apiVersion"] = obj.get("apiVersion") or served.api_version
+        _check_version(served, obj, data)
         served.strategy.check_type(obj)
     if not obj.get("kind"):
         text = data.decode(errors="replace")
         raise unrecognized(served, f"Object 'Kind' is missing in '{text}'", data)
+    _check_version(served, obj, data)
+    return obj
+
+
+def _check_version(served: Served, obj: Object, data: bytes) -> None:
     if (obj.get("apiVersion") or "").count("/") > 1:
         raise unrecognized(served, f"unexpected GroupVersion string: {obj['apiVersion']}", data)
-    return obj

@@ -26,6 +26,7 @@ from registry.builtin.sharing import binding_definition, export_definition
 from registry.builtin.tenancy import GROUP, PLURAL, SYSTEM, tenant_definition
 from registry.codec.stored import decode_stored
 from registry.definitions.compiled import compile_definition
+from registry.definitions.conversion import has_invalid_ca_bundle
 from registry.definitions.model import Definition, Version
 from registry.definitions.naming import needs_reconsidering
 from registry.store.errors import RevisionExpired
@@ -107,6 +108,14 @@ class TenantCatalog:
                 return None
             found = self.at_version(definition, wanted)
         return found
+
+    def is_unresolvable(self, group: str, version: str, plural: str) -> bool:
+        """Whether a definition has its names but cannot be served, for its conversion webhook cannot be verified."""
+        entry = self.entries.get(ObjectKey(f"{plural}.{group}"))
+        if entry is None or entry.waits_for_names or entry.definition.established:
+            return False
+        wanted = entry.definition.versions.get(version)
+        return wanted is not None and wanted.served and has_invalid_ca_bundle(entry.definition.conversion)
 
     def at_version(self, definition: Definition, version: Version) -> Served:
         """`definition` at any of its versions, served or not."""

@@ -12,6 +12,7 @@ import binascii
 from typing import NamedTuple
 
 from registry.api.errors import StatusError, bad_request
+from registry.codec.go_text import json_type
 from registry.codec.json_decode import decode_json
 from registry.codec.json_encode import encode_json_text
 from registry.codec.model import DecodeError as SyntaxFault
@@ -38,7 +39,7 @@ def decode(token: str) -> Continuation:
     except SyntaxFault as fault:
         raise _invalid(f"continue key is not valid: {fault}") from fault
     if not isinstance(value, dict):
-        raise _invalid("continue key is not valid: json: cannot unmarshal into Go value of type "
+        raise _invalid(f"continue key is not valid: json: cannot unmarshal {json_type(value)} into Go value of type "
                        "storage.continueToken")
     version, revision, start = value.get("v"), value.get("rv"), value.get("start")
     if version != _VERSION:
@@ -60,11 +61,12 @@ _ALPHABET = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234
 def _unpadded(token: str) -> bytes:
     for position, character in enumerate(token):
         if character not in _ALPHABET:
-            raise _invalid(f"continue key is not valid: illegal base64 data at input byte {position}")
+            before = len(token[:position].encode(errors="replace"))
+            raise _invalid(f"continue key is not valid: illegal base64 data at input byte {before}")
     try:
         return base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
     except binascii.Error as error:
-        raise _invalid(f"continue key is not valid: illegal base64 data at input byte {len(token)}") from error
+        raise _invalid(f"continue key is not valid: illegal base64 data at input byte {len(token) - 1}") from error
 
 
 EXPIRED = ("The provided continue parameter is too old to display a consistent list result. You can start a new list "

@@ -21,5 +21,5 @@ def _revision(text: str) -> int:
     try:
         return parse_revision(text)
     except ValueError as error:
-        why = f'invalid resource version: resourceVersion: Invalid value: "{text}": {error}'
+        why = f'resourceVersion: Invalid value: "{text}": {error}'
         raise plain_internal(why) from error

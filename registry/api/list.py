@@ -134,9 +134,9 @@ def list_position(options: ListOptions) -> tuple[int | None, ObjectKey | None, i
     text = options.resource_version
     limit = 0 if text == "0" else options.limit
     if options.continue_:
+        token = continuation.decode(options.continue_)
         if text not in ("", "0"):
             raise bad_request("specifying resource version is not allowed when using continue")
-        token = continuation.decode(options.continue_)
         at = None if token.revision == continuation.NEWEST else token.revision
         return at, ObjectKey(token.after), limit
     revision = list_revision(text)

@@ -159,7 +159,9 @@ def _text(value: Json, now: float) -> str:
         return "<no value>"
     if isinstance(value, bool):
         return "true" if value else "false"
-    return format_float(value) if isinstance(value, float) else go_json(value)
+    # An integer beyond int64 is a float64 to Go.
+    is_float = isinstance(value, float) or (isinstance(value, int) and not -(1 << 63) <= value < 1 << 63)
+    return format_float(value) if is_float else go_json(value)
 
 
 def _date(value: Json, now: float) -> str | None:

@@ -57,7 +57,7 @@ def start_of(options: ListOptions) -> int:
     try:
         revision = parse_revision(text) if text else 0
     except ValueError as error:
-        why = f'invalid resource version: resourceVersion: Invalid value: "{text}": {error}'
+        why = f'resourceVersion: Invalid value: "{text}": {error}'
         raise plain_internal(why) from error
     return revision
 

@@ -23,6 +23,7 @@ from registry.api.errors import (
     Qualified,
     StatusError,
     bad_request,
+    internal_error,
     method_not_allowed,
     method_not_supported,
     not_acceptable,
@@ -203,6 +204,8 @@ class ResourceEndpoint:
         if served is None:
             if catalog.is_builtin_group(target.group):
                 raise resource_not_found()
+            if catalog.is_unresolvable(target.group, target.version, target.resource):
+                raise internal_error("error resolving resource")
             raise PageNotFound
         return catalog, served
 
