@@ -100,15 +100,15 @@ async def running(settings: Settings) -> AsyncIterator[Client]:
 
 
 @pytest.fixture
-async def api(api_database: str, tmp_path: Path) -> AsyncIterator[Client]:
-    """A server that may call webhooks on this machine."""
+async def api(api_database: str, tmp_path: Path, webhook: Webhook) -> AsyncIterator[Client]:
+    """A server that may call webhooks on this machine. It ends before the webhook, which waits for its connections."""
     settings = Settings(data_dir=tmp_path, database_url=api_database, plain_http=True, allow_egress_to=("127.0.0.0/8",))
     async with running(settings) as client:
         yield client
 
 
 @pytest.fixture
-async def guarded(api_database: str, tmp_path: Path) -> AsyncIterator[Client]:
+async def guarded(api_database: str, tmp_path: Path, webhook: Webhook) -> AsyncIterator[Client]:
     """A server whose operator has allowed nothing."""
     async with running(Settings(data_dir=tmp_path, database_url=api_database, plain_http=True)) as client:
         yield client

@@ -12,6 +12,8 @@ from tests.api.client import APPLY, Client
 from tests.api.widgets import DEFINITIONS, define
 from tests.api.widgets import definition as definition_of
 from tests.conversion.conftest import Webhook
+from tests.tenancy.test_objects import make
+from tests.tenancy.test_sharing import EXPORTS, bind, export
 
 pytestmark = pytest.mark.slow   # a server, TLS and a database for each
 
@@ -45,6 +47,25 @@ async def test_every_verb_at_both_versions(defined: Client) -> None:
     assert (await defined.get(f"{V1}/a")).ok()["spec"] == {"host": "k", "port": 3}
     (await defined.delete(f"{BETA}/a")).ok()
     assert (await defined.get(f"{V1}/a")).code == 404
+
+
+async def test_objects_of_those_who_have_bound_it(api: Client, definition: dict[str, Any]) -> None:
+    """The provider's webhook is asked, in the tenant and in a list over all who have bound."""
+    system = api.of_tenant("system")
+    provider = await make(system, "provider", domain="shop")
+    await define(provider, definition)
+    shared = export(all=True)
+    shared["spec"]["definitions"] = [definition["metadata"]["name"]]
+    (await provider.post(EXPORTS, shared)).ok(201)
+    consumer = await make(system, "consumer", domain="shop")
+    await bind(consumer)
+    (await consumer.post(BETA, endpoint("a", hostPort="h:1"))).ok(201)
+    assert (await consumer.get(f"{V1}/a")).ok()["spec"] == {"host": "h", "port": 1}
+    (await consumer.patch(f"{V1}/a", {"spec": {"port": 2}})).ok()
+    for client, path in ((consumer, BETA), (api.of_tenant("*.shop"), f"/apis/{GROUP}/v1beta1/endpoints")):
+        assert [i["spec"] for i in (await client.get(path)).ok()["items"]] == [{"hostPort": "h:2"}]
+        async with client.watch(f"{path}?watch=1") as watch:
+            assert (await watch.event())["object"]["spec"] == {"hostPort": "h:2"}
 
 
 async def test_what_changes_nothing_is_not_written(defined: Client) -> None:
