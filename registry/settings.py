@@ -136,6 +136,12 @@ class Settings:
     host: str = setting("127.0.0.1", "Address to listen on; 0.0.0.0 or :: for all.")
     port: int = setting(6443, "Port to listen on; 0 for any free one.", whole_number(0, 65535))
     workers: int = setting(1, "Processes that serve the port.", whole_number(1, 64))
+    max_connections: int = setting(
+        10_000,
+        "Connections that a process has open at the most, fewer where its limit of open files (ulimit -n) is lower; "
+        "others are closed at once, before TLS.",
+        whole_number(1, 1_000_000),
+    )
     database_url: str | None = setting(
         None,
         "PostgreSQL 14 or newer, as postgresql://user:password@host/database; without it an embedded one is run.",

@@ -13,6 +13,7 @@ Added to uvicorn's:
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from uvicorn._types import ASGISendEvent, HTTPResponseStartEvent
@@ -116,12 +117,16 @@ class Protocol(HttpToolsProtocol):
     _head_timer: asyncio.TimerHandle | None = None
     _body_timer: asyncio.TimerHandle | None = None
     _stall_timer: asyncio.TimerHandle | None = None
+    # Whether there is a connection, or was; told of its end, once.
+    was_made = False
+    when_lost: Callable[[], None] = staticmethod(lambda: None)
     _reading_head = False
     _reading_body = False
     _head_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.was_made = True
         self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
         tls = transport.get_extra_info("ssl_object")
         certificate = tls.getpeercert(binary_form=True) if tls is not None else None
@@ -133,6 +138,7 @@ class Protocol(HttpToolsProtocol):
         self._disarm_body()
         self.resume_writing()
         super().connection_lost(exc)
+        self.when_lost()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)

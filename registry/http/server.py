@@ -23,6 +23,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from registry.http import tls
+from registry.http.acceptor import Acceptor, most_connections
 from registry.http.protocol import Protocol
 from registry.settings import Settings
 
@@ -150,12 +151,18 @@ class Server(uvicorn.Server):
         self._served = served
         self._certificate_time = _modified(served.certificate) if served else 0.0
         self._settings = settings
+        self._acceptor: Acceptor | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._app.state.stopping = asyncio.Event()
-        await super().startup(sockets)
+        # Connections are accepted by us: uvicorn is to have no listener of its own.
+        await super().startup([])
         if self.lifespan.should_exit:
             raise ServeError("the application did not start; its messages are above")
+        context = self.config.ssl if isinstance(self.config.ssl, ssl.SSLContext) else None
+        self._acceptor = Acceptor(sockets or [], self._protocol, context,
+                                  most_connections(self._settings.max_connections))
+        self._acceptor.start()
         if self._parent is not None:
             asyncio.get_running_loop().add_reader(self._parent, self._parent_is_gone)
         self._when_ready()
@@ -166,8 +173,13 @@ class Server(uvicorn.Server):
             await asyncio.get_running_loop().run_in_executor(None, self._refresh_certificate)
         return await super().on_tick(counter)
 
+    def _protocol(self) -> Protocol:
+        return Protocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._app.state.stopping.set()
+        if self._acceptor is not None:
+            self._acceptor.stop()
         if self._parent is not None:
             asyncio.get_running_loop().remove_reader(self._parent)
         await super().shutdown(sockets)
