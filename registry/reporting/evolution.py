@@ -44,7 +44,8 @@ def grow(old: Shape, new: Shape) -> Grown:
         added, full = added + more, full or filled
     gone = {c.path for c in new.children}
     settled = tuple(c if c.path in gone else _hidden_child(c, new.redacted) for c in children.values())
-    shape = Shape(columns, settled, new.redacted, old.has_ready or new.has_ready, new.namespaced, new.description)
+    shape = Shape(columns, settled, new.redacted, old.has_ready or new.has_ready, new.namespaced, new.description,
+                  old.bare)
     return Grown(shape, added, full)
 
 

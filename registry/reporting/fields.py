@@ -130,7 +130,7 @@ def _children(arrays: list[Array], leaves: list[Leaf], growth: _Growth) -> tuple
     """The child views, level by level. An array for which there is no room becomes a leaf of the row it stands in."""
     level: list[tuple[Array, tuple[Path, ...], list[Leaf]]] = [(array, (array.path,), leaves) for array in arrays]
     made: list[Child] = []
-    taken: set[str] = set()
+    taken = {"conditions"}
     width = 0
     unfinished: list[tuple[str, tuple[Path, ...], list[Leaf]]] = []
     for number in range(1, CHILD_LEVELS + 2):
@@ -145,7 +145,7 @@ def _children(arrays: list[Array], leaves: list[Leaf], growth: _Growth) -> tuple
             further: list[Array] = []
             for name, one in array.items.properties.items():
                 _walk(one, (_stored(name),), whole, 1, growth, below, further)
-            view = "conditions" if whole == CONDITIONS else names.column_name(whole, taken)
+            view = "conditions" if whole == CONDITIONS else _view_name(whole, taken)
             taken.add(view)
             width += len(below)
             unfinished.append((view, place, below))
@@ -154,6 +154,12 @@ def _children(arrays: list[Array], leaves: list[Leaf], growth: _Growth) -> tuple
     for view, place, below in unfinished:
         made.append(Child(view, place, _columns(below, MAX_CHILD_COLUMNS, f"fields of {view}", growth, {})))
     return tuple(made)
+
+
+def _view_name(whole: Path, taken: set[str]) -> str:
+    """Of a child view. None is called as another's history is."""
+    name = names.column_name(whole, taken)
+    return names.marked(name, "\x00".join(whole)) if name.endswith("_history") else name
 
 
 def _columns(leaves: list[Leaf], limit: int, what: str, growth: _Growth,

@@ -33,6 +33,7 @@ from registry.store.reporting_catalogue import (
     drop_empty,
     drop_schema_of,
     has_schema,
+    has_view,
     is_living,
     is_schema_name,
     note_all_empty,
@@ -52,6 +53,7 @@ from registry.store.reporting_model import Facet, Report, Shape, shape_from_json
 from registry.store.reporting_setup import ALL_SCHEMA, OWN_SCHEMA, Roles, make_schema, roles_of
 from registry.store.reporting_sql import (
     SQL_VERSION,
+    child_name,
     comments,
     identifier,
     literal,
@@ -72,8 +74,11 @@ from registry.store.types import ObjectKey, ResourceName, Tenant
 
 logger = logging.getLogger(__name__)
 
-# A view takes some 10 kB of the catalogue. Beyond this many a definition gets fewer views, then none.
+# A view takes some 20 kB of the catalogue. Beyond this many a definition gets fewer views, then none.
 MAX_VIEWS: Final = 10_000
+# Histories of child views double what a definition takes: they are made while so much room is left.
+ROOM_FOR_CHILD_HISTORIES: Final = MAX_VIEWS // 2
+NO_CHILD_HISTORIES: Final = "no histories of child views: there are too many views already"
 
 Grow = Callable[[Shape, Shape], tuple[Shape, bool]]
 
@@ -179,6 +184,9 @@ class Reporting:
             view, shape = self._choose(views, before, report, tenant)
             reason = report.reason
             room = MAX_VIEWS - await count_relations(connection)
+            if view is None and shape.children and 2 * shape.relations > room - ROOM_FOR_CHILD_HISTORIES:
+                shape = replace(shape, bare=True)
+                reason = f"{reason}; {NO_CHILD_HISTORIES}" if reason else NO_CHILD_HISTORIES
             if view is None and 2 * shape.relations > room:
                 await drop_empty(connection, roles, datetime.timedelta(0))
                 room = MAX_VIEWS - await count_relations(connection)
@@ -372,11 +380,20 @@ class Reporting:
             await connection.execute("UPDATE report_views SET shape = jsonb_set(shape, '{live}', %s) WHERE id = %s",
                                      (Jsonb(live), view.id))
 
+    async def _with_room(self, connection: Connection, view: View) -> View:
+        """A view that was made before there were histories of child views goes on without where there is no room."""
+        first = view.shape.children[:1]
+        if not first or view.shape.bare or await has_view(connection, child_name(view.name, first[0], "_history")):
+            return view
+        if await count_relations(connection) + 2 * len(view.shape.children) <= MAX_VIEWS - ROOM_FOR_CHILD_HISTORIES:
+            return view
+        return await update_view(connection, view, replace(view.shape, bare=True), view.digests[-1])
+
     async def _remake(self, connection: Connection, roles: Roles, only_across: bool = False) -> None:
         """Every view, wherever it stands."""
-        cursor = await connection.execute("SELECT id, resource, name, shape FROM report_views ORDER BY id")
-        for view_id, resource, name, shape in await cursor.fetchall():
-            view = View(view_id, name, (), shape_from_json(shape), 0, 0)
+        cursor = await connection.execute("SELECT id, resource, name, shape, digests FROM report_views ORDER BY id")
+        for view_id, resource, name, shape, digests in await cursor.fetchall():
+            view = await self._with_room(connection, View(view_id, name, digests, shape_from_json(shape), 0, 0))
             facets = await shared_facets(connection, view_id, view.shape)
             for owner, place in await places_of(connection, roles, resource, view, None):
                 if only_across and not place.across:

@@ -45,7 +45,7 @@ class Outcome:
     view: str = ""
 
 
-SUFFIXES: Final = ("_raw", "_history", "_conditions", "_as_of", "_at_revision")
+SUFFIXES: Final = ("_raw", "_history", "_conditions_history", "_conditions", "_as_of", "_at_revision")
 
 
 async def begin(connection: Connection) -> None:
@@ -201,6 +201,11 @@ async def count_relations(connection: Connection) -> int:
 
 async def has_schema(connection: Connection, name: str) -> bool:
     return await one_row(connection, "SELECT 1 FROM report_schemas WHERE name = %s", (name,)) is not None
+
+
+async def has_view(connection: Connection, name: str) -> bool:
+    return await one_row(connection, "SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+                                     " WHERE n.nspname = %s AND c.relname = %s", (OWN_SCHEMA, name)) is not None
 
 
 def version_text() -> str:

@@ -51,7 +51,8 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """`redacted` is what the raw view leaves out. `has_ready` says that conditions tell whether an object is ready."""
+    """`redacted` is what the raw view leaves out. `has_ready` says that conditions tell whether an object is ready.
+    `bare` child views have no histories: there was no room for them."""
 
     columns: tuple[Column, ...]
     children: tuple[Child, ...] = ()
@@ -59,11 +60,12 @@ class Shape:
     has_ready: bool = False
     namespaced: bool = True
     description: str = ""
+    bare: bool = False
 
     @property
     def relations(self) -> int:
-        """How many views a schema gets by it: the main one, raw, history, and the children."""
-        return 3 + len(self.children)
+        """How many views a schema gets by it: the main one, raw, history, and the children with theirs."""
+        return 3 + len(self.children) * (1 if self.bare else 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,7 @@ def shape_to_json(shape: Shape) -> dict[str, Any]:
         "ready": shape.has_ready,
         "namespaced": shape.namespaced,
         "description": shape.description,
+        **({"bare": True} if shape.bare else {}),
     }
 
 
@@ -114,6 +117,7 @@ def shape_from_json(value: Mapping[str, Any]) -> Shape:
         has_ready=value["ready"],
         namespaced=value["namespaced"],
         description=value["description"],
+        bare=value.get("bare", False),
     )
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from registry.store.reporting_model import Child, Column, Kind, Path, Shape
 
 # Count up when views are made differently: all are made anew then.
-SQL_VERSION: Final = 2
+SQL_VERSION: Final = 3
 
 # A copy of the object that kubectl leaves there: with all that is sensitive in it.
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
@@ -78,8 +78,9 @@ def statements(place: Place, shape: Shape, facets: Mapping[tuple[Path, Kind], st
     yield _view(place.relation("_history"), _history(place, shape))
     yield from _as_of(place)
     for child in shape.children:
-        yield _view(f"{identifier(place.schema)}.{identifier(child_name(place.name, child))}",
-                    _child(place, shape, child))
+        yield _view(_of_child(place, child), _child(place, shape, child))
+        if not shape.bare:
+            yield _view(_of_child(place, child, "_history"), _child_history(place, shape, child))
 
 
 def comments(place: Place, shape: Shape) -> Iterator[str]:
@@ -92,9 +93,14 @@ def comments(place: Place, shape: Shape) -> Iterator[str]:
     yield from _column_comments(place.relation(), shape.columns, ())
     yield from _column_comments(place.relation("_history"), shape.columns, ())
     for child in shape.children:
-        relation = f"{identifier(place.schema)}.{identifier(child_name(place.name, child))}"
+        relation = _of_child(place, child)
         flat = tuple(step for path in child.path for step in (*path[:-1], f"{path[-1]}[]"))
-        yield _comment("VIEW", relation, f"Elements of {'.'.join(flat)} of {place.resource}; position counts from 0")
+        elements = f"Elements of {'.'.join(flat)} of {place.resource}"
+        yield _comment("VIEW", relation, f"{elements}; position counts from 0")
+        if not shape.bare:
+            # Its columns have the comments of the view without history: a comment is a row of the catalogue.
+            yield _comment("VIEW", _of_child(place, child, "_history"),
+                           f"{elements} in each state within the retention time")
         yield from _column_comments(relation, child.columns, flat)
 
 
@@ -102,14 +108,20 @@ def drops(place: Place, shape: Shape) -> Iterator[str]:
     yield f"DROP FUNCTION IF EXISTS {place.relation('_as_of')}(timestamptz)"
     yield f"DROP FUNCTION IF EXISTS {place.relation('_at_revision')}(bigint)"
     for child in shape.children:
-        yield f"DROP VIEW IF EXISTS {identifier(place.schema)}.{identifier(child_name(place.name, child))}"
+        for suffix in ("_history", ""):
+            yield f"DROP VIEW IF EXISTS {_of_child(place, child, suffix)}"
     for suffix in ("_history", "_raw", ""):
         yield f"DROP VIEW IF EXISTS {place.relation(suffix)}"
 
 
-def child_name(name: str, child: Child) -> str:
-    """Two underscores, which no main view has: so it never meets another definition's."""
-    return f"{name}_conditions" if child.name == "conditions" else _short(f"{name}__{child.name}")
+def child_name(name: str, child: Child, suffix: str = "") -> str:
+    """Two underscores, which no main view has: so it never meets another definition's. No child's own name ends like a
+    history's (registry/reporting/fields.py)."""
+    return _short(f"{name}_conditions{suffix}" if child.name == "conditions" else f"{name}__{child.name}{suffix}")
+
+
+def _of_child(place: Place, child: Child, suffix: str = "") -> str:
+    return f"{identifier(place.schema)}.{identifier(child_name(place.name, child, suffix))}"
 
 
 def _short(name: str) -> str:
@@ -156,7 +168,18 @@ def _raw(place: Place, shape: Shape) -> str:
 
 
 def _child(place: Place, shape: Shape, child: Child) -> str:
-    source = "o.doc"
+    joins, columns = _elements(place, child, "o.doc")
+    return f"SELECT {_list([*_identity(shape, 'o'), *columns])} FROM {_rows(place)}{joins} WHERE {_mine(place, 'o')}"
+
+
+def _child_history(place: Place, shape: Shape, child: Child) -> str:
+    joins, columns = _elements(place, child, "h.doc")
+    return f"SELECT {_list([*_state(place, shape), *columns])} {_states(place)}{joins}"
+
+
+def _elements(place: Place, child: Child, document: str) -> tuple[str, list[tuple[str, str]]]:
+    """What a row with a document is joined with for a row an element, and the columns of that."""
+    source = document
     joins = []
     for number, path in enumerate(child.path, 1):
         found = f"{source} #> {array(path)}"
@@ -164,22 +187,25 @@ def _child(place: Place, shape: Shape, child: Child) -> str:
         joins.append(f" CROSS JOIN LATERAL jsonb_array_elements({elements})"
                      f" WITH ORDINALITY AS e{number} (value, number)")
         source = f"e{number}.value"
-    columns = _identity(shape, "o")
-    if len(child.path) > 1:
-        columns.append((f"e{len(child.path) - 1}.number - 1", "parent_position"))
+    columns = [(f"e{len(child.path) - 1}.number - 1", "parent_position")] if len(child.path) > 1 else []
     columns.append((f"e{len(child.path)}.number - 1", "position"))
     columns += [(_value(place, source, column), column.name) for column in child.columns]
-    return f"SELECT {_list(columns)} FROM {_rows(place)}{''.join(joins)} WHERE {_mine(place, 'o')}"
+    return "".join(joins), columns
 
 
 def _history(place: Place, shape: Shape) -> str:
+    columns = [*_state(place, shape), ("h.doc #> '{metadata,labels}'", "labels")]
+    columns += _ready_from(place, "h.doc", shape)
+    columns += [(_value(place, "h.doc", column), column.name) for column in shape.columns]
+    return f"SELECT {_list(columns)} {_states(place)}"
+
+
+def _states(place: Place) -> str:
     """Three kinds of states: those that the log tells of, those before the first change in it, those it never tells of.
 
     `floor` is the revision up to which the log has been dropped.
     """
     tables, resource = place.tables, literal(place.resource)
-    following = (f"FROM {tables}.changes n WHERE n.tenant_id = h.tenant_id AND n.resource = {resource}"
-                 " AND n.key = h.key AND n.revision > h.revision ORDER BY n.revision LIMIT 1")
     states = f"""
         SELECT c.tenant_id, c.key, c.uid, c.revision, c.at AS valid_from,
             CASE c.type WHEN 'ADDED' THEN 'create' WHEN 'MODIFIED' THEN 'update' ELSE 'delete' END AS operation,
@@ -198,8 +224,16 @@ def _history(place: Place, shape: Shape) -> str:
             JOIN {tables}.domains d ON d.id = ot.domain_id
         WHERE o.resource = {resource} AND o.revision <= d.floor AND {_mine(place, 'o')}
     """
-    columns = _identity(shape, "h")
-    columns += [
+    return f"FROM ({states}) h LEFT JOIN {tables}.tenants t ON t.id = h.tenant_id"
+
+
+def _state(place: Place, shape: Shape) -> list[tuple[str, str]]:
+    """Whose state it is, from when to when, and who has made it so."""
+    resource = literal(place.resource)
+    following = (f"FROM {place.tables}.changes n WHERE n.tenant_id = h.tenant_id AND n.resource = {resource}"
+                 " AND n.key = h.key AND n.revision > h.revision ORDER BY n.revision LIMIT 1")
+    return [
+        *_identity(shape, "h"),
         ("h.revision", "revision"),
         ("h.operation", "operation"),
         ("h.valid_from", "valid_from"),
@@ -208,11 +242,7 @@ def _history(place: Place, shape: Shape) -> str:
         ("h.actor_user", "user_name"),
         ("h.actor_manager", "field_manager"),
         ("h.actor_verb", "verb"),
-        ("h.doc #> '{metadata,labels}'", "labels"),
     ]
-    columns += _ready_from(place, "h.doc", shape)
-    columns += [(_value(place, "h.doc", column), column.name) for column in shape.columns]
-    return f"SELECT {_list(columns)} FROM ({states}) h LEFT JOIN {tables}.tenants t ON t.id = h.tenant_id"
 
 
 def _as_of(place: Place) -> Iterator[str]:

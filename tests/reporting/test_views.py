@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from registry.reporting.report import report_of
+from registry.store import reporting
 from registry.store.types import Operation, TenantName
 from tests.reporting.conftest import Object, Reports, definition
 
@@ -211,6 +212,56 @@ async def test_history(reports: Reports) -> None:
     moment = rows[0]["valid_from"]
     assert reports.ask("acme", f"SELECT spec_phase FROM {VIEW}_as_of(%s)", moment) == [{"spec_phase": "One"}]
     assert reports.ask("acme", f"SELECT * FROM {VIEW}_as_of(now())") == []
+
+
+async def test_histories_of_child_views(reports: Reports) -> None:
+    await reports.define("acme", CRD)
+    parts: list[Any] = [{"name": "p", "sizes": [{"size": 1}, {"size": 2}]}, {"name": "q"}]
+    ready = {"conditions": [{"type": "Ready", "status": "False"}]}
+    await reports.put("acme", CRD, "a", {"spec": {"parts": parts}, "status": ready})
+    await reports.put("acme", CRD, "a", {"spec": {"parts": parts[1:]}, "status": {}}, operation=Operation.UPDATE)
+    await reports.remove("acme", CRD, "a")
+    states = reports.ask("acme", f"SELECT operation, valid_from, valid_to FROM {VIEW}_history ORDER BY revision")
+    rows = reports.ask("acme", f"SELECT * FROM {VIEW}__spec_parts_history ORDER BY revision, position")
+    assert [(r["operation"], r["position"], r["name_field"]) for r in rows] == [
+        ("create", 0, "p"), ("create", 1, "q"), ("update", 0, "q"), ("delete", 0, "q")]
+    found = {(r["operation"], r["valid_from"], r["valid_to"]) for r in rows}
+    assert found == {tuple(state.values()) for state in states}
+    rows = reports.ask("acme", f"SELECT * FROM {VIEW}__spec_parts_sizes_history ORDER BY position")
+    assert [(r["parent_position"], r["position"], r["size"]) for r in rows] == [(0, 0, 1), (0, 1, 2)]
+    rows = reports.ask("acme", f"SELECT * FROM {VIEW}_conditions_history")
+    assert [(r["operation"], r["type"], r["status"]) for r in rows] == [("create", "Ready", "False")]
+
+
+async def test_arrays_that_are_called_as_others_histories(reports: Reports) -> None:
+    parts = {"type": "array", "items": of(x=TEXT)}
+    crd = definition("crontabs", {"spec": of(parts=parts, partsHistory=parts), "conditions": parts,
+                                  "status": CONDITIONS})
+    assert (await reports.define("acme", crd)).state == "ready"
+    one = [{"x": "1"}]
+    await reports.put("acme", crd, "a", {"spec": {"parts": one, "partsHistory": one * 2}, "conditions": one * 3,
+                                         "status": {"conditions": [{"type": "Ready"}]}})
+    rows = reports.ask("acme", "SELECT DISTINCT part FROM catalogue WHERE part IS NOT NULL ORDER BY 1")
+    names = [row["part"] for row in rows]
+    assert [name for name in names if "history" not in name] == ["conditions", "conditions_field", "spec_parts"]
+    counts = {name: len(reports.ask("acme", f"SELECT 1 FROM {VIEW}{'_' if name == 'conditions' else '__'}{name}"))
+              for name in names}
+    assert sorted(counts.values()) == [1, 1, 2, 3]
+    assert len(reports.ask("acme", f"SELECT 1 FROM {VIEW}__spec_parts_history")) == 1
+
+
+async def test_what_is_left_out_where_there_is_no_room(reports: Reports, monkeypatch: pytest.MonkeyPatch) -> None:
+    """First the histories of child views, then child views, then all."""
+    found = []
+    for number, (limit, kept) in enumerate([(40, 0), (40, 36), (26, 0), (26, 0)]):
+        monkeypatch.setattr(reporting, "MAX_VIEWS", limit)
+        monkeypatch.setattr(reporting, "ROOM_FOR_CHILD_HISTORIES", kept)
+        outcome = await reports.define("acme", definition(f"limits{number}", {"spec": SPEC, "status": CONDITIONS}))
+        views = reports.ask("acme", "SELECT viewname FROM pg_views WHERE schemaname = 'reports' AND viewname LIKE %s",
+                            f"limits{number}%")
+        found.append((outcome.state, len(views), outcome.reason.partition(":")[0]))
+    assert found == [("ready", 9, ""), ("ready", 6, "no histories of child views"), ("ready", 3, "no child views"),
+                     ("refused", 0, "a database has 26 reporting views at most")]
 
 
 async def test_history_knows_what_was_before_the_log(reports: Reports) -> None:
