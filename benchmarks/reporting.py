@@ -146,7 +146,7 @@ async def _prepare(url: str, objects: int) -> str:
             for name, count in (("small", objects // 10), ("big", objects)):
                 tenant = await store.create_tenant(TenantName(name))
                 report = report_of(CRD)
-                await _fill(url, tenant.id, documents_of(CRD).layout, count)
+                await fill(url, tenant.id, documents_of(CRD).layout, count)
                 await reporting.settle(tenant, report, 1, indexed=True)
         connection = await connect(url, "bench")
         try:
@@ -159,7 +159,7 @@ async def _prepare(url: str, objects: int) -> str:
     return url.replace("//registry@", f"//bench:{password}@")
 
 
-async def _fill(url: str, tenant: int, layout: str, count: int) -> None:
+async def fill(url: str, tenant: int, layout: str, count: int) -> None:
     connection = await connect(url, "bench")
     try:
         await connection.execute("SET statement_timeout = 0")

@@ -1,6 +1,4 @@
--- How long each object has been ready, not ready, or silent about it, within the retention time.
-SELECT namespace, name, ready, sum(coalesce(valid_to, now()) - coalesce(valid_from, valid_to)) AS time
-FROM crontabs_jobs_example_com_history
-WHERE operation <> 'delete'
-GROUP BY 1, 2, 3
+-- How long each object has been ready, not ready, or silent about it, within the last seven days.
+SELECT namespace, name, value AS ready, duration, stays, still
+FROM time_in_state('crontabs_jobs_example_com_history', 'ready', now() - interval '7 days')
 ORDER BY 1, 2, 3;

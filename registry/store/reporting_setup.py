@@ -98,7 +98,40 @@ def _base(roles: Roles, across: bool) -> Iterator[str]:
     yield f"GRANT USAGE ON SCHEMA {quoted} TO {identifier(reader)}"
     yield f"ALTER DEFAULT PRIVILEGES IN SCHEMA {quoted} GRANT SELECT ON TABLES TO {identifier(reader)}"
     yield from _catalogue(quoted, tables, across)
+    yield _TIME_IN_STATE.format(schema=quoted)
+    yield (f"COMMENT ON FUNCTION {quoted}.time_in_state IS"
+           " 'How long each object had each value of a column of a history view, between two times'")
     yield "RESET ROLE"
+
+
+# Reads with the rights of whoever calls it. A state whose beginning is not known, since it is older than the log,
+# counts from `since` on; nothing counts after now. Stays that follow on each other without a gap are one.
+_TIME_IN_STATE: Final = """
+    CREATE OR REPLACE FUNCTION {schema}.time_in_state(
+        history regclass, field text, since timestamptz, until timestamptz DEFAULT now()
+    ) RETURNS TABLE (
+        tenant text, namespace text, name text, uid text, value text, duration interval, stays bigint, still boolean
+    ) LANGUAGE plpgsql STABLE AS $function$
+    BEGIN
+        RETURN QUERY EXECUTE format($query$
+            WITH states AS (
+                SELECT h.tenant, h.namespace, h.name, h.uid, h.%I::text AS value, greatest(h.valid_from, $1) AS began,
+                    least(h.valid_to, $2) AS ended, h.valid_to IS NULL OR h.valid_to > $2 AS lasts
+                FROM %s h
+                WHERE h.operation <> 'delete' AND (h.valid_from IS NULL OR h.valid_from < $2)
+                    AND (h.valid_to IS NULL OR h.valid_to > $1)
+            ), followed AS (
+                SELECT s.*, lag(s.ended) OVER before = s.began AND lag(s.value) OVER before IS NOT DISTINCT FROM s.value
+                    AS goes_on
+                FROM states s WHERE s.began < s.ended
+                WINDOW before AS (PARTITION BY s.tenant, s.uid ORDER BY s.began)
+            )
+            SELECT f.tenant, f.namespace, f.name, f.uid, f.value, sum(f.ended - f.began),
+                count(*) FILTER (WHERE f.goes_on IS NOT TRUE), bool_or(f.lasts)
+            FROM followed f GROUP BY 1, 2, 3, 4, 5
+        $query$, field, history) USING since, least(until, now());
+    END
+    $function$"""
 
 
 def _seen(tables: str, across: bool, tenant: str, resource: str = "", since: str = "") -> str:

@@ -7,6 +7,7 @@ alone (registry/store/reporting_setup.py), whatever a view says, and on every Po
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -14,7 +15,7 @@ from typing import Final
 from registry.store.reporting_model import Child, Column, Kind, Path, Shape
 
 # Count up when views are made differently: all are made anew then.
-SQL_VERSION: Final = 3
+SQL_VERSION: Final = 4
 
 # A copy of the object that kubectl leaves there: with all that is sensitive in it.
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
@@ -117,22 +118,21 @@ def drops(place: Place, shape: Shape) -> Iterator[str]:
 def child_name(name: str, child: Child, suffix: str = "") -> str:
     """Two underscores, which no main view has: so it never meets another definition's. No child's own name ends like a
     history's (registry/reporting/fields.py)."""
-    return _short(f"{name}_conditions{suffix}" if child.name == "conditions" else f"{name}__{child.name}{suffix}")
+    return _short(f"{name}_conditions" if child.name == "conditions" else f"{name}__{child.name}", suffix)
 
 
 def _of_child(place: Place, child: Child, suffix: str = "") -> str:
     return f"{identifier(place.schema)}.{identifier(child_name(place.name, child, suffix))}"
 
 
-def _short(name: str) -> str:
-    """63 bytes; `name` is of letters, digits and underscores. As registry/reporting/names.py does it."""
-    import hashlib
-
+def _short(name: str, suffix: str) -> str:
+    """63 bytes, the suffix whole; `name` is of letters, digits and underscores. As registry/reporting/names.py."""
     data = name.encode()
-    if len(data) <= 63:
-        return name
+    longest = 63 - len(suffix)
+    if len(data) <= longest:
+        return name + suffix
     digest = hashlib.blake2b(data, digest_size=4).hexdigest()
-    return data[:54].decode("utf-8", "ignore").rstrip("_") + "_" + digest
+    return data[:longest - 9].decode("utf-8", "ignore").rstrip("_") + "_" + digest + suffix
 
 
 def _view(relation: str, query: str) -> str:

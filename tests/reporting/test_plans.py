@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from benchmarks.reporting import CRD, QUERIES, VIEW, _fill
+from benchmarks.reporting import CRD, QUERIES, VIEW, fill
 from registry.reporting.report import documents_of, report_of
 from registry.store.connection import connect
 from registry.store.reporting_logins import Wish, grant
@@ -30,7 +30,7 @@ PLANS: list[tuple[str, str, tuple[str, ...]]] = [
 async def test_plans(reports: Reports) -> None:
     for name, count in (("small", 2_000), ("big", 20_000)):
         tenant = await reports.tenant(name)
-        await _fill(reports.url, tenant.id, documents_of(CRD).layout, count)
+        await fill(reports.url, tenant.id, documents_of(CRD).layout, count)
         await reports.reporting.settle(tenant, report_of(CRD), 1, indexed=True)
     connection = await connect(reports.url, "test")
     try:
