@@ -17,6 +17,7 @@ from registry.conversion.declarative.remainder import ANNOTATION
 from registry.conversion.errors import ConversionError
 from registry.definitions.conversion import RULES
 from registry.schema.compiled import compile_schema
+from registry.schema.model import KEEPS_ALL
 
 Json = Any
 Schema = dict[str, Any]
@@ -426,6 +427,27 @@ def test_random_expressions_lose_nothing_either_way(seed: int) -> None:
     for _ in range(20):
         there_and_back(by, _thing(chance, old))
         there_and_back(by, _thing(chance, new), source="v2", target="v1")
+
+
+def test_fields_that_are_known_to_be_pruned_would_be_pruned(monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = [_random_plan(seed) for seed in range(60)]
+    for by, *_ in quick:
+        assert [by.walks_back(*way) for way in (("v1", "v2"), ("v2", "v1"))]      # compiles them
+    monkeypatch.setattr("registry.conversion.declarative.plan.pruned_fields", lambda *_: [])
+    for seed, (by, old, new) in enumerate(quick):
+        chance, slow = random.Random(seed), _random_plan(seed)[0]
+        for source, target, schema in (("v1", "v2", old), ("v2", "v1", new)) * 5:
+            given = thing(source, _thing(chance, schema))
+            assert by.convert(given, f"g/{target}") == slow.convert(given, f"g/{target}")
+
+
+def test_where_nothing_is_pruned_nothing_is_lost() -> None:
+    """Definitions of the older form may say so (preserveUnknownFields)."""
+    specs = {"v1": obj(a=INT, b=INT), "v2": obj(a=INT, c=INT)}
+    schemas = {name: partial(compile_schema, {**root(spec), KEEPS_ALL: True}) for name, spec in specs.items()}
+    rules = [link({"set": {"path": "spec.c", "cel": "self.spec.a"}}, back=[], loss="Keep")]
+    by = Plan("g", encode_canonical({"conversions": rules}), schemas)
+    assert there_and_back(by, {"a": 1, "b": 2, "d": 3}) == ({"a": 1, "b": 2, "c": 1, "d": 3}, True)
 
 
 def test_most_random_rules_are_proven() -> None:

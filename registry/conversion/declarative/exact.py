@@ -15,7 +15,7 @@ itself.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -35,17 +35,18 @@ from registry.conversion.declarative.exact_steps import (
 from registry.conversion.declarative.expression import Evaluate, element_at
 from registry.conversion.declarative.model import Default, Drop, MapValues, Move, Rule, Set, Way, turned_round
 from registry.conversion.declarative.paths import STAR, Path, split
+from registry.conversion.declarative.pruned import fits, pruned_at
 from registry.conversion.declarative.shapes import (
     ShapeError,
     Verdict,
     apply_rule,
     find_node,
-    is_emptied,
     put_node,
     take_node,
 )
 from registry.schema.checks import never
 from registry.schema.compiled import CompiledSchema
+from registry.schema.model import KEEPS_ALL
 from registry.schema.tidy import compile_tidy
 
 Json = Any
@@ -53,8 +54,6 @@ Schema = dict[str, Any]
 # Of a rule and the version whose objects it looks at.
 Compile = Callable[[Set, str], Evaluate]
 
-_KEEPS: Final = "x-kubernetes-preserve-unknown-fields"
-_HEAD: Final = ("apiVersion", "kind", "metadata")
 _NOTHING: Final = object()
 
 
@@ -117,7 +116,7 @@ def _without(obj: Json, path: Path, lost: Entries | None) -> bool:
 def exact_way(way: Way, back: Way, source: CompiledSchema, target: CompiledSchema,
               compiled: Compile) -> ExactWay | None:
     """None where nothing can be proven."""
-    if not _are_mirrored(way, back):
+    if not _are_mirrored(way, back) or source.json.get(KEEPS_ALL) or target.json.get(KEEPS_ALL):
         return None
     try:
         return _Proof(way, back, source, target).exact(compiled)
@@ -155,10 +154,10 @@ class _Proof:
                 self.dropped_again(rule)
         fields = self.fields(compiled)
         unknown: list[Path] = []
-        if not _fits(self.shape, self.target, (), unknown):
+        if not fits(self.shape, self.target, (), unknown):
             raise ShapeError
         for path in unknown:
-            if STAR not in path and _pruned_at(self.target, path) == len(path) - 1 and self.stands_alone(path):
+            if STAR not in path and pruned_at(self.target, path) == len(path) - 1 and self.stands_alone(path):
                 self.lost.append(path)
             else:
                 self.after.append(each_within(path[:-1], absent(path[-1])))
@@ -168,7 +167,7 @@ class _Proof:
     def without_needless(self, way: Way, target: Schema) -> Way:
         """Without drops of what is pruned anyway, and only an expression of the other way names."""
         def is_needless(rule: Rule) -> bool:
-            if not isinstance(rule, Drop) or _pruned_at(target, rule.path) != len(rule.path) - 1:
+            if not isinstance(rule, Drop) or pruned_at(target, rule.path) != len(rule.path) - 1:
                 return False
             others = [other for other in self.rules if other is not rule
                       and not (isinstance(other, Set) and other.path == rule.path and other not in way.rules)]
@@ -206,7 +205,7 @@ class _Proof:
                     return mapped_values(path, pairs, mirrored[0])
             case Default(_, path, value) if not self.meets_another(rule):
                 within, inner = split(path)
-                pruned = _pruned_at(self.source, path) == len(path) - 1 and not self.is_made(path[:-1])
+                pruned = pruned_at(self.source, path) == len(path) - 1 and not self.is_made(path[:-1])
                 return each_within(within, filled_in(inner, value, pruned=pruned))
         raise ShapeError
 
@@ -239,11 +238,11 @@ class _Proof:
         known = find_node(self.source, path), find_node(self.target, path)
         place = len(path) - 1
         if known[0] is None:        # what holds it must be pruned as it is, so what the expression's value makes too
-            found = _pruned_at(self.source, path)
+            found = pruned_at(self.source, path)
             if found is None or found < len(split(path)[0]) or back is not None or known[1] is None:
                 raise ShapeError
             place = found
-        if known[1] is None and (_pruned_at(self.target, path) is None or there is not None):
+        if known[1] is None and (pruned_at(self.target, path) is None or there is not None):
             raise ShapeError
         if not self.is_stable(path[:place]):
             raise ShapeError
@@ -325,62 +324,3 @@ def _place(rule: Rule) -> tuple[Path, ...]:
 def _meet(path: Path, other: Path) -> bool:
     """Whether one may be the other, or lead to it."""
     return all(a in (b, STAR) or b == STAR for a, b in zip(path, other, strict=False))
-
-
-# -- schemas
-def _pruned_at(schema: Schema, path: Path) -> int | None:
-    """How many steps of the path the schema knows, if it prunes the next; None where it does not."""
-    node: Schema = schema
-    for i, name in enumerate(path):
-        if node.get("type") == "array" and node.get(_KEEPS):
-            return None
-        inner = find_node(node, (name,))
-        if inner is not None:
-            node = inner
-        elif name == STAR or (node.get("x-kubernetes-embedded-resource") and name in _HEAD) or not _is_closed(node):
-            return None
-        else:
-            return i
-    return None
-
-
-def _is_closed(node: Mapping[str, Json]) -> bool:
-    return node.get("type") == "object" and node.get("additionalProperties") is None and not node.get(_KEEPS)
-
-
-def _fits(shape: Schema, target: Schema, path: Path, unknown: list[Path]) -> bool:
-    """Whether the target's schema prunes nothing but what `unknown` gets the paths of."""
-    if not _same_kind(shape, target):
-        return False
-    items, wanted = shape.get("items"), target.get("items")
-    if (items is None) != (wanted is None) or (items and not _fits(items, wanted or {}, (*path, STAR), unknown)):
-        return False
-    inner, others = shape.get("properties") or {}, target.get("properties") or {}
-    values, allowed = shape.get("additionalProperties"), target.get("additionalProperties")
-    if shape.get(_KEEPS) and (not target.get(_KEEPS) or not inner.keys() >= others.keys()):
-        return False
-    if values and (not allowed or (isinstance(values, dict) != isinstance(allowed, dict))):
-        return False
-    if isinstance(values, dict) and isinstance(allowed, dict) and not _fits(values, allowed, (*path, STAR), unknown):
-        return False
-    for name, node in inner.items():
-        if not path and name in _HEAD:
-            continue
-        other = others.get(name)
-        if other is not None:
-            if not _fits(node, other, (*path, name), unknown):
-                return False
-        elif is_emptied(node) or _is_closed(target):
-            unknown.append((*path, name))
-        else:
-            return False
-    return True
-
-
-def _same_kind(shape: Schema, target: Schema) -> bool:
-    kind, wanted = shape.get("type"), target.get("type")
-    same = kind == wanted or (kind == "integer" and wanted == "number")
-    if shape.get("nullable") and not target.get("nullable"):
-        return False
-    return same and all(shape.get(f"x-kubernetes-{name}") == target.get(f"x-kubernetes-{name}")
-                        for name in ("embedded-resource", "int-or-string"))

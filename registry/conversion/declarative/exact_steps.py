@@ -226,3 +226,12 @@ def taken_out(path: Path, value: Json) -> ExactStep:
 
 def absent(name: str) -> ExactStep:
     return lambda obj: obj.__class__ is not dict or name not in obj
+
+
+def without(name: str) -> ExactStep:
+    def taken(obj: Json) -> bool:
+        if obj.__class__ is dict:
+            obj.pop(name, None)
+        return True
+
+    return taken

@@ -17,6 +17,7 @@ import orjson
 from registry.codec.json_encode import encode_canonical
 from registry.conversion.declarative import remainder
 from registry.conversion.declarative.exact import ExactWay, exact_way
+from registry.conversion.declarative.exact_steps import each_within, without
 from registry.conversion.declarative.expression import (
     NOTHING,
     Evaluate,
@@ -27,6 +28,7 @@ from registry.conversion.declarative.expression import (
 )
 from registry.conversion.declarative.model import DROP, Link, Rule, Set, Way, read_rules
 from registry.conversion.declarative.paths import STAR, shown, split
+from registry.conversion.declarative.pruned import pruned_fields
 from registry.conversion.declarative.steps import Step, compile_rule, found_at, put
 from registry.conversion.errors import ConversionError
 from registry.schema.compiled import CompiledSchema
@@ -119,8 +121,16 @@ class Plan:
 
     def _hop(self, way: Way) -> Step:
         """One way between neighbours. Expressions see the object as it was."""
-        target = self._schemas[way.target]()
+        source, target = self._schemas[way.source](), self._schemas[way.target]()
         api_version = f"{self._group}/{way.target}"
+        pruned = [each_within(path[:-1], without(path[-1])) for path in pruned_fields(way, source, target)]
+
+        def finish(obj: Json) -> None:
+            for take in pruned:
+                take(obj)
+            obj["apiVersion"] = api_version
+            target.prune(obj)
+
         sets = {rule: _valued(rule, self._compiled(rule, way.source)) for rule in way.rules if isinstance(rule, Set)}
         steps: list[tuple[Set | None, Step]] = [
             (rule, _no_step) if isinstance(rule, Set) else (None, compile_rule(rule)) for rule in way.rules]
@@ -129,8 +139,7 @@ class Plan:
         def simple(obj: Json) -> None:
             for step in plain:
                 step(obj)
-            obj["apiVersion"] = api_version
-            target.prune(obj)
+            finish(obj)
 
         def hop(obj: Json) -> None:
             values: dict[Set, list[tuple[Json, Json]]] = {}
@@ -146,8 +155,7 @@ class Plan:
                 inner = split(rule_.path)[1]
                 for holder, value in values[rule_]:
                     put(holder, inner, copy.deepcopy(value))
-            obj["apiVersion"] = api_version
-            target.prune(obj)
+            finish(obj)
 
         return hop if sets else simple
 

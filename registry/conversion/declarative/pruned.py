@@ -1,0 +1,106 @@
+"""What the schema at the end of a way prunes, as far as that can be told from the schemas."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any, Final
+
+from registry.conversion.declarative.expression import HEAD
+from registry.conversion.declarative.model import Set, Way
+from registry.conversion.declarative.paths import STAR, Path
+from registry.conversion.declarative.shapes import ShapeError, Verdict, apply_rule, find_node, is_emptied
+from registry.schema.compiled import CompiledSchema
+from registry.schema.model import KEEPS_ALL
+
+Json = Any
+Schema = dict[str, Any]
+
+_KEEPS: Final = "x-kubernetes-preserve-unknown-fields"
+
+
+def pruned_fields(way: Way, source: CompiledSchema, target: CompiledSchema) -> list[Path]:
+    """Fields that objects come to the end of a way with, and that the target prunes: where one looks first.
+
+    Not all of them: what is found here is certain, and saves the walk through all else.
+    """
+    shape = copy.deepcopy(dict(source.json))
+    try:
+        for rule in way.rules:
+            if not isinstance(rule, Set):
+                apply_rule(rule, shape, dict(target.json), source.structural, Verdict())
+    except ShapeError:
+        return []
+    found: list[Path] = []
+    pending: list[tuple[Path, Schema, Schema]] = [((), shape, dict(target.json))]
+    while pending:
+        path, node, other = pending.pop()
+        names = other.get("properties") or {}
+        for name, inner in (node.get("properties") or {}).items():
+            if name in names:
+                pending.append(((*path, name), inner, names[name]))
+            elif pruned_at(target.json, (*path, name)) == len(path):
+                found.append((*path, name))
+        if node.get("items") and other.get("items"):
+            pending.append(((*path, STAR), node["items"], other["items"]))
+    return sorted(path for path in found if path[0] not in HEAD)
+
+
+def pruned_at(schema: Mapping[str, Json], path: Path) -> int | None:
+    """How many steps of the path the schema knows, if it prunes the next; None where it does not."""
+    if schema.get(KEEPS_ALL):
+        return None
+    node = dict(schema)
+    for i, name in enumerate(path):
+        if node.get("type") == "array" and node.get(_KEEPS):
+            return None
+        inner = find_node(node, (name,))
+        if inner is not None:
+            node = inner
+        elif name == STAR or (node.get("x-kubernetes-embedded-resource") and name in HEAD) or not _is_closed(node):
+            return None
+        else:
+            return i
+    return None
+
+
+def _is_closed(node: Mapping[str, Json]) -> bool:
+    return node.get("type") == "object" and node.get("additionalProperties") is None and not node.get(_KEEPS)
+
+
+def fits(shape: Schema, target: Schema, path: Path, unknown: list[Path]) -> bool:
+    """Whether the target's schema prunes nothing but what `unknown` gets the paths of."""
+    if not _same_kind(shape, target):
+        return False
+    items, wanted = shape.get("items"), target.get("items")
+    if (items is None) != (wanted is None) or (items and not fits(items, wanted or {}, (*path, STAR), unknown)):
+        return False
+    inner, others = shape.get("properties") or {}, target.get("properties") or {}
+    values, allowed = shape.get("additionalProperties"), target.get("additionalProperties")
+    if shape.get(_KEEPS) and (not target.get(_KEEPS) or not inner.keys() >= others.keys()):
+        return False
+    if values and (not allowed or (isinstance(values, dict) != isinstance(allowed, dict))):
+        return False
+    if isinstance(values, dict) and isinstance(allowed, dict) and not fits(values, allowed, (*path, STAR), unknown):
+        return False
+    for name, node in inner.items():
+        if not path and name in HEAD:
+            continue
+        other = others.get(name)
+        if other is not None:
+            if not fits(node, other, (*path, name), unknown):
+                return False
+        elif is_emptied(node) or _is_closed(target):
+            unknown.append((*path, name))
+        else:
+            return False
+    return True
+
+
+def _same_kind(shape: Schema, target: Schema) -> bool:
+    kind, wanted = shape.get("type"), target.get("type")
+    same = kind == wanted or (kind == "integer" and wanted == "number")
+    if shape.get("nullable") and not target.get("nullable"):
+        return False
+    return same and all(shape.get(f"x-kubernetes-{name}") == target.get(f"x-kubernetes-{name}")
+                        for name in ("embedded-resource", "int-or-string"))
