@@ -19,9 +19,12 @@ from registry.api.metadata import agree_on_namespace
 from registry.api.options import manager_of, write_options
 from registry.api.ownership import own_create
 from registry.api.request import Body, ResourceRequest
+from registry.api.selectors import SelectorError, field_terms, parse_label_selector
 from registry.api.served import Object
 
 _LABEL_OPERATORS = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
+# Field selectors know no others, and one value.
+_FIELD_OPERATORS = frozenset({"In", "NotIn"})
 
 
 async def review(request: ResourceRequest, body: Body) -> DocumentAnswer:
@@ -80,12 +83,32 @@ def _told(decision: Decision) -> Object:
 
 
 def _with_parse_errors(status: Object, asked: Object) -> Object:
-    """A field selector that cannot be understood does not count, which is told."""
-    requirements = (asked.get("fieldSelector") or {}).get("requirements") or []
-    if any(r.get("operator") not in _LABEL_OPERATORS for r in requirements):
-        told = "spec.resourceAttributes.fieldSelector ignored due to parse error"
-        status["evaluationError"] = "; ".join(t for t in (told, status.get("evaluationError")) if t)
+    """What cannot be understood of a selector does not count, which is told (util/helpers.go, BuildEvaluationError).
+
+    Rules know nothing of selectors, so that is all that they do: whoever may list everything may list a part.
+    """
+    told = [status["evaluationError"]] if "evaluationError" in status else []
+    for name in ("fieldSelector", "labelSelector"):
+        known, unknown = _understood(asked.get(name) or {}, of_labels=name == "labelSelector")
+        if unknown:
+            told.append(f"spec.resourceAttributes.{name} {'partially ' if known else ''}ignored due to parse error")
+    if told:
+        status["evaluationError"] = "; ".join(told)
     return status
+
+
+def _understood(selector: Object, *, of_labels: bool) -> tuple[int, int]:
+    """How many requirements of a selector can be understood, and how many cannot; one written as text is one."""
+    if raw := selector.get("rawSelector"):
+        try:
+            parse_label_selector(raw) if of_labels else field_terms(raw)
+        except SelectorError:
+            return 0, 1
+        return 1, 0
+    requirements = selector.get("requirements") or []
+    known = sum(1 for r in requirements if r.get("operator") in (_LABEL_OPERATORS if of_labels else _FIELD_OPERATORS)
+                and (of_labels or len(r.get("values") or ()) == 1))
+    return known, len(requirements) - known
 
 
 async def _rules(request: ResourceRequest, spec: Object) -> Object:

@@ -264,14 +264,7 @@ def parse_field_selector(text: str, *, namespaced: bool = True, selectable: Coll
     custom resources: `namespaced`), and what is `selectable`. `only_name_and_namespace` words the refusal as most
     built-in kinds do. Raises SelectorError.
     """
-    terms = []
-    for part in sorted(_split(text)):
-        if not part:
-            continue
-        match = _TERM.match(part)
-        if match is None:
-            raise SelectorError(f"invalid selector: '{text}'; can't understand '{part}'")
-        terms.append(FieldTerm(match[1], match[2] != "!=", _unescaped(match[3])))
+    terms = field_terms(text)
     for term in terms:
         known = term.field == NAME or (namespaced and term.field == NAMESPACE) or term.field in selectable
         if not known and only_name_and_namespace:
@@ -281,15 +274,26 @@ def parse_field_selector(text: str, *, namespaced: bool = True, selectable: Coll
     return terms
 
 
+def field_terms(text: str) -> list[FieldTerm]:
+    """The terms in sorted order, of whatever fields. Raises SelectorError."""
+    terms = []
+    for part in sorted(_split(text)):
+        if not part:
+            continue
+        match = _TERM.match(part)
+        if match is None:
+            raise SelectorError(f"invalid selector: '{text}'; can't understand '{part}'")
+        terms.append(FieldTerm(match[1], match[2] != "!=", _unescaped(match[3])))
+    return terms
+
+
 def selected_name(text: str) -> str:
     """The name that a field selector asks for, by which a list is judged as that of one object; else ""."""
     try:
-        terms = [(m[1], m[2], _unescaped(m[3])) for part in sorted(_split(text)) if (m := _TERM.match(part))]
+        terms = field_terms(text)
     except SelectorError:
-        return ""
-    if len(terms) != len([part for part in _split(text) if part]):
         return ""       # it cannot be understood
-    return next((value for field, operator, value in terms if field == NAME and operator != "!="), "")
+    return next((term.value for term in terms if term.field == NAME and term.equal), "")
 
 
 _SEPARATED = re.compile(r"(?:\\.|[^\\,]|\\\Z)*", re.DOTALL)

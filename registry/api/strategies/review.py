@@ -13,7 +13,7 @@ from registry.api.strategy import Object
 from registry.builtin import structs
 from registry.definitions.types import ObjectMeta
 from registry.schema.field import FieldError, GoText, forbidden, go_json, invalid, required
-from registry.schema.names import label_key
+from registry.schema.names import label_key, label_value
 
 _RESOURCE, _PATH = "spec.resourceAttributes", "spec.nonResourceAttributes"
 
@@ -124,17 +124,19 @@ def _go_path(path: dict[str, Any]) -> GoText:
 
 def _selector_errors(selector: dict[str, Any], path: str, *, of_labels: bool) -> list[FieldError]:
     raw, requirements = selector.get("rawSelector"), selector.get("requirements") or []
+    errors: list[FieldError] = []
     if raw and requirements:
-        return [invalid(f"{path}.rawSelector", raw, "may not specified at the same time as requirements")]
+        errors.append(invalid(f"{path}.rawSelector", raw, "may not specified at the same time as requirements"))
     if not raw and not requirements:
-        return [required(f"{path}.requirements", f"when {path} is specified, requirements or rawSelector is required")]
-    errors = []
+        errors.append(required(f"{path}.requirements",
+                               f"when {path} is specified, requirements or rawSelector is required"))
     for position, requirement in enumerate(requirements):
         errors += _requirement_errors(requirement, f"{path}.requirements[{position}]", of_labels=of_labels)
     return errors
 
 
 def _requirement_errors(requirement: dict[str, Any], path: str, *, of_labels: bool) -> list[FieldError]:
+    """An operator that nobody knows is no error: a newer client may ask. The answer says that it did not count."""
     key, operator = requirement.get("key") or "", requirement.get("operator") or ""
     values = requirement.get("values") or []
     errors: list[FieldError] = []
@@ -143,10 +145,10 @@ def _requirement_errors(requirement: dict[str, Any], path: str, *, of_labels: bo
     elif operator in ("Exists", "DoesNotExist") and values:
         errors.append(forbidden(f"{path}.values",
                                  "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
-    elif of_labels and operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
-        errors.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
     if of_labels:
         errors += [invalid(f"{path}.key", key, problem) for problem in label_key(key)]
+        errors += [invalid(f"{path}.values[{position}]", value, problem)
+                   for position, value in enumerate(values) for problem in label_value(value)]
     elif not key:
         errors.append(required(f"{path}.key", "must be specified"))
     return errors
