@@ -49,8 +49,8 @@ say "Select by a label and by a field; as the table that kubectl prints."
 call GET "$crontabs?labelSelector=team%3Dstorage&fieldSelector=spec.image%3Dbackup:2" \
   --header 'Accept: application/json;as=Table;v=v1;g=meta.k8s.io'
 
-say "Watch for two seconds: first what is there, then what happens."
-call GET "$crontabs?watch=true&timeoutSeconds=2" &
+say "Watch for five seconds: first what is there, then what happens."
+call GET "$crontabs?watch=true&timeoutSeconds=5" &
 sleep 0.5
 call DELETE "$crontabs/nightly" >/dev/null
 wait

@@ -18,7 +18,7 @@ SECRETS = "/api/v1/namespaces/default/secrets"
 
 async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
     """Waits until it holds, as long as a busy machine may take."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             if await condition():
                 return

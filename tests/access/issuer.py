@@ -81,11 +81,11 @@ def served_issuer(folder: Path) -> Iterator[Issuer]:
             ssl_keyfile=str(certificates.key)))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not server.started and time.monotonic() < deadline:
             time.sleep(0.01)
         try:
             yield issuer
         finally:
             server.should_exit = True
-            thread.join(20)
+            thread.join(60)

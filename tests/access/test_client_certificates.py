@@ -8,6 +8,7 @@ import os
 import ssl
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -129,7 +130,7 @@ def who(server: RunningServer, certificate: Path | None = None, token: str = "")
     headers = {"content-type": "application/json", **({"authorization": f"Bearer {token}"} if token else {})}
     request = urllib.request.Request(server.url + SELF, b"{}", headers, method="POST")
     try:
-        with urllib.request.urlopen(request, context=context, timeout=30) as answer:
+        with urllib.request.urlopen(request, context=context, timeout=120) as answer:
             return answer.status, json.load(answer)["status"]["userInfo"]
     except urllib.error.HTTPError as error:
         with error:
@@ -171,7 +172,7 @@ def test_other_certificates_are_not_taken(server: RunningServer, authority: Auth
 def run(server: RunningServer, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("REGISTRY_")}
     return subprocess.run([sys.executable, "-m", "registry", "token", *arguments, "--data-dir", str(server.data_dir)],
-                          capture_output=True, text=True, env=environment, timeout=60, check=False)
+                          capture_output=True, text=True, env=environment, timeout=180, check=False)
 
 
 def test_the_command_makes_lists_and_revokes(server: RunningServer) -> None:
@@ -189,9 +190,9 @@ def test_the_command_makes_lists_and_revokes(server: RunningServer) -> None:
     assert token.rpartition(".")[2] not in listed
     assert run(server, "revoke", id).returncode == 0
     assert "revoked" in run(server, "list").stdout
-    deadline = datetime.datetime.now() + datetime.timedelta(seconds=30)
+    deadline = time.monotonic() + 120
     while who(server, token=token)[0] != 401:
-        assert datetime.datetime.now() < deadline, "the server still takes the token"
+        assert time.monotonic() < deadline, "the server still takes the token"
 
 
 REFUSED = {"no such token": ("revoke", "none"), "no such tenant": ("list", "--tenant", "nobody"),

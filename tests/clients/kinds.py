@@ -13,7 +13,7 @@ import httpx
 
 from tests.running import RunningServer
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ def operator(server: RunningServer) -> Iterator[subprocess.Popen[bytes]]:
     finally:
         process.terminate()
         try:
-            process.wait(15)
+            process.wait(60)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -106,8 +106,8 @@ def test_an_operator_through_a_restart(own_server: RunningServer) -> None:
                 crontabs.http = http
                 crontabs.patch("a", {"replicas": 7})
                 crontabs.create("after", replicas=3)
-                until(lambda: crontabs.reconciled("a", 7), seconds=60)
-                until(lambda: crontabs.reconciled("after", 3), seconds=60)
+                until(lambda: crontabs.reconciled("a", 7))
+                until(lambda: crontabs.reconciled("after", 3))
                 crontabs.delete("a")
                 until(lambda: crontabs.get("a") is None)
             assert process.poll() is None, "the operator has never ended"

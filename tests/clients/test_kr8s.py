@@ -34,11 +34,11 @@ async def test_life_of_an_object(server: RunningServer, kind: Kind) -> None:
     await gadget.refresh()
     assert (gadget.spec.size, gadget.status.phase, gadget.labels["tier"]) == (5, "Up", "gold")
     assert gadget.annotations["note"] == "kept"
-    await gadget.wait(["condition=Ready", "jsonpath='{.status.phase}'=Up"], timeout=10)
+    await gadget.wait(["condition=Ready", "jsonpath='{.status.phase}'=Up"], timeout=60)
     found = [g.name async for g in api.get(gadgets, label_selector={"tier": "gold"})]
     assert found == ["a"]
     await gadget.delete()
-    await gadget.wait("delete", timeout=10)
+    await gadget.wait("delete", timeout=60)
     assert not await gadget.exists()
     with pytest.raises(kr8s.NotFoundError):
         await gadgets.get("a", api=api)
@@ -56,7 +56,7 @@ async def test_watch_without_a_revision(server: RunningServer, kind: Kind) -> No
     api, gadgets = await connect(server, kind)
     await (await gadgets(kind.gadget("a", size=1), api=api)).create()
     seen = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         async for event, gadget in api.watch(gadgets):
             seen.append((event, gadget.name))
             if event == "ADDED":

@@ -116,7 +116,7 @@ def test_watch_from_a_list(objects: Any, kind: Kind, where: tuple[str, ...]) -> 
     later.start()
     seen = []
     watch = kubernetes.watch.Watch()
-    for event in watch.stream(objects.list_namespaced_custom_object, *where, timeout_seconds=10,
+    for event in watch.stream(objects.list_namespaced_custom_object, *where, timeout_seconds=60,
                               resource_version=listed["metadata"]["resourceVersion"]):
         seen.append((event["type"], event["object"]["spec"]["size"]))
         if event["type"] == "DELETED":

@@ -46,8 +46,8 @@ async def test_watch(api: Any, kind: Kind) -> None:
     await objects.create_namespaced_custom_object(*where, kind.gadget("a", size=1))
     seen: list[tuple[str, str]] = []
     async with kubernetes.watch.Watch() as watch:
-        stream = watch.stream(objects.list_namespaced_custom_object, *where, timeout_seconds=10)
-        async with asyncio.timeout(10):
+        stream = watch.stream(objects.list_namespaced_custom_object, *where, timeout_seconds=60)
+        async with asyncio.timeout(60):
             async for event in stream:
                 seen.append((event["type"], event["object"]["metadata"]["name"]))
                 if len(seen) == 1:

@@ -76,7 +76,7 @@ def test_a_watch_resumes_through_a_restart(own_kind: Kind) -> None:
             if number == RESTART_AFTER:
                 restart.start()
             acknowledged.append(_create(own_kind, f"g{number:04}"))
-        watcher.join(30)
+        watcher.join(120)
     assert watcher.seen == [("ADDED", name) for name in acknowledged]
     assert watcher.connections >= 2, "the restart has ended the first watch"
 
@@ -94,7 +94,7 @@ def restarting(server: RunningServer) -> Iterator[threading.Thread]:
     try:
         yield thread
     finally:
-        thread.join(60)
+        thread.join(240)
         for again in started:
             again.stop()
 
@@ -163,6 +163,6 @@ def test_a_watch_shows_what_a_new_schema_brings(own_kind: Kind) -> None:
                    headers={"Content-Type": "application/json-patch+json"}).raise_for_status()
         http.post(own_kind.path, json=own_kind.gadget("b", weight=7)).raise_for_status()
         http.delete(f"{own_kind.path}/a").raise_for_status()
-    watcher.join(20)
+    watcher.join(120)
     assert watcher.seen == [("ADDED", "a"), ("ADDED", "b"), ("DELETED", "a")]
     assert watcher.last_specs["b"]["weight"] == 7

@@ -1,6 +1,6 @@
 """Replays recorded exchanges and says, case by case and level by level, whether the server answers alike.
 
-replay.py does the work and stays as it is; it is loaded untyped, its functions are used as a library.
+replay.py does the work; it is loaded untyped, its functions are used as a library.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def replay_scenario(server: RunningServer, name: str) -> Result:
     scenario = load_yaml(SCENARIOS / name)
     headers = {"Authorization": f"Bearer {server.token}"}
     try:
-        with httpx.Client(base_url=server.url, headers=headers, verify=False, timeout=30) as client:
+        with httpx.Client(base_url=server.url, headers=headers, verify=False, timeout=120) as client:
             answered = replay.run_scenario(client, SCENARIOS / name, scenario)
     except Exception as problem:
         return _all_failed(name, scenario, f"{type(problem).__name__}: {problem}")

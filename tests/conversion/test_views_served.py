@@ -134,7 +134,7 @@ def test_kubectl_applies_a_definition_with_rules() -> None:
     with data_folder() as folder, running_server(folder / "data") as server:
         def kubectl(*arguments: str, given: str = "") -> str:
             done = subprocess.run(["kubectl", "--kubeconfig", str(server.kubeconfig), *arguments], input=given,
-                                  text=True, capture_output=True, timeout=120, check=False,
+                                  text=True, capture_output=True, timeout=300, check=False,
                                   env={"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(server.data_dir)})
             assert done.returncode == 0, done.stderr
             return done.stdout
@@ -144,7 +144,7 @@ def test_kubectl_applies_a_definition_with_rules() -> None:
         for arguments in (["apply"], ["apply"], ["apply", "--server-side", "--force-conflicts"]):
             kubectl(*arguments, "-f", str(DEFINITION))
             assert kubectl("get", "crd", NAME, "-o", annotation).strip() == wanted.strip()
-        kubectl("wait", "--for=condition=Established", f"crd/{NAME}", "--timeout=60s")
+        kubectl("wait", "--for=condition=Established", f"crd/{NAME}", "--timeout=180s")
         kubectl("apply", "-f", "-", given=json.dumps(gateway("a", size=3, mode="fast")))
         found = json.loads(kubectl("get", f"gateways.v1.{GROUP}", "a", "-o", "json"))
         assert found["spec"] == {"scaling": {"replicas": 3}, "mode": "Fast", "tier": "basic"}

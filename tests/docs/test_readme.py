@@ -29,7 +29,7 @@ def _run(commands: str, server: RunningServer) -> str:
     environment = {**os.environ, "PATH": path, "KUBECONFIG": str(server.data_dir / "kubeconfig"),
                    "REGISTRY_DATA_DIR": str(server.data_dir), "REGISTRY_PORT": server.url.rpartition(":")[2],
                    "HOME": str(server.data_dir)}
-    done = subprocess.run(["bash", "-e", "-o", "pipefail", "-c", commands], env=environment, text=True, timeout=120,
+    done = subprocess.run(["bash", "-e", "-o", "pipefail", "-c", commands], env=environment, text=True, timeout=300,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     assert done.returncode == 0, done.stdout
     return done.stdout

@@ -19,7 +19,7 @@ from tests.reporting.conftest import Reports
 from tests.reporting.outsiders import CRD, VIEW, logged_in
 from tests.running import data_folder
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 NAMES = f"SELECT name FROM {VIEW} ORDER BY name"
 
 

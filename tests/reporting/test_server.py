@@ -19,7 +19,7 @@ from registry.store.embedded import running_url
 from tests.reporting.conftest import definition
 from tests.running import RunningServer, data_folder, running_server
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 CRD = definition("gadgets", {
     "spec": {"type": "object", "properties": {"color": {"type": "string"}, "size": {"type": "integer"}}}},
     selectableFields=[{"jsonPath": ".spec.color"}],
@@ -34,7 +34,7 @@ def call(server: RunningServer, method: str, path: str, body: Any = None) -> Any
                                      data=None if body is None else json.dumps(body).encode(),
                                      headers={"Authorization": f"Bearer {server.token}", "Content-Type": kind})
     context = ssl.create_default_context(cafile=str(server.authority))
-    with urllib.request.urlopen(request, context=context, timeout=30) as answer:
+    with urllib.request.urlopen(request, context=context, timeout=PATIENCE_SECONDS) as answer:
         return json.load(answer)
 
 

@@ -1,4 +1,4 @@
-"""Replays recorded kubectl sessions; kubectl_replay.py does the work and stays as it is, loaded untyped."""
+"""Replays recorded kubectl sessions; kubectl_replay.py does the work, loaded untyped."""
 
 from __future__ import annotations
 
