@@ -77,7 +77,7 @@ def served_issuer(folder: Path) -> Iterator[Issuer]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         issuer = Issuer(listener.getsockname()[1], certificates.authority.read_text())
         server = uvicorn.Server(uvicorn.Config(
-            issuer, lifespan="off", log_config=None, ssl_certfile=str(certificates.certificate),
+            issuer, lifespan="off", log_config=None, timeout_keep_alive=600, ssl_certfile=str(certificates.certificate),
             ssl_keyfile=str(certificates.key)))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()

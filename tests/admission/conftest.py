@@ -65,7 +65,7 @@ def shared_hook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hook]:
     listener = socket.create_server(("127.0.0.1", 0))
     served = Hook(listener.getsockname()[1], base64.b64encode(certificates.authority.read_bytes()).decode())
     server = uvicorn.Server(uvicorn.Config(
-        served, lifespan="off", log_config=None, ssl_certfile=str(certificates.certificate),
+        served, lifespan="off", log_config=None, timeout_keep_alive=600, ssl_certfile=str(certificates.certificate),
         ssl_keyfile=str(certificates.key)))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()

@@ -66,7 +66,7 @@ def webhook(tmp_path: Path) -> Iterator[Webhook]:
     served = Webhook(example(), listener.getsockname()[1],
                      base64.b64encode(certificates.authority.read_bytes()).decode())
     server = uvicorn.Server(uvicorn.Config(
-        served, lifespan="off", log_config=None, ssl_certfile=str(certificates.certificate),
+        served, lifespan="off", log_config=None, timeout_keep_alive=600, ssl_certfile=str(certificates.certificate),
         ssl_keyfile=str(certificates.key)))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
