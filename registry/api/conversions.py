@@ -94,8 +94,8 @@ class ConversionCache:
             self._left += len(self._bodies.popitem(last=False)[1])
 
 
-class WebhookConversions:
-    """What is shared by all requests of a process."""
+class SharedConversions:
+    """What the conversions of all requests of a process share, those by rules too."""
 
     def __init__(self, converter: Converter) -> None:
         self.converter = converter
@@ -105,7 +105,7 @@ class WebhookConversions:
 class Conversions:
     """The conversions of one request, of objects of one definition."""
 
-    def __init__(self, shared: WebhookConversions, definition: Definition) -> None:
+    def __init__(self, shared: SharedConversions, definition: Definition) -> None:
         self._shared = shared
         self._definition = definition
         self._done: dict[tuple[str, str], str | ConversionError] = {}

@@ -12,7 +12,7 @@ from registry.access.rbac.model import GROUP as RBAC
 from registry.access.tokens.accounts import RESOURCES as TOKEN_RESOURCES
 from registry.access.tokens.accounts import AccountTokens
 from registry.api.catalog import Catalogs, TenantCatalog
-from registry.api.conversions import WebhookConversions, settled
+from registry.api.conversions import SharedConversions, settled
 from registry.api.dependents import Dependents
 from registry.api.errors import not_found
 from registry.api.limits import refused
@@ -51,7 +51,7 @@ class Backend:
     # Told of each committed write that controllers have to go on with; replaced by the controllers' manager.
     nudge: Callable[[Tenant, ResourceName, ObjectKey], None] = lambda tenant, resource, key: None
     # How definitions with a conversion webhook or rules are served; with None versions differ by name, as without.
-    webhooks: WebhookConversions | None = None
+    webhooks: SharedConversions | None = None
     # Who may do what in each tenant.
     policies: Policies = field(init=False)
     # Whether objects are written with the documents that SQL reports read.

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
-from registry.api.conversions import Conversions, VersionGone, WebhookConversions
+from registry.api.conversions import Conversions, SharedConversions, VersionGone
 from registry.api.errors import Qualified
 from registry.api.table import Table, custom_table
 from registry.api.tables_builtin import builtin_table
@@ -167,7 +167,7 @@ class Served:
     def _storage_identity(self) -> int:
         return self._storage_version.schema().identity
 
-    def converting(self, shared: WebhookConversions) -> Served:
+    def converting(self, shared: SharedConversions) -> Served:
         """This resource for one request whose objects may have to be converted by a webhook or by rules."""
         own = self._copy()
         own.conversions = Conversions(shared, self.definition)

@@ -18,7 +18,7 @@ from registry import builtin
 from registry.access.tenants import Tenants
 from registry.api.bootstrap import bootstrap
 from registry.api.catalog import Catalogs
-from registry.api.conversions import WebhookConversions
+from registry.api.conversions import SharedConversions
 from registry.api.request import Backend
 from registry.api.strategies import strategy_for
 from registry.controllers.manager import ControllerManager
@@ -64,7 +64,7 @@ def create_app(settings: Settings) -> Starlette:
             await store.require_readable()
             definitions = builtin.served(v1beta1=settings.serve_apiextensions_v1beta1)
             backend = Backend(store, Catalogs(store, definitions, strategy_for),
-                              webhooks=WebhookConversions(converter))
+                              webhooks=SharedConversions(converter))
             authentication, backend.tokens = credentials(settings, store)
             backend.authentication = authentication
             tenants = Tenants(store)
