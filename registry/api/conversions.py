@@ -185,7 +185,7 @@ class Conversions:
             if body is None:
                 [body] = await self._by_objects(served, version, [image])
             else:
-                keep((*key, image.uid, image.revision, version), body)
+                keep((key, image.uid, image.revision, version), body)
             bodies.append(body)
         return bodies
 
@@ -213,7 +213,7 @@ def plan_of(definition: Definition) -> Plan:
 
 
 def _key(served: Served, image: Image) -> tuple[Any, ...]:
-    return (*served.conversion_key, image.uid, image.revision, image.version)
+    return served.conversion_key, image.uid, image.revision, image.version
 
 
 async def settled(served: Served, warnings: list[str], make: Callable[[], T]) -> T:

@@ -156,12 +156,12 @@ class Served:
         return frozenset(n for n, v in self.definition.versions.items() if v.schema().identity == self.identity)
 
     @cached_property
-    def conversion_key(self) -> tuple[str, str, int, int]:
-        """What a conversion to this version depends on beside the object."""
+    def conversion_key(self) -> str:
+        """What a conversion to this version depends on beside the object. A text: its hash is reckoned once."""
         if self.definition.conversion_rules:    # they may lead over other versions, whose schemas matter too
-            return self.definition.uid, f"{self.version.name} {self.definition.revision}", self.identity, 0
+            return f"{self.definition.uid} {self.version.name} {self.identity} rules {self.definition.revision}"
         conversion = encode_canonical(self.definition.conversion)
-        return self.definition.uid, f"{self.version.name} {conversion}", self.identity, self._storage_identity
+        return f"{self.definition.uid} {self.version.name} {self.identity} {self._storage_identity} {conversion}"
 
     @cached_property
     def _storage_identity(self) -> int:

@@ -161,7 +161,13 @@ def test_objects_that_are_not_proven_to_come_back_are_told_apart(source: str, sp
 
 
 def test_the_place_where_metadata_ends_is_not_mistaken() -> None:
-    by = plan([link({"rename": {"path": "spec.a", "to": "b"}})], v1=obj(a=INT, uid=TEXT), v2=obj(b=INT, uid=TEXT))
+    _metadata_ends(plan([link({"rename": {"path": "spec.a", "to": "b"}})], v1=obj(a=INT, uid=TEXT),
+                        v2=obj(b=INT, uid=TEXT)))
+    _metadata_ends(plan([link({"set": {"path": "spec.c", "cel": "self.metadata.name"}})], v1=obj(a=INT, uid=TEXT),
+                        v2=obj(a=INT, c=TEXT, uid=TEXT)))
+
+
+def _metadata_ends(by: Plan) -> None:
     for more in ({}, {"annotations": {"uid": "u-1"}}, {"labels": {"a": "b", "uid": "u-1"}},
                  {"ownerReferences": [{"kind": "K", "uid": "u-1"}, {"uid": "u-1"}]}):
         given = thing("v1", {"a": 1, "uid": "u-1"}, uid="u-1", **more)

@@ -64,6 +64,9 @@ class ExactWay:
                  after: Sequence[ExactStep]) -> None:
         self._steps = [*steps, *after] if not fields and not lost else steps
         self._fields = fields
+        self._looks = [field.look for field in fields]
+        self._puts = [field.put for field in fields]
+        self._judged = [(i, field.comes_back) for i, field in enumerate(fields) if field.in_source]
         self._lost = lost
         self._after = after
 
@@ -76,13 +79,13 @@ class ExactWay:
             if api_version:
                 obj["apiVersion"] = api_version
             return all(step(obj) for step in self._steps)
-        looked = [field.look(obj) for field in self._fields]
+        looked = [look(obj) for look in self._looks]
         for step in self._steps:
             if not step(obj):
                 return False
         before = []
-        for field, value in zip(self._fields, looked, strict=True):
-            found = field.put(obj, value)
+        for put, value in zip(self._puts, looked, strict=True):
+            found = put(obj, value)
             if found is None:
                 return False
             before.append(found)
@@ -94,10 +97,7 @@ class ExactWay:
                 return False
         if api_version:
             obj["apiVersion"] = api_version
-        for field, was in zip(self._fields, before, strict=True):
-            if field.in_source and not field.comes_back(obj, was, lost):
-                return False
-        return True
+        return all(comes_back(obj, before[place], lost) for place, comes_back in self._judged)
 
 
 def _without(obj: Json, path: Path, lost: Entries | None) -> bool:

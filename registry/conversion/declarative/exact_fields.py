@@ -93,9 +93,12 @@ class ExactField:
                 value = holder.get(self._last, NOTHING)
         elif holder is None:
             return False
-        if value is was or (value.__class__ is was.__class__ and same(value, was)):
+        if value is was:
             return True
-        if lost is None or not (value is NOTHING or value.__class__ in _PLAIN):
+        kind = value.__class__
+        if kind is was.__class__ and (value == was if kind in _PLAIN else same(value, was)):
+            return True
+        if lost is None or not (value is NOTHING or kind in _PLAIN):
             return False
         lost.append({"path": list(self.path)} | ({} if value is NOTHING else {"was": value})
                     | ({} if was is NOTHING else {"is": was}))

@@ -34,6 +34,7 @@ NOTHING: Final = object()
 # What the server itself converts.
 HEAD: Final = ("apiVersion", "kind", "metadata")
 _DEPTH: Final = 64
+_SCALARS: Final = frozenset((str, bool, int, float))
 
 
 class ExpressionError(ValueError):
@@ -118,19 +119,20 @@ def compile_expression(text: str, schema: Structural, *, is_root: bool = True) -
     """
     checked, _ = checked_expression(text, schema, is_root=is_root)
     program = compile_program(checked, {"self": view_of(schema, resource=is_root)})
+    run, cost, spare = program.run, program.cost, program.spare
 
     def evaluate(obj: Json, spent: int) -> tuple[Json, int]:
         WORK.begin()
-        frame = program.frame(obj)
+        frame = [cost, obj, *spare]
         try:
-            value = program.run(frame)
+            value = run(frame)
             if frame[COST] > PER_CALL_LIMIT:
                 frame = program.exact().frame(obj)
                 value = program.exact().run(frame)
             spent += frame[COST]
             if spent > PER_CALL_LIMIT:
                 raise CostExceeded
-            return json_of(value), spent
+            return value if value.__class__ in _SCALARS else json_of(value), spent
         except (EvalError, RecursionError) as error:
             raise ExpressionError(str(error) or "the value is nested too deeply") from error
         except CostExceeded as error:

@@ -235,9 +235,9 @@ class _Conversion:
         metadata, text = body[:end], "{" + body[end + 2:]
         if self._exact is not None:
             lost: list[dict[str, Json]] | None = [] if self._keeps and len(self._exact) == 1 else None
-            exact = self._exactly(kind, text, body, lost)
+            exact = self._exactly(kind, metadata, text, lost)
             if exact is not None:
-                return _joined(metadata, exact, self._source, sorted(lost or (), key=_path))
+                return _joined(metadata, exact, self._source, sorted(lost, key=_path) if lost else None)
         obj: Object = orjson.loads(text)
         head = {"kind": kind, "metadata": orjson.loads(f"{{{metadata}}}")} if self._looks else None
         found = _through(self._there, obj, head, self._heads[0])
@@ -249,16 +249,17 @@ class _Conversion:
                 lost = remainder.compared(orjson.loads(text), obj)
         return _joined(metadata, found, self._source, lost)
 
-    def _exactly(self, kind: str, text: str, body: str, lost: list[dict[str, Json]] | None) -> str | None:
+    def _exactly(self, kind: str, metadata: str, text: str, lost: list[dict[str, Json]] | None) -> str | None:
         """The text of the rest of the object, and what is lost of it; None where that must be found out."""
         assert self._exact is not None
-        if not self._looks:
-            obj: Object = orjson.loads(text)
-            return encode_canonical(obj) if all(way.run(obj, "", lost) for _, way in self._exact) else None
-        obj = orjson.loads(f'{{"apiVersion":"{self._heads[0]}","kind":"{kind}","metadata":{{{body}')
-        if not all(way.run(obj, api_version, lost) for api_version, way in self._exact):
-            return None
-        del obj["apiVersion"], obj["kind"], obj["metadata"]
+        obj: Object = orjson.loads(text)
+        if self._looks:
+            obj["apiVersion"], obj["kind"], obj["metadata"] = self._heads[0], kind, orjson.loads(f"{{{metadata}}}")
+        for api_version, way in self._exact:
+            if not way.run(obj, api_version if self._looks else "", lost):
+                return None
+        if self._looks:
+            del obj["apiVersion"], obj["kind"], obj["metadata"]
         return encode_canonical(obj)
 
 
