@@ -24,7 +24,9 @@ from registry.store.embedded import EmbeddedPostgres
 
 # The same examples in every run, so that one which fails says something of the change at hand. New ones are looked for
 # with HYPOTHESIS_PROFILE=explore.
-hypothesis.settings.register_profile("same", derandomize=True, database=None)
+# How long an example takes is the machine's affair.
+hypothesis.settings.register_profile("same", derandomize=True, database=None, deadline=None,
+                                     suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.register_profile("explore", print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 

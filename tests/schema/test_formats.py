@@ -101,7 +101,7 @@ def test_which_format_counts(schema_type: str, name: str, expected: str) -> None
 @pytest.mark.parametrize("name", sorted(CHECKS))
 def test_long_texts_take_linear_time(name: str) -> None:
     """Quadratic time would be minutes here."""
-    started = time.perf_counter()
+    started = time.process_time()
     for piece in ("1", "a.", "a-", "1h", "1:", "[::", "a@", " ", '"a"', "=?a", "("):
         CHECKS[name](piece * (30_000 // len(piece)))
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 20
