@@ -93,6 +93,7 @@ async def test_a_handshake_that_never_comes_takes_a_place_for_a_time(
         nonsense_writer.write(REQUEST)
         await ended(nonsense)
         await counts(acceptor, 0)
+        monkeypatch.setattr(module, "HANDSHAKE_SECONDS", 60.0)
         good = await asyncio.open_connection("127.0.0.1", port, ssl=trust)
         assert await asked(good) == 200
         assert acceptor.count == 1

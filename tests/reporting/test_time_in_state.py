@@ -14,7 +14,7 @@ from tests.reporting.outsiders import VIEW, logged_in
 
 CRD = definition("jobs", {"spec": {"type": "object", "properties": {
     "phase": {"type": "string"}, "other": {"type": "integer"}, "it's \"odd\"": {"type": "string"}}}})
-NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
+NOON = datetime.datetime(2020, 1, 1, 12, tzinfo=datetime.UTC)
 
 # One object: its writes with the minutes past noon at which they were made; None deletes it. The period, in minutes
 # past noon. What is expected: value, minutes, stays, whether it still lasts at the end of the period.
@@ -119,8 +119,8 @@ async def test_columns(reports: Reports) -> None:
 
 async def test_logins_see_what_their_views_show(reports: Reports) -> None:
     outsiders = await logged_in(reports)
-    asked = f"SELECT tenant, name, value FROM time_in_state('{VIEW}_history', 'spec_owner', '2026-01-01') ORDER BY 1"
+    asked = f"SELECT tenant, name, value FROM time_in_state('{VIEW}_history', 'spec_owner', '2020-01-01') ORDER BY 1"
     assert outsiders.ask("one", asked) == [("acme", "of-acme", "acme")]
     assert outsiders.ask("some", asked) == [("acme", "of-acme", "acme"), ("beta", "of-beta", "beta")]
     with outsiders.connection("one") as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
-        connection.execute(f"SELECT * FROM time_in_state('reports_all.{VIEW}_history', 'uid', '2026-01-01')".encode())
+        connection.execute(f"SELECT * FROM time_in_state('reports_all.{VIEW}_history', 'uid', '2020-01-01')".encode())
