@@ -174,7 +174,10 @@ class Settings:
         "plural.group, separated by commas; none for none.", resources, shown="secrets",
     )  # fmt: skip
     audit_policy_file: Path | None = setting(
-        None, "Kubernetes audit policy (audit.k8s.io/v1) that says which requests are audited, and how fully.", path,
+        None,
+        "Kubernetes audit policy (audit.k8s.io/v1) that says which requests are audited, and how fully; a changed file "
+        "is taken up while running.",
+        path,
         shown="nothing is audited",
     )  # fmt: skip
     audit_log_path: Path | None = setting(
@@ -185,7 +188,9 @@ class Settings:
     audit_to_database: bool = setting(False, "Write audit events to the table audit_events, too.", switch)
     audit_retention_days: int = setting(
         30, "How long audit events are kept in the database.", whole_number(1, 36_500))
-    client_ca_file: Path | None = setting(None, "CA of client certificates that are accepted (PEM).", path)
+    client_ca_file: Path | None = setting(
+        None, "CA of client certificates that are accepted (PEM); a changed file is taken up while running.", path
+    )
     anonymous_auth: bool = setting(
         True, "Take requests without credentials as those of system:anonymous; false refuses them.", switch
     )

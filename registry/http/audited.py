@@ -9,6 +9,7 @@ import logging
 import os
 from collections.abc import AsyncIterator
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -20,6 +21,7 @@ from registry.audit.sinks import LogFile, Queued, Several, Sink, patiently
 from registry.audit.trail import KEY, Trail
 from registry.http.paths import parse, with_past
 from registry.http.resources import parse_query, verb_of
+from registry.http.tls_files import Stamp, stamp_of
 from registry.settings import Settings
 from registry.store import audit as table
 from registry.store.connection import Pool
@@ -28,6 +30,8 @@ from registry.store.errors import StoreError
 logger = logging.getLogger(__name__)
 
 CLEAN_UP_SECONDS: Final = 600.0
+# How often the file of the policy is looked at.
+LOOK_SECONDS: Final = 15.0
 
 
 @contextlib.asynccontextmanager
@@ -39,6 +43,7 @@ async def audited(app: ASGIApp, settings: Settings) -> AsyncIterator[ASGIApp]:
     if settings.audit_policy_file is None:
         yield app
         return
+    stamp = stamp_of(settings.audit_policy_file)
     wanted = policy.load(settings.audit_policy_file)
     async with contextlib.AsyncExitStack() as stack:
         sinks = []
@@ -58,7 +63,25 @@ async def audited(app: ASGIApp, settings: Settings) -> AsyncIterator[ASGIApp]:
             sinks.append(Queued(patiently(partial(table.insert, pool))))
         sink = Several(sinks)
         stack.push_async_callback(sink.aclose)
-        yield Audited(app, wanted, sink)
+        made = Audited(app, wanted, sink)
+        stack.push_async_callback(_cancelled, asyncio.create_task(
+            _follow(settings.audit_policy_file, stamp, made), name="registry audit policy"))
+        yield made
+
+
+async def _follow(path: Path, known: Stamp, audited: Audited) -> None:
+    """Has requests audited by the policy as it stands in the file; one that is none changes nothing."""
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        stamp = await asyncio.to_thread(stamp_of, path)
+        if stamp == known:
+            continue
+        known = stamp
+        try:
+            audited.policy = await asyncio.to_thread(policy.load, path)
+            logger.info("took up the audit policy in %s", path)
+        except policy.PolicyError as problem:
+            logger.error("the audit policy cannot be used, the old one stays: %s", problem)
 
 
 async def _clean_up(pool: Pool, retention: datetime.timedelta) -> None:
@@ -76,9 +99,11 @@ async def _cancelled(task: asyncio.Task[None]) -> None:
 
 
 class Audited:
+    """`policy` may be replaced: a request is audited to its end by the one that stood when it came."""
+
     def __init__(self, app: ASGIApp, policy: Policy, sink: Sink) -> None:
         self._app = app
-        self._policy = policy
+        self.policy = policy
         self._sink = sink
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -98,7 +123,7 @@ class Audited:
                                 (b"audit-id", audit_id.encode())]
         attributes = Attributes(verb, target.path, target.resource, target.subresource, target.group,
                                 target.namespace, target.name)
-        trail = Trail(self._policy, self._sink, scope, target.version, attributes, audit_id)
+        trail = Trail(self.policy, self._sink, scope, target.version, attributes, audit_id)
         scope[KEY] = trail
         try:
             await self._app(scope, trail.receiving(receive), trail.sending(send))

@@ -133,6 +133,11 @@ class Protocol(HttpToolsProtocol):
         if certificate is not None:
             self._extensions = {"tls": {"client_certificate": certificate}}
 
+    @property
+    def shows_certificate(self) -> bool:
+        """Whether the client has shown one that was good when the connection was made."""
+        return self._extensions is not None
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._disarm()
         self._disarm_body()

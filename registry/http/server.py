@@ -16,7 +16,6 @@ import socket
 import ssl
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import FrameType
 
 import uvicorn
@@ -25,6 +24,7 @@ from starlette.applications import Starlette
 from registry.http import tls
 from registry.http.acceptor import Acceptor, most_connections
 from registry.http.protocol import Protocol
+from registry.http.tls_files import TlsFiles
 from registry.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -33,6 +33,8 @@ APPLICATION = "registry.http.app:create_app"
 
 # Longer than the idle time of common load balancers (60 s), which must be the first to close.
 KEEP_ALIVE_SECONDS = 75
+# How often the files of TLS are looked at.
+LOOK_SECONDS = 60.0
 BACKLOG = 2048
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -127,7 +129,7 @@ class Server(uvicorn.Server):
     def __init__(
         self, settings: Settings, app: Starlette, when_ready: Callable[[], None], parent: socket.socket | None
     ) -> None:
-        served = certificates(settings)
+        files = None if settings.plain_http else TlsFiles(lambda: _served(settings), settings.client_ca_file)
         config = uvicorn.Config(
             app,
             http=Protocol,
@@ -142,14 +144,13 @@ class Server(uvicorn.Server):
             backlog=BACKLOG,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=settings.shutdown_seconds,
-            ssl_context_factory=_context_factory(served, settings.client_ca_file) if served else None,
+            ssl_context_factory=None if files is None else lambda _config, _default: files.context(),
         )
         super().__init__(config)
         self._app = app
         self._when_ready = when_ready
         self._parent = parent
-        self._served = served
-        self._certificate_time = _modified(served.certificate) if served else 0.0
+        self._files = files
         self._settings = settings
         self._acceptor: Acceptor | None = None
 
@@ -169,8 +170,8 @@ class Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """Called ten times a second by uvicorn, `counter` rising by one."""
-        if counter % 600 == 599 and self._served is not None:
-            await asyncio.get_running_loop().run_in_executor(None, self._refresh_certificate)
+        if self._files is not None and (counter + 1) % round(LOOK_SECONDS * 10) == 0:
+            await self._look_again(self._files)
         return await super().on_tick(counter)
 
     def _protocol(self) -> Protocol:
@@ -210,25 +211,23 @@ class Server(uvicorn.Server):
             logger.warning("the parent process is gone: stopping")
             self.should_exit = True
 
-    def _refresh_certificate(self) -> None:
-        """Renew our own certificate when it nears its end, and serve a changed file to new connections."""
-        assert self._served is not None
-        try:
-            self._served = certificates(self._settings) or self._served
-            changed = _modified(self._served.certificate)
-            if changed != self._certificate_time and isinstance(self.config.ssl, ssl.SSLContext):
-                self.config.ssl.load_cert_chain(self._served.certificate, self._served.key)
-                self._certificate_time = changed
-                logger.info("serving the new certificate in %s", self._served.certificate)
-        except (tls.TlsError, OSError) as problem:
-            logger.warning("the certificate could not be taken up, the old one stays: %s", problem)
+    async def _look_again(self, files: TlsFiles) -> None:
+        """Serves new connections by files that have changed, and renews our own certificate when it nears its end.
+
+        Where the authorities of clients change, connections that have shown a certificate end with the request that
+        they are at: who comes back is judged by the new ones.
+        """
+        renewed = await asyncio.get_running_loop().run_in_executor(None, files.look_again)
+        if renewed is None or self._acceptor is None:
+            return
+        self._acceptor.context = renewed.context
+        if renewed.client_ca:
+            for connection in list(self.server_state.connections):
+                if isinstance(connection, Protocol) and connection.shows_certificate:
+                    connection.shutdown()
 
 
-def _context_factory(
-    served: tls.Certificates, client_ca: Path | None
-) -> Callable[[uvicorn.Config, Callable[[], ssl.SSLContext]], ssl.SSLContext]:
-    return lambda _config, _default: tls.server_context(served.certificate, served.key, client_ca)
-
-
-def _modified(path: Path) -> float:
-    return path.stat().st_mtime
+def _served(settings: Settings) -> tls.Certificates:
+    found = certificates(settings)
+    assert found is not None, "it is not plain HTTP"
+    return found

@@ -13,10 +13,11 @@ import psycopg
 import pytest
 
 from registry.audit.sinks import LOST, LogFile, Queued
+from registry.http import audited
 from registry.http.app import create_app
 from registry.settings import Settings, SettingsError
 from registry.store.errors import Unavailable
-from tests.api.client import Client
+from tests.api.client import Client, eventually
 from tests.api.conftest import TOKEN
 from tests.api.widgets import WIDGETS, widget
 
@@ -69,6 +70,39 @@ async def test_what_an_event_tells(api_database: str, tmp_path: Path) -> None:
     assert complete["requestObject"]["spec"] == {"size": 1}
     assert complete["responseObject"] == made
     assert complete["requestReceivedTimestamp"] == received["stageTimestamp"] <= complete["stageTimestamp"]
+
+
+async def test_a_changed_policy_is_taken_up_and_a_broken_one_is_not(
+        api_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(audited, "LOOK_SECONDS", 0.01)
+    file = tmp_path / "policy.yaml"
+
+    async def levels() -> set[str]:
+        """Of the events of one more request."""
+        audit_id = (await api.get(WIDGETS)).header("audit-id")
+        return {event["level"] for event in events(tmp_path) if event["auditID"] == audit_id}
+
+    async def become(wanted: set[str]) -> None:
+        async def so() -> bool:
+            return await levels() == wanted
+
+        await eventually(so)
+
+    async with auditing(api_database, tmp_path, METADATA) as api:
+        await become({"Metadata"})
+        file.write_text(EVERYTHING)
+        await become({"RequestResponse"})
+        for broken in ("rules: [", METADATA.replace("Metadata", "Everything")):
+            caplog.clear()
+            file.write_text(broken)
+
+            async def told() -> bool:
+                return "the audit policy cannot be used, the old one stays" in caplog.text
+
+            await eventually(told)
+            assert await levels() in ({"RequestResponse"}, set())
+        file.write_text(METADATA)
+        await become({"Metadata"})
 
 
 async def test_answers_name_the_event(api_database: str, tmp_path: Path) -> None:
