@@ -21,12 +21,13 @@ from typing import Any, Final
 
 from registry.admission.attributes import Attributes, Object, Resource
 from registry.admission.configuration import Admission, policies_apply, webhooks_apply
-from registry.admission.environment import Failed, Inputs
+from registry.admission.environment import OUT_OF_BUDGET, Failed, Inputs
 from registry.admission.policies import Binding, Decision, MutatingPolicy, MutationFailed, Outcome, ValidatingPolicy
 from registry.admission.rules import Match
 from registry.admission.webhooks import Webhook
 from registry.api.admission_hooks import Hooks
 from registry.api.admission_inputs import AdmissionInputs, ConfigurationError
+from registry.api.admission_metrics import CHECKS, NO_ERROR
 from registry.api.errors import Qualified, StatusError, forbidden, internal_error
 from registry.api.options import DeleteOptions, WriteOptions
 from registry.api.request import ResourceRequest
@@ -299,7 +300,9 @@ class Admitter:
         denied: list[tuple[ValidatingPolicy, Binding | None, Decision]] = []
         where = f"'{policy.name}' with binding '{binding.name}'"
         for index, decision in outcome.decisions:
+            error_type = _error_type(decision)
             for action in binding.actions:
+                CHECKS.labels(error_type, action.lower()).inc()
                 if action == "Deny":
                     denied.append((policy, binding, decision))
                 elif action == "Warn":
@@ -403,6 +406,13 @@ class _Rounds:
         self.is_again = False       # this is the second round
         self.policies = _Told()
         self.webhooks = _Told()
+
+
+def _error_type(decision: Decision) -> str:
+    """As metrics tell it."""
+    if decision.reason:
+        return NO_ERROR
+    return "out_of_budget" if decision.message == OUT_OF_BUDGET else "invalid_error"
 
 
 def _denied(policy: MutatingPolicy, binding: Binding | None, message: str) -> str:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import logging
 import uuid
+from http import HTTPStatus
 
 from registry.admission.attributes import Attributes, Object, Resource
 from registry.admission.environment import Failed, Inputs
 from registry.admission.review import BadPatch, InvalidAnswer, Verdict, decoded_patch, denial, request_body, verdict
 from registry.admission.webhooks import Webhook
 from registry.api.admission_inputs import AdmissionInputs
+from registry.api.admission_metrics import CALLING_ERROR, INTERNAL_ERROR, NO_ERROR, Call
 from registry.api.errors import Qualified, StatusError, bad_request, forbidden, internal_error
 from registry.api.request import ResourceRequest
 from registry.apply import json_patch
@@ -57,7 +59,9 @@ class Hooks:
 
     async def ask(self, hook: Webhook, attributes: Attributes, resource: Resource, *, mutating: bool) -> Verdict | None:
         """What the webhook says; None where it does not answer and need not. Raises a StatusError for a denial."""
+        call = Call(attributes.operation, mutating=mutating)
         if attributes.dry_run and hook.side_effects not in ("None", "NoneOnDryRun"):
+            call.refused(INTERNAL_ERROR, 0)
             raise bad_request(f'admission webhook "{hook.name}" does not support dry run')
         obj = await self._inputs.at(attributes.object, resource, attributes)
         old = await self._inputs.at(attributes.old_object, resource, attributes)
@@ -68,16 +72,21 @@ class Hooks:
             found = verdict(hook.review_version, uid, data, mutating=mutating)
         except CallFailed as error:
             what = "could not get REST client" if "root certificates" in str(error) else "failed to call webhook"
+            _unheard(call, hook, HTTPStatus.SERVICE_UNAVAILABLE)
             self._failed(hook, f"{what}: {error}")
             return None
         except InvalidAnswer as error:
+            _unheard(call, hook, HTTPStatus.SERVICE_UNAVAILABLE)
             self._failed(hook, f"received invalid webhook response: {error}")
             return None
         self._request.context.warnings.extend(found.warnings)
         for key, text in found.annotations.items():
             self._request.context.annotate(f"{hook.name}/{key}", text)
         if not found.allowed:
-            raise StatusError(*denial(hook.name, found.status))
+            refusal = StatusError(*denial(hook.name, found.status))
+            call.refused(NO_ERROR, refusal.code)
+            raise refusal
+        call.allowed()
         return found
 
     async def _post(self, hook: Webhook, body: bytes, dry_run: bool) -> bytes:
@@ -121,3 +130,11 @@ class Hooks:
         if not isinstance(patched, dict):
             raise internal_error("the patch of an admission webhook leaves no object")
         return patched
+
+
+def _unheard(call: Call, hook: Webhook, code: int) -> None:
+    """The webhook has given no answer that can be used."""
+    if hook.fails:
+        call.refused(CALLING_ERROR, code)
+    else:
+        call.failed_open(code)
