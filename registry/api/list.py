@@ -23,6 +23,7 @@ from registry.api.request import ResourceRequest
 from registry.api.selectors import FieldTerm, parse_field_selector, parse_label_selector
 from registry.api.served import field_value
 from registry.codec.stored import decode_stored
+from registry.slices import Slices
 from registry.store.errors import RevisionExpired
 from registry.store.types import ObjectKey, Page, Requirement, Row
 
@@ -258,8 +259,12 @@ async def readable(request: ResourceRequest, rows: Sequence[Row]) -> tuple[Seque
     served = request.served
     try:
         if served.conversions is None:
-            text = served.text
-            return rows, [text(row) for row in rows]
+            text, slices, texts = served.text, Slices(), list[str]()
+            for row in rows:
+                texts.append(text(row))
+                if slices.over():
+                    await slices.rest()
+            return rows, texts
         return rows, await served.conversions.texts(served, map(image_of, rows))
     except VersionGone as gone:
         versions = served.definition.versions

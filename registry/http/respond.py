@@ -27,11 +27,14 @@ from registry.codec.stored import decode_stored
 from registry.codec.yaml_encode import encode_yaml
 from registry.http.negotiation import JSON, MEDIA_TYPES, PARTIAL, PARTIAL_LIST, PROTOBUF, TABLE, YAML, Representation
 from registry.http.warnings import warning_headers
+from registry.slices import Slices
 
 # Smaller answers are not worth compressing (apiserver writers.go, defaultGzipThresholdBytes).
 GZIP_THRESHOLD_BYTES = 128 * 1024
 # The fastest level, as kube-apiserver: clients are near, and processors dear.
 _GZIP_LEVEL = 1
+# What is encrypted and handed over at a time; more would keep others waiting.
+_PART_BYTES = 256 * 1024
 _FIXED = [(b"cache-control", b"no-cache, private")]
 Headers = list[tuple[bytes, bytes]]
 
@@ -179,13 +182,30 @@ async def _plain_list(answer: ListAnswer) -> AsyncIterator[bytes]:
 
 
 async def _whole_list(answer: ListAnswer, form: Form) -> bytes:
-    """The other forms of a list. What is decoded of each object is let go once its row or metadata is made."""
+    """The other forms of a list. What is decoded of each object is let go once its row or metadata is made.
+
+    Rows and metadata in plain JSON are encoded one by one: the whole at the end would take long and nobody else a turn.
+    """
     representation, now = form.representation, time.time()
     is_builtin = bool(answer.served.definition.strategy)
+    by_item = representation.transform != "" and representation.encoding == JSON and not representation.pretty
     items: list[Any] = []
+    slices = Slices()
     async for texts in answer.chunks:
         for text in texts:
-            items.append(_item(decode_stored(text), form, now, is_builtin=is_builtin))
+            item = _item(decode_stored(text), form, now, is_builtin=is_builtin)
+            items.append(encode_json(item) if by_item else item)
+            if slices.over():
+                await slices.rest()
+    if by_item and items:
+        whole = _list_document(answer, form, [0])
+        # The items stand last in both forms.
+        return whole.removesuffix(b"[0]}\n") + b"[" + b",".join(items) + b"]}\n"
+    return _list_document(answer, form, items)
+
+
+def _list_document(answer: ListAnswer, form: Form, items: Sequence[Any]) -> bytes:
+    representation = form.representation
     metadata = list_metadata(answer)
     version = representation.version
     if form.table is not None:
@@ -220,6 +240,7 @@ async def _stream(send: Send, scope: Scope, headers: Headers, pieces: AsyncItera
         return await send_body(send, scope, 200, headers, first)
     gzip = b"gzip" in accept_encoding and len(first) + len(second or b"") >= GZIP_THRESHOLD_BYTES
     packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, 31) if gzip else None
+    slices = Slices()
     if packer is not None:
         headers += [(b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -228,13 +249,19 @@ async def _stream(send: Send, scope: Scope, headers: Headers, pieces: AsyncItera
         return 200
     for piece in (first, second):
         if piece is not None:
-            await _send_piece(send, packer.compress(piece) if packer else piece)
+            await _send_piece(send, piece, packer, slices)
     async for piece in pieces:
-        await _send_piece(send, packer.compress(piece) if packer else piece)
+        await _send_piece(send, piece, packer, slices)
     await send({"type": "http.response.body", "body": packer.flush() if packer else b""})
     return 200
 
 
-async def _send_piece(send: Send, piece: bytes) -> None:
-    if piece:
-        await send({"type": "http.response.body", "body": piece, "more_body": True})
+async def _send_piece(send: Send, piece: bytes, packer: Any, slices: Slices) -> None:
+    for start in range(0, len(piece), _PART_BYTES):
+        part = piece if len(piece) <= _PART_BYTES else piece[start:start + _PART_BYTES]
+        if packer is not None:
+            part = packer.compress(part)
+        if part:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        if slices.over():
+            await slices.rest()

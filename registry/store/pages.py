@@ -14,6 +14,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
+from registry.slices import Slices
 from registry.store.batch import storable
 from registry.store.connection import Pool
 from registry.store.errors import RevisionExpired, RevisionInFuture, TenantNotFound
@@ -32,7 +33,7 @@ from registry.store.types import (
     TenantId,
 )
 
-# Rows a query of an unlimited list: enough to make the query's own cost small, few enough to bound what is held twice.
+# Rows a query of an unlimited list, the first; later ones up to twice as many: enough to make the query's own cost small, few enough to bound what is held twice.
 CHUNK_ROWS: Final = 500
 CHUNK_BYTES: Final = 4 << 20
 
@@ -119,9 +120,9 @@ class Pages:
             chosen = _page_at(query, condition, near=near)
         # With a selector the best plan depends on its values: not prepared, so planned with them.
         rows = await self._pool.fetch(chosen, parameters, prepare=not query.requirements)
-        return self._assemble(tenant, query, limit, rows)
+        return await self._assemble(tenant, query, limit, rows)
 
-    def _assemble(self, tenant: Tenant, query: Query, limit: int, rows: list[tuple[Any, ...]]) -> Page:
+    async def _assemble(self, tenant: Tenant, query: Query, limit: int, rows: list[tuple[Any, ...]]) -> Page:
         if not rows:
             raise TenantNotFound(f"tenant {tenant.name} does not exist")
         current, floor, definitions, namespaces, total, *columns = rows[0]
@@ -136,7 +137,11 @@ class Pages:
         found: list[Row] = []
         if total:
             resource = query.resource
-            found = [Row(resource, *values) for values in zip(*columns, strict=True)]
+            slices = Slices()
+            for values in zip(*columns, strict=True):
+                found.append(Row(resource, *values))
+                if slices.over():
+                    await slices.rest()
             del found[limit:]
         # `total` is one above the limit when there are more; it is above what was given when that was cut by bytes.
         return Page(found, at, total > len(found), None, State(current, Guards(definitions, namespaces)))
@@ -165,7 +170,7 @@ class Pages:
 
 def _next_size(rows: Sequence[Row]) -> int:
     average = sum(len(row.body) for row in rows) // len(rows) + 1
-    return max(10, min(CHUNK_ROWS * 4, CHUNK_BYTES // average))
+    return max(10, min(CHUNK_ROWS * 2, CHUNK_BYTES // average))
 
 
 def _range_parameters(query: Query) -> dict[str, Any]:
