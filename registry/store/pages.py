@@ -33,7 +33,8 @@ from registry.store.types import (
     TenantId,
 )
 
-# Rows a query of an unlimited list, the first; later ones up to twice as many: enough to make the query's own cost small, few enough to bound what is held twice.
+# Rows a query of an unlimited list, the first; later ones have up to twice as many. Enough to make the query's own cost
+# small, few enough to bound what is held twice, and how long reading them holds the event loop.
 CHUNK_ROWS: Final = 500
 CHUNK_BYTES: Final = 4 << 20
 
