@@ -95,7 +95,8 @@ def walk(namespace: str) -> None:
 
 
 def crontab(name: str, schedule: str) -> dict[str, Any]:
-    return {"apiVersion": f"{GROUP}/{VERSION}", "kind": "CronTab", "metadata": {"name": name},
+    return {"apiVersion": f"{GROUP}/{VERSION}", "kind": "CronTab",
+            "metadata": {"name": name, "labels": {"team": "storage"}},
             "spec": {"schedule": schedule, "image": "backup:2"}}
 
 

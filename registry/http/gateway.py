@@ -255,7 +255,11 @@ class Gateway:
         decision = self._policies.default.decide(user, attributes)
         if decision.allowed:
             return decision
-        return await self._policies.decide(await self._tenants.tenant_of(user, ""), user, attributes)
+        try:
+            home = await self._tenants.tenant_of(user, "")
+        except TenantNotFound:      # A certificate may name any.
+            return decision
+        return await self._policies.decide(home, user, attributes)
 
     async def _failed(self, send: Send, scope: Scope, headers: dict[bytes, bytes], error: StatusError,
                       warnings: list[str]) -> int:

@@ -16,7 +16,9 @@ from dataclasses import dataclass, replace
 from registry.api.options import Query
 
 CLUSTERS = "clusters"
-_NAMESPACE_SUBRESOURCES = ("status", "finalize")
+# What stands behind a namespace's name and is its own; anything else is a resource in it. The last three are
+# registry/api/history.py's.
+_NAMESPACE_SUBRESOURCES = ("status", "finalize", "history", "restore", "undelete")
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,13 +122,14 @@ def server(authority: Authority) -> Iterator[RunningServer]:
         yield server
 
 
-def who(server: RunningServer, certificate: Path | None = None, token: str = "") -> tuple[int, dict[str, Any]]:
-    """Code and user of a request."""
+def who(server: RunningServer, certificate: Path | None = None, token: str = "",
+        path: str = "") -> tuple[int, dict[str, Any]]:
+    """Code and user of a request; the Status where it is refused."""
     context = ssl.create_default_context(cafile=str(server.authority))
     if certificate is not None:
         context.load_cert_chain(certificate)
     headers = {"content-type": "application/json", **({"authorization": f"Bearer {token}"} if token else {})}
-    request = urllib.request.Request(server.url + SELF, b"{}", headers, method="POST")
+    request = urllib.request.Request(server.url + (path or SELF), None if path else b"{}", headers)
     try:
         with urllib.request.urlopen(request, context=context, timeout=120) as answer:
             return answer.status, json.load(answer)["status"]["userInfo"]
@@ -158,6 +159,13 @@ def test_the_certificate_comes_before_the_token(server: RunningServer, authority
 def test_a_certificate_that_is_nobodys(server: RunningServer, authority: Authority) -> None:
     assert who(server, authority.files((CN, "ann"), (UID, "1"), (UID, "2")))[0] == 401
     assert who(server, authority.files((CN, "ann"), (UID, "1"), (UID, "2")), server.token)[1]["username"] == "admin"
+
+
+def test_a_home_that_is_not_there_is_told_as_one_without_rights(server: RunningServer, authority: Authority) -> None:
+    lost = authority.files((CN, "ann"), (OU, "registry:tenant:nosuch"))
+    for path in ("/version", "/healthz", "/api"):
+        code, refused = who(server, lost, path=path)
+        assert (code, refused["reason"]) == (403, "Forbidden"), path
 
 
 def test_other_certificates_are_not_taken(server: RunningServer, authority: Authority, tmp_path: Path) -> None:

@@ -366,3 +366,18 @@ async def test_states_of_another_version_and_of_one_that_is_gone(api: Client) ->
     assert "v1" in newest["message"]                    # the state before it cannot be shown
     assert all("invalid group/version" in item["message"] for item in old)
     assert [item["operation"] for item in (newest, *old)] == ["Update", "Update", "Create"]
+
+
+async def test_a_namespace_has_a_past_and_comes_back(api: Client) -> None:
+    made = (await api.post(NAMESPACES, {"metadata": {"name": "team", "labels": {"tier": "gold"}}})).ok(201)
+    assert [item["operation"] for item in (await api.get(f"{NAMESPACES}/team/history")).ok()["items"]] == ["Create"]
+    (await api.delete(f"{NAMESPACES}/team")).ok()
+
+    async def gone() -> bool:
+        return (await api.get(f"{NAMESPACES}/team")).code == 404
+
+    await eventually(gone)
+    back = (await api.post(f"{NAMESPACES}/team/undelete", {})).ok(201)
+    assert back["metadata"]["labels"]["tier"] == "gold"
+    assert back["metadata"]["uid"] != made["metadata"]["uid"]
+    assert back["status"] == {"phase": "Active"}
