@@ -66,20 +66,24 @@ def _create(server: _Server, arguments: argparse.Namespace) -> None:
 
 
 def _list(server: _Server, arguments: argparse.Namespace) -> None:
-    rows = [("NAME", "PHASE", "PARENT", "CREATED")]
+    rows = [("NAME", "PHASE", "PARENT", "OBJECTS", "DEFINITIONS", "BYTES", "CREATED")]
+    usage = {one["name"]: one["used"] for one in _all(server, "usage=true&")}
     for tenant in _all(server):
         metadata = tenant["metadata"]
+        used = usage.get(metadata["name"]) or {}
         rows.append((metadata["name"], (tenant.get("status") or {}).get("phase") or "-",
-                     (tenant.get("spec") or {}).get("parent") or "-", metadata["creationTimestamp"]))
+                     (tenant.get("spec") or {}).get("parent") or "-",
+                     *(str(used.get(figure, "-")) for figure in ("objects", "definitions", "bytes")),
+                     metadata["creationTimestamp"]))
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _all(server: _Server) -> Iterator[dict[str, Any]]:
+def _all(server: _Server, query: str = "") -> Iterator[dict[str, Any]]:
     following = ""
     while True:
-        page = _ask(server, "GET", f"{_PATH}?limit={_PAGE}&continue={quote(following, safe='')}")
+        page = _ask(server, "GET", f"{_PATH}?{query}limit={_PAGE}&continue={quote(following, safe='')}")
         yield from page["items"]
         following = page["metadata"].get("continue") or ""
         if not following:

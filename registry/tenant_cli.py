@@ -25,7 +25,7 @@ def add_commands(commands: Any) -> None:
     create.add_argument("--protected", action="store_true", help="refuse its deletion until that is lifted")
     for limit in LIMITS:
         create.add_argument(f"--max-{limit}", type=int, metavar="NUMBER", help=f"limit of its {limit}")
-    actions.add_parser("list", help="list tenants, with their phases and parents")
+    actions.add_parser("list", help="list tenants, with their phases, parents, and what they use")
     delete = actions.add_parser("delete", help="delete a tenant with all that it holds")
     delete.add_argument("name")
     delete.add_argument("--wait", action="store_true", help="wait until nothing is left, and tell how far it is")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from registry.access.rbac.model import GROUP as RBAC
-from registry.api import history
+from registry.api import history, usage
 from registry.api.across import serve as serve_across
 from registry.api.answers import Answer
 from registry.api.authority import Authority
@@ -46,6 +46,8 @@ async def serve(request: ResourceRequest, verb: str, body: Body | None, options_
         case "token":
             assert body is not None
             return await request_token(request, body)
+        case usage.SUBRESOURCE:
+            return await usage.serve(request, verb)
         case past if past in history.SUBRESOURCES:
             return await history.serve(request, verb, body)
         case _:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from registry.api.options import Query
+from registry.builtin.tenancy import GROUP, PLURAL
 
 CLUSTERS = "clusters"
 # What stands behind a namespace's name and is its own; anything else is a resource in it. The last three are
@@ -81,12 +82,14 @@ def with_past(target: Target, verb: str, query: Query) -> Target:
     """The target with the subresource that queries about the past stand for (registry/api/history.py).
 
     `widgets?deleted=true` is widgets/deleted, `widgets/a?atResourceVersion=7` is widgets/a/history: each has a right of
-    its own. Kubernetes knows neither query.
+    its own. Kubernetes knows neither query. So it is with `tenants?usage=true` (registry/api/usage.py).
     """
     if target.subresource:
         return target
     if verb == "list" and "deleted" in query and query["deleted"][0].lower() not in ("0", "false"):
         return replace(target, subresource="deleted")
+    if verb == "list" and "usage" in query and (target.group, target.resource) == (GROUP, PLURAL):
+        return replace(target, subresource="usage")
     if verb == "get" and "atResourceVersion" in query:
         return replace(target, subresource="history")
     return target

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 
 from starlette.types import Receive, Scope, Send
 
-from registry.api import dispatch, history
+from registry.api import dispatch, history, usage
 from registry.api.across import find_lead
 from registry.api.answers import Answer, ListAnswer, ObjectAnswer, WatchAnswer
 from registry.api.catalog import TenantCatalog
@@ -215,6 +215,9 @@ def _check_method(served: Served, target: Target, verb: str) -> None:
         raise PageNotFound
     if target.subresource in history.SUBRESOURCES:
         history.check(served, target.subresource, target.name, verb)
+        return
+    if usage.is_of(served, target.subresource):
+        usage.check(served, verb)
         return
     if served.definition.strategy:
         _check_builtin(served, target, verb)

@@ -355,6 +355,10 @@ class Store:
         """What tenants use and may use, by their names."""
         return await self._tenants.usage(names)
 
+    async def usage_after(self, name: str, limit: int) -> dict[str, Usage]:
+        """The same of the next tenants behind a name, in the order of their names."""
+        return await self._tenants.usage_after(name, limit)
+
     async def ending_tenant(self, name: TenantName) -> Ending | None:
         """A tenant that is being removed; None where there is none of this name."""
         return await self._tenants.ending(name)

@@ -100,13 +100,20 @@ NOTE: Final = statement(
     RETURNING """ + _COLUMNS,
 )
 
+_USAGE: Final = """
+    SELECT name, objects, bytes, definitions, namespaces, max_objects, max_bytes, max_definitions, max_namespaces
+    FROM tenants"""
+
 USAGE: Final = statement(
     "usage-of-tenants",
     "What tenants use and may use; by the unique index of names.",
-    """
-    SELECT name, objects, bytes, definitions, namespaces, max_objects, max_bytes, max_definitions, max_namespaces
-    FROM tenants WHERE name = ANY (%(names)s) AND deleted_at IS NULL
-    """,
+    _USAGE + " WHERE name = ANY (%(names)s) AND deleted_at IS NULL",
+)
+
+USAGE_AFTER: Final = statement(
+    "usage-of-tenants-after",
+    "What the next tenants use and may use, by name; by the unique index of names.",
+    _USAGE + " WHERE name > %(name)s::text AND deleted_at IS NULL ORDER BY name LIMIT %(limit)s::bigint",
 )
 
 DELETE_OBJECTS: Final = statement(
@@ -245,6 +252,10 @@ class Tenants:
 
     async def usage(self, names: Sequence[str]) -> dict[str, Usage]:
         rows = await self._pool.fetch(USAGE, {"names": TextArray(list(names))})
+        return {row[0]: Usage(*row[1:]) for row in rows}
+
+    async def usage_after(self, name: str, limit: int) -> dict[str, Usage]:
+        rows = await self._pool.fetch(USAGE_AFTER, {"name": storable(name), "limit": limit})
         return {row[0]: Usage(*row[1:]) for row in rows}
 
     async def delete(self, tenant: Tenant) -> None:

@@ -245,3 +245,28 @@ async def test_what_is_counted_is_what_there_is(system: Client) -> None:
         rows = await cursor.fetchall()
     assert [row[0] for row in rows] == ["acme", "default", "system"]
     assert all(all(row[1:]) for row in rows), rows
+
+
+async def test_what_tenants_use_is_told_to_those_who_may_know(system: Client) -> None:
+    acme = await make(system, "acme", quotas={"objects": 100})
+    await define(acme, widgets_definition())
+    one = (await system.get(f"{TENANTS}/acme/usage")).ok()
+    assert (one["kind"], one["name"], one["limits"]) == ("TenantUsage", "acme", {"objects": 100})
+    assert one["used"].keys() == {"objects", "bytes", "definitions", "namespaces"}
+    assert one["used"]["definitions"] == 1
+    names, following = [], ""
+    while True:
+        page = (await system.get(f"{TENANTS}?usage=true&limit=2&continue={following}")).ok()
+        assert page["kind"] == "TenantUsageList"
+        names += [item["name"] for item in page["items"]]
+        following = page["metadata"].get("continue", "")
+        if not following:
+            break
+    assert names == sorted(names)
+    assert {"acme", "default", "system"} <= set(names)
+    failure(await system.get(f"{TENANTS}/nosuch/usage"), 404, "NotFound")
+    failure(await system.post(f"{TENANTS}/acme/usage", {}), 405, "MethodNotAllowed")
+    assert (await acme.get(f"{TENANTS}?usage=true")).code == 404
+    eve = {"impersonate-user": "eve"}
+    failure(await system.get(f"{TENANTS}?usage=true", headers=eve), 403, "Forbidden")
+    failure(await system.get(f"{TENANTS}/acme/usage", headers=eve), 403, "Forbidden")

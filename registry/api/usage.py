@@ -1,0 +1,62 @@
+"""What tenants use and may use, as a subresource of Tenant that is not in discovery:
+
+    GET  .../tenants/a/usage        one (right: get tenants/usage)
+    GET  .../tenants?usage=true     all, in the order of their names (right: list tenants/usage)
+
+The figures are those that quotas are judged by: counted in the commits themselves. Documented in docs/tenants.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from registry.api.answers import DocumentAnswer
+from registry.api.errors import bad_request, method_not_supported, not_found
+from registry.api.options import list_options
+from registry.api.request import ResourceRequest
+from registry.api.served import Served
+from registry.builtin.tenancy import GROUP, PLURAL, SYSTEM
+from registry.store.tenants import Usage
+
+SUBRESOURCE: Final = "usage"
+API_VERSION: Final = f"{GROUP}/v1"
+MAX_LIMIT: Final = 500
+
+
+def is_of(served: Served, subresource: str) -> bool:
+    return subresource == SUBRESOURCE and served.resource_name == f"{PLURAL}.{GROUP}"
+
+
+def check(served: Served, verb: str) -> None:
+    """405 for what is no reading."""
+    if verb not in ("get", "list"):
+        raise method_not_supported(served.resource, verb)
+
+
+async def serve(request: ResourceRequest, verb: str) -> DocumentAnswer:
+    if request.tenant.name != SYSTEM:       # A definition of the same name tells of nobody.
+        raise not_found(request.served.resource, request.name)
+    store = request.backend.store
+    if verb == "get":
+        found = await store.usage([request.name])
+        if request.name not in found:
+            raise not_found(request.served.resource, request.name)
+        return DocumentAnswer({"apiVersion": API_VERSION, "kind": "TenantUsage",
+                               **_told(request.name, found[request.name])})
+    options = list_options({k: v for k, v in request.query.items() if k in ("limit", "continue")})
+    if options.limit < 0:
+        raise bad_request("limit: must not be negative")
+    limit = min(options.limit or MAX_LIMIT, MAX_LIMIT)
+    page = await store.usage_after(options.continue_, limit)
+    metadata = {"continue": list(page)[-1]} if len(page) == limit else {}
+    return DocumentAnswer({"apiVersion": API_VERSION, "kind": "TenantUsageList", "metadata": metadata,
+                           "items": [_told(name, usage) for name, usage in page.items()]})
+
+
+def _told(name: str, usage: Usage) -> dict[str, Any]:
+    """{'name': 'acme', 'used': {'objects': 12, ...}, 'limits': {'objects': 100}}"""
+    figures = usage._asdict()
+    limits = {key.removeprefix("max_"): value for key, value in figures.items()
+              if key.startswith("max_") and value is not None}
+    return {"name": name, "used": {key: value for key, value in figures.items() if not key.startswith("max_")},
+            "limits": limits}
