@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlalchemy as sa
-from alembic import op
+from alembic import context, op
+from alembic.util import CommandError
 
 revision = "0007"
 down_revision = "0006"
@@ -24,4 +25,9 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    # Going down to nothing takes the objects as well.
+    to_nothing = context.get_revision_argument() is None
+    if not to_nothing and op.get_bind().exec_driver_sql("SELECT EXISTS (SELECT 1 FROM tenant_keys)").scalar():
+        raise CommandError("objects are encrypted by keys that revision 0006 does not know: they could never be read"
+                           " again. `base` removes everything")
     op.drop_table("tenant_keys")
