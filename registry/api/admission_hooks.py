@@ -5,8 +5,10 @@ Follows apiserver pkg/admission/plugin/webhook/{mutating,validating}/dispatcher.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import uuid
+from collections.abc import Sequence
 from http import HTTPStatus
 
 from registry.admission.attributes import Attributes, Object, Resource
@@ -15,8 +17,10 @@ from registry.admission.review import BadPatch, InvalidAnswer, Verdict, decoded_
 from registry.admission.webhooks import Webhook
 from registry.api.admission_inputs import AdmissionInputs
 from registry.api.admission_metrics import CALLING_ERROR, INTERNAL_ERROR, NO_ERROR, Call
+from registry.api.admission_rounds import Rounds
 from registry.api.errors import Qualified, StatusError, bad_request, forbidden, internal_error
 from registry.api.request import ResourceRequest
+from registry.api.sameness import same
 from registry.apply import json_patch
 from registry.apply.errors import ApplyError
 from registry.conversion.client import WebhookClient, endpoint_of
@@ -31,6 +35,51 @@ class Hooks:
     def __init__(self, request: ResourceRequest, inputs: AdmissionInputs) -> None:
         self._request = request
         self._inputs = inputs
+
+    async def mutate(self, hooks: Sequence[Webhook], attributes: Attributes, rounds: Rounds) -> None:
+        told = rounds.webhooks
+        if rounds.is_again:
+            told.look(attributes.object)
+        for hook in hooks:
+            if rounds.is_again and hook.identity not in told.wanted:
+                # The order matters only for its cost: whether it matches is not asked of those who are not called.
+                continue
+            resource = await self.matched(hook, attributes)
+            if resource is None:
+                continue
+            if await self._mutate_by(hook, resource, attributes):
+                told.require()
+                rounds.again = True
+            if hook.reinvoked:
+                told.invoked.add(hook.identity)
+        told.output = attributes.object
+
+    async def _mutate_by(self, hook: Webhook, resource: Resource, attributes: Attributes) -> bool:
+        answer = await self.ask(hook, attributes, resource, mutating=True)
+        if answer is None:
+            return False
+        current = await self._inputs.at(attributes.object, resource, attributes)
+        patched = self.patched(hook, answer, current)
+        if patched is None or patched is current:
+            return False
+        before = attributes.object or {}
+        attributes.object = await self._inputs.decoded(patched, resource, attributes)
+        return not same(before, attributes.object)
+
+    async def validate(self, hooks: Sequence[Webhook], attributes: Attributes) -> None:
+        """All of them at once; the first refusal in their order counts."""
+        asked = []
+        for hook in hooks:
+            resource = await self.matched(hook, attributes)
+            if resource is not None:
+                asked.append((hook, resource))
+        if len(asked) == 1:
+            await self.ask(*asked[0][:1], attributes, asked[0][1], mutating=False)
+            return
+        calls = [self.ask(hook, attributes, resource, mutating=False) for hook, resource in asked]
+        for result in await asyncio.gather(*calls, return_exceptions=True):
+            if isinstance(result, BaseException):
+                raise result
 
     async def matched(self, hook: Webhook, attributes: Attributes) -> Resource | None:
         """The resource at the version that the webhook is to be asked about, None where it is not to be asked."""

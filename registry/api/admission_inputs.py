@@ -20,6 +20,7 @@ from registry.api.namespaces import NAMESPACES
 from registry.api.request import ResourceRequest
 from registry.api.selectors import parse_label_selector
 from registry.api.served import Object, Served
+from registry.api.strategy import DecodeError
 from registry.codec.stored import decode_stored
 from registry.store.types import ObjectKey, Row
 
@@ -82,6 +83,16 @@ class AdmissionInputs:
         if matched is own or matched.version == own.version or attributes.subresource == "scale":
             return obj
         return await self._converted(obj, own)
+
+    async def decoded(self, obj: Object, resource: Resource, attributes: Attributes) -> Object:
+        """What a mutation has made, with the defaults of its kind and nothing that the kind does not know."""
+        if attributes.subresource == "scale":
+            return obj
+        try:
+            decoded = self.served_at(resource).strategy.decode({**obj}, [])
+        except DecodeError as error:
+            raise internal_error(str(error)) from error
+        return await self.back(decoded, resource, attributes)
 
     async def _converted(self, obj: Object, to: Resource) -> Object:
         request = self._request

@@ -10,7 +10,8 @@ from functools import partial
 
 from registry.access.authorization import Attributes, refusal
 from registry.admission.attributes import CREATE
-from registry.api.admission import Admitter, admitter_of, write_options_json
+from registry.api.admission import Admitter, admitter_of
+from registry.api.admission_options import write_options_json
 from registry.api.answers import ObjectAnswer
 from registry.api.bodies import decode_object
 from registry.api.dependents import tell_created

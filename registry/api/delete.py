@@ -14,7 +14,8 @@ from functools import partial
 from typing import Any
 
 from registry.admission.attributes import DELETE
-from registry.api.admission import admitter_of, delete_options_json
+from registry.api.admission import admitter_of
+from registry.api.admission_options import delete_options_json
 from registry.api.answers import Answer, ListAnswer, ObjectAnswer, deleted_status
 from registry.api.dependents import FOREGROUND, ORPHAN
 from registry.api.errors import StatusError, conflict, internal_error, modified, not_found

@@ -15,7 +15,8 @@ from functools import partial
 from typing import Protocol
 
 from registry.admission.attributes import UPDATE
-from registry.api.admission import Admitter, admitter_of, write_options_json
+from registry.api.admission import Admitter, admitter_of
+from registry.api.admission_options import write_options_json
 from registry.api.answers import ObjectAnswer
 from registry.api.bodies import decode_object
 from registry.api.create import create_object
