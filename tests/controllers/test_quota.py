@@ -5,9 +5,20 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from registry.api.create import create_object
+from registry.api.options import WriteOptions
+from registry.api.quota import counted
+from registry.api.request import ResourceRequest
+from registry.codec.stored import decode_stored
+from registry.controllers.quota import _count as count
+from registry.controllers.references import served_by_name
+from registry.store.types import ResourceName
 from tests.api.client import PATIENCE_SECONDS, Client
 from tests.api.errors import failure
 from tests.api.widgets import WIDGETS, widget
+from tests.controllers.processes import key, process, widgets
+
+QUOTA = ResourceName("resourcequotas")
 
 QUOTAS = "/api/v1/namespaces/default/resourcequotas"
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -70,3 +81,31 @@ async def test_ports_and_balancers_of_services(api: Client) -> None:
                                    "spec": spec})).ok(201)
     await limits(api, "q", {"services": "9", "services.nodeports": "9", "services.loadbalancers": "9"})
     await until(api, "q", {"services": "3", "services.nodeports": "3", "services.loadbalancers": "1"})
+
+
+async def test_a_create_that_is_under_way_keeps_its_place(api_database: str) -> None:
+    """Between what admission says of it and its object: only a second count, which finds the same, takes it back."""
+    async with process(api_database) as controlled:
+        catalog = await controlled.catalog()
+        quotas = served_by_name(catalog, QUOTA)
+        assert quotas is not None
+        request = ResourceRequest(controlled.backend, controlled.context(), catalog, quotas, "default", "", "", {})
+        limited = {**quota("q"), "spec": {"hard": {WIDGET_COUNT: "2"}}}
+        await create_object(request, limited, WriteOptions(), "tests", "create")
+        assert (await count(controlled, "default", {}))[0]
+
+        async def used() -> str:
+            row, _ = await controlled.backend.store.load(controlled.tenant, QUOTA, key("q"))
+            assert row is not None
+            return str(decode_stored('{"metadata":{' + row.body)["status"]["used"][WIDGET_COUNT])
+
+        catalog = await controlled.catalog()
+        making = ResourceRequest(controlled.backend, controlled.context(), catalog, await widgets(controlled),
+                                 "default", "", "", {})
+        async with counted(making, "a", dry_run=False):
+            assert await used() == "1"
+            changed, lower = await count(controlled, "default", {})
+            assert (changed, len(lower), await used()) == (False, 1, "1")
+        # It comes to nothing after all.
+        assert (await count(controlled, "default", lower))[0]
+        assert await used() == "0"
