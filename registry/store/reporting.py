@@ -32,9 +32,11 @@ from registry.store.reporting_catalogue import (
     count_relations,
     drop_empty,
     drop_schema_of,
+    drop_schemas,
     has_schema,
     has_view,
     is_living,
+    is_of_others,
     is_schema_name,
     note_all_empty,
     note_empty,
@@ -108,9 +110,13 @@ class Reporting:
             async with self._pool.connection() as connection, connection.transaction():
                 await begin(connection)
                 roles = await roles_of(connection)
-                if await version_made_by(connection) != SQL_VERSION:
+                strange = await is_of_others(connection, roles)
+                if strange or await version_made_by(connection) != SQL_VERSION:
+                    across = await has_schema(connection, ALL_SCHEMA)
+                    if strange:
+                        await drop_schemas(connection)
                     await make_schema(connection, roles, across=False)
-                    if await has_schema(connection, ALL_SCHEMA):
+                    if across:
                         await make_schema(connection, roles, across=True)
                     await self._remake(connection, roles)
                     text = f"COMMENT ON SCHEMA {identifier(OWN_SCHEMA)} IS {literal(version_text())}"
@@ -321,8 +327,10 @@ class Reporting:
             return ""
 
     async def _grant_schema(self, connection: Connection, roles: Roles, schema: str, tenant: Tenant) -> None:
-        cursor = await connection.execute("SELECT name FROM report_logins WHERE NOT across AND tenant_ids = %s",
-                                          (BigintArray([tenant.id]),))
+        # Logins are roles of the whole server: in a database from elsewhere there may be none of that name.
+        cursor = await connection.execute(
+            "SELECT l.name FROM report_logins l JOIN pg_roles r ON r.rolname = l.name"
+            " WHERE NOT l.across AND l.tenant_ids = %s", (BigintArray([tenant.id]),))
         texts = [f"ALTER DEFAULT PRIVILEGES IN SCHEMA {identifier(schema)} GRANT SELECT ON TABLES TO "
                  + identifier(roles.reader)]
         texts += [f"GRANT USAGE ON SCHEMA {identifier(schema)} TO {identifier(row[0])}"

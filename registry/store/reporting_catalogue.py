@@ -219,6 +219,20 @@ async def version_made_by(connection: Connection) -> int:
     return SQL_VERSION if row is not None and row[0] == version_text() else 0
 
 
+async def is_of_others(connection: Connection, roles: Roles) -> bool:
+    """Whether the views belong to another role than they should: in a database that was copied, renamed or restored."""
+    row = await one_row(connection, "SELECT pg_get_userbyid(nspowner) <> %s FROM pg_namespace WHERE nspname = %s",
+                        (roles.owner, OWN_SCHEMA))
+    return row is not None and bool(row[0])
+
+
+async def drop_schemas(connection: Connection) -> None:
+    """All schemas of views. What they were made of stays: the shapes, with columns of fields that are no more."""
+    cursor = await connection.execute("DELETE FROM report_schemas RETURNING name")
+    for (name,) in await cursor.fetchall():
+        await connection.execute(f"DROP SCHEMA IF EXISTS {identifier(name)} CASCADE".encode(), prepare=False)
+
+
 def is_schema_name(name: str) -> bool:
     plain = name.isascii() and name.replace("_", "a").isalnum() and not name[0].isdigit() and name == name.lower()
     return plain and len(name) <= 63 and not name.startswith("pg_") and name not in _RESERVED_SCHEMAS
