@@ -68,21 +68,22 @@ def collection(version: str, plural: str) -> str:
     return f"/apis/{GROUP}/{version}/namespaces/default/{plural}"
 
 
-def thing(i: int, plural: str = "rules") -> bytes:
+def thing(i: int, plural: str = "rules", text: int = 200) -> bytes:
     spec: dict[str, Any] = {"scaling": {"replicas": i % 10}, "mode": "Fast", "ports": [{"number": 80}, {"number": 443}],
-            "text": "x" * 200}
+            "text": "x" * text}
     if plural == "expressions":
-        spec |= {"length": 200, "secure": True}
+        spec |= {"length": text, "secure": True}
     return json.dumps({"apiVersion": f"{GROUP}/v1", "kind": plural.capitalize(), "metadata": {"name": f"t{i:06}"},
                        "spec": spec}).encode()
 
 
-async def measure(target: Target, plural: str, objects: int, rounds: int) -> dict[str, Any]:
+async def measure(target: Target, plural: str, objects: int, rounds: int, text: int) -> dict[str, Any]:
     connection = await Connection.open(target)
     definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     await connection.json("POST", definitions, definition(plural))
     await served(target, collection("v1", plural))
-    await spread(target, [("POST", collection("v1", plural), thing(i, plural), JSON) for i in range(objects)])
+    await spread(target, [("POST", collection("v1", plural), thing(i, plural, text), JSON)
+                          for i in range(objects)])
 
     async def listed(version: str) -> float:
         began = time.perf_counter()
@@ -117,6 +118,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.conversion", description=__doc__)
     parser.add_argument("--objects", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--text", type=int, default=2500,
+                        help="characters of a text in each object, beside 500 bytes; 200 makes small ones")
     parser.add_argument("--database-url")
     parser.add_argument("--keep", action="store_true", help="write the result to benchmarks/results")
     options = parser.parse_args(arguments)
@@ -130,7 +133,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(data: Path, options: argparse.Namespace) -> dict[str, Any]:
     with server.running(data, 1, options.database_url) as one:
-        return {plural: asyncio.run(measure(one.target, plural, options.objects, options.rounds)) for plural in KINDS}
+        return {plural: asyncio.run(measure(one.target, plural, options.objects, options.rounds, options.text))
+                for plural in KINDS}
 
 
 if __name__ == "__main__":
