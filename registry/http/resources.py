@@ -54,8 +54,9 @@ from registry.http.stream import respond_watch
 from registry.store.errors import StoreError
 from registry.store.types import Guards
 
-# How often a request is judged again by newer definitions; each time means that somebody changed them meanwhile.
-_JUDGEMENTS = 8
+# So long is a request judged again by newer definitions; each time means that somebody changed them meanwhile. A script
+# that applies a hundred policies changes them as fast as a request is judged, and outruns it until it has done.
+JUDGED_SECONDS = 30.0
 
 
 class PageNotFound(Exception):
@@ -140,7 +141,9 @@ class ResourceEndpoint:
             media_type = _media_type(served, verb, headers)
             data = await read_body(scope, receive)
         warnings = len(context.warnings)
-        for _ in range(_JUDGEMENTS):
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + JUDGED_SECONDS
+        while True:
             request = ResourceRequest(self._backend, context, catalog, served, target.namespace, target.name,
                                       target.subresource, query)
             try:
@@ -153,15 +156,15 @@ class ResourceEndpoint:
                 if replaced is None:
                     raise
                 guards = replaced
+            if clock() >= deadline:
+                raise StatusError(500, "InternalError", "the definitions of the tenant change faster than this request "
+                                  "could be judged by them", {})
             del context.warnings[warnings:]
             catalog = await self._backend.catalogs.fresh(context.tenant, guards)
             found = resolve(catalog, target)
             if found is None:
                 raise PageNotFound
             served = found
-        else:
-            raise StatusError(500, "InternalError", "the definitions of the tenant change faster than this request "
-                              "could be judged by them", {})
         return await self._respond(scope, receive, send, answer, representation, request, headers)
 
     async def _replaced(self, context: Context, catalog: TenantCatalog, refusal: StatusError) -> Guards | None:

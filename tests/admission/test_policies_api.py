@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -221,3 +222,19 @@ async def test_the_types_of_a_policy_are_checked(api: Client) -> None:
         return status.get("observedGeneration") == 1 and len(status["typeChecking"]["expressionWarnings"]) == 1
 
     await eventually(is_checked)
+
+
+async def test_a_write_outlasts_those_who_change_policies_all_the_while(api: Client) -> None:
+    """Each change makes a write be judged again: a script can be as fast as that, for as long as it lasts."""
+    await enforce(api, "object.spec.size < 10")
+
+    async def storm() -> None:
+        for number in range(30):
+            await enforce(api, "object.spec.size < 9", name=f"p{number}")
+
+    storming = asyncio.create_task(storm())
+    made = 0
+    while not storming.done() or not made:
+        (await api.post(WIDGETS, widget(f"w{made}", size=1))).ok(201)
+        made += 1
+    await storming
