@@ -5,16 +5,14 @@ Each object tells its tenant in an annotation.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Final
 
 from registry.access.across import Across
 from registry.api.errors import (
     bad_request,
-    revision_in_future,
 )
-from registry.api.freshness import STEP_SECONDS, WAIT_SECONDS
+from registry.api.freshness import wait_until
 from registry.api.list import (
     Fields,
     image_of,
@@ -124,13 +122,10 @@ def annotated(text: str, served: Served, tenant: str) -> str:
 
 async def wait(view: View, revision: int) -> None:
     """As freshness.py, for the domain."""
-    waited = 0.0
-    while revision:
+    async def now() -> int:
         page = await view.request.backend.store.page_across(
             view.across.domain, view.across.provider, view.request.served.resource_name, limit=1)
-        if page.revision >= revision:
-            return
-        if waited >= WAIT_SECONDS:
-            raise revision_in_future(revision, page.revision)
-        await asyncio.sleep(STEP_SECONDS)
-        waited += STEP_SECONDS
+        return page.revision
+
+    if revision:
+        await wait_until(revision, now)

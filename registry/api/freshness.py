@@ -7,6 +7,7 @@ client's (or of a restored backup); it is answered as kube-apiserver does, after
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from registry.api.errors import revision_in_future
 from registry.api.request import ResourceRequest
@@ -18,12 +19,17 @@ STEP_SECONDS = 0.25
 
 async def wait_for_revision(request: ResourceRequest, revision: int) -> None:
     """Returns when the tenant has reached `revision`; 504 when it has not after WAIT_SECONDS."""
+    async def now() -> int:
+        return (await request.backend.store.state(request.tenant)).revision
+
+    await wait_until(revision, now)
+
+
+async def wait_until(revision: int, now: Callable[[], Awaitable[int]]) -> None:
+    """The same where `now` tells the revision that has been reached."""
     waited = 0.0
-    while True:
-        state = await request.backend.store.state(request.tenant)
-        if state.revision >= revision:
-            return
+    while (current := await now()) < revision:
         if waited >= WAIT_SECONDS:
-            raise revision_in_future(revision, state.revision)
+            raise revision_in_future(revision, current)
         await asyncio.sleep(STEP_SECONDS)
         waited += STEP_SECONDS

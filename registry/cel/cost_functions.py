@@ -9,6 +9,7 @@ Follows apiserver pkg/cel/library/cost.go, and cel-go v0.26 checker/cost.go, ext
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, TypeAlias
 
@@ -47,14 +48,14 @@ class Argument(NamedTuple):
     size: Range | None
 
 
-class Estimator:
+class Estimator(ABC):
     """What estimates ask of the one who walks the tree."""
 
     __slots__ = ()
 
+    @abstractmethod
     def size_at(self, path: tuple[str, ...]) -> Range | None:
         """The size that the schema at `path` allows; None when there is no such schema."""
-        raise NotImplementedError
 
 
 class Call(NamedTuple):

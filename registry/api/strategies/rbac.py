@@ -6,6 +6,7 @@ pkg/registry/rbac/{role,clusterrole,rolebinding,clusterrolebinding}/{strategy.go
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -20,7 +21,7 @@ _ROLE_KINDS = ("Role", "ClusterRole")
 _SUBJECT_KINDS = ("ServiceAccount", "User", "Group")
 
 
-class _RbacStrategy(TypedStrategy):
+class _RbacStrategy(TypedStrategy, ABC):
     allow_create_on_update = True
 
     def name_function(self) -> NameFunction:
@@ -36,9 +37,9 @@ class _RbacStrategy(TypedStrategy):
         if context.authority is not None and not _only_collected(new, old):
             self.check_grant(new, old, context)
 
+    @abstractmethod
     def check_grant(self, new: Object, old: Object | None, context: Context) -> None:
         """Raises a StatusError where the writer would grant what he does not have."""
-        raise NotImplementedError
 
     def update_errors(self, new: Object, old: Object) -> list[FieldError]:
         return self.errors(new)
