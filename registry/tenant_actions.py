@@ -108,8 +108,23 @@ def _delete(server: _Server, arguments: argparse.Namespace) -> None:
 
 def _kubeconfig(server: _Server, arguments: argparse.Namespace) -> None:
     token = arguments.token or _token(server.settings)
+    if not arguments.name.startswith("*"):      # `*` and `*.shop` are many tenants
+        _check_exists(server, arguments.name, token)
     url = made.with_tenant(server.url, arguments.name)
     print(made.kubeconfig(url, token, server.authority, name=arguments.name), end="")
+
+
+def _check_exists(server: _Server, name: str, token: str) -> None:
+    """Raises Refused where there is no such tenant, as far as can be known: the administrator is told, where his token
+    is at hand; of others, only who belongs there."""
+    knows = _token(server.settings) if server.settings.admin_token_path.exists() else token
+    try:
+        _ask(server, "GET", f"/clusters/{quote(name, safe='')}/version", token=knows)
+    except Refused as refused:
+        if refused.code == 404:
+            raise Refused(f"there is no tenant {name!r}", 404) from refused
+        if refused.code != 403:
+            raise
 
 
 _ACTIONS: Final = {"create": _create, "list": _list, "delete": _delete, "kubeconfig": _kubeconfig}
@@ -121,11 +136,11 @@ def _token(settings: Settings) -> str:
     return made.ensure_admin_token(settings)
 
 
-def _ask(server: _Server, method: str, path: str, body: Any = None) -> dict[str, Any]:
-    """The decoded answer. Raises Refused."""
+def _ask(server: _Server, method: str, path: str, body: Any = None, *, token: str | None = None) -> dict[str, Any]:
+    """The decoded answer, to the administrator or to whose `token` it is. Raises Refused."""
     request = urllib.request.Request(
         server.url + path, method=method, data=None if body is None else json.dumps(body).encode(),
-        headers={"Authorization": f"Bearer {_token(server.settings)}", "Accept": "application/json",
+        headers={"Authorization": f"Bearer {token or _token(server.settings)}", "Accept": "application/json",
                  "Content-Type": "application/json"})
     context = ssl.create_default_context(cafile=str(server.authority) if server.authority else None)
     try:

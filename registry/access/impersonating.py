@@ -10,23 +10,29 @@ associated-node, which is for service accounts of pods, is left out: there are n
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
 from registry.access.authorization import Attributes, Decision
 from registry.access.identity import ADMINISTRATORS, User
-from registry.schema.field import go_quote
+from registry.access.impersonation import account_of
+from registry.schema.field import FieldError, go_quote, invalid
+from registry.schema.names import dns1123_subdomain, name_is_dns_subdomain, regex_error
 from registry.store.types import TenantId
 
 _AUTHENTICATION: Final = "authentication.k8s.io"
-_ACCOUNT: Final = "system:serviceaccount:"
 _NODE: Final = "system:node:"
 _NODES: Final = "system:nodes"
 _LEGACY: Final = ""
 # How many requesters are remembered with the mode that has served them.
 _REMEMBERED: Final = 5_000
+# From so many groups or values of extras on, it is asked first whether all may be used.
+_MANY: Final = 4
+_HTTP_PATH_TEXT: Final = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
+_HTTP_PATH: Final = re.compile(_HTTP_PATH_TEXT + r"\Z")
 
 Decide = Callable[[Attributes], Decision]
 
@@ -47,8 +53,10 @@ class Impersonation:
         self._modes: OrderedDict[tuple[TenantId, str], str] = OrderedDict()
 
     def check(self, tenant: TenantId, requester: User, wanted: User, groups: tuple[str, ...], asked: Attributes,
-              decide: Decide) -> User:
-        """`wanted` as he is to be judged. `groups` are those that the request names. Raises ImpersonationRefused."""
+              decide: Decide) -> tuple[User, str]:
+        """`wanted` as he is to be judged, and by which constraint ("impersonate:user-info"; "" is the classic right).
+        `groups` are those that the request names. Raises ImpersonationRefused.
+        """
         modes = [*_constrained(wanted, groups), _LEGACY]
         who = (tenant, requester.name)
         last = self._modes.get(who)
@@ -62,7 +70,7 @@ class Impersonation:
                 refused = refused or error
                 continue
             self._remember(who, mode)
-            return found
+            return found, f"impersonate:{mode}" if mode else ""
         assert refused is not None
         raise refused
 
@@ -76,7 +84,7 @@ class Impersonation:
 def _constrained(wanted: User, groups: tuple[str, ...]) -> Iterator[str]:
     """The one constrained mode for this user, if there is one: nodes and accounts are nothing but their names."""
     only_name = not (groups or wanted.uid or wanted.extra)
-    if _is_node(wanted.name):
+    if _node_of(wanted.name) is not None:
         if only_name:
             yield "arbitrary-node"
     elif account_of(wanted.name) is not None:
@@ -86,25 +94,24 @@ def _constrained(wanted: User, groups: tuple[str, ...]) -> Iterator[str]:
         yield "user-info"
 
 
-def _is_node(name: str) -> bool:
-    return name.startswith(_NODE) and len(name) > len(_NODE)
-
-
-def account_of(name: str) -> tuple[str, str] | None:
-    """Namespace and name of a service account's user name."""
-    namespace, colon, account = name.removeprefix(_ACCOUNT).partition(":")
-    if not name.startswith(_ACCOUNT) or not colon or not namespace or not account or ":" in account:
-        return None
-    return namespace, account
+def _node_of(name: str) -> str | None:
+    """The node of a node's user name."""
+    node = name.removeprefix(_NODE)
+    return node if name.startswith(_NODE) and not name_is_dns_subdomain(node) else None
 
 
 def _in_mode(mode: str, wanted: User, groups: tuple[str, ...], asked: Attributes, decide: Decide) -> User:
+    """`wanted` as he is in this mode. Name, uid, groups and extras are looked at in this order."""
     if mode != _LEGACY:
         _require(decide, replace(asked, verb=f"impersonate-on:{mode}:{asked.verb}"))
-        for needed, why in _forbidden(mode, wanted, groups):
-            raise ImpersonationRefused(needed, why)
-    for needed in _needed(mode, wanted, groups):
-        _require(decide, needed)
+    _require(decide, _name(mode, wanted.name))
+    if wanted.uid:
+        _require(decide, _attributes(mode, "uids", wanted.uid))
+    for many, each in (_groups(mode, groups), _extras(mode, wanted.extra)):
+        # Who may act with any of them needs not be asked for each.
+        if mode == _LEGACY or len(each) < _MANY or not decide(many).allowed:
+            for needed in each:
+                _require(decide, needed)
     if mode == "arbitrary-node":
         return replace(wanted, groups=(_NODES, *wanted.groups))
     return wanted
@@ -122,37 +129,60 @@ def _attributes(mode: str, resource: str, name: str, *, group: str = _AUTHENTICA
     return Attributes(verb, "", resource, subresource, group, namespace, name)
 
 
-def _forbidden(mode: str, wanted: User, groups: tuple[str, ...]) -> Iterable[tuple[Attributes, str]]:
-    """What no constrained mode allows, whoever asks."""
-    if "" in groups:
-        yield _attributes(mode, "groups", ""), "impersonating the empty string group is not allowed"
-    if ADMINISTRATORS in groups:
-        yield _attributes(mode, "groups", ADMINISTRATORS), "impersonating the system:masters group is not allowed"
-    for key, values in wanted.extra.items():
-        extras = _attributes(mode, "userextras", "")
-        if not key:
-            yield extras, "impersonating the empty string key in extra is not allowed"
-        elif "/" not in key:
-            yield extras, ("impersonating an invalid key in extra is not allowed: extra[key]: Invalid value: "
-                           f"{go_quote(key)}: must be a domain-prefixed path (such as \"acme.io/foo\")")
-        elif "" in values:
-            yield extras, "impersonating the empty string value in extra is not allowed"
+def _name(mode: str, name: str) -> Attributes:
+    group = _AUTHENTICATION if mode else ""
+    node, account = _node_of(name) if mode else None, account_of(name)
+    if node is not None:
+        return _attributes(mode, "nodes", node, group=group)
+    if account is not None:
+        return _attributes(mode, "serviceaccounts", account[1], group=group, namespace=account[0])
+    return _attributes(mode, "users", name, group=group)
 
 
-def _needed(mode: str, wanted: User, groups: tuple[str, ...]) -> Iterator[Attributes]:
-    """The rights on each part of the identity: name, uid, groups, extras."""
-    core = _AUTHENTICATION if mode else ""
-    account = account_of(wanted.name)
-    if mode == "arbitrary-node":
-        yield _attributes(mode, "nodes", wanted.name.removeprefix(_NODE), group=core)
-    elif account is not None:
-        yield _attributes(mode, "serviceaccounts", account[1], group=core, namespace=account[0])
-    else:
-        yield _attributes(mode, "users", wanted.name, group=core)
-    if wanted.uid:
-        yield _attributes(mode, "uids", wanted.uid)
-    for group in groups:
-        yield _attributes(mode, "groups", group, group=core)
-    for key, values in wanted.extra.items():
-        for value in values:
-            yield _attributes(mode, "userextras", value, subresource=key)
+def _groups(mode: str, groups: tuple[str, ...]) -> tuple[Attributes, list[Attributes]]:
+    """The right to all groups, and that to each. Raises ImpersonationRefused for those that no constrained mode gives,
+    whoever asks."""
+    group = _AUTHENTICATION if mode else ""
+    if mode and "" in groups:
+        raise ImpersonationRefused(_attributes(mode, "groups", "", group=group),
+                                   "impersonating the empty string group is not allowed")
+    if mode and ADMINISTRATORS in groups:
+        raise ImpersonationRefused(_attributes(mode, "groups", ADMINISTRATORS, group=group),
+                                   "impersonating the system:masters group is not allowed")
+    return (_attributes(mode, "groups", "*", group=group),
+            [_attributes(mode, "groups", name, group=group) for name in groups])
+
+
+def _extras(mode: str, extra: Mapping[str, tuple[str, ...]]) -> tuple[Attributes, list[Attributes]]:
+    """The same for extras, of which each value is one."""
+    for key, values in extra.items() if mode else ():
+        problem = _extra_problem(key, values)
+        if problem:
+            raise ImpersonationRefused(_attributes(mode, "userextras", ""), problem)
+    return (_attributes(mode, "userextras", "*", subresource="*"),
+            [_attributes(mode, "userextras", value, subresource=key) for key, values in extra.items()
+             for value in values])
+
+
+def _extra_problem(key: str, values: tuple[str, ...]) -> str:
+    """Why no constrained mode gives this extra; empty where one may."""
+    if not key:
+        return "impersonating the empty string key in extra is not allowed"
+    if errors := _domain_prefixed_path_errors("extra.key", key):
+        texts = list(dict.fromkeys(error.message() for error in errors))
+        told = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+        return f"impersonating an invalid key in extra is not allowed: {told}"
+    if key != key.lower():
+        return f"impersonating a non-lowercase key in extra is not allowed: {go_quote(key)}"
+    return "impersonating the empty string value in extra is not allowed" if "" in values else ""
+
+
+def _domain_prefixed_path_errors(path: str, value: str) -> list[FieldError]:
+    """apimachinery pkg/util/validation/validation.go, IsDomainPrefixedPath."""
+    host, _, rest = value.partition("/")
+    if not host or not rest:
+        return [invalid(path, value, 'must be a domain-prefixed path (such as "acme.io/foo")')]
+    errors = [invalid(path, host, problem) for problem in dns1123_subdomain(host)]
+    if not _HTTP_PATH.match(rest):
+        errors.append(invalid(path, rest, regex_error("Invalid path", _HTTP_PATH_TEXT)))
+    return errors

@@ -6,15 +6,18 @@ pkg/endpoints/filters/impersonation.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from urllib.parse import unquote_to_bytes
 
 from registry.access.identity import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User
 from registry.schema.field import go_quote
+from registry.schema.names import name_is_dns_label, name_is_dns_subdomain
 
 _PREFIX = b"impersonate-"
 _EXTRA = "extra-"
 _ACCOUNT = "system:serviceaccount:"
+_MALFORMED = re.compile(r"%(?![0-9A-Fa-f]{2})")
 ACCOUNTS = "system:serviceaccounts"
 
 
@@ -23,8 +26,12 @@ class NobodyNamed(Exception):
 
 
 def requested_user(headers: Iterable[tuple[bytes, bytes]]) -> User | None:
-    """Who the request wants to act as; None where it does not. Raises NobodyNamed."""
-    name, uid = "", ""
+    """Who the request wants to act as; None where it does not. Raises NobodyNamed.
+
+    Of a header that is there more than once and takes one value, the first counts, also an empty one.
+    """
+    name: str | None = None
+    uid: str | None = None
     groups: list[str] = []
     extra: dict[str, list[str]] = {}
     for header, value in headers:
@@ -33,14 +40,14 @@ def requested_user(headers: Iterable[tuple[bytes, bytes]]) -> User | None:
         what, text = header[len(_PREFIX):].decode("latin-1"), value.decode("utf-8", "replace")
         match what:
             case "user":
-                name = name or text
+                name = text if name is None else name
             case "uid":
-                uid = uid or text
+                uid = text if uid is None else uid
             case "group":
                 groups.append(text)
             case _ if what.startswith(_EXTRA):
-                key = unquote_to_bytes(what[len(_EXTRA):]).decode("utf-8", "replace").lower()
-                extra.setdefault(key, []).append(text)
+                extra.setdefault(_extra_key(what[len(_EXTRA):].lower()), []).append(text)
+    uid = uid or ""
     if name:
         return User(name, _groups(name, groups), uid, {key: tuple(values) for key, values in extra.items()})
     if groups or uid or extra:
@@ -48,12 +55,25 @@ def requested_user(headers: Iterable[tuple[bytes, bytes]]) -> User | None:
     return None
 
 
+def account_of(name: str) -> tuple[str, str] | None:
+    """Namespace and name of a service account's user name: ("n", "x") of 'system:serviceaccount:n:x'."""
+    namespace, _, account = name.removeprefix(_ACCOUNT).partition(":")
+    if not name.startswith(_ACCOUNT) or name_is_dns_label(namespace) or name_is_dns_subdomain(account):
+        return None
+    return namespace, account
+
+
+def _extra_key(escaped: str) -> str:
+    """What is no escape at one place is taken as it is everywhere."""
+    return escaped if _MALFORMED.search(escaped) else unquote_to_bytes(escaped).decode("utf-8", "replace")
+
+
 def _groups(name: str, given: list[str]) -> tuple[str, ...]:
     """The groups of whoever is impersonated: a service account has its own unless others are given."""
     groups = list(given)
-    namespace, colon, account = name.removeprefix(_ACCOUNT).partition(":")
-    if not groups and name.startswith(_ACCOUNT) and colon and namespace and account:
-        groups = [ACCOUNTS, f"{ACCOUNTS}:{namespace}"]
+    account = None if groups else account_of(name)
+    if account is not None:
+        groups = [ACCOUNTS, f"{ACCOUNTS}:{account[0]}"]
     if name == ANONYMOUS.name:
         return (*groups, UNAUTHENTICATED) if UNAUTHENTICATED not in groups else tuple(groups)
     known = AUTHENTICATED in groups or UNAUTHENTICATED in groups

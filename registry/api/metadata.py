@@ -34,6 +34,15 @@ def random_uid() -> str:
 _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 
 
+# What only the server says of an object, and is dropped from one that is not stored.
+_SAID_BY_THE_SERVER = ("creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
+
+
+def wipe_system_fields(obj: Object) -> None:
+    for name in _SAID_BY_THE_SERVER:
+        obj["metadata"].pop(name, None)
+
+
 def agree_on_namespace(request: ResourceRequest, obj: Object) -> None:
     """The namespace of the body must be that of the path or missing; a cluster-scoped object has none."""
     metadata = obj["metadata"]

@@ -15,7 +15,7 @@ from registry.access.identity import User
 from registry.api.answers import DocumentAnswer
 from registry.api.bodies import decode_object
 from registry.api.errors import Qualified, bad_request, internal_error, invalid
-from registry.api.metadata import agree_on_namespace
+from registry.api.metadata import agree_on_namespace, wipe_system_fields
 from registry.api.options import manager_of, write_options
 from registry.api.ownership import own_create
 from registry.api.request import Body, ResourceRequest
@@ -31,6 +31,7 @@ async def review(request: ResourceRequest, body: Body) -> DocumentAnswer:
     """201 with the question and its answer."""
     options = write_options(request.query, "CreateOptions")
     obj = decode_object(request, body, options)
+    wipe_system_fields(obj)
     agree_on_namespace(request, obj)
     strategy, served = request.served.strategy, request.served
     obj.pop("status", None)

@@ -22,8 +22,9 @@ from registry.api.request import Body, ResourceRequest
 from registry.api.served import Object, Served
 from registry.api.strategies.token import TokenRequestStrategy
 from registry.builtin import token_request_definition
-from registry.schema.field import FieldError
+from registry.schema.field import FieldError, go_quote
 from registry.schema.field import invalid as invalid_field
+from registry.schema.names import name_is_path_segment
 from registry.store.types import ObjectKey
 
 _KIND: Final = Qualified("TokenRequest", "authentication.k8s.io")
@@ -50,6 +51,7 @@ async def request_token(request: ResourceRequest, body: Body) -> DocumentAnswer:
         context.timestamp, "token")
     _check_name(request, obj)
     row, _ = await request.load()
+    _check_uid(request, obj, str(row.uid))
     tokens = request.backend.tokens
     if tokens is None:
         raise internal_error("this server gives out no tokens")
@@ -62,7 +64,8 @@ async def request_token(request: ResourceRequest, body: Body) -> DocumentAnswer:
     seconds = spec["expirationSeconds"]
     token = await tokens.issue(request.tenant, request.namespace, request.name, row.uid, audiences=spec["audiences"],
                                now=context.now, seconds=seconds, bound=bound)
-    metadata = {"name": request.name, "namespace": request.namespace, "creationTimestamp": context.timestamp}
+    metadata = {"name": request.name, "namespace": request.namespace, "uid": str(row.uid),
+                "creationTimestamp": context.timestamp}
     managed = owned["metadata"].get("managedFields")
     if managed:
         metadata["managedFields"] = managed
@@ -91,6 +94,13 @@ def _check_name(request: ResourceRequest, obj: Object) -> None:
         raise invalid(_KIND, request.name, [error])
 
 
+def _check_uid(request: ResourceRequest, obj: Object, uid: str) -> None:
+    given = obj["metadata"].get("uid")
+    if given and given != uid:
+        raise conflict(_KIND, request.name, f"the UID in the token request ({given}) does not match the UID of the "
+                       f"service account ({uid})")
+
+
 def _errors(spec: Object) -> list[FieldError]:
     seconds = spec["expirationSeconds"]
     if seconds < MIN_SECONDS:
@@ -106,11 +116,15 @@ async def _bound(request: ResourceRequest, ref: dict[str, Any] | None) -> Refere
     if ref is None:
         return None
     kind, api_version, name, uid = (ref.get(k) or "" for k in ("kind", "apiVersion", "name", "uid"))
-    group, _, version = api_version.rpartition("/")
-    if not group and kind in _ABSENT:
-        raise not_found(Qualified(_ABSENT[kind]), name)
-    if group or kind != "Secret":
+    group, _, version = api_version.rpartition("/") if api_version.count("/") < 2 else ("", "", "")
+    if group or (kind not in _ABSENT and kind != "Secret"):
         raise bad_request(f"cannot bind token to object of type {group}/{version}, Kind={kind}")
+    if not name:
+        raise bad_request("Name parameter required.")
+    if problems := name_is_path_segment(name):
+        raise bad_request(f"Name parameter invalid: {go_quote(name)}: {';'.join(problems)}")
+    if kind in _ABSENT:
+        raise not_found(Qualified(_ABSENT[kind]), name)
     row, _state = await request.backend.store.load(request.tenant, SECRETS, ObjectKey(f"{request.namespace}/{name}"))
     if row is None:
         raise not_found(Qualified("secrets"), name)

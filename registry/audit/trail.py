@@ -47,6 +47,7 @@ class Trail:
         self._received = _now()
         self._user: User | None = None
         self._impersonated: User | None = None
+        self._constraint = ""
         self._annotations: dict[str, str] = {}
         self._decision: Decision | None = None
         self._level = Level.NONE
@@ -70,8 +71,8 @@ class Trail:
     def of_tenant(self, name: str) -> None:
         self._annotations[TENANT] = name
 
-    def impersonates(self, user: User) -> None:
-        self._impersonated = user
+    def impersonates(self, user: User, constraint: str) -> None:
+        self._impersonated, self._constraint = user, constraint
 
     def decided(self, allowed: bool, reason: str) -> None:
         self._annotations["authorization.k8s.io/decision"] = "allow" if allowed else "forbid"
@@ -139,6 +140,8 @@ class Trail:
             "verb": self._attributes.verb, "user": _user(self._user)}
         if self._impersonated is not None:
             event["impersonatedUser"] = _user(self._impersonated)
+        if self._constraint:
+            event["authenticationMetadata"] = {"impersonationConstraint": self._constraint}
         client = scope.get("client")
         event["sourceIPs"] = [client[0]] if client else []
         agent = _header(scope["headers"], b"user-agent")

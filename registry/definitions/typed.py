@@ -62,6 +62,8 @@ class Slice(Type):
                 for i, v in enumerate(value)]
 
     def encode(self, value: Any) -> Any:
+        if value is None:
+            return None     # nil, in a map or a list
         encode = self.element.encode
         return [encode(v) for v in value]
 

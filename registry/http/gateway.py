@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 from starlette.types import Receive, Scope, Send
@@ -171,9 +172,7 @@ class Gateway:
         else:
             tenant, user = await self._tenant(scope, headers.get(b"host", b""), user, target, attributes)
         if b"impersonate-user" in headers or any(h.startswith(b"impersonate-") for h in headers):
-            user = await self._impersonated(tenant, user, scope, attributes)
-            if trail is not None:
-                trail.impersonates(user)
+            user = await self._impersonated(tenant, user, scope, attributes, trail)
         if trail is not None:
             trail.of_tenant(tenant.name)
             trail.decided(True, "")
@@ -229,7 +228,8 @@ class Gateway:
             return tenant, user
         return tenant, seen_in(user, tenant.name)
 
-    async def _impersonated(self, tenant: Tenant, requester: User, scope: Scope, attributes: Attributes) -> User:
+    async def _impersonated(self, tenant: Tenant, requester: User, scope: Scope, attributes: Attributes,
+                            trail: Trail | None) -> User:
         """Who the request is judged as from here on; 400 and 403 where it is asked wrongly or by the wrong one."""
         try:
             wanted = requested_user(scope["headers"])
@@ -240,15 +240,22 @@ class Gateway:
         if requester.tenant is not None:
             # Whoever is acted as by an administrator of a tenant is nobody outside it, whatever his groups.
             wanted = replace(wanted, tenant=tenant.name)
-        if requester.is_administrator:
-            return wanted
-        policy = self._policies.default if tenant is _NO_TENANT else await self._policies.of(tenant)
         groups = requested_groups(scope["headers"])
         try:
-            return self._impersonation.check(tenant.id, requester, wanted, groups, attributes,
-                                             lambda needed: policy.decide(requester, needed))
+            found, constraint = self._impersonation.check(tenant.id, requester, wanted, groups, attributes,
+                                                          await self._deciding(tenant, requester))
         except ImpersonationRefused as refused:
             raise _refused(requester, refused.attributes, refused.reason) from refused
+        if trail is not None:
+            trail.impersonates(found, constraint)
+        return found
+
+    async def _deciding(self, tenant: Tenant, user: User) -> Callable[[Attributes], Decision]:
+        """What a user may, for several questions in a row."""
+        if user.is_administrator:
+            return _anything
+        policy = self._policies.default if tenant is _NO_TENANT else await self._policies.of(tenant)
+        return lambda needed: policy.decide(user, needed)
 
     async def _of_process(self, user: User, attributes: Attributes) -> Decision:
         """Whether a process lives can be asked without any tenant's rules, and so without the database."""
@@ -280,6 +287,13 @@ def _observe(scope: Scope, target: Target, verb: str, code: int, seconds: float)
 
 _VERBS = frozenset({"get", "head", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "post",
                     "put"})
+
+
+def _anything(needed: Attributes) -> Decision:
+    return _ALLOWED
+
+
+_ALLOWED = Decision(True)
 
 
 def _refused(user: User, attributes: Attributes, reason: str = "") -> StatusError:

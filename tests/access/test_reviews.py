@@ -47,7 +47,7 @@ async def test_what_is_not_understood_does_not_count(api: Client, field: Any, la
     ("fieldSelector", {}, ["requirements"]),
     ("labelSelector", {"rawSelector": "a=b", "requirements": [needs("In")]}, ["rawSelector", "requirements[0].values"]),
     ("fieldSelector", {"requirements": [needs("Exists", "b", key="")]},
-     ["requirements[0].values", "requirements[0].key"]),
+     ["requirements[0].key", "requirements[0].values"]),
     ("labelSelector", {"requirements": [needs("Near", "-", key="/")]},
      ["requirements[0].key", "requirements[0].values[0]"]),
 ], ids=["neither", "both", "a field without a name", "no labels"])
@@ -55,3 +55,42 @@ async def test_what_is_refused(api: Client, name: str, selector: Any, fields: li
     causes = failure(await ask(api, **{name: selector}), 422, "Invalid")["details"]["causes"]
     found = dict.fromkeys(cause["field"] for cause in causes)
     assert [*found] == [f"{ATTRIBUTES}.{name}.{field}" for field in fields]
+
+
+GROUP = "/apis/authorization.k8s.io/v1"
+
+
+async def of_others(api: Client, spec: dict[str, Any], *, local: bool = False, **metadata: Any) -> Answer:
+    kind, path = (("LocalSubjectAccessReview", f"{GROUP}/namespaces/default/localsubjectaccessreviews") if local
+                  else ("SubjectAccessReview", f"{GROUP}/subjectaccessreviews"))
+    return await api.post(path, {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "metadata": metadata,
+                                 "spec": spec})
+
+
+async def test_everything_that_is_wrong_is_told_in_order(api: Client) -> None:
+    asked = {"nonResourceAttributes": {"path": "/x"}, "resourceAttributes": {"fieldSelector": {}}}
+    causes = failure(await of_others(api, asked, name="x"), 422, "Invalid")["details"]["causes"]
+    assert [cause["field"] for cause in causes] == [
+        "spec.nonResourceAttributes", "spec.user", f"{ATTRIBUTES}.fieldSelector.requirements", "metadata"]
+
+
+async def test_a_local_review_has_a_namespace_and_nothing_else(api: Client) -> None:
+    spec = {"user": "ann", "resourceAttributes": {"verb": "get", "resource": "configmaps", "namespace": "default"}}
+    assert (await of_others(api, spec, local=True, namespace="default")).ok(201)["status"] == {"allowed": False}
+    status = failure(await of_others(api, spec, local=True, name="x"), 422, "Invalid")
+    assert 'metadata: Invalid value: {"name":"x","namespace":"default",' in status["message"]
+    assert status["message"].endswith("]}: must be empty except for namespace")
+
+
+async def test_what_only_the_server_says_is_dropped(api: Client) -> None:
+    spec = {"user": "ann", "nonResourceAttributes": {"path": "/x", "verb": "get"}}
+    review = (await of_others(api, spec, uid="u", creationTimestamp="2020-01-01T00:00:00Z")).ok(201)
+    assert "uid" not in review["metadata"]
+    failure(await of_others(api, spec, uid="u", generation=1), 422, "Invalid")
+
+
+async def test_an_extra_without_values(api: Client) -> None:
+    spec = {"user": "ann", "extra": {"a": None, "b": ["c"]}, "nonResourceAttributes": {"path": "/x", "verb": "get"}}
+    review = (await of_others(api, spec)).ok(201)
+    assert review["spec"]["extra"] == {"a": None, "b": ["c"]}
+    assert review["status"] == {"allowed": False}

@@ -122,6 +122,7 @@ async def test_failures_and_strangers(api_database: str, tmp_path: Path) -> None
     assert (stranger["user"], stranger["stage"], stranger["responseStatus"]["code"]) == ({}, "ResponseStarted", 401)
     assert guest["user"]["username"] == "admin"
     assert guest["impersonatedUser"]["username"] == "guest"
+    assert guest["authenticationMetadata"] == {"impersonationConstraint": "impersonate:user-info"}
     assert guest["annotations"]["authorization.k8s.io/decision"] == "forbid"
 
 

@@ -202,6 +202,22 @@ def test_a_kubeconfig_on_stdout_is_the_written_one(server: RunningServer) -> Non
 
 
 @slow
+def test_a_kubeconfig_is_for_a_tenant_that_there_is(server: RunningServer) -> None:
+    def kubeconfig(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return registry("tenant", "kubeconfig", "--data-dir", server.data_dir, *arguments)
+
+    for name in ("default", "*", "*.shop"):
+        assert yaml.safe_load(kubeconfig(name).stdout)["clusters"][0]["cluster"]["server"].endswith(f"/clusters/{name}")
+    for name in ("absent", "a/b", ".."):
+        refused = kubeconfig(name)
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert refused.stderr == f"registry: there is no tenant {name!r}\n"
+    # Whoever the token is of, it is the administrator who is told.
+    assert kubeconfig("absent", "--token", "somebody's").returncode == 1
+    assert "somebody's" in kubeconfig("default", "--token", "somebody's").stdout
+
+
+@slow
 @with_kubectl
 def test_kubectl_comes_in_with_the_kubeconfig(server: RunningServer) -> None:
     done = subprocess.run(

@@ -28,7 +28,7 @@ class ReviewStrategy(TypedStrategy):
 
     def metadata_errors(self, obj: Object) -> list[FieldError]:
         """Nothing but a namespace and what the server writes may stand in the metadata."""
-        return _metadata_errors(obj["metadata"])
+        return _metadata_errors(obj["metadata"], "must be empty")
 
 
 class AccessReviewStrategy(ReviewStrategy):
@@ -41,7 +41,7 @@ class AccessReviewStrategy(ReviewStrategy):
         errors = _attributes_errors(spec)
         if self.asks_of_others and not spec.get("user") and not spec.get("groups"):
             errors.append(invalid("spec.user", "", "at least one of user or group must be specified"))
-        return errors + self.metadata_errors(obj)
+        return errors + _selectors_errors(spec) + self.metadata_errors(obj)
 
 
 class SubjectAccessReviewStrategy(AccessReviewStrategy):
@@ -58,7 +58,7 @@ class LocalSubjectAccessReviewStrategy(AccessReviewStrategy):
 
     def errors(self, obj: Object) -> list[FieldError]:
         spec, metadata = obj.get("spec") or {}, obj["metadata"]
-        errors = super().errors({**obj, "metadata": {k: v for k, v in metadata.items() if k != "namespace"}})
+        errors = super().errors(obj)
         attributes, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
         if attributes is not None and (attributes.get("namespace") or "") != (metadata.get("namespace") or ""):
             errors.append(invalid(f"{_RESOURCE}.namespace", attributes.get("namespace") or "",
@@ -66,6 +66,9 @@ class LocalSubjectAccessReviewStrategy(AccessReviewStrategy):
         if path is not None:
             errors.append(invalid(_PATH, _go_path(path), "disallowed on this kind of request"))
         return errors
+
+    def metadata_errors(self, obj: Object) -> list[FieldError]:
+        return _metadata_errors(obj["metadata"], "must be empty except for namespace")
 
 
 class SelfSubjectRulesReviewStrategy(ReviewStrategy):
@@ -82,11 +85,10 @@ class SelfSubjectReviewStrategy(ReviewStrategy):
         return []
 
 
-def _metadata_errors(metadata: dict[str, Any]) -> list[FieldError]:
+def _metadata_errors(metadata: dict[str, Any], problem: str) -> list[FieldError]:
     if not any(name not in ("namespace", "managedFields") for name in metadata):
         return []
-    shown = ObjectMeta.encode({k: v for k, v in metadata.items() if k != "namespace"})
-    return [invalid("metadata", GoText(_in_order(shown)), "must be empty")]
+    return [invalid("metadata", GoText(_in_order(ObjectMeta.encode(metadata))), problem)]
 
 
 def _in_order(encoded: dict[str, Any]) -> str:
@@ -109,9 +111,14 @@ def _attributes_errors(spec: dict[str, Any]) -> list[FieldError]:
     if resource is None and path is None:
         return [invalid(_RESOURCE, None,
                         "exactly one of nonResourceAttributes or resourceAttributes must be specified")]
+    return []
+
+
+def _selectors_errors(spec: dict[str, Any]) -> list[FieldError]:
+    resource = spec.get("resourceAttributes") or {}
     errors: list[FieldError] = []
     for name in ("fieldSelector", "labelSelector"):
-        selector = (resource or {}).get(name)
+        selector = resource.get(name)
         if selector is not None:
             errors += _selector_errors(selector, f"{_RESOURCE}.{name}", of_labels=name == "labelSelector")
     return errors
@@ -140,6 +147,8 @@ def _requirement_errors(requirement: dict[str, Any], path: str, *, of_labels: bo
     key, operator = requirement.get("key") or "", requirement.get("operator") or ""
     values = requirement.get("values") or []
     errors: list[FieldError] = []
+    if not of_labels and not key:
+        errors.append(required(f"{path}.key", "must be specified"))
     if operator in ("In", "NotIn") and not values:
         errors.append(required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
     elif operator in ("Exists", "DoesNotExist") and values:
@@ -149,6 +158,4 @@ def _requirement_errors(requirement: dict[str, Any], path: str, *, of_labels: bo
         errors += [invalid(f"{path}.key", key, problem) for problem in label_key(key)]
         errors += [invalid(f"{path}.values[{position}]", value, problem)
                    for position, value in enumerate(values) for problem in label_value(value)]
-    elif not key:
-        errors.append(required(f"{path}.key", "must be specified"))
     return errors
