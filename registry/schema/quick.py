@@ -30,7 +30,7 @@ def compile_valid(schema: Structural) -> Check:
     elif not types:
         check = _untyped(schema, form, ask)
     else:
-        check = _TYPED[schema.type](schema, form, ask)
+        check = _TYPED.get(schema.type, _of_unknown_type)(schema, form, ask)
     more = _combinators(schema)
     if schema.enum:
         texts = frozenset(known for known in schema.enum if known.__class__ is str)
@@ -263,6 +263,11 @@ def _map_values(schema: Structural) -> Check:
 _TYPED: dict[str, Callable[[Structural, str, Check], Check]] = {
     "string": _string, "boolean": _boolean, "integer": _integer, "number": _number, "array": _list, "object": _object,
 }
+
+
+def _of_unknown_type(_schema: Structural, _form: str, ask: Check) -> Check:
+    """Definitions that keep unknown fields may name a type that there is not; no value is of it."""
+    return ask
 
 
 def _untyped(schema: Structural, form: str, ask: Check) -> Check:

@@ -83,6 +83,14 @@ async def test_nothing_is_pruned_and_the_schema_counts_all_the_same(api: Client)
     assert applied.ok()["spec"] == {"teeth": 3, "x": {"y": [1], "w": 1}}
 
 
+async def test_no_value_is_of_a_type_that_there_is_not(api: Client) -> None:
+    await defined(api, validation={"openAPIV3Schema": {"properties": {"spec": {"type": "wheel"}}}})
+    (await api.post(GEARS, gear("a", other=1))).ok(201)
+    refused = failure(await api.post(GEARS, gear("b", spec={"teeth": 2})), 422, "Invalid")
+    assert [(c["field"], c["message"]) for c in refused["details"]["causes"]] == [
+        ("spec", 'Invalid value: "object": spec in body must be of type wheel: "object"')]
+
+
 async def test_the_condition_tells_of_it(api: Client) -> None:
     await defined(api, validation={"openAPIV3Schema": LOOSE})
 
