@@ -1,7 +1,8 @@
 """Calls of webhooks over HTTPS: addresses judged before they are connected to, bounded in time and size.
 
-Redirects are not followed, proxies of the environment not used. A call whose connection ended before any answer is
-made once more where to ask twice is safe (conversions change nothing): a kept connection may just have been closed.
+Redirects are not followed, proxies of the environment not used. Where to ask twice is safe (conversions change
+nothing), a call is made again: once when its connection ended before any answer, for a kept one may just have been
+closed; and when a webhook that is busy (429, 5xx) says in `Retry-After` when to come back, as client-go does.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ import ssl
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 
+from registry.codec.json_decode import decode_json
+from registry.codec.model import DecodeError
 from registry.conversion.egress import EgressPolicy
 from registry.conversion.errors import CallFailed
 from registry.conversion.services import Services
@@ -27,6 +30,8 @@ from registry.schema.field import go_quote
 TIMEOUT_SECONDS = 30
 # More than any answer to a batch within limits; one that is longer is a fault or an attack.
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
+# Times that a webhook may ask to come back later; client-go's number.
+_MOST_RETRIES = 10
 # Connections to one webhook, so that many requests at once do not become a flood.
 _CONNECTIONS = 16
 # Webhooks that connections are kept to; beyond it the least recently used are closed.
@@ -77,26 +82,43 @@ class WebhookClient:
     async def post(self, endpoint: Endpoint, body: bytes, *, timeout_seconds: int = 0, again: bool = True) -> bytes:
         """The body of a successful answer; raises CallFailed with the reason as Go's client would tell it.
 
-        `timeout_seconds` is told to the webhook; 0 is the time of a conversion. `again` says that a call whose
-        connection was lost may be made once more.
+        `timeout_seconds` is told to the webhook; 0 is the time of a conversion. `again` says that a call may be made
+        more than once.
         """
         told = timeout_seconds or TIMEOUT_SECONDS
         where = f'Post "{endpoint.url}?timeout={told}s"'
         try:
-            async with asyncio.timeout(timeout_seconds or self._timeout):
-                status, content_type, data = await self._posted(endpoint, body, told, again)
+            async with asyncio.timeout(timeout_seconds or self._timeout) as limit:
+                answer = await self._posted(endpoint, body, told, again)
+                for _ in range(_MOST_RETRIES if again else 0):
+                    pause = _seconds_to_wait(answer)
+                    if pause is None or asyncio.get_running_loop().time() + pause >= (limit.when() or 0):
+                        break
+                    await asyncio.sleep(pause)
+                    answer = await self._posted(endpoint, body, told, again)
         except TimeoutError as error:
             raise CallFailed(f"{where}: context deadline exceeded") from error
         except _Unreachable as error:
             raise CallFailed(f"{where}: {error}") from error
-        if not 200 <= status < 300:
-            raise CallFailed(_refusal(status, data))
-        if not data:
-            raise CallFailed(f"0-length response with status code: {status} and content type: {content_type}")
-        return data
+        if not 200 <= answer.status <= 206:
+            raise CallFailed(_refusal(answer))
+        if not answer.data:
+            raise CallFailed(f"0-length response with status code: {answer.status} and content type: "
+                             f"{answer.content_type}")
+        return answer.data
 
-    async def _posted(self, endpoint: Endpoint, body: bytes, told: int, again: bool) -> tuple[int, str, bytes]:
-        address, port = await self._address(endpoint)
+    async def _posted(self, endpoint: Endpoint, body: bytes, told: int, again: bool) -> _Answer:
+        """From the first of the host's addresses that can be connected to."""
+        addresses, port = await self._addresses(endpoint)
+        for address in addresses[:-1]:
+            try:
+                return await self._posted_to(address, port, endpoint, body, told, again)
+            except _NotConnected:
+                continue
+        return await self._posted_to(addresses[-1], port, endpoint, body, told, again)
+
+    async def _posted_to(self, address: str, port: int, endpoint: Endpoint, body: bytes, told: int,
+                         again: bool) -> _Answer:
         client = await self._client(endpoint)
         shown = f"[{address}]" if ":" in address else address
         url = httpx.URL(f"https://{shown}:{port}{endpoint.path}", params={"timeout": f"{told}s"})
@@ -112,12 +134,12 @@ class WebhookClient:
                 if last:
                     raise _Unreachable("EOF") from error
             except httpx.ConnectError as error:
-                raise _Unreachable(_connect_error(error, address, port)) from error
+                raise _connect_error(error, address, port) from error
             except httpx.HTTPError as error:
                 raise _Unreachable(str(error) or type(error).__name__) from error
         raise AssertionError("the second try returns or raises")
 
-    async def _sent(self, client: httpx.AsyncClient, request: httpx.Request) -> tuple[int, str, bytes]:
+    async def _sent(self, client: httpx.AsyncClient, request: httpx.Request) -> _Answer:
         response = await client.send(request, stream=True)
         try:
             pieces, size = [], 0
@@ -126,23 +148,23 @@ class WebhookClient:
                 if size > MAX_ANSWER_BYTES:
                     raise _Unreachable(f"the answer is longer than {MAX_ANSWER_BYTES} bytes")
                 pieces.append(piece)
-            return response.status_code, response.headers.get("content-type", ""), b"".join(pieces)
+            return _Answer(response.status_code, response.headers.get("content-type", ""),
+                           response.headers.get("retry-after", ""), b"".join(pieces))
         finally:
             await response.aclose()
 
-    async def _address(self, endpoint: Endpoint) -> tuple[str, int]:
-        """The address to connect to, judged. What the operator has named himself needs no further leave."""
+    async def _addresses(self, endpoint: Endpoint) -> tuple[list[str], int]:
+        """The addresses to connect to, judged. What the operator has named himself needs no further leave."""
         if endpoint.service:
             if endpoint.place is None:
                 raise _Unreachable(f"service {go_quote(endpoint.service)} not found")
             host, port = endpoint.place
         else:
             host, port = endpoint.host, endpoint.port
-        addresses = await _resolved(host, port)
         named = any(host == place for place, _ in self.services.places.values()) and bool(endpoint.service)
-        for address in addresses:
-            if named or self._policy.allows(address):
-                return address, port
+        addresses = [found for found in await _resolved(host, port) if named or self._policy.allows(found)]
+        if addresses:
+            return addresses, port
         raise _Unreachable(f"dial tcp {host}:{port}: the address is not one that webhooks may be called at "
                            "(setting --allow-egress-to)")
 
@@ -161,12 +183,43 @@ class WebhookClient:
         return client
 
 
+class _Answer(NamedTuple):
+    status: int
+    content_type: str
+    retry_after: str
+    data: bytes
+
+
 class _Unreachable(Exception):
     """The text follows `Post "URL": `."""
 
 
+class _NotConnected(_Unreachable):
+    """Nobody is at this address; there may be somebody at another one of the host."""
+
+
+def _seconds_to_wait(answer: _Answer) -> int | None:
+    """How long a webhook that is busy wants to be left alone; None where it does not say."""
+    busy = answer.status == 429 or answer.status >= 500
+    text = answer.retry_after
+    return int(text) if busy and text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
 def _context(ca_bundle: str) -> ssl.SSLContext:
-    """The definition's own roots, or the system's."""
+    """The definition's own roots, or the system's, as Go's client has them.
+
+    Each certificate of the bundle is trusted, an intermediate one or the webhook's own too. Names count where they are
+    subject alternative names, not in the subject.
+    """
+    context = _trusting(ca_bundle)
+    context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+    # Newer Pythons set it; CAs that Go makes without key identifiers do not stand up to it.
+    context.verify_flags &= ~ssl.VerifyFlags.VERIFY_X509_STRICT
+    context.hostname_checks_common_name = False
+    return context
+
+
+def _trusting(ca_bundle: str) -> ssl.SSLContext:
     if not ca_bundle:
         return ssl.create_default_context()
     try:
@@ -188,18 +241,22 @@ async def _resolved(host: str, port: int) -> list[str]:
     return [str(entry[4][0]) for entry in found]
 
 
-def _connect_error(error: httpx.ConnectError, address: str, port: int) -> str:
+def _connect_error(error: httpx.ConnectError, address: str, port: int) -> _Unreachable:
     cause: BaseException | None = error
     while cause is not None:
         match cause:
             case ssl.SSLCertVerificationError():
-                return f"tls: failed to verify certificate: x509: {_certificate_problem(cause)}"
+                return _Unreachable(f"tls: failed to verify certificate: x509: {_certificate_problem(cause)}")
             case ConnectionRefusedError():
-                return f"dial tcp {address}:{port}: connect: connection refused"
+                return _NotConnected(f"dial tcp {_place(address, port)}: connect: connection refused")
             case ssl.SSLError():
-                return f"tls: {cause.reason or cause}"
+                return _Unreachable(f"tls: {cause.reason or cause}")
         cause = cause.__cause__ or cause.__context__
-    return f"dial tcp {address}:{port}: connect: {error}"
+    return _NotConnected(f"dial tcp {_place(address, port)}: connect: {error}")
+
+
+def _place(address: str, port: int) -> str:
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def _certificate_problem(error: ssl.SSLCertVerificationError) -> str:
@@ -229,13 +286,33 @@ _REFUSALS = {
 _SHOWN_BYTES = 2048
 
 
-def _refusal(status: int, data: bytes) -> str:
-    text = data[:_SHOWN_BYTES].decode("utf-8", "replace").strip()
-    known = _REFUSALS.get(status)
+def _refusal(answer: _Answer) -> str:
+    """A Status tells for itself why; of anything else Go's client shows what is plain text."""
+    own = _status_message(answer)
+    if own is not None:
+        return own
+    known = _REFUSALS.get(answer.status)
     if known is not None:
         return known
-    if status == 403:
-        return text or "unknown"
-    if status >= 500:
-        return f"an error on the server ({go_quote(text or 'unknown')}) has prevented the request from succeeding"
-    return f"the server responded with the status code {status} but did not return more information"
+    text = "unknown"
+    if not answer.content_type or answer.content_type.strip().lower().startswith("text/"):
+        text = answer.data[:_SHOWN_BYTES].decode("utf-8", "replace").strip()
+    if answer.status == 406 and text in ("", "unknown"):
+        return "the server was unable to respond with a content type that the client supports"
+    if answer.status in (403, 406, 415):
+        return text
+    if answer.status >= 500:
+        return f"an error on the server ({go_quote(text)}) has prevented the request from succeeding"
+    return f"the server responded with the status code {answer.status} but did not return more information"
+
+
+def _status_message(answer: _Answer) -> str | None:
+    """Of `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": ...}`."""
+    try:
+        status = decode_json(answer.data).value
+    except DecodeError:
+        return None
+    if not isinstance(status, dict) or (status.get("apiVersion"), status.get("kind")) != ("v1", "Status"):
+        return None
+    message = status.get("message", "")
+    return message if status.get("status") == "Failure" and isinstance(message, str) else None

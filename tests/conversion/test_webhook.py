@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from registry.conversion import client as webhooks
 from tests.api.client import APPLY, Client
 from tests.api.widgets import DEFINITIONS, define
 from tests.api.widgets import definition as definition_of
@@ -160,6 +163,58 @@ async def test_a_list_fails_with_its_first_object_that_does(defined: Client, web
     assert len((await defined.get(V1)).ok()["items"]) == 3
 
 
+def refusing(status: int, body: bytes = b"", **headers: str) -> ASGIApp:
+    """An application that answers so whatever it is asked."""
+    named = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+
+    async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": status, "headers": named})
+        await send({"type": "http.response.body", "body": body})
+
+    return refuse
+
+
+STATUS = json.dumps({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "not today"}).encode()
+REFUSALS: dict[str, tuple[ASGIApp, str]] = {
+    "a text": (refusing(502, b"it broke", content_type="text/html"),
+               'an error on the server ("it broke") has prevented the request from succeeding'),
+    "no type": (refusing(500, b"it broke"),
+                'an error on the server ("it broke") has prevented the request from succeeding'),
+    "JSON": (refusing(500, b'{"detail": "it broke"}', content_type="application/json"),
+             'an error on the server ("unknown") has prevented the request from succeeding'),
+    "a Status": (refusing(500, STATUS, content_type="application/json"), "not today"),
+    "a Status of another code": (refusing(404, STATUS, content_type="application/json"), "not today"),
+    "of another type": (refusing(415, b"JSON only", content_type="text/plain"), "JSON only"),
+    "not acceptable": (refusing(406), "the server was unable to respond with a content type that the client supports"),
+    "later than it can be waited for": (refusing(503, retry_after="3600"),
+                                        "the server is currently unable to handle the request"),
+}
+
+
+@pytest.mark.parametrize("application, why", REFUSALS.values(), ids=REFUSALS.keys())
+async def test_what_is_told_of_a_refusal(defined: Client, webhook: Webhook, application: ASGIApp, why: str) -> None:
+    webhook.application = application
+    refused = await defined.post(BETA, endpoint("a", hostPort="h:1"))
+    assert refused.code == 500
+    assert refused.json["message"] == f"conversion webhook for {GROUP}/v1beta1, Kind=Endpoint failed: {why}"
+    assert webhook.calls == 1
+
+
+async def test_a_webhook_that_is_busy_is_asked_again(defined: Client, webhook: Webhook) -> None:
+    inner, busy = webhook.application, refusing(429, retry_after="0")
+
+    async def twice_busy(scope: Scope, receive: Receive, send: Send) -> None:
+        await (busy if webhook.calls <= 2 else inner)(scope, receive, send)
+
+    webhook.application = twice_busy
+    (await defined.post(BETA, endpoint("a", hostPort="h:1"))).ok(201)
+    assert webhook.calls == 4       # three for what is stored, one for what is answered
+    webhook.application = busy
+    refused = await defined.get(f"{BETA}/a")
+    assert refused.json["message"].endswith("has asked us to try again later")
+    assert webhook.calls == 4 + 11
+
+
 async def test_redirects_are_not_followed(defined: Client, webhook: Webhook) -> None:
     await _make(defined, 1)
 
@@ -187,6 +242,30 @@ async def test_another_ca_is_not_trusted(api: Client, definition: dict[str, Any]
     await define(api, definition)
     refused = await api.post(BETA, endpoint("a", hostPort="h:1"))
     assert refused.json["message"].endswith("x509: certificate signed by unknown authority")
+
+
+async def test_a_bundle_may_be_the_webhooks_own_certificate(api: Client, definition: dict[str, Any],
+                                                            webhook: Webhook, tmp_path: Path) -> None:
+    own = (tmp_path / "webhook/tls/server.crt").read_bytes()
+    definition["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"] = base64.b64encode(own).decode()
+    await define(api, definition)
+    (await api.post(BETA, endpoint("a", hostPort="h:1"))).ok(201)
+    assert webhook.calls > 0
+
+
+async def test_each_address_of_a_host_is_tried(api: Client, definition: dict[str, Any], webhook: Webhook,
+                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the first there is nobody; the second may not be called; the webhook is at the third."""
+    async def found(host: str, port: int) -> list[str]:
+        assert host == "localhost"
+        return ["127.0.0.2", "10.0.0.1", "127.0.0.1"]
+
+    monkeypatch.setattr(webhooks, "_resolved", found)
+    config = definition["spec"]["conversion"]["webhook"]["clientConfig"]
+    config["url"] = webhook.url.replace("127.0.0.1", "localhost")
+    await define(api, definition)
+    (await api.post(BETA, endpoint("a", hostPort="h:1"))).ok(201)
+    assert webhook.calls > 0
 
 
 async def test_an_object_of_a_version_that_is_gone_blocks_no_list(api: Client) -> None:
