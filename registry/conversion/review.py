@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from registry.codec.json_decode import decode_json
-from registry.codec.json_encode import encode_json
+from registry.codec.json_encode import encode_json, encode_json_text
 from registry.codec.model import DecodeError
 from registry.codec.yaml_decode import decode_yaml
 from registry.conversion.errors import CallFailed, ConversionError
-from registry.schema.field import FieldError, go_quote
+from registry.schema.field import go_quote
 from registry.schema.objectmeta import validate_object_meta_common
 
 Object = dict[str, Any]
@@ -25,6 +25,7 @@ _KNOWN = {f"{_GROUP}/v1", f"{_GROUP}/v1beta1"}
 _KIND = "ConversionReview"
 # Where kube-apiserver's scheme for reviews was made: its error texts name the line.
 SCHEME = '"k8s.io/apiserver/pkg/util/webhook/client.go:71"'
+_GO_MAP = "map[string]interface {}"
 _GO_TYPE_META = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
 
 
@@ -62,10 +63,14 @@ def decoded_review(data: bytes) -> Object:
     except DecodeError:
         value = _decoded_yaml(data)
     if not isinstance(value, dict):
-        what = {list: "array", str: "string", bool: "bool"}.get(type(value), "number")
-        raise CallFailed(f"couldn't get version/kind; json parse error: json: cannot unmarshal {what} into Go value of "
-                         f"type {_GO_TYPE_META}")
+        raise CallFailed("couldn't get version/kind; json parse error: json: cannot unmarshal "
+                         f"{_json_type(value)} into Go value of type {_GO_TYPE_META}")
     return value
+
+
+def _json_type(value: Any) -> str:
+    """As Go's errors have it."""
+    return {list: "array", str: "string", bool: "bool"}.get(type(value), "number")
 
 
 def _decoded_yaml(data: bytes) -> Any:
@@ -110,8 +115,12 @@ def about(original: Mapping[str, Any]) -> str:
 
 
 def _accepted(original: Object, obj: Any, api_version: str, index: int) -> Object:
-    if not isinstance(obj, dict):
+    if obj is None:
         raise ConversionError("unexpected end of JSON input")
+    if not isinstance(obj, dict):
+        raise ConversionError(f"json: cannot unmarshal {_json_type(obj)} into Go value of type {_GO_MAP}")
+    if not _text(obj.get("kind")):
+        raise ConversionError(f"Object 'Kind' is missing in '{encode_json_text(obj)}'")
     problem = _identity_problem(original, obj, api_version, index)
     if problem:
         raise ConversionError(f"{about(original)} returned invalid object{problem}")
@@ -138,23 +147,33 @@ def _metadata(original: Object, given: Any) -> Object:
     """The original's metadata with the labels and annotations of the answer."""
     meta: Object = dict(original.get("metadata") or {})
     given = given if isinstance(given, dict) else {}
-    errors: list[str] = []
     for name in ("labels", "annotations"):
         value = given.get(name)
-        if not value:
-            meta.pop(name, None)
-        elif not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):
-            errors.append(f"metadata.{name}: must be a map of texts")
-        else:
-            before = meta.get(name) or {}
-            changed = {k: v for k, v in value.items() if before.get(k) != v}
-            errors += [_shown(e) for e in validate_object_meta_common({name: changed})] if changed else []
+        if value is not None:
+            problem = _map_problem(name, value, meta.get(name) or {})
+            if problem:
+                raise ConversionError(f"{about(original)} returned invalid metadata: {problem}")
+        if value:
             meta[name] = value
-    if errors:
-        text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
-        raise ConversionError(f"{about(original)} returned invalid metadata: {text}")
+        else:
+            meta.pop(name, None)
     return meta
 
 
-def _shown(error: FieldError) -> str:
-    return error.message()
+def _map_problem(name: str, value: Any, before: Mapping[str, Any]) -> str:
+    """What is wrong with labels or annotations that differ from those `before`; empty if nothing is."""
+    if not isinstance(value, dict):
+        return f"invalid metadata.{name} of type {_go_type(value)} in converted object"
+    for key, text in value.items():
+        if not isinstance(text, str):
+            return f"metadata.{name}[{key}] must be a string, but is {_go_type(text)} in converted object"
+    if value == before:
+        return ""
+    errors = [error.message() for error in validate_object_meta_common({name: value})]
+    return errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]" if errors else ""
+
+
+def _go_type(value: Any) -> str:
+    """What Go makes of a JSON value."""
+    return {dict: _GO_MAP, list: "[]interface {}", str: "string", bool: "bool", int: "int64",
+            float: "float64"}.get(type(value), "<nil>")

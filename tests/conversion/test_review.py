@@ -81,7 +81,12 @@ REFUSED: dict[str, tuple[list[Any], str]] = {
     "not converted": ([OBJECT], "returned invalid object at index 0: invalid groupVersion (expected g/v1, "
                                 "received g/v1beta1)"),
     "bad label": ([changed(labels={"not a label": "!"})], "returned invalid metadata: [metadata.labels: Invalid value"),
-    "a label that is no text": ([changed(labels={"a": 1})], "returned invalid metadata: metadata.labels: must be"),
+    "a label that is no text": ([changed(labels={"a": 1})], "returned invalid metadata: metadata.labels[a] must be a "
+                                                            "string, but is int64 in converted object"),
+    "a list of labels": ([changed(labels=["a"])],
+                         "returned invalid metadata: invalid metadata.labels of type []interface {} in converted"),
+    "a text for annotations": ([changed(annotations="a")],
+                               "returned invalid metadata: invalid metadata.annotations of type string in converted"),
 }
 
 
@@ -92,6 +97,16 @@ def test_objects_that_are_refused(objects: list[Any], why: str) -> None:
     assert str(raised.value).startswith(f"conversion webhook for g/v1beta1, Kind=W {why}")
 
 
-def test_a_null_for_an_object() -> None:
-    with pytest.raises(ConversionError, match=r"^unexpected end of JSON input$"):
-        accepted([OBJECT], [None], "g/v1")
+NO_OBJECTS: dict[str, tuple[Any, str]] = {
+    "null": (None, "unexpected end of JSON input"),
+    "a text": ("x", "json: cannot unmarshal string into Go value of type map[string]interface {}"),
+    "a number": (1, "json: cannot unmarshal number into Go value of type map[string]interface {}"),
+    "no kind": ({"apiVersion": "g/v1"}, """Object 'Kind' is missing in '{"apiVersion":"g/v1"}'"""),
+}
+
+
+@pytest.mark.parametrize("given, why", NO_OBJECTS.values(), ids=NO_OBJECTS.keys())
+def test_what_is_no_object(given: Any, why: str) -> None:
+    with pytest.raises(ConversionError) as raised:
+        accepted([OBJECT], [given], "g/v1")
+    assert str(raised.value) == why
