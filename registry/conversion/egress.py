@@ -28,7 +28,9 @@ class EgressPolicy:
         ip = _plain(ipaddress.ip_address(address.partition("%")[0]))
         if any(ip in network for network in self._allowed if network.version == ip.version):
             return True
-        return ip.is_global and not ip.is_multicast
+        # Python counts old forms as global: IPv4 addresses in the last bits of ::/8, and fec0::/10, once for sites.
+        return ip.is_global and not (ip.is_multicast or ip.is_reserved
+                                     or (isinstance(ip, ipaddress.IPv6Address) and ip.is_site_local))
 
 
 def _plain(ip: Address) -> Address:

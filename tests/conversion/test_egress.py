@@ -25,6 +25,8 @@ ADDRESSES = {
     "mapped loopback": ("::ffff:127.0.0.1", False, False),
     "mapped private": ("::ffff:10.1.2.3", False, True),
     "6to4 of a private one": ("2002:c0a8:0101::1", False, False),
+    "loopback in the oldest form": ("::127.0.0.1", False, False),
+    "of a site": ("fec0::1", False, False),
     "translated metadata service": ("64:ff9b::a9fe:a9fe", False, False),
 }
 
