@@ -270,7 +270,10 @@ async def readable(request: ResourceRequest, rows: Sequence[Row]) -> tuple[Seque
         versions = served.definition.versions
         kept = [row for row in rows if row.version in versions]
         left_out = next(row for row in rows if row.version not in versions)
-        request.context.warnings.append(f"{len(rows) - len(kept)} objects are left out, {left_out.key} first: {gone}")
+        count = len(rows) - len(kept)
+        which = f"1 object is left out, {left_out.key}" if count == 1 else (
+            f"{count} objects are left out, {left_out.key} first")
+        request.context.warnings.append(f"{which}: {gone}")
         return await readable(request, kept)
 
 

@@ -132,6 +132,8 @@ class ResourceEndpoint:
             await find_lead(self._backend, context, target.group, target.version, target.resource)
         catalog, served = await self._resolved(context, target)
         scope["registry.served"] = served
+        if served.namespaced and not target.has_namespace and verb not in ("list", "watch"):
+            raise PageNotFound      # it leads nowhere, and is not warned of
         if served.deprecation:
             context.warnings.append(served.deprecation)
         _check_method(served, target, verb)
@@ -214,8 +216,6 @@ class ResourceEndpoint:
 
 
 def _check_method(served: Served, target: Target, verb: str) -> None:
-    if served.namespaced and not target.has_namespace and verb not in ("list", "watch"):
-        raise PageNotFound
     if target.subresource in history.SUBRESOURCES:
         history.check(served, target.subresource, target.name, verb)
         return

@@ -27,6 +27,9 @@ async def test_a_deprecated_version_is_told_with_every_answer(api: Client) -> No
     path = f"/apis/{GROUP}/v1/namespaces/default/old"
     for answer in (await api.get(path), await api.get(f"{path}/none"), await api.post(path, "{")):
         assert answer.warnings == [f"{GROUP}/v1 Old is deprecated"]
+    # What leads nowhere is of no version: objects are not made outside of a namespace.
+    nowhere = await api.post(f"/apis/{GROUP}/v1/old", {})
+    assert (nowhere.code, nowhere.warnings) == (404, [])
 
 
 async def test_many_and_long_ones_are_bounded(api: Client) -> None:

@@ -86,7 +86,7 @@ async def test_an_object_of_a_version_that_is_gone_blocks_no_other(api: Client) 
     assert "add it to spec.versions again" in gone.json["message"]
     listed = await api.get(path("v1"))
     assert [item["metadata"]["name"] for item in listed.ok()["items"]] == ["there"]
-    assert "1 objects are left out" in str(listed.headers["warning"])
+    assert "1 object is left out, default/lost: " in str(listed.headers["warning"])
     # The way out that the message names.
     await write(api, {**version("v0"), "served": False}, version("v1", storage=True))
     assert (await api.get(f"{path('v1')}/lost")).ok()["spec"] == {"host": "lost"}
