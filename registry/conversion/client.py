@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import ipaddress
+import posixpath
 import socket
 import ssl
 from collections import OrderedDict
@@ -57,12 +58,19 @@ def endpoint_of(config: Mapping[str, Any], services: Services) -> Endpoint:
     service = config.get("service")
     if service is None:
         url = httpx.URL(config["url"])
-        return Endpoint(config["url"], url.host, url.port or 443, url.raw_path.decode() or "/", bundle)
+        path = _clean(url.raw_path.decode())
+        place = config["url"].partition("://")[2].partition("/")[0]
+        return Endpoint(f"https://{place}{path}", url.host, url.port or 443, path, bundle)
     name, namespace, port = service["name"], service["namespace"], service.get("port") or 443
-    path = "/" + (service.get("path") or "").lstrip("/")
+    path = _clean(service.get("path") or "")
     host = f"{name}.{namespace}.svc"
-    shown = f"https://{host}:{port}{service.get('path') or ''}"
-    return Endpoint(shown, host, port, path, bundle, name, services.find(name, namespace, port))
+    return Endpoint(f"https://{host}:{port}{path}", host, port, path, bundle, name,
+                    services.find(name, namespace, port))
+
+
+def _clean(path: str) -> str:
+    """As client-go asks for it: `/a//b/` is `/a/b`, and nothing is `/`."""
+    return "/" + posixpath.normpath(f"/{path}").lstrip("/")
 
 
 class WebhookClient:

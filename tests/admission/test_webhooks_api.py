@@ -88,7 +88,7 @@ async def test_a_webhook_that_is_not_heard(api: Client, hook: Hook) -> None:
     assert (answer.code, answer.json["reason"]) == (500, "InternalError")
     assert answer.json["message"] == (
         'Internal error occurred: failed calling webhook "a.example.com": failed to call webhook: Post '
-        '"https://none.default.svc:443?timeout=20s": service "none" not found')
+        '"https://none.default.svc:443/?timeout=20s": service "none" not found')
     change = {"webhooks": [{"name": "a.example.com", "failurePolicy": "Ignore"}]}
     path = f"{ADMISSION}/validatingwebhookconfigurations/c-a"
     (await api.patch(path, change, "application/strategic-merge-patch+json")).ok()

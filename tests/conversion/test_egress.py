@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from registry.conversion.client import endpoint_of
 from registry.conversion.egress import EgressPolicy
 from registry.conversion.services import Services, parse_services
 
@@ -56,3 +57,27 @@ def test_services_are_found_by_the_map_and_then_by_the_template() -> None:
 def test_services_in_another_form_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not of the form"):
         parse_services([text])
+
+
+# What is asked for, and what errors show.
+URLS = {
+    "nothing": ("https://hook.example.com", "/", "https://hook.example.com/"),
+    "a port": ("https://hook.example.com:8443", "/", "https://hook.example.com:8443/"),
+    "an address": ("https://[2001:db8::1]:8443/a", "/a", "https://[2001:db8::1]:8443/a"),
+    "a path": ("https://hook.example.com/a/b%20c", "/a/b%20c", "https://hook.example.com/a/b%20c"),
+    "slashes": ("https://hook.example.com//a//b/", "/a/b", "https://hook.example.com/a/b"),
+    "dots": ("https://hook.example.com/a/../b/./c", "/b/c", "https://hook.example.com/b/c"),
+}
+
+
+@pytest.mark.parametrize("url, path, shown", URLS.values(), ids=URLS.keys())
+def test_the_path_of_a_url(url: str, path: str, shown: str) -> None:
+    endpoint = endpoint_of({"url": url}, Services())
+    assert (endpoint.path, endpoint.url) == (path, shown)
+
+
+@pytest.mark.parametrize("given, path", [(None, "/"), ("", "/"), ("/", "/"), ("/a/b/", "/a/b")])
+def test_the_path_of_a_service(given: str | None, path: str) -> None:
+    service = {"name": "hook", "namespace": "default", "port": 8443, "path": given}
+    endpoint = endpoint_of({"service": service}, Services())
+    assert (endpoint.path, endpoint.url) == (path, f"https://hook.default.svc:8443{path}")
