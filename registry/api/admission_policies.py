@@ -56,12 +56,9 @@ class PolicyAdmission:
         dirty = False
         for policy, binding, resource, param in found:
             key = (policy.name, binding.name, (param or {}).get("metadata", {}).get("name"))
-            try:
-                changed = await self._mutate_by(policy, binding, resource, param, attributes, rounds, key)
-            except MutationFailed as failed:
-                if policy.fails:
-                    errors.append((_denied(policy, binding, str(failed)), "Invalid"))
-                continue
+            changed, failures = await self._mutate_by(policy, binding, resource, param, attributes, rounds, key)
+            if policy.fails:
+                errors += [(_denied(policy, binding, failure), "Invalid") for failure in failures]
             if changed is None:
                 continue
             if changed:
@@ -76,18 +73,19 @@ class PolicyAdmission:
             raise self._refused_by_policies(attributes, errors)
 
     async def _mutate_by(self, policy: MutatingPolicy, binding: Binding, resource: Resource, param: Object | None,
-                         attributes: Attributes, rounds: Rounds, key: Any) -> bool | None:
-        """Whether the policy has changed the object; None where it has not been asked."""
+                         attributes: Attributes, rounds: Rounds, key: Any) -> tuple[bool | None, list[str]]:
+        """Whether the policy has changed the object, None where it has not been asked; and what has gone wrong: a
+        mutation that fails does not keep those after it from being made."""
         inputs = await self._policy_inputs(attributes, resource, param)
         try:
             if not await self._inputs.decided(lambda: policy.conditions.hold(inputs, policy.variables)):
-                return None
+                return None, []
         except Failed as failed:
-            raise MutationFailed(str(failed)) from failed
+            return None, [str(failed)]
         if rounds.is_again and key not in rounds.policies.wanted:
-            return None
+            return None, []
         before = attributes.object
-        failure: MutationFailed | None = None
+        failures: list[str] = []
         for i in range(len(policy.mutations)):
             if attributes.object is None:
                 break
@@ -100,13 +98,11 @@ class PolicyAdmission:
             try:
                 made = await self._inputs.decided(mutated)
             except MutationFailed as failed:
-                failure = failure or failed
+                failures.append(str(failed))
                 continue
             if made is not current.object:
                 attributes.object = await self._inputs.decoded(made, resource, attributes)
-        if failure is not None:
-            raise failure
-        return before is not attributes.object and not same(before or {}, attributes.object or {})
+        return before is not attributes.object and not same(before or {}, attributes.object or {}), failures
 
     def _schema(self, resource: Resource, attributes: Attributes) -> AppliedType:
         if attributes.subresource == "scale":

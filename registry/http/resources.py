@@ -57,6 +57,9 @@ from registry.store.types import Guards
 # So long is a request judged again by newer definitions; each time means that somebody changed them meanwhile. A script
 # that applies a hundred policies changes them as fast as a request is judged, and outruns it until it has done.
 JUDGED_SECONDS = 30.0
+# Refusals that may come of a tenant's definitions and policies: policies choose 403, 413 or 422, and a mutation that
+# makes no object of its kind is a 500.
+_JUDGED = frozenset({400, 403, 413, 422, 500})
 
 
 class PageNotFound(Exception):
@@ -170,11 +173,12 @@ class ResourceEndpoint:
         return await self._respond(scope, receive, send, answer, representation, request, headers)
 
     async def _replaced(self, context: Context, catalog: TenantCatalog, refusal: StatusError) -> Guards | None:
-        """The guards as they are, where what was found wrong was judged by definitions that are no longer the tenant's.
+        """The guards as they are, where what was found wrong was judged by definitions or policies that are no longer
+        the tenant's.
 
         A write that is accepted is checked in its commit; one that is refused gets that far only here.
         """
-        if refusal.code not in (400, 422):
+        if refusal.code not in _JUDGED:
             return None
         try:
             guards = (await self._backend.store.state(context.tenant)).guards

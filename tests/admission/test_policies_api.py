@@ -214,6 +214,38 @@ async def test_a_mutation_that_fails(api: Client) -> None:
     assert (answer.code, answer.json["reason"], answer.json["message"]) == (403, "Invalid", text)
 
 
+@pytest.mark.parametrize("reason", ["Forbidden", "RequestEntityTooLarge", "Invalid"])
+async def test_a_policy_that_is_gone_refuses_nothing(api: Client, other: Client, reason: str) -> None:
+    """In no process: what refuses is not checked by any commit."""
+    policy = named("ValidatingAdmissionPolicy", "p", matchConstraints={"resourceRules": [rule()]},
+                   validations=[{"expression": "false", "reason": reason}])
+    (await api.post(POLICIES, policy)).ok(201)
+    bound = named("ValidatingAdmissionPolicyBinding", "p", policyName="p", validationActions=["Deny"])
+    (await api.post(BINDINGS, bound)).ok(201)
+    for client in (api, other):
+        assert (await client.post(WIDGETS, widget("a"))).json["reason"] == reason
+    (await api.delete(f"{BINDINGS}/p")).ok()
+    (await api.post(WIDGETS, widget("a"))).ok(201)
+    (await other.post(WIDGETS, widget("b"))).ok(201)
+
+
+async def test_a_mutation_that_fails_does_not_keep_the_others(api: Client) -> None:
+    def patch(path: str) -> dict[str, Any]:
+        return {"patchType": "JSONPatch", "jsonPatch": {"expression": f'[JSONPatch{{op: "remove", path: "{path}"}}]'}}
+
+    spec = {"matchConstraints": {"resourceRules": [rule("CREATE")]}, "reinvocationPolicy": "Never",
+            "mutations": [patch("/spec/x"), patch("/spec/size"), patch("/spec/y")]}
+    policy = named("MutatingAdmissionPolicy", "m", **spec)
+    made = (await api.post(MUTATING, policy)).ok(201)
+    (await api.post(MUTATING_BINDINGS, named("MutatingAdmissionPolicyBinding", "m", policyName="m"))).ok(201)
+    answer = await api.post(WIDGETS, widget("a", size=1))
+    assert (answer.code, answer.json["reason"]) == (403, "Invalid")
+    texts = [cause["message"] for cause in answer.json["details"]["causes"]]
+    assert ["/spec/x" in texts[0], "/spec/y" in texts[1], len(texts)] == [True, True, 2]
+    (await api.put(f"{MUTATING}/m", {**made, "spec": {**made["spec"], "failurePolicy": "Ignore"}})).ok()
+    assert "size" not in (await api.post(WIDGETS, widget("a", size=1))).ok(201)["spec"]
+
+
 async def test_the_types_of_a_policy_are_checked(api: Client) -> None:
     await enforce(api, "object.spec.nope > 1", match={"resourceRules": [{**rule(), "apiVersions": ["v1"]}]})
 
