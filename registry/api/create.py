@@ -57,7 +57,7 @@ async def create_object(request: ResourceRequest, obj: Object, options: WriteOpt
         obj = await _admitted(request, obj, manager, admitter, owned=owned, dry_run=options.dry_run)
     if verb != "create":
         await _require_create(request, obj["metadata"]["name"])
-    async with counted(request, obj["metadata"]["name"], dry_run=options.dry_run):
+    async with counted(request, obj, dry_run=options.dry_run):
         if options.dry_run:
             return await _pretend(request, obj)
         return await _commit(request, obj, manager, verb, GENERATED_NAME_TRIES if generated else 1)

@@ -1,4 +1,5 @@
-"""Quota admission: a create counts in the quotas of its namespace, and is refused where that would be too much.
+"""Quota admission: a create counts in the quotas of its namespace, and is refused where that would be too much. So does
+an update by what it needs more: a service may become a load balancer, or get another port.
 
 What counts is a quota's status: the bound in status.hard and the use in status.used, which a controller (or a hand)
 has written there; a quota without them refuses nothing. Admission itself raises the use, under the quota's own
@@ -12,10 +13,11 @@ Follows apiserver pkg/admission/plugin/resourcequota/controller.go.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 
-from registry.api.errors import StatusError, forbidden, modified
+from registry.api.errors import Qualified, StatusError, forbidden, modified
 from registry.api.ownership import field_manager_of
 from registry.api.request import QUOTAS, CatalogStale, ResourceRequest
 from registry.api.served import Object, Served, labels_of
@@ -28,55 +30,73 @@ _MANAGER = "kube-apiserver"
 # Resources of the core group that are counted under their plain name, too.
 PLAIN = frozenset({"configmaps", "secrets", "services", "resourcequotas", "replicationcontrollers",
                     "persistentvolumeclaims"})
+SERVICES = Qualified("services")
 # Events are never counted.
 _IGNORED = "events"
 # A quota that many creates count in at once is tried again this often; in a process they take turns anyway.
 _TRIES = 16
 
 
+# How much of what an object takes: {"services": 1, "count/services": 1, "services.nodeports": 2}.
+Usage = Mapping[str, int]
+
+
 @asynccontextmanager
-async def counted(request: ResourceRequest, name: str, *, dry_run: bool) -> AsyncIterator[None]:
-    """Counts a create of `name` in the quotas of its namespace; what fails within gives its place back.
+async def counted(request: ResourceRequest, new: Object, old: Object | None = None, *,
+                  dry_run: bool) -> AsyncIterator[None]:
+    """Counts a create, or an update of `old`, in the quotas of its namespace; what fails within gives its place back.
 
     Raises 403 where a quota has no place left.
     """
-    if not request.served.namespaced or request.namespace in request.catalog.unbounded_namespaces:
+    served = request.served
+    if (not served.namespaced or request.namespace in request.catalog.unbounded_namespaces
+            or (old is not None and served.resource != SERVICES)):
         yield
         return
-    taken: list[Row] = []
+    wanted, freed = usage_of(served, new), usage_of(served, old) if old is not None else {}
+    more = {name: max(0, amount - freed.get(name, 0)) for name, amount in wanted.items()}
+    taken: list[tuple[Row, Usage]] = []
     try:
-        for row in await _counting(request):
-            if await _count(request, row, name, dry_run=dry_run):
-                taken.append(row)
+        if any(more.values()):
+            for row in await _counting(request, more, new["metadata"]["name"]):
+                if await _count(request, row, more, new["metadata"]["name"], dry_run=dry_run):
+                    taken.append((row, {name: -amount for name, amount in more.items()}))
         yield
     except BaseException:
-        for row in taken:
-            await _change_use(request, row, lambda quota: _used(quota, _names(request.served), -1))
+        for row, less in taken:
+            await _change_use(request, row, partial(_used, change=less))
         raise
+    if any(amount > wanted.get(name, 0) for name, amount in freed.items()) and not dry_run:
+        request.backend.nudge(request.tenant, QUOTAS, ObjectKey(f"{request.namespace}/"))
 
 
-async def _counting(request: ResourceRequest) -> Sequence[Row]:
-    """The quotas of the namespace that have a status; a namespace without any is remembered."""
+async def _counting(request: ResourceRequest, change: Usage, name: str) -> Sequence[Row]:
+    """The quotas of the namespace that have a status; a namespace without any is remembered.
+
+    Raises 403 where one does not know yet how much is used.
+    """
     page = await request.backend.store.page(request.tenant, QUOTAS, namespace=request.namespace)
     if page.state.guards != request.catalog.guards:
         raise CatalogStale(page.state.guards)
     served = _served(request)
-    rows = [row for row in page.rows if '"hard"' in row.body and _hard(served.object(row))]
-    if not rows:
+    quotas = [(row, served.object(row)) for row in page.rows if '"hard"' in row.body]
+    quotas = [(row, quota) for row, quota in quotas if _hard(quota)]
+    if not quotas:
         request.catalog.remember_unbounded(request.namespace)
-    return rows
+    for _, quota in quotas:
+        _check_known(request, quota, change, name)
+    return [row for row, _ in quotas]
 
 
-async def _count(request: ResourceRequest, row: Row, name: str, *, dry_run: bool) -> bool:
-    """Whether the quota counts the create, and has been told of it."""
-    names = _names(request.served)
-
+async def _count(request: ResourceRequest, row: Row, change: Usage, name: str, *, dry_run: bool) -> bool:
+    """Whether the quota counts the change, and has been told of it."""
     def use(quota: Object) -> Object | None:
-        concerned = [n for n in names if n in _hard(quota)]
-        if not concerned:
+        hard = _hard(quota)
+        if not any(amount and n in hard for n, amount in change.items()):
             return None
-        _check(request, quota, concerned, name)
-        return _used(quota, concerned, 1)
+        _check_known(request, quota, change, name)
+        _check(request, quota, change, name)
+        return _used(quota, change)
 
     if dry_run:
         use(_served(request).object(row))
@@ -115,32 +135,50 @@ def _write(request: ResourceRequest, served: Served, new: Object, old: Object, r
                  expected_revision=row.revision, by_server=request.context.by_server)
 
 
-def _check(request: ResourceRequest, quota: Object, names: Sequence[str], name: str) -> None:
+def _check_known(request: ResourceRequest, quota: Object, change: Usage, name: str) -> None:
     hard, used = _hard(quota), (quota.get("status") or {}).get("used") or {}
+    concerned = sorted(n for n in change if n in hard)
+    if all(n in used for n in concerned):
+        return
     title = quota["metadata"]["name"]
-    unknown = [n for n in names if n not in used]
-    if unknown:
-        # Perhaps it has been defined since the quota was counted for.
-        request.backend.nudge(request.tenant, QUOTAS, ObjectKey(f"{request.namespace}/{title}"))
-        raise _refused(request, name, f"status unknown for quota: {title}, resources: {','.join(unknown)}")
-    over = [n for n in names if quantity(_added(used[n], 1)).compare(quantity(hard[n])) > 0]
+    # Perhaps it has been defined since the quota was counted for.
+    request.backend.nudge(request.tenant, QUOTAS, ObjectKey(f"{request.namespace}/{title}"))
+    raise _refused(request, name, f"status unknown for quota: {title}, resources: {','.join(concerned)}")
+
+
+def _check(request: ResourceRequest, quota: Object, change: Usage, name: str) -> None:
+    hard, used = _hard(quota), (quota.get("status") or {}).get("used") or {}
+    over = sorted(n for n, amount in change.items() if amount and n in hard
+                  and quantity(_added(used[n], amount)).compare(quantity(hard[n])) > 0)
     if over:
-        requested, use, limit = (",".join(f"{n}={amounts[n]}" for n in over)
-                                 for amounts in (dict.fromkeys(over, "1"), used, hard))
-        raise _refused(request, name, f"exceeded quota: {title}, requested: {requested}, used: {use}, limited: {limit}")
+        requested, use, limit = (",".join(f"{n}={amounts[n]}" for n in over) for amounts in (change, used, hard))
+        raise _refused(request, name, f"exceeded quota: {quota['metadata']['name']}, requested: {requested}, "
+                       f"used: {use}, limited: {limit}")
 
 
 def _refused(request: ResourceRequest, name: str, why: str) -> StatusError:
     return forbidden(request.served.resource, name, why)
 
 
-def _names(served: Served) -> list[str]:
-    """What a create counts as: `count/widgets.example.com`; some also by their plain name."""
+def usage_of(served: Served, obj: Object) -> Usage:
+    """What an object counts as: `count/widgets.example.com`; some also by their plain name, and services by more."""
     group, plural = served.resource.group, served.resource.name
     if plural == _IGNORED and group in ("", "events.k8s.io"):
-        return []
-    count = f"count/{served.resource}"
-    return [plural, count] if not group and plural in PLAIN else [count]
+        return {}
+    count = {f"count/{served.resource}": 1}
+    if group or plural not in PLAIN:
+        return count
+    return {plural: 1, **count, **(service_usage(obj) if served.resource == SERVICES else {})}
+
+
+def service_usage(service: Object) -> Usage:
+    """Ports of nodes, and load balancers. Follows kubernetes pkg/quota/v1/evaluator/core/services.go."""
+    spec = service.get("spec") or {}
+    ports, kind = spec.get("ports") or (), spec.get("type")
+    taken = len(ports) if kind in ("NodePort", "LoadBalancer") else 0
+    if kind == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False:
+        taken = sum(1 for port in ports if port.get("nodePort"))
+    return {"services.nodeports": taken, "services.loadbalancers": int(kind == "LoadBalancer")}
 
 
 def _hard(quota: Object) -> dict[str, str]:
@@ -152,10 +190,10 @@ def _hard(quota: Object) -> dict[str, str]:
     return hard
 
 
-def _used(quota: Object, names: Sequence[str], change: int) -> Object:
+def _used(quota: Object, change: Usage) -> Object:
     status = dict(quota.get("status") or {})
-    used = dict(status.get("used") or {})
-    used.update({n: _added(used[n], change) for n in names if n in used})
+    used, hard = dict(status.get("used") or {}), _hard(quota)
+    used.update({n: _added(used[n], amount) for n, amount in change.items() if amount and n in used and n in hard})
     return {**quota, "metadata": dict(quota["metadata"]), "status": {**status, "used": used}}
 
 

@@ -33,6 +33,7 @@ from registry.api.metadata import agree_on_name, agree_on_namespace, is_released
 from registry.api.namespaces import require_namespace
 from registry.api.options import WriteOptions, manager_of, parse_revision, write_options
 from registry.api.ownership import own_update
+from registry.api.quota import counted
 from registry.api.request import QUOTAS, Body, CatalogStale, ResourceRequest
 from registry.api.served import Object, kind_of, labels_of, owners_of
 from registry.api.turns import Turn
@@ -145,7 +146,8 @@ async def _change_loaded(request: ResourceRequest, change: Change, turn: Turn) -
         if changed is None:
             return ObjectAnswer(request.served, text=await request.text(row))
         if change.dry_run:
-            return ObjectAnswer(request.served, obj=changed.new)
+            async with counted(request, changed.new, changed.old, dry_run=True):
+                return ObjectAnswer(request.served, obj=changed.new)
         try:
             return await _commit(request, changed, guards, change, turn)
         except RevisionConflict as lost:
@@ -259,7 +261,8 @@ async def _commit(request: ResourceRequest, changed: Changed, guards: Guards, ch
         await delete_row(request, changed.new, changed.row, guards, change.manager, change.verb)
         return ObjectAnswer(request.served, obj=changed.new)
     actor = request.actor(change.manager, change.verb)
-    row, found = await store_update(request, changed, guards, actor)
+    async with counted(request, changed.new, changed.old, dry_run=False):
+        row, found = await store_update(request, changed, guards, actor)
     turn.hand_over(row, found)
     return ObjectAnswer(request.served, text=await request.text(row))
 

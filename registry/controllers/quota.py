@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any, Final
 
 from registry.api.catalog import TenantCatalog
-from registry.api.quota import PLAIN
+from registry.api.quota import PLAIN, service_usage
 from registry.api.request import QUOTAS
 from registry.api.served import Object
 from registry.api.strategies.resource_names import is_standard_quota
@@ -160,11 +160,8 @@ async def _services(controlled: Controlled, namespace: str) -> dict[str, int]:
     found = {"services.nodeports": 0, "services.loadbalancers": 0}
     async for page in controlled.backend.store.scan(controlled.tenant, SERVICES, namespace=namespace):
         for row in page.rows:
-            spec = decode_stored('{"metadata":{' + row.body).get("spec") or {}
-            balanced = spec.get("type") == "LoadBalancer"
-            found["services.loadbalancers"] += balanced
-            if spec.get("type") == "NodePort" or (balanced and spec.get("allocateLoadBalancerNodePorts", True)):
-                found["services.nodeports"] += len(spec.get("ports") or ())
+            for name, amount in service_usage(decode_stored('{"metadata":{' + row.body)).items():
+                found[name] += amount
     return found
 
 

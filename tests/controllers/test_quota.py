@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
+import pytest
+
 from registry.api.create import create_object
+from registry.api.errors import StatusError
 from registry.api.options import WriteOptions
 from registry.api.quota import counted
 from registry.api.request import ResourceRequest
@@ -83,6 +87,58 @@ async def test_ports_and_balancers_of_services(api: Client) -> None:
     await until(api, "q", {"services": "3", "services.nodeports": "3", "services.loadbalancers": "1"})
 
 
+def service(name: str, kind: str, *ports: int, **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+            "spec": {"type": kind, "ports": [{"port": p, "name": f"p{p}"} for p in ports], **spec}}
+
+
+async def test_ports_and_balancers_are_limited(api: Client) -> None:
+    await limits(api, "q", {"services.nodeports": "2", "services.loadbalancers": "1"})
+    await until(api, "q", {"services.nodeports": "0", "services.loadbalancers": "0"})
+    (await api.post(SERVICES, service("a", "LoadBalancer", 80))).ok(201)
+    refused = failure(await api.post(SERVICES, service("b", "LoadBalancer", 80, allocateLoadBalancerNodePorts=False)),
+                      403, "Forbidden")
+    assert refused["message"].endswith("exceeded quota: q, requested: services.loadbalancers=1, used: "
+                                       "services.loadbalancers=1, limited: services.loadbalancers=1")
+    (await api.post(SERVICES, service("b", "ClusterIP", 80, 81))).ok(201)
+    # An update counts by what it needs more, in a dry run too, and gives back what it needs no more.
+    ported = {"spec": {"type": "NodePort"}}
+    for query in ("", "?dryRun=All"):
+        refused = failure(await api.patch(f"{SERVICES}/b{query}", ported), 403, "Forbidden")
+        assert "requested: services.nodeports=2, used: services.nodeports=1" in refused["message"]
+    (await api.patch(f"{SERVICES}/a", {"spec": {"type": "ClusterIP"}})).ok()
+    await until(api, "q", {"services.nodeports": "0", "services.loadbalancers": "0"})
+    (await api.patch(f"{SERVICES}/b", ported)).ok()
+    assert (await api.get(f"{QUOTAS}/q")).ok()["status"]["used"]["services.nodeports"] == "2"
+
+
+async def test_nothing_is_made_where_the_use_is_not_known(api_database: str) -> None:
+    """Told before anything that is exceeded, with all that the quota limits of the kind."""
+    async with process(api_database) as controlled:
+        full = {"hard": {"configmaps": "0"}, "used": {"configmaps": "0"}}
+        unknown = {"hard": {"count/configmaps": "5", "configmaps": "5"}, "used": {"configmaps": "0"}}
+        quotas = served_by_name(await controlled.catalog(), QUOTA)
+        for name, status in (("a", full), ("b", unknown)):
+            assert quotas is not None
+            request = ResourceRequest(controlled.backend, controlled.context(), await controlled.catalog(), quotas,
+                                      "default", "", "", {})
+            await create_object(request, quota(name), WriteOptions(), "tests", "create")
+            await controlled.change("", "resourcequotas", key(name), partial(_with_status, status), "status")
+        maps = served_by_name(await controlled.catalog(), ResourceName("configmaps"))
+        assert maps is not None
+        making = ResourceRequest(controlled.backend, controlled.context(), await controlled.catalog(), maps, "default",
+                                 "", "", {})
+        with pytest.raises(StatusError) as refused:
+            async with counted(making, {"metadata": {"name": "x"}}, dry_run=False):
+                pass
+        assert str(refused.value) == ('configmaps "x" is forbidden: status unknown for quota: b, resources: '
+                                      "configmaps,count/configmaps")
+
+
+def _with_status(status: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
+    return {**old, "metadata": dict(old["metadata"]), "status": status}
+
+
 async def test_a_create_that_is_under_way_keeps_its_place(api_database: str) -> None:
     """Between what admission says of it and its object: only a second count, which finds the same, takes it back."""
     async with process(api_database) as controlled:
@@ -102,7 +158,7 @@ async def test_a_create_that_is_under_way_keeps_its_place(api_database: str) -> 
         catalog = await controlled.catalog()
         making = ResourceRequest(controlled.backend, controlled.context(), catalog, await widgets(controlled),
                                  "default", "", "", {})
-        async with counted(making, "a", dry_run=False):
+        async with counted(making, widget("a"), dry_run=False):
             assert await used() == "1"
             changed, lower = await count(controlled, "default", {})
             assert (changed, len(lower), await used()) == (False, 1, "1")

@@ -13,7 +13,7 @@ from registry.api.strategies.typed import TypedStrategy, keep
 from registry.api.strategy import Context, Object, WriteFlags
 from registry.builtin import structs
 from registry.builtin.quantities import is_whole, quantity
-from registry.schema.field import FieldError, invalid, required
+from registry.schema.field import FieldError, GoText, go_json, invalid, required
 
 _EXCLUSIVE = (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating"))
 _ONLY_EXISTS = frozenset({"BestEffort", "NotBestEffort", "Terminating", "NotTerminating",
@@ -110,7 +110,8 @@ def _selector_errors(spec: dict[str, Any]) -> list[FieldError]:
         values = requirement.get("values") or []
         if scope not in SCOPES:
             errors.append(invalid(f"{path}.scopeName", scope, "unsupported scope"))
-        errors += [invalid(path, selector, "unsupported scope applied to resource") for _ in _misfits(scope, spec)]
+        errors += [invalid(path, _go_selector(selector), "unsupported scope applied to resource")
+                   for _ in _misfits(scope, spec)]
         if scope in _ONLY_EXISTS and operator != "Exists":
             errors.append(invalid(
                 f"{path}.operator", operator,
@@ -119,6 +120,13 @@ def _selector_errors(spec: dict[str, Any]) -> list[FieldError]:
                 "ResourceQuotaScopeCrossNamespacePodAffinity"))
         errors += _values_errors(operator, values, path)
     return errors
+
+
+def _go_selector(selector: dict[str, Any]) -> GoText:
+    """The selector as Go prints its internal struct."""
+    parts = [f'{{"ScopeName":{go_json(one.get("scopeName") or "")},"Operator":{go_json(one.get("operator") or "")},'
+             f'"Values":{go_json(one.get("values"))}}}' for one in selector.get("matchExpressions") or ()]
+    return GoText(f'{{"MatchExpressions":[{",".join(parts)}]}}')
 
 
 def _values_errors(operator: str, values: list[str], path: str) -> list[FieldError]:
