@@ -24,14 +24,15 @@ from registry.controllers.acting import Controlled
 from registry.controllers.queue import Unfinished, WorkQueue
 from registry.controllers.work import Look, Work
 from registry.definitions.conditions import is_true
-from registry.reporting.evolution import grow, may_share
+from registry.reporting.evolution import grow
 from registry.reporting.facets import Documents
 from registry.reporting.names import LONGEST_VIEW, marked, view_name
 from registry.reporting.report import documents_of, report_of
 from registry.store.connection import Pool
 from registry.store.errors import StoreError
 from registry.store.reporting import Outcome, Reporting, ReportingUnavailable
-from registry.store.reporting_model import Report, Shape
+from registry.store.reporting_documents import Document, put_documents, stale_documents
+from registry.store.reporting_model import Report
 from registry.store.types import ObjectKey, ResourceName, Tenant
 
 logger = logging.getLogger(__name__)
@@ -133,12 +134,7 @@ class ReportingController:
 
 def reporting_of(pool: Pool) -> Reporting:
     """Reporting by the rules of registry/reporting."""
-    return Reporting(pool, _grown, view_name, lambda name, whole: marked(name, whole, LONGEST_VIEW))
-
-
-def _grown(old: Shape, new: Shape) -> tuple[Shape, bool]:
-    grown = grow(old, new)
-    return grown.shape, may_share(old, grown)
+    return Reporting(pool, grow, view_name, lambda name, whole: marked(name, whole, LONGEST_VIEW))
 
 
 async def settle(controlled: Controlled, reporting: Reporting, key: ObjectKey) -> None:
@@ -175,19 +171,19 @@ async def _rewrite(controlled: Controlled, reporting: Reporting, report: Report,
     those of tenants that use its definition."""
     documents = await asyncio.to_thread(documents_of, crd) if report.enabled else None
     for tenant in (controlled.tenant, *await reporting.bound(controlled.tenant, report.resource)):
-        await _rewrite_of(tenant, reporting, report, documents)
+        await _rewrite_of(tenant, controlled.backend.store.reporting_pool, report, documents)
 
 
-async def _rewrite_of(tenant: Tenant, reporting: Reporting, report: Report, documents: Documents | None) -> None:
+async def _rewrite_of(tenant: Tenant, pool: Pool, report: Report, documents: Documents | None) -> None:
     """In order of the keys, so that it ends; what is written meanwhile is right already."""
     layout = report.layout if documents is not None else ""
     after = ""
-    while rows := await reporting.stale_documents(tenant, report.resource, layout, after, PAGE_ROWS):
-        made: list[tuple[str, int, str | None]] = []
+    while rows := await stale_documents(pool, tenant, report.resource, layout, after, PAGE_ROWS):
+        made: list[Document] = []
         for key, revision, body in rows:
             sealed = not body.startswith('"')
             made.append((key, revision, None if documents is None or sealed else documents.of_body(body)))
-        await reporting.put_documents(tenant, report.resource, layout, made)
+        await put_documents(pool, tenant, report.resource, made)
         after = rows[-1][0]
         if len(rows) < PAGE_ROWS:
             break

@@ -5,11 +5,11 @@ A field whose type changes gets a second column, `spec_size_2`; the first is NUL
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from registry.reporting import names
-from registry.store.reporting_model import Child, Column, Path, Shape
+from registry.store.reporting_model import Child, Column, Grown, Path, Shape
 
 # PostgreSQL's limit is 1,600, metadata included.
 MOST_COLUMNS: Final = 1_500
@@ -17,18 +17,13 @@ MOST_COLUMNS: Final = 1_500
 SHARED_GROWTH: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Grown:
-    """`added` columns and child views; `full` says that not all had room."""
-
-    shape: Shape
-    added: int
-    full: bool
-
-
 def grow(old: Shape, new: Shape) -> Grown:
-    """`old` with what `new` has beyond it. What `new` redacts is hidden; what it no longer redacts is shown again."""
-    columns, added, full = _grow_columns(old.columns, new.columns, new.redacted, MOST_COLUMNS, ())
+    """`old` with what `new` has beyond it. What `new` redacts is hidden; what it no longer redacts is shown again.
+
+    What it has no field for any more stays redacted: the objects of the past have it still.
+    """
+    redacted = (*new.redacted, *(p for p in old.redacted if p not in new.redacted and not _is_told_of(p, new)))
+    columns, added, full = _grow_columns(old.columns, new.columns, redacted, MOST_COLUMNS, ())
     children = {c.path: c for c in old.children}
     taken = {c.name for c in old.children}
     for child in new.children:
@@ -39,20 +34,20 @@ def grow(old: Shape, new: Shape) -> Grown:
             children[child.path] = replace(child, name=name)
             added += 1 + len(child.columns)
             continue
-        grown, more, filled = _grow_columns(known.columns, child.columns, new.redacted, MOST_COLUMNS, _flat(child.path))
+        grown, more, filled = _grow_columns(known.columns, child.columns, redacted, MOST_COLUMNS, _flat(child.path))
         children[child.path] = replace(known, columns=grown)
         added, full = added + more, full or filled
     gone = {c.path for c in new.children}
-    settled = tuple(c if c.path in gone else _hidden_child(c, new.redacted) for c in children.values())
-    shape = Shape(columns, settled, new.redacted, old.has_ready or new.has_ready, new.namespaced, new.description,
+    settled = tuple(c if c.path in gone else _hidden_child(c, redacted) for c in children.values())
+    shape = Shape(columns, settled, redacted, old.has_ready or new.has_ready, new.namespaced, new.description,
                   old.bare)
-    return Grown(shape, added, full)
+    return Grown(shape, _may_share(old, shape, added, full), full)
 
 
-def may_share(old: Shape, grown: Grown) -> bool:
+def _may_share(old: Shape, grown: Shape, added: int, full: bool) -> bool:
     """Whether a view that other tenants have too may grow so: not by much, and without showing what was hidden."""
-    return (grown.added <= SHARED_GROWTH and not grown.full and set(old.redacted) <= set(grown.shape.redacted)
-            and old.namespaced == grown.shape.namespaced)
+    return (added <= SHARED_GROWTH and not full and set(old.redacted) <= set(grown.redacted)
+            and old.namespaced == grown.namespaced)
 
 
 def _grow_columns(old: tuple[Column, ...], new: tuple[Column, ...], redacted: tuple[Path, ...], limit: int,
@@ -85,6 +80,13 @@ def _hidden_child(child: Child, redacted: tuple[Path, ...]) -> Child:
 
 def _flat(paths: tuple[Path, ...]) -> Path:
     return tuple(step for path in paths for step in path)
+
+
+def _is_told_of(path: Path, shape: Shape) -> bool:
+    """Whether a shape shows what is at a path, above it or below."""
+    shown = [c.path for c in shape.columns]
+    shown += [(*_flat(child.path), *c.path) for child in shape.children for c in child.columns]
+    return any(_touches(found, (path,)) for found in shown)
 
 
 def _touches(path: Path, redacted: tuple[Path, ...]) -> bool:

@@ -159,7 +159,7 @@ def _children(arrays: list[Array], leaves: list[Leaf], growth: _Growth) -> tuple
 def _view_name(whole: Path, taken: set[str]) -> str:
     """Of a child view. None is called as another's history is."""
     name = names.column_name(whole, taken)
-    return names.marked(name, "\x00".join(whole)) if name.endswith("_history") else name
+    return names.free(name, "\x00".join(whole), taken) if name.endswith("_history") else name
 
 
 def _columns(leaves: list[Leaf], limit: int, what: str, growth: _Growth,
@@ -223,9 +223,12 @@ def _redact(schema: Structural, path: Path, found: list[Path]) -> None:
 
 
 def _before_array(schema: Structural, mark: Path) -> Path:
+    """A mark, or the array or map that it leads through."""
     node: Structural | None = schema
     for length, step in enumerate(mark):
-        if node is not None and node.type == "array":
+        if node is not None and (node.type == "array" or isinstance(node.additional_properties, Structural)):
             return mark[:length]
+        if step == "*" and (node is None or step not in node.properties):
+            return mark[:length]        # every key of a map whose schema is not told
         node = node.properties.get(step) if node is not None else None
     return mark

@@ -66,7 +66,14 @@ def column_name(path: Sequence[str], taken: Container[str]) -> str:
     name = shortened(plain, whole)
     if name in taken and len(path) == 1:
         name = shortened(f"{plain}_field", whole)
-    return marked(plain, whole) if name in taken else name
+    return free(plain, whole, taken) if name in taken else name
+
+
+def free(name: str, whole: str, taken: Container[str]) -> str:
+    """A marked name that is not taken: a property can be called as another's marked name is."""
+    while (found := marked(name, whole)) in taken:
+        whole += "\x00again"
+    return found
 
 
 def again(name: str, whole: str, taken: Container[str]) -> str:
@@ -75,7 +82,7 @@ def again(name: str, whole: str, taken: Container[str]) -> str:
         found = shortened(f"{name}_{number}", whole)
         if found not in taken:
             return found
-    return marked(name, f"{whole}\x00again")
+    return free(name, f"{whole}\x00again", taken)
 
 
 def view_name(plural: str, group: str) -> str:

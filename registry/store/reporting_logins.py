@@ -25,8 +25,16 @@ TIMEOUT_SECONDS: Final = 60
 IDLE_SECONDS: Final = 60
 
 # Readers of reports write nothing, so not these either; PUBLIC may use them from the start.
-_LARGE_OBJECTS: Final = ("lo_creat(integer)", "lo_create(oid)", "lo_from_bytea(oid, bytea)", "lo_unlink(oid)",
-                         "lo_put(oid, bigint, bytea)", "lowrite(integer, bytea)")
+_WRITING: Final = (
+    "lo_creat(integer)", "lo_create(oid)", "lo_from_bytea(oid, bytea)", "lo_unlink(oid)", "lo_put(oid, bigint, bytea)",
+    "lowrite(integer, bytea)", "lo_truncate(integer, integer)", "lo_truncate64(integer, bigint)",
+    "pg_logical_emit_message(boolean, text, text)", "pg_logical_emit_message(boolean, text, bytea)",
+)
+# What the server waits for is held by such locks: whoever knows their numbers could make it wait for ever.
+_LOCKING: Final = tuple(
+    f"pg_{trying}advisory_{xact}lock{shared}({arguments})"
+    for trying in ("", "try_") for xact in ("", "xact_") for shared in ("", "_shared")
+    for arguments in ("bigint", "integer, integer"))
 
 ENFORCE: Final = statement(
     "enforce-limits-of-logins",
@@ -130,8 +138,9 @@ async def logins(connection: Connection) -> list[Login]:
 
 
 async def close_side_doors(connection: Connection, *, embedded: bool) -> None:
-    """Takes from PUBLIC what a reader of reports needs not: temporary tables, large objects, and in a PostgreSQL of our
-    own the other databases. Where the database is somebody else's, that is left to its owner (docs/sql.md)."""
+    """Takes from PUBLIC what a reader of reports needs not: temporary tables, large objects, messages in the WAL,
+    advisory locks, and in a PostgreSQL of our own the other databases. Where the database is somebody else's, that is
+    left to its owner (docs/sql.md)."""
     row = await (await connection.execute(
         "SELECT current_database(), pg_has_role(current_user, datdba, 'MEMBER'),"
         " (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) FROM pg_database"
@@ -143,7 +152,12 @@ async def close_side_doors(connection: Connection, *, embedded: bool) -> None:
             await _do(connection, f"GRANT CONNECT, TEMPORARY ON DATABASE {identifier(database)} TO CURRENT_USER")
             await _do(connection, f"REVOKE TEMPORARY ON DATABASE {identifier(database)} FROM PUBLIC")
         if is_superuser:
-            for function in _LARGE_OBJECTS:
+            owner = await (await connection.execute(
+                "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = 'objects'::regclass")).fetchone()
+            assert owner is not None
+            for function in _LOCKING:
+                await _do(connection, f"GRANT EXECUTE ON FUNCTION pg_catalog.{function} TO {identifier(owner[0])}")
+            for function in (*_WRITING, *_LOCKING):
                 await _do(connection, f"REVOKE EXECUTE ON FUNCTION pg_catalog.{function} FROM PUBLIC")
         if is_superuser and embedded:
             for other in ("postgres", "template1"):

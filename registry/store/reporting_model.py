@@ -69,6 +69,16 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
+class Grown:
+    """A shape that another has grown to: whether a view that other tenants have too may grow so, and whether there was
+    no room for all columns."""
+
+    shape: Shape
+    may_share: bool
+    full: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Facet:
     """A field that is indexed: the column of `objects` that holds it, and what of an object it is."""
 
@@ -93,6 +103,37 @@ class Report:
     wants_condition: bool = False
     layout: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A row of `report_views`. `others` are tenants that have it, apart from the one in question."""
+
+    id: int
+    name: str
+    digests: tuple[str, ...]
+    shape: Shape
+    last_tenant: int
+    others: int
+    # The facets that its SQL uses; None: it has none yet.
+    live: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is kept of a definition: its view, if it has one, and the revision as of which."""
+
+    view: int | None
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What has become of a definition: 'ready', 'off' or 'refused', and why."""
+
+    state: str
+    reason: str = ""
+    view: str = ""
 
 
 def shape_to_json(shape: Shape) -> dict[str, Any]:

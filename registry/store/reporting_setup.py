@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from registry.store.connection import Connection
-from registry.store.reporting_sql import identifier, literal
+from registry.store.reporting_sql import TENANT_NAME, identifier, literal
 
 OWN_SCHEMA: Final = "reports"
 ALL_SCHEMA: Final = "reports_all"
@@ -29,6 +29,13 @@ _OBJECTS: Final = ("tenant_id", "resource", "key", "uid", "revision", "version",
                    "facet_time1", "facet_ready", "facet_ready_since")
 _CHANGES: Final = ("domain_id", "revision", "tenant_id", "resource", "key", "uid", "type", "version", "body",
                    "previous_revision", "previous_body", "actor_user", "actor_manager", "actor_verb", "at")
+
+# The columns that hold the tenant, the resource and the revision, by which it is decided who sees a row.
+_PROTECTED: Final = {"tenants": ("id",), "objects": ("tenant_id", "resource"),
+                     "changes": ("tenant_id", "resource", "revision")}
+
+DDL_TIMEOUT: Final = "60s"
+_LOCK: Final = 0x7265_6769_7265_7000
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +64,38 @@ async def roles_of(connection: Connection) -> Roles:
     return Roles(row[0], row[1], f"{base}_reports", f"{base}_reports_all", f"{base}_reader", f"{base}_reader_all")
 
 
+async def begin(connection: Connection) -> None:
+    """Of a transaction that changes reports: one at a time."""
+    await connection.execute(f"SET LOCAL statement_timeout = '{DDL_TIMEOUT}'".encode())
+    await connection.execute(b"SET LOCAL lock_timeout = '10s'")
+    await connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+
+
 async def make_schema(connection: Connection, roles: Roles, across: bool) -> None:
-    """Makes what is missing of a set of views. Raises psycopg's InsufficientPrivilege."""
-    owner, reader = roles.of(across)
-    for role in (owner, reader):
-        await _make_role(connection, role)
+    """Makes what is missing of a set of views, after its policies. Raises psycopg's InsufficientPrivilege."""
     for text in _base(roles, across):
         await connection.execute(text.encode(), prepare=False)
+
+
+async def make_policies(connection: Connection, roles: Roles, across: bool) -> None:
+    """Roles, and what they see of tables. Each table in a transaction of its own: its lock keeps every write waiting,
+    and two such locks would meet writes that have them in another order."""
+    owner, reader = roles.of(across)
+    async with connection.transaction():
+        await begin(connection)
+        for role in (owner, reader):
+            await _make_role(connection, role)
+    policy, tables = identifier("report_across" if across else "report_own"), roles.tables
+    for table, columns in _PROTECTED.items():
+        seen = _seen(tables, across, *columns)
+        async with connection.transaction():
+            await begin(connection)
+            for text in (
+                f"ALTER TABLE {tables}.{table} ENABLE ROW LEVEL SECURITY",
+                f"DROP POLICY IF EXISTS {policy} ON {tables}.{table}",
+                f"CREATE POLICY {policy} ON {tables}.{table} FOR SELECT TO {identifier(owner)} USING ({seen})",
+            ):
+                await connection.execute(text.encode(), prepare=False)
 
 
 async def _make_role(connection: Connection, name: str) -> None:
@@ -86,12 +118,6 @@ def _base(roles: Roles, across: bool) -> Iterator[str]:
     yield f"GRANT SELECT (id, name, domain_id) ON {tables}.tenants TO {to}"
     yield f"GRANT SELECT (id, revision, floor) ON {tables}.domains TO {to}"
     yield f"GRANT SELECT ON {tables}.report_definitions, {tables}.report_views TO {to}"
-    for table, since in (("objects", ""), ("changes", "revision")):
-        yield f"ALTER TABLE {tables}.{table} ENABLE ROW LEVEL SECURITY"
-        policy = identifier("report_across" if across else "report_own")
-        seen = _seen(tables, across, "tenant_id", "resource", since)
-        yield f"DROP POLICY IF EXISTS {policy} ON {tables}.{table}"
-        yield f"CREATE POLICY {policy} ON {tables}.{table} FOR SELECT TO {to} USING ({seen})"
     yield f"CREATE SCHEMA IF NOT EXISTS {quoted} AUTHORIZATION {to}"
     yield f"INSERT INTO {tables}.report_schemas (name) VALUES ({literal(schema)}) ON CONFLICT DO NOTHING"
     yield f"SET LOCAL ROLE {to}"
@@ -157,7 +183,7 @@ def _catalogue(schema: str, tables: str, across: bool) -> Iterator[str]:
         return _seen(tables, across, tenant, resource)
 
     yield f"""CREATE OR REPLACE VIEW {schema}.definitions WITH (security_barrier) AS
-        SELECT t.name AS tenant, m.resource AS definition, m.version, v.name AS view, m.state, m.reason,
+        SELECT {TENANT_NAME} AS tenant, m.resource AS definition, m.version, v.name AS view, m.state, m.reason,
             m.short_name, m.revision, m.at AS since
         FROM {tables}.report_definitions m
             LEFT JOIN {tables}.report_views v ON v.id = m.view_id
@@ -166,7 +192,8 @@ def _catalogue(schema: str, tables: str, across: bool) -> Iterator[str]:
     yield f"COMMENT ON VIEW {schema}.definitions IS 'What has become of each definition in reports, and why'"
     yield f"""CREATE OR REPLACE VIEW {schema}.catalogue WITH (security_barrier) AS
         SELECT v.name AS view, c.part, m.definition, m.version, c.name AS column, c.kind AS type,
-            c.field_path, c.description, m.indexed @> jsonb_build_object(coalesce(c.field_path, ''), 1) AS indexed
+            c.field_path, c.description, m.indexed @> jsonb_build_object(coalesce(c.field_path, ''), 1) AS indexed,
+            c.relation, c.history
         FROM {tables}.report_views v
         CROSS JOIN LATERAL (
             SELECT min(m.resource) AS definition, string_agg(DISTINCT m.version, ', ' ORDER BY m.version) AS version,
@@ -181,26 +208,26 @@ def _catalogue(schema: str, tables: str, across: bool) -> Iterator[str]:
         CROSS JOIN LATERAL (
             SELECT NULL AS part, x.value ->> 'name' AS name, x.value ->> 'kind' AS kind,
                 array_to_string(ARRAY(SELECT jsonb_array_elements_text(x.value -> 'path')), '.') AS field_path,
-                x.value ->> 'description' AS description
+                x.value ->> 'description' AS description, v.name AS relation, v.name || '_history' AS history
             FROM jsonb_array_elements(v.shape -> 'columns') x
             UNION ALL
             SELECT p.value ->> 'name', x.value ->> 'name', x.value ->> 'kind',
                 (SELECT string_agg(array_to_string(ARRAY(SELECT jsonb_array_elements_text(s.value)), '.') || '[]', '.'
                     ORDER BY s.ordinality) FROM jsonb_array_elements(p.value -> 'path') WITH ORDINALITY s)
                     || '.' || array_to_string(ARRAY(SELECT jsonb_array_elements_text(x.value -> 'path')), '.'),
-                x.value ->> 'description'
+                x.value ->> 'description', p.value ->> 'relation', p.value ->> 'history'
             FROM jsonb_array_elements(v.shape -> 'children') p, jsonb_array_elements(p.value -> 'columns') x
         ) c"""
     yield f"COMMENT ON VIEW {schema}.catalogue IS 'Which column of which view shows which field of which definition'"
     yield f"""CREATE OR REPLACE VIEW {schema}.revision WITH (security_barrier) AS
-        SELECT t.name AS tenant, d.revision, d.floor AS history_from
+        SELECT {TENANT_NAME} AS tenant, d.revision, d.floor AS history_from
         FROM {tables}.tenants t JOIN {tables}.domains d ON d.id = t.domain_id
         WHERE {mine('t.id')}"""
     yield (f"COMMENT ON VIEW {schema}.revision IS 'The revision that a transaction sees, and from which on there is "
            "history'")
     yield f"""CREATE OR REPLACE VIEW {schema}.usage AS
-        SELECT t.name AS tenant, o.resource AS definition, count(*) AS objects,
+        SELECT {TENANT_NAME} AS tenant, o.resource AS definition, count(*) AS objects,
             sum(pg_column_size(o.doc)) AS stored_bytes, max(o.updated_at) AS last_write
         FROM {tables}.objects o LEFT JOIN {tables}.tenants t ON t.id = o.tenant_id
-        GROUP BY t.name, o.resource"""
+        GROUP BY {TENANT_NAME}, o.resource"""
     yield f"COMMENT ON VIEW {schema}.usage IS 'Objects of each definition and tenant, and the size of their documents'"

@@ -69,9 +69,8 @@ FOLLOW_BINDINGS: Final = statement(
             SELECT 1 FROM api_bindings b
             WHERE b.tenant_id = d.tenant_id AND b.resource = d.resource AND b.until IS NULL)
     )
-    INSERT INTO report_definitions AS r (tenant_id, resource, revision, version, view_id, state, reason, facets,
-        short_name)
-    SELECT b.tenant_id, b.resource, d.revision, d.version, d.view_id, 'ready', 'bound', d.facets, d.short_name
+    INSERT INTO report_definitions AS r (tenant_id, resource, revision, version, view_id, state, reason, facets)
+    SELECT b.tenant_id, b.resource, d.revision, d.version, d.view_id, 'ready', 'bound', d.facets
     FROM api_bindings b JOIN report_definitions d ON d.tenant_id = b.provider_id AND d.resource = b.resource
         JOIN tenants t ON t.id = b.tenant_id AND t.deleted_at IS NULL
     WHERE b.until IS NULL AND d.state = 'ready'
@@ -80,6 +79,19 @@ FOLLOW_BINDINGS: Final = statement(
         at = now()
     WHERE (r.version, r.view_id, r.state, r.facets) IS DISTINCT FROM
         (excluded.version, excluded.view_id, excluded.state, excluded.facets)
+    RETURNING r.tenant_id, r.resource, r.view_id
+    """,
+)
+
+LEAVING_VIEWS: Final = statement(
+    "reports-that-bindings-move",
+    "The views that tenants with a schema of their own leave for those of what they have bound; reads all bindings.",
+    """
+    SELECT r.tenant_id, r.resource, r.view_id
+    FROM api_bindings b JOIN report_definitions d ON d.tenant_id = b.provider_id AND d.resource = b.resource
+        JOIN report_definitions r ON r.tenant_id = b.tenant_id AND r.resource = b.resource
+        JOIN report_schemas s ON s.tenant_id = b.tenant_id
+    WHERE b.until IS NULL AND d.state = 'ready' AND r.view_id <> d.view_id
     """,
 )
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Final
 
 import psycopg
+from psycopg.sql import SQL, Identifier
 
 from registry.store.connection import Connection, connect
 from registry.store.statements import statement
@@ -23,17 +24,32 @@ from registry.store.types import DomainId
 
 logger = logging.getLogger(__name__)
 
-CHANNEL: Final = "registry_changes"
-
 # PostgreSQL's limit is 8,000 bytes.
 MAX_PAYLOAD: Final = 7_500
+
+# Two whole numbers of 64 bits and a colon.
+MAX_ITEM: Final = 39
 
 INTERVAL: Final = 0.005
 
 # How long a notification to ourselves may take before we believe that they do not arrive (a pooler in between).
 SELF_TEST_SECONDS: Final = 1.0
 
-NOTIFY: Final = statement("notify", "Wakes the other processes.", "SELECT pg_notify('registry_changes', %(payload)s)")
+NOTIFY: Final = statement("notify", "Wakes the other processes.", "SELECT pg_notify(%(channel)s, %(payload)s)")
+
+# Whoever may connect may listen and notify, logins for reports too: so the name is a secret of the processes.
+MAKE_CHANNEL: Final = statement(
+    "make-channel",
+    "Makes the name of the channel on which processes wake each other, once for a database.",
+    """
+    INSERT INTO settings (name, value)
+    VALUES ('notify-channel', to_jsonb('registry_' || replace(gen_random_uuid()::text, '-', '')))
+    ON CONFLICT (name) DO NOTHING
+    """,
+)
+CHANNEL: Final = statement(
+    "channel", "The name of that channel; by the primary key.",
+    "SELECT value #>> '{}' FROM settings WHERE name = 'notify-channel'")
 
 OnSignal = Callable[[dict[DomainId, int]], None]
 
@@ -48,6 +64,7 @@ class Notifier:
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._connection: Connection | None = None
+        self._channel = ""
         self._sending = asyncio.Lock()
         self._closed = False
 
@@ -65,7 +82,8 @@ class Notifier:
         async with self._sending:
             if self._connection is None or self._connection.closed:
                 self._connection = await connect(self._dsn, "notifier")
-            await self._connection.execute(NOTIFY.sql, {"payload": payload})
+                self._channel = await channel_of(self._connection)
+            await self._connection.execute(NOTIFY.sql, {"channel": self._channel, "payload": payload})
 
     async def close(self) -> None:
         """Tells the last news, if that works at once."""
@@ -142,7 +160,7 @@ class Listener:
                 await connection.close()
 
     async def _listen(self, connection: Connection) -> None:
-        await connection.execute("LISTEN registry_changes")
+        await connection.execute(SQL("LISTEN {}").format(Identifier(await channel_of(connection))))
         # What was committed before this moment was not heard: look once.
         self._on_signal({})
         test = asyncio.create_task(self._test(), name="registry listener self-test")
@@ -180,6 +198,13 @@ class Listener:
                 await asyncio.sleep(1)
 
 
+async def channel_of(connection: Connection) -> str:
+    await connection.execute(MAKE_CHANNEL.sql)
+    row = await (await connection.execute(CHANNEL.sql)).fetchone()
+    assert row is not None
+    return str(row[0])
+
+
 def encode(process: str, news: dict[DomainId, int]) -> str:
     payload = process + "".join([f" {domain}:{revision}" for domain, revision in news.items()])
     return payload if len(payload) <= MAX_PAYLOAD else process
@@ -191,7 +216,7 @@ def decode(payload: str) -> tuple[str, dict[DomainId, int]]:
     news: dict[DomainId, int] = {}
     for item in items:
         domain, _, revision = item.partition(":")
-        if not (domain.isdecimal() and revision.isdecimal()):
+        if not (domain.isdecimal() and revision.isdecimal() and len(item) <= MAX_ITEM):
             return process, {}
         news[DomainId(int(domain))] = int(revision)
     return process, news

@@ -15,7 +15,8 @@ from registry.store.arrays import TextArray
 from registry.store.batch import storable
 from registry.store.connection import Pool
 from registry.store.errors import TenantExists, TenantNotFound
-from registry.store.reporting_catalogue import begin, drop_schema_of
+from registry.store.reporting_places import drop_schema_of
+from registry.store.reporting_setup import begin
 from registry.store.statements import Statement, statement
 from registry.store.tables import metadata
 from registry.store.types import DomainId, Guards, Tenant, TenantId, TenantName

@@ -60,3 +60,11 @@ def test_views_leave_room_for_their_suffixes() -> None:
     name = names.view_name("x" * 60, "y" * 100 + ".example.com")
     assert len(f"{name}_history_as_of") <= 63
     assert names.view_name("crontabs", "stable.example.com") == "crontabs_stable_example_com"
+
+
+def test_a_property_that_is_called_as_anothers_marked_name() -> None:
+    evil = names.marked("spec_a_b", "spec\x00aB")
+    found = {evil, "spec_a_b"}
+    name = names.column_name(("spec", "aB"), found)
+    assert name not in found
+    assert name == names.column_name(("spec", "aB"), found)

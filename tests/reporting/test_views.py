@@ -10,7 +10,8 @@ import psycopg
 import pytest
 
 from registry.reporting.report import report_of
-from registry.store import reporting
+from registry.store import reporting_choice
+from registry.store.reporting_documents import put_documents, stale_documents
 from registry.store.types import Operation, TenantName
 from tests.reporting.conftest import Object, Reports, definition
 
@@ -253,15 +254,82 @@ async def test_arrays_that_are_called_as_others_histories(reports: Reports) -> N
 async def test_what_is_left_out_where_there_is_no_room(reports: Reports, monkeypatch: pytest.MonkeyPatch) -> None:
     """First the histories of child views, then child views, then all."""
     found = []
-    for number, (limit, kept) in enumerate([(40, 0), (40, 36), (26, 0), (26, 0)]):
-        monkeypatch.setattr(reporting, "MAX_VIEWS", limit)
-        monkeypatch.setattr(reporting, "ROOM_FOR_CHILD_HISTORIES", kept)
+    for number, (limit, kept) in enumerate([(40, 0), (40, 36), (46, 0), (46, 0)]):
+        monkeypatch.setattr(reporting_choice, "MAX_VIEWS", limit)
+        monkeypatch.setattr(reporting_choice, "ROOM_FOR_CHILD_HISTORIES", kept)
         outcome = await reports.define("acme", definition(f"limits{number}", {"spec": SPEC, "status": CONDITIONS}))
         views = reports.ask("acme", "SELECT viewname FROM pg_views WHERE schemaname = 'reports' AND viewname LIKE %s",
                             f"limits{number}%")
         found.append((outcome.state, len(views), outcome.reason.partition(":")[0]))
     assert found == [("ready", 9, ""), ("ready", 6, "no histories of child views"), ("ready", 3, "no child views"),
-                     ("refused", 0, "a database has 26 reporting views at most")]
+                     ("refused", 0, "a database has 46 reporting views at most")]
+
+
+async def test_growth_ends_where_there_is_no_room(reports: Reports, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reporting_choice, "MAX_VIEWS", 50)
+    monkeypatch.setattr(reporting_choice, "ROOM_FOR_CHILD_HISTORIES", 0)
+    part = {"type": "array", "items": of(q=TEXT)}
+    found = []
+    for number in range(3):
+        parts = {f"{letter}{number}": part for letter in "abcd"}
+        found.append((await reports.define("acme", definition("crontabs", {"spec": of(x=TEXT, **parts)}))).reason)
+    assert found == ["", "", "no child views of spec_a2, spec_b2, spec_c2, spec_d2: there are too many views already"]
+    count = reports.ask("acme", "SELECT count(*) AS n FROM pg_views WHERE schemaname = 'reports'")[0]["n"]
+    assert count == 4 + 3 + 2 * 8
+
+
+async def test_columns_that_have_no_room_are_told(reports: Reports) -> None:
+    full = "no columns of 300 fields: PostgreSQL has no more, and those of earlier fields are kept"
+    for number, reason in enumerate(["", full, "", full]):
+        crd = definition("crontabs", {"spec": of(**{f"a{number % 2}x{n}": TEXT for n in range(900)})})
+        assert (await reports.define("acme", crd)).reason == reason
+    assert len(reports.columns(VIEW)) == 17 + 1_500
+
+
+async def test_a_definition_that_comes_again_in_another_scope(reports: Reports) -> None:
+    await reports.define("acme", definition("crontabs", {"spec": of(a=TEXT)}))
+    await reports.reporting.forget(await reports.tenant("acme"), "crontabs.example.com")
+    crd = definition("crontabs", {"spec": of(a=TEXT, b=TEXT)}, scope="Cluster")
+    assert (await reports.define("acme", crd)).view == VIEW
+    await reports.put("acme", crd, "a", {"spec": {"b": "x"}})
+    assert reports.ask("acme", f"SELECT namespace, name, spec_b FROM {VIEW}") == [
+        {"namespace": None, "name": "a", "spec_b": "x"}]
+
+
+async def test_the_catalogue_tells_the_names_of_views(reports: Reports) -> None:
+    """Of child views and histories too, which are shortened where they are long."""
+    parts = of(**{"x" * 60: {"type": "array", "items": of(q=TEXT)}}, leaf=TEXT)
+    crd = definition("crontabs", {"spec": parts, "status": CONDITIONS})
+    await reports.define("acme", crd)
+    await reports.put("acme", crd, "a", {"spec": {"x" * 60: [{"q": "1"}]}})
+    rows = reports.ask("acme", "SELECT DISTINCT part, relation, history FROM catalogue")
+    assert len(rows) == 3
+    assert {(row["relation"], row["history"]) for row in rows} >= {
+        (VIEW, f"{VIEW}_history"), (f"{VIEW}_conditions", f"{VIEW}_conditions_history")}
+    for row in rows:
+        told = reports.ask("acme", 'SELECT "column" AS c FROM catalogue WHERE relation = %s', row["relation"])
+        for relation in (row["relation"], row["history"]):
+            assert {r["c"] for r in told} <= set(reports.columns(relation))
+
+
+async def test_what_postgresql_does_not_take_is_told(reports: Reports) -> None:
+    await reports.define("acme", CRD)
+    with psycopg.connect(reports.url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE reports.others_example_com (a int)")
+        other = definition("others", {"spec": of(a=TEXT)})
+        outcome = await reports.define("acme", other)
+        assert outcome.state == "refused"
+        assert outcome.reason.startswith("PostgreSQL does not take its views")
+        told = "SELECT state, reason FROM definitions WHERE definition = 'others.example.com'"
+        assert reports.ask("acme", told) == [{"state": "refused", "reason": outcome.reason}]
+        connection.execute("DROP TABLE reports.others_example_com")
+        assert (await reports.define("acme", other)).state == "ready"
+        # Nor does it keep others from being made anew by a later version.
+        connection.execute("DROP VIEW reports.others_example_com; CREATE TABLE reports.others_example_com (a int)")
+        connection.execute("COMMENT ON SCHEMA reports IS 'older'")
+        await reports.reporting.prepare()
+    assert [row["state"] for row in reports.ask("acme", told)] == ["refused"]
+    assert reports.ask("acme", f"SELECT * FROM {VIEW}") == []
 
 
 async def test_history_knows_what_was_before_the_log(reports: Reports) -> None:
@@ -363,20 +431,20 @@ async def test_an_index_comes_and_goes(reports: Reports) -> None:
 
 async def test_documents_of_objects_that_were_there_before(reports: Reports) -> None:
     await reports.define("acme", CRD, indexed=False)
-    tenant = await reports.tenant("acme")
+    tenant, pool = await reports.tenant("acme"), reports.store.reporting_pool
     await reports.put("acme", CRD, "a", {"spec": {"phase": "x"}})
     with psycopg.connect(reports.url) as connection:
         connection.execute("UPDATE objects SET doc = NULL")
-    rows = await reports.reporting.stale_documents(tenant, "crontabs.example.com", "l", "", 10)
+    rows = await stale_documents(pool, tenant, "crontabs.example.com", "l", "", 10)
     assert [row[0] for row in rows] == ["default/a"]
     key, revision, _ = rows[0]
     good = '{"metadata":{"facets":{"layout":"l"}},"spec":{"phase":"y"}}'
-    await reports.reporting.put_documents(tenant, "crontabs.example.com", "l", [(key, revision - 1, good)])
+    await put_documents(pool, tenant, "crontabs.example.com", [(key, revision - 1, good)])
     assert reports.ask("acme", f"SELECT spec_phase FROM {VIEW}") == [{"spec_phase": None}]
-    await reports.reporting.put_documents(tenant, "crontabs.example.com", "l", [
+    await put_documents(pool, tenant, "crontabs.example.com", [
         (key, revision, '{"metadata":{"facets":{"layout":"l"}},"broken')])
-    assert await reports.reporting.stale_documents(tenant, "crontabs.example.com", "l", "", 10) == []
-    await reports.reporting.put_documents(tenant, "crontabs.example.com", "l", [(key, revision, good)])
+    assert await stale_documents(pool, tenant, "crontabs.example.com", "l", "", 10) == []
+    await put_documents(pool, tenant, "crontabs.example.com", [(key, revision, good)])
     assert reports.ask("acme", f"SELECT spec_phase FROM {VIEW}") == [{"spec_phase": "y"}]
 
 

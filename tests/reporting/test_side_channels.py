@@ -1,0 +1,114 @@
+"""What a login could learn or do beside the rows that it sees: by errors, plans, estimates, signals, locks."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import psycopg
+import pytest
+
+from registry.store.signals import channel_of, decode
+from tests.reporting.conftest import Reports
+from tests.reporting.outsiders import CRD, VIEW, Outsiders, logged_in
+
+VIEWS = [VIEW, f"{VIEW}_raw", f"{VIEW}_history", "usage", "definitions", "revision"]
+
+
+@pytest.fixture
+async def outsiders(reports: Reports) -> Outsiders:
+    made = await logged_in(reports)
+    # A provider, of whose tenants `some` sees none.
+    await reports.tenant("zeta")
+    return made
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("login", ["one", "some"])
+async def test_names_of_tenants(outsiders: Outsiders, login: str, view: str) -> None:
+    """A condition is tried on no name that is not seen, and a plan tells of none."""
+    with outsiders.connection(login) as connection:
+        for condition in ("tenant::int = 1", "tenant <> 'acme' AND tenant::int = 1", "1 / (length(tenant) - 5) = 1"):
+            told = ""
+            try:
+                connection.execute(f"SELECT * FROM {view} WHERE {condition}".encode())
+            except psycopg.Error as error:
+                told = str(error)
+            assert not re.search("gamma|zeta|division", told), condition
+        for condition in ("tenant = '{}'", "tenant >= '{}'", "tenant LIKE '{}%'", "tenant IN ('{}', 'acme')"):
+            plans = [_plan(connection, f"SELECT * FROM {view} WHERE {condition.format(name)}", name)
+                     for name in ("gamma", "gamme")]
+            assert plans[0] == plans[1], condition
+
+
+async def test_estimates(outsiders: Outsiders) -> None:
+    """Statistics are of the rows of all tenants: what is in them must not be in a plan."""
+    reports = outsiders.reports
+    for number in range(40):
+        await reports.put("gamma", CRD, f"g{number}", {"spec": {"owner": "geheim", "size": 77}}, user="mata")
+        await reports.put("acme", CRD, f"a{number}", {"spec": {"owner": f"o{number}", "size": number}})
+    with psycopg.connect(reports.url, autocommit=True) as one:
+        one.execute("ANALYZE")
+    with outsiders.connection("one") as connection:
+        for view, column, there, not_there in (
+                (VIEW, "spec_owner", "geheim", "nobody"), (VIEW, "spec_size", "77", "1077"),
+                (f"{VIEW}_history", "user_name", "mata", "hari"), (f"{VIEW}_history", "spec_owner", "geheim", "nobody"),
+                (VIEW, "tenant", "gamma", "gamme")):
+            for operator in ("=", "<", ">="):
+                plans = [_plan(connection, f"SELECT name FROM {view} WHERE {column} {operator} '{value}'", value,
+                               analyze=False) for value in (there, not_there)]
+                assert plans[0] == plans[1], (view, column, operator)
+
+
+def _plan(connection: psycopg.Connection[Any], query: str, value: str, *, analyze: bool = True) -> str:
+    """Without times, and without the value that was asked for."""
+    options = "ANALYZE, TIMING OFF, SUMMARY OFF, BUFFERS OFF" if analyze else "ANALYZE OFF"
+    rows = connection.execute(f"EXPLAIN ({options}) {query}".encode()).fetchall()
+    return "\n".join(row[0] for row in rows).replace(value, "?")
+
+
+async def test_what_processes_tell_each_other(outsiders: Outsiders) -> None:
+    """Nobody else knows the channel; what comes on it is read with care all the same."""
+    reports = outsiders.reports
+    assert decode("x 1:" + "9" * 5_000) == ("x", {})
+    subscription = await reports.store.subscribe(await reports.tenant("acme"), None)
+    with psycopg.connect(reports.url) as one:
+        row = one.execute("SELECT value FROM settings WHERE name = 'notify-channel'").fetchone()
+        assert row is not None
+        channel = row[0]
+    assert re.fullmatch("registry_[0-9a-f]{32}", channel)
+    with outsiders.connection("one") as connection:
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("SELECT * FROM public.settings")
+        rows = connection.execute("SELECT query FROM pg_stat_activity WHERE usename <> current_user").fetchall()
+        assert channel not in json.dumps(rows)
+    subscription.close()
+
+
+async def test_the_channel_is_made_once(reports: Reports) -> None:
+    async with reports.store.reporting_pool.connection() as connection:
+        first = await channel_of(connection)
+        assert await channel_of(connection) == first
+
+
+LOCKS = ["pg_advisory_lock(1)", "pg_try_advisory_lock(1, 2)", "pg_advisory_xact_lock_shared(1)",
+         "pg_try_advisory_xact_lock(1)", "pg_logical_emit_message(false, 'x', 'y')",
+         "pg_logical_emit_message(true, 'x', 'y'::bytea)", "lo_truncate(1, 2)", "lo_creat(1)"]
+
+
+@pytest.mark.parametrize("call", LOCKS)
+async def test_what_nobody_else_may_call(outsiders: Outsiders, call: str) -> None:
+    """What would make the server wait, or fill its disk."""
+    with outsiders.connection("one") as connection:
+        connection.execute("SET default_transaction_read_only = off")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute(f"SELECT {call}".encode())
+
+
+async def test_the_owner_of_the_tables_keeps_its_locks(outsiders: Outsiders) -> None:
+    """As the server waits by them, whoever grants logins."""
+    with psycopg.connect(outsiders.reports.url) as one:
+        row = one.execute("SELECT has_function_privilege(relowner, 'pg_advisory_xact_lock(bigint)', 'EXECUTE')"
+                          " FROM pg_class WHERE oid = 'objects'::regclass").fetchone()
+        assert row == (True,)
