@@ -62,11 +62,16 @@ class Image(NamedTuple):
     """A state of an object as it is stored. `shown` is the revision to show; `revision` that which the body is of."""
 
     uid: str
+    key: str
     revision: int
     shown: int
     version: str
     schema: int
     body: str
+
+    @property
+    def name(self) -> str:
+        return self.key.rpartition("/")[2]
 
 
 class ConversionCache:
@@ -154,19 +159,22 @@ class Conversions:
 
     async def texts(self, served: Served, images: Iterable[Image]) -> list[str]:
         """The JSON of stored objects at the version of `served`; what is not known is asked for in batches."""
-        bodies: list[str | None] = []
-        missing: dict[str, list[tuple[int, Image]]] = {}
         images = list(images)
-        for image in images:
-            body = image.body if served.passes(image.version, image.schema) else None
-            if body is None and image.version != served.version.name:
-                body = self._shared.cache.get(_key(served, image))
+        known = self._shared.cache.get
+        key, target, passes = served.conversion_key, served.version.name, served.passes
+        bodies: list[str | None] = []
+        missing: dict[str, list[int]] = {}
+        for place, image in enumerate(images):
+            version = image.version
+            body = image.body if passes(version, image.schema) else None
+            if body is None and version != target:
+                body = known((key, image.uid, image.revision, version))
             if body is None:
-                missing.setdefault(image.version, []).append((len(bodies), image))
+                missing.setdefault(version, []).append(place)
             bodies.append(body)
-        for version, group in missing.items():
-            found = await self._bodies(served, version, [image for _, image in group])
-            for (place, _), body in zip(group, found, strict=True):
+        for version, places in missing.items():
+            found = await self._bodies(served, version, [images[place] for place in places])
+            for place, body in zip(places, found, strict=True):
                 bodies[place] = body
         head = served.head
         return [f'{head}{image.shown}",{body}' for image, body in zip(images, bodies, strict=True)]
@@ -176,12 +184,12 @@ class Conversions:
             return await self._by_objects(served, version, images)
         stored = self._definition.versions.get(version)
         current = stored.schema().identity if stored is not None else 0
-        bodies, convert = [], plan_of(self._definition).body
-        kind, target, key, keep = served.kind.name, served.version.name, served.conversion_key, self._shared.cache.put
+        bodies, convert = [], plan_of(self._definition).bodies(served.kind.name, version, served.version.name)
+        key, keep = served.conversion_key, self._shared.cache.put
         for done, image in enumerate(images):
             if done % _RULES_AT_ONCE == _RULES_AT_ONCE - 1:
                 await asyncio.sleep(0)
-            body = convert(kind, image.uid, image.body, version, target) if image.schema == current else None
+            body = convert(image.name, image.uid, image.body) if image.schema == current else None
             if body is None:
                 [body] = await self._by_objects(served, version, [image])
             else:

@@ -278,7 +278,7 @@ async def readable(request: ResourceRequest, rows: Sequence[Row]) -> tuple[Seque
 
 
 def image_of(row: Row) -> Image:
-    return Image(row.uid, row.revision, row.revision, row.version, row.schema, row.body)
+    return Image(row.uid, row.key, row.revision, row.revision, row.version, row.schema, row.body)
 
 
 def expired_list(options: ListOptions, error: RevisionExpired) -> StatusError:

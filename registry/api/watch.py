@@ -156,10 +156,10 @@ class Sight:
                 continue
             # The body of a deletion is that of the state before.
             revision = change.previous_revision if change.type is ChangeType.DELETED else change.revision
-            wanted.append((change, "new", Image(change.uid, revision, change.revision, change.version, change.schema,
-                                                change.body)))
+            wanted.append((change, "new", Image(change.uid, change.key, revision, change.revision, change.version,
+                                                change.schema, change.body)))
             if (self._requirements or self._shows is not None) and change.previous_body is not None:
-                wanted.append((change, "old", Image(change.uid, change.previous_revision, change.revision,
+                wanted.append((change, "old", Image(change.uid, change.key, change.previous_revision, change.revision,
                                                     change.previous_version, change.previous_schema,
                                                     change.previous_body)))
         wanted = [w for w in wanted if self._key_of(w[1]) not in w[0].forms

@@ -101,7 +101,22 @@ def _select_property(operand: Code, name: str, key: str, child: View) -> Code:
             if value is None:
                 raise EvalError(missing)
             return convert(value)
-        return Code(select_from_slot, operand.cost, view, attribute=True)
+        code = Code(select_from_slot, operand.cost, view, attribute=True)
+        if expected is dict and view is not None:
+            code.property_of = slot, key
+        return code
+    if operand.property_of is not None:
+        holder, first = operand.property_of
+
+        def select_through(frame: Frame) -> Value:
+            inner = frame[holder].get(first)
+            value = (inner if type(inner) is dict else run(frame)).get(key)
+            if type(value) is expected:
+                return value
+            if value is None:
+                raise EvalError(missing)
+            return convert(value)
+        return Code(select_through, operand.cost, view, attribute=True)
 
     def select_property(frame: Frame) -> Value:
         value = run(frame).get(key)
@@ -217,6 +232,13 @@ def has(operand: Code, name: str) -> Code:
         key, run, slot = view.fields[name][0], operand.run, operand.slot
         if slot:
             return Code(lambda frame: frame[slot].get(key) is not None, operand.cost)
+        if operand.property_of is not None:
+            holder, first = operand.property_of
+
+            def has_through(frame: Frame) -> bool:
+                inner = frame[holder].get(first)
+                return (inner if type(inner) is dict else run(frame)).get(key) is not None
+            return Code(has_through, operand.cost)
         return Code(lambda frame: run(frame).get(key) is not None, operand.cost)
     if view is not None and view.kind == "map":
         run = operand.run

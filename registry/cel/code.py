@@ -33,7 +33,7 @@ class Code:
     whose next field costs 1 rather than 2.
     """
 
-    __slots__ = ("attribute", "constant", "cost", "run", "slot", "view")
+    __slots__ = ("attribute", "constant", "cost", "property_of", "run", "slot", "view")
 
     def __init__(self, run: Run, cost: int = 0, view: View | None = None, *, constant: bool = False,
                  attribute: bool = False, slot: int = 0) -> None:
@@ -43,6 +43,8 @@ class Code:
         self.constant = constant
         self.attribute = attribute
         self.slot = slot        # where `run` reads its answer as it is, 0 when it does more than that
+        # The slot and the key where `run` finds an object: a field of that is read without `run`.
+        self.property_of: tuple[int, str] | None = None
 
 
 def value_of(code: Code) -> Run:

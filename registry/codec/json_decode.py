@@ -27,6 +27,7 @@ from registry.codec.model import MAX_DEPTH, Decoded
 # Digits become "0", all else a blank: a run of 19 is an integer that may not fit into an int64.
 _DIGITS = bytes(0x30 if 0x30 <= code <= 0x39 else 0x20 for code in range(256))
 _LONG_INTEGER = b"0" * 19
+_BACKSLASH = ord("\\")
 _BLANKS = b" \t\r\n"
 
 
@@ -81,7 +82,7 @@ def _hooked(data: bytes, max_depth: int) -> Any:
     may_be_deep = data.count(b"{") + data.count(b"[") > max_depth
     try:
         value = decoder.decode(data.decode())
-        if may_be_deep or b"\\ud" in data or b"\\uD" in data:
+        if may_be_deep or (_BACKSLASH in data and (b"\\ud" in data or b"\\uD" in data)):
             orjson.dumps(value)         # refuses half a surrogate pair, and more than 254 levels
     except (ValueError, TypeError, RecursionError):
         return _NOT_READ

@@ -17,6 +17,8 @@ from registry.codec.go_text import whole_number
 
 # Where a whole float below 1e21 may have been written; strings can look so too, hence only a hint.
 _WHOLE_FLOAT = re.compile(rb"\.0(?:[,}\]]|\Z)|e\+(?:1[6-9]|20)(?:[,}\]]|\Z)")
+_POINT = ord(".")
+_PLUS = ord("+")
 
 
 def encode_json(value: Any) -> bytes:
@@ -25,7 +27,7 @@ def encode_json(value: Any) -> bytes:
         data = orjson.dumps(value)
     except TypeError:           # more than 254 levels
         return "".join(_pieces(value)).encode()
-    if (b".0" in data or b"e+" in data) and _WHOLE_FLOAT.search(data):
+    if _may_have_whole_float(data):
         value = _with_integers(value)
         try:
             return orjson.dumps(value)
@@ -42,11 +44,18 @@ def encode_canonical(value: Any) -> str:
     """With keys in order of their bytes, as Go writes maps: the same object is always the same text."""
     try:
         data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-        if (b".0" in data or b"e+" in data) and _WHOLE_FLOAT.search(data):
+        if _may_have_whole_float(data):
             data = orjson.dumps(_with_integers(value), option=orjson.OPT_SORT_KEYS)
     except TypeError:           # more than 254 levels, or an integer beyond 64 bits
         return encode_json_text(value)
     return data.decode()
+
+
+def _may_have_whole_float(data: bytes) -> bool:
+    # Single bytes first: they are looked for twenty times as fast as two.
+    if (_POINT in data and data.find(b".0") >= 0) or (_PLUS in data and data.find(b"e+") >= 0):
+        return _WHOLE_FLOAT.search(data) is not None
+    return False
 
 
 def _with_integers(value: Any) -> Any:

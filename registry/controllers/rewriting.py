@@ -145,7 +145,7 @@ class Rewriting:
         served = self.controlled.request(catalog, served, rows[0].key).served
         if served.conversions is not None:
             try:
-                images = [Image(r.uid, r.revision, r.revision, r.version, r.schema, r.body) for r in rows]
+                images = [Image(r.uid, r.key, r.revision, r.revision, r.version, r.schema, r.body) for r in rows]
                 texts = await served.conversions.texts(served, images)
                 return [(row, _completed(served, row, decode_stored(text)))
                         for row, text in zip(rows, texts, strict=True)]

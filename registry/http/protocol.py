@@ -71,7 +71,7 @@ class Cycle(RequestResponseCycle):
         parts.append(b"\r\n")
         head = b"".join(parts)
         lines = len(parts) // 4 + 2
-        if length < 0 or head.count(b"\n") != lines or head.count(b"\r") != lines or b"\0" in head:
+        if length < 0 or head.count(b"\n") != lines or head.count(b"\r") != lines or 0 in head:
             return False  # uvicorn's own way refuses what could forge a header.
         self._head = head
         self.response_started = True

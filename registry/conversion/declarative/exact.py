@@ -1,7 +1,7 @@
 """Ways that are undone by their way back: proven by the schemas for all objects but some, which tell themselves apart.
 
 The way back is the judge of every conversion (plan.py), and costs as much as the way there. Here it is left out:
-`exact_way` gives the rules of a way as closures that say of each object whether the other way would give it back as
+`exact_way` gives the rules of a way as a function that says of each object whether the other way would give it back as
 it was, and whether the schema at its end would prune anything. True is a promise; a False only means that the way back
 must be walked, so whatever is hard to prove is False, or no way at all (None).
 
@@ -21,8 +21,8 @@ from typing import Any, Final
 
 from registry.conversion.declarative.exact_fields import Entries, ExactElements, ExactField
 from registry.conversion.declarative.exact_steps import (
-    ExactStep,
     absent,
+    called,
     common_steps,
     each_within,
     filled_in,
@@ -31,8 +31,9 @@ from registry.conversion.declarative.exact_steps import (
     present,
     renamed,
     taken_out,
+    written_within,
 )
-from registry.conversion.declarative.expression import Evaluate, element_at
+from registry.conversion.declarative.expression import Expression, element_at
 from registry.conversion.declarative.model import Default, Drop, MapValues, Move, Rule, Set, Way, turned_round
 from registry.conversion.declarative.paths import STAR, Path, split
 from registry.conversion.declarative.pruned import fits, pruned_at
@@ -44,6 +45,7 @@ from registry.conversion.declarative.shapes import (
     put_node,
     take_node,
 )
+from registry.conversion.declarative.written import MAX_LOOPS, Lines, Write
 from registry.schema.checks import never
 from registry.schema.compiled import CompiledSchema
 from registry.schema.model import KEEPS_ALL
@@ -52,52 +54,33 @@ from registry.schema.tidy import compile_tidy
 Json = Any
 Schema = dict[str, Any]
 # Of a rule and the version whose objects it looks at.
-Compile = Callable[[Set, str], Evaluate]
+Compile = Callable[[Set, str], Expression]
 
 _NOTHING: Final = object()
 
 
-class ExactWay:
-    """The rules of a way for objects that the schema at its beginning has pruned."""
+# Changes an object; `api_version` is given it where it is not empty, for expressions that look at it. The list gets the
+# entries of the remainder (remainder.py); without one an object that has any is not exact.
+ExactWay = Callable[[Json, str, Entries | None], bool]
 
-    def __init__(self, steps: Sequence[ExactStep], fields: Sequence[ExactField], lost: Sequence[Path],
-                 after: Sequence[ExactStep]) -> None:
-        self._steps = [*steps, *after] if not fields and not lost else steps
-        self._fields = fields
-        self._looks = [field.look for field in fields]
-        self._puts = [field.put for field in fields]
-        self._judged = [(i, field.comes_back) for i, field in enumerate(fields) if field.in_source]
-        self._lost = lost
-        self._after = after
 
-    def run(self, obj: Json, api_version: str, lost: Entries | None) -> bool:
-        """Changes `obj`; `api_version` is given it where it is not empty, for expressions that look at it.
-
-        `lost` gets the entries of the remainder (remainder.py). Without it an object that has any is not exact.
-        """
-        if not self._fields and not self._lost:
-            if api_version:
-                obj["apiVersion"] = api_version
-            return all(step(obj) for step in self._steps)
-        looked = [look(obj) for look in self._looks]
-        for step in self._steps:
-            if not step(obj):
-                return False
-        before = []
-        for put, value in zip(self._puts, looked, strict=True):
-            found = put(obj, value)
-            if found is None:
-                return False
-            before.append(found)
-        for path in self._lost:
-            if not _without(obj, path, lost):
-                return False
-        for step in self._after:
-            if not step(obj):
-                return False
-        if api_version:
-            obj["apiVersion"] = api_version
-        return all(comes_back(obj, before[place], lost) for place, comes_back in self._judged)
+def _written(steps: Sequence[Write], fields: Sequence[ExactField], lost: Sequence[Path]) -> ExactWay:
+    lines = Lines("obj", "api_version", "lost")
+    for field in fields:
+        field.look(lines)       # all of them see the object as it was
+    for step in steps:
+        step(lines, "obj", 0)
+    for field in fields:
+        field.put(lines)
+    for path in lost:
+        lines.add(0, f"if not {lines.value(_without)}(obj, {lines.value(path)}, lost):",
+                     "    return False")
+    lines.add(0, "if api_version:",
+                 f"    obj[{lines.value('apiVersion')}] = api_version")
+    for field in fields:
+        field.judge(lines)
+    lines.add(0, "return True")
+    return lines.function()
 
 
 def _without(obj: Json, path: Path, lost: Entries | None) -> bool:
@@ -139,7 +122,7 @@ class _Proof:
         self.rules = (*self.way.rules, *self.back.rules)
         self.shape = copy.deepcopy(self.source)     # what the rules have made of the source so far
         self.lost: list[Path] = []
-        self.after: list[ExactStep] = []
+        self.after: list[Write] = []
 
     def exact(self, compiled: Compile) -> ExactWay:
         steps = [*self.left_out()]
@@ -160,8 +143,8 @@ class _Proof:
             if STAR not in path and pruned_at(self.target, path) == len(path) - 1 and self.stands_alone(path):
                 self.lost.append(path)
             else:
-                self.after.append(each_within(path[:-1], absent(path[-1])))
-        return ExactWay(steps, fields, self.lost, self.after)
+                self.after.append(called(each_within(path[:-1], absent(path[-1]))))
+        return _written([*steps, *self.after], fields, self.lost)
 
     # -- rules
     def without_needless(self, way: Way, target: Schema) -> Way:
@@ -175,7 +158,7 @@ class _Proof:
 
         return replace(way, rules=tuple(rule for rule in way.rules if not is_needless(rule)))
 
-    def left_out(self) -> list[ExactStep]:
+    def left_out(self) -> list[Write]:
         """Of what the way back fills in: it is there, or it is what would be filled in, and left out."""
         steps = []
         for rule in self.back.rules:
@@ -186,10 +169,12 @@ class _Proof:
                 if not known:
                     take_node(self.shape, rule.path)
                 within, inner = split(rule.path)
-                steps.append(each_within(within, present(inner) if known else taken_out(inner, rule.value)))
+                steps.append(called(each_within(within, present(inner) if known else taken_out(inner, rule.value))))
         return steps
 
-    def step(self, rule: Rule) -> ExactStep:
+    def step(self, rule: Rule) -> Write:
+        if any(path.count(STAR) > MAX_LOOPS for path in _place(rule)):
+            raise ShapeError
         match rule:
             case Move(_, old, new):
                 within, inner = split(old)
@@ -197,8 +182,8 @@ class _Proof:
                 if common_steps(inner, to) == min(len(inner), len(to)):
                     raise ShapeError     # into itself
                 if inner[:-1] == to[:-1]:
-                    return each_within((*within, *inner[:-1]), renamed(inner[-1], to[-1]))
-                return each_within(within, moved(inner, to))
+                    return written_within((*within, *inner[:-1]), renamed(inner[-1], to[-1]))
+                return written_within(within, moved(inner, to))
             case MapValues(_, path, pairs):
                 mirrored = [r.pairs for r in self.back.rules if isinstance(r, MapValues) and r.path == path]
                 if len(mirrored) == 1:
@@ -206,7 +191,7 @@ class _Proof:
             case Default(_, path, value) if not self.meets_another(rule):
                 within, inner = split(path)
                 pruned = pruned_at(self.source, path) == len(path) - 1 and not self.is_made(path[:-1])
-                return each_within(within, filled_in(inner, value, pruned=pruned))
+                return called(each_within(within, filled_in(inner, value, pruned=pruned)))
         raise ShapeError
 
     def dropped(self, rule: Drop) -> None:
@@ -215,14 +200,14 @@ class _Proof:
             raise ShapeError
         take_node(self.shape, rule.path)
         if STAR in rule.path:
-            self.after.append(each_within(rule.path[:-1], absent(rule.path[-1])))
+            self.after.append(called(each_within(rule.path[:-1], absent(rule.path[-1]))))
         else:
             self.lost.append(rule.path)
 
     def dropped_again(self, rule: Drop) -> None:
         if self.meets_another(rule) or not self.is_stable(rule.path[:-1]):
             raise ShapeError
-        self.after.append(each_within(rule.path[:-1], absent(rule.path[-1])))
+        self.after.append(called(each_within(rule.path[:-1], absent(rule.path[-1]))))
 
     def fields(self, compiled: Compile) -> list[ExactField]:
         ways: dict[Path, list[Set | None]] = {}

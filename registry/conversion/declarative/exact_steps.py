@@ -1,7 +1,8 @@
-"""The steps of ways that are undone by their way back (exact.py), as closures on decoded JSON.
+"""The steps of ways that are undone by their way back (exact.py), on decoded JSON.
 
-A closure changes an object in place and says whether the way back would give it back as it was. True is a promise;
-after False the object is of no use any more, and is converted anew the complete way.
+A step changes an object in place and says whether the way back would give it back as it was. True is a promise; after
+False the object is of no use any more, and is converted anew the complete way. Moves, renames and maps are written out
+as lines (written.py) that end a function with False; the others are closures.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from registry.conversion.declarative.paths import STAR, Path
+from registry.conversion.declarative.written import Lines, Write
 
 Json = Any
 ExactStep = Callable[[Json], bool]
@@ -53,56 +55,77 @@ def each_within(path: Path, step: ExactStep) -> ExactStep:
     return each
 
 
-def renamed(name: str, new_name: str) -> ExactStep:
-    def rename(obj: Json) -> bool:
-        if obj.__class__ is not dict:
-            return True
-        if new_name in obj:
-            return False
-        if name in obj:
-            obj[new_name] = obj.pop(name)
-        return True
+def called(step: ExactStep) -> Write:
+    def write(lines: Lines, obj: str, depth: int) -> None:
+        lines.add(depth, f"if not {lines.value(step)}({obj}):",
+                         "    return False")
 
-    return rename
+    return write
 
 
-def moved(source: Path, target: Path) -> ExactStep:
+def written_within(path: Path, write: Write) -> Write:
+    return lambda lines, obj, depth: lines.within(depth, obj, path, write)
+
+
+def renamed(name: str, new_name: str) -> Write:
+    def write(lines: Lines, obj: str, depth: int) -> None:
+        old, new = lines.value(name), lines.value(new_name)
+        lines.add(depth, f"if {new} in {obj}:",
+                         "    return False",
+                         f"if {old} in {obj}:",
+                         f"    {obj}[{new}] = {obj}.pop({old})")
+
+    return write
+
+
+def moved(source: Path, target: Path) -> Write:
+    common = common_steps(source, target)
+    return written_within(source[:common], _moved(source[common:], target[common:]))
+
+
+def _moved(source: Path, target: Path) -> Write:
+    """Between places that have no step in common: what is in the object from which both begin is not emptied by it."""
     *above, name = source
     *over, new_name = target
-    common = common_steps(source, target)
 
-    def move(obj: Json) -> bool:
-        if obj.__class__ is not dict:
-            return True
-        holders = [obj]
-        for step in above:
-            obj = obj.get(step)
-            if obj.__class__ is not dict:
-                return not _stands(holders[0], target)
-            holders.append(obj)
-        if name not in obj:
-            return not _stands(holders[0], target)
-        value = obj.pop(name)
-        for i in range(len(above), 0, -1):      # what it was the last of goes with it
-            if holders[i]:
-                break
-            del holders[i - 1][above[i - 1]]
-        obj = holders[0]
-        for i, step in enumerate(over):
-            inner = obj.get(step)
-            if inner is None:
-                if step in obj:
-                    return False
-                inner = obj[step] = {}
-            elif inner.__class__ is not dict or (not inner and i >= common):
-                return False        # an empty one would not come back
-            obj = inner
-        if new_name in obj:
-            return False
-        obj[new_name] = value
-        return True
+    def write(lines: Lines, obj: str, depth: int) -> None:
+        old, new, moving = lines.value(name), lines.value(new_name), lines.variable()
+        holder = lines.at(depth, obj, above)
+        lines.add(depth, f"if {holder}.__class__ is dict and {old} in {holder}:",
+                         f"    {moving} = {holder}.pop({old})")
+        if above:
+            lines.add(depth + 1, f"if not {holder}:",
+                                 f"    {lines.value(_remove_empty)}({obj}, {lines.value(above)})")
+        holder = obj
+        for step in map(lines.value, over):
+            inner = lines.variable()
+            lines.add(depth + 1, f"{inner} = {holder}.get({step})",
+                                 f"if {inner} is None:",
+                                 f"    if {step} in {holder}:",
+                                 "        return False",
+                                 f"    {inner} = {holder}[{step}] = {{}}",
+                                 f"elif {inner}.__class__ is not dict or not {inner}:",
+                                 "    return False")     # an empty one would not come back
+            holder = inner
+        lines.add(depth + 1, f"if {new} in {holder}:",
+                             "    return False",
+                             f"{holder}[{new}] = {moving}")
+        stands = f"{lines.value(_stands)}({obj}, {lines.value(target)})" if over else f"{new} in {obj}"
+        lines.add(depth, f"elif {stands}:",
+                         "    return False")
 
-    return move
+    return write
+
+
+def _remove_empty(obj: Json, path: Sequence[str]) -> None:
+    """The last object of the path is empty, and goes with what it was the last of."""
+    holders = [obj]
+    for step in path[:-1]:
+        holders.append(holders[-1][step])
+    for holder, step in zip(reversed(holders), reversed(path), strict=True):
+        if holder[step]:
+            return
+        del holder[step]
 
 
 def _stands(obj: Json, path: Path) -> bool:
@@ -113,7 +136,7 @@ def _stands(obj: Json, path: Path) -> bool:
     return path[-1] in obj
 
 
-def mapped_values(path: Path, pairs: Sequence[tuple[Json, Json]], mirrored: Sequence[tuple[Json, Json]]) -> ExactStep:
+def mapped_values(path: Path, pairs: Sequence[tuple[Json, Json]], mirrored: Sequence[tuple[Json, Json]]) -> Write:
     there = {(old.__class__, old): new for old, new in pairs}
     again = {(old.__class__, old): new for old, new in mirrored}
     values: dict[tuple[type, Json], Json] = {}
@@ -122,38 +145,61 @@ def mapped_values(path: Path, pairs: Sequence[tuple[Json, Json]], mirrored: Sequ
         came = again.get((new.__class__, new), new)
         values[key] = new if (came.__class__, came) == key else _NOTHING
     texts = {value: new for (kind, value), new in values.items() if kind is str}
-    only_texts = len(texts) == len(values)
-    name = path[-1]
+    *above, name = path
+    if name == STAR:
+        return called(_at(tuple(above), _each_mapped(values)))
+    if len(texts) == len(values):
+        return written_within(tuple(above), _mapped_text(name, texts))
+    return called(each_within(tuple(above), _mapped_one(name, values)))
 
-    def mapped(value: Json) -> Json:
-        kind = value.__class__
-        if kind is str:
-            return texts.get(value, value)
-        if value is None:
-            return _NOTHING     # what the schema makes of it is not known here
-        return value if only_texts or kind is dict or kind is list else values.get((kind, value), value)
 
+def _mapped_text(name: str, texts: dict[str, Json]) -> Write:
+    def write(lines: Lines, obj: str, depth: int) -> None:
+        value, key, new = lines.variable(), lines.value(name), lines.value(texts)
+        lines.add(depth, f"{value} = {obj}.get({key})",
+                         f"if {value}.__class__ is str:",
+                         f"    if {value} in {new}:",
+                         f"        {value} = {new}[{value}]",
+                         f"        if {value} is {lines.value(_NOTHING)}:",
+                         "            return False",
+                         f"        {obj}[{key}] = {value}",
+                         f"elif {value} is None and {key} in {obj}:",
+                         "    return False")
+
+    return write
+
+
+def _mapped(value: Json, values: dict[tuple[type, Json], Json]) -> Json:
+    if value is None:
+        return _NOTHING     # what the schema makes of it is not known here
+    kind = value.__class__
+    return value if kind is dict or kind is list else values.get((kind, value), value)
+
+
+def _mapped_one(name: str, values: dict[tuple[type, Json], Json]) -> ExactStep:
     def one(obj: Json) -> bool:
         if obj.__class__ is dict and name in obj:
-            found = mapped(obj[name])
+            found = _mapped(obj[name], values)
             if found is _NOTHING:
                 return False
             obj[name] = found
         return True
 
+    return one
+
+
+def _each_mapped(values: dict[tuple[type, Json], Json]) -> ExactStep:
     def each(obj: Json) -> bool:
         if obj.__class__ is list:
-            obj[:] = [mapped(value) for value in obj]
+            obj[:] = [_mapped(value, values) for value in obj]
             return _NOTHING not in obj
         if obj.__class__ is dict:
             for key, value in obj.items():
-                obj[key] = mapped(value)
+                obj[key] = _mapped(value, values)
             return _NOTHING not in obj.values()
         return True
 
-    if name != STAR:
-        return each_within(path[:-1], one)
-    return _at(path[:-1], each)
+    return each
 
 
 def _at(path: Path, step: ExactStep) -> ExactStep:

@@ -6,7 +6,7 @@ What one evaluation costs is bounded when it runs, not by an estimate: that has 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from registry.cel import ast, types
 from registry.cel.checker import Checked, check
@@ -27,8 +27,17 @@ from registry.schema.model import Structural
 
 Json = Any
 
-# Of the object and what has been spent: the value, decoded JSON or NOTHING, and what is spent then.
-Evaluate = Callable[[Json, int], tuple[Json, int]]
+
+class Expression(NamedTuple):
+    """A compiled expression. Values are decoded JSON, or NOTHING.
+
+    `value` is that of a whole object. `charged` is that of one of its elements, which have one allowance together: it
+    is given what those before have spent, and says what is spent then.
+    """
+
+    value: Callable[[Json], Json]
+    charged: Callable[[Json, int], tuple[Json, int]]
+
 
 NOTHING: Final = object()
 # What the server itself converts.
@@ -112,33 +121,54 @@ def _is_self(node: ast.Expr) -> bool:
     return isinstance(node, ast.Ident) and node.name.removeprefix(".") == "self"
 
 
-def compile_expression(text: str, schema: Structural, *, is_root: bool = True) -> Evaluate:
-    """Raises ExpressionError, and what it gives does so where there is no value.
-
-    The elements of one object have one allowance together.
-    """
+def compile_expression(text: str, schema: Structural, *, is_root: bool = True) -> Expression:
+    """Raises ExpressionError, and what it gives does so where there is no value."""
     checked, _ = checked_expression(text, schema, is_root=is_root)
     program = compile_program(checked, {"self": view_of(schema, resource=is_root)})
     run, cost, spare = program.run, program.cost, program.spare
 
-    def evaluate(obj: Json, spent: int) -> tuple[Json, int]:
+    def value(obj: Json) -> Json:
         WORK.begin()
         frame = [cost, obj, *spare]
         try:
-            value = run(frame)
+            found = run(frame)
             if frame[COST] > PER_CALL_LIMIT:
-                frame = program.exact().frame(obj)
-                value = program.exact().run(frame)
-            spent += frame[COST]
-            if spent > PER_CALL_LIMIT:
-                raise CostExceeded
-            return value if value.__class__ in _SCALARS else json_of(value), spent
-        except (EvalError, RecursionError) as error:
-            raise ExpressionError(str(error) or "the value is nested too deeply") from error
-        except CostExceeded as error:
-            raise ExpressionError("it costs more than an expression may") from error
+                found, _ = exactly(obj)
+            return found if found.__class__ in _SCALARS else json_of(found)
+        except _FAILURES as error:
+            raise _failed(error) from error
 
-    return evaluate
+    def charged(element: Json, spent: int) -> tuple[Json, int]:
+        WORK.begin()
+        frame = [cost, element, *spare]
+        try:
+            found = run(frame)
+            spends = frame[COST]
+            if spends > PER_CALL_LIMIT:
+                found, spends = exactly(element)
+            if spent + spends > PER_CALL_LIMIT:
+                raise CostExceeded
+            return found if found.__class__ in _SCALARS else json_of(found), spent + spends
+        except _FAILURES as error:
+            raise _failed(error) from error
+
+    def exactly(obj: Json) -> tuple[Any, int]:
+        frame = program.exact().frame(obj)
+        found, spends = program.exact().run(frame), frame[COST]
+        if spends > PER_CALL_LIMIT:
+            raise CostExceeded
+        return found, spends
+
+    return Expression(value, charged)
+
+
+_FAILURES: Final = (EvalError, RecursionError, CostExceeded)
+
+
+def _failed(error: Exception) -> ExpressionError:
+    if isinstance(error, CostExceeded):
+        return ExpressionError("it costs more than an expression may")
+    return ExpressionError(str(error) or "the value is nested too deeply")
 
 
 def json_of(value: Any, depth: int = 0) -> Json:
@@ -148,12 +178,12 @@ def json_of(value: Any, depth: int = 0) -> Json:
     kind = value.__class__
     if kind is str or kind is bool or kind is int or kind is float:
         return value
+    if kind is Optional:
+        return json_of(value.get(), depth) if value.present else NOTHING
     if value is None:
         return NOTHING if depth == 0 else None
     if kind is Preserved:
         return value.value
-    if isinstance(value, Optional):
-        return json_of(value.get(), depth) if value.present else NOTHING
     if isinstance(value, list):
         return [json_of(v, depth + 1) for v in value]
     if isinstance(value, ListValue):

@@ -3,14 +3,14 @@
 Rules join versions in pairs; a way may lead over several. The pairs are a tree: every version is reached, by one way.
 
 Objects of requests are converted decoded (`Plan.convert`); those of lists and watches as they are stored
-(`Plan.body`), where nearly all metadata is passed on as text, and one decoding serves the way there and back.
+(`Plan.bodies`), where nearly all metadata is passed on as text, and one decoding serves the way there and back.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -20,7 +20,7 @@ from registry.conversion.declarative.exact import ExactWay, exact_way
 from registry.conversion.declarative.exact_steps import each_within, without
 from registry.conversion.declarative.expression import (
     NOTHING,
-    Evaluate,
+    Expression,
     ExpressionError,
     compile_expression,
     element_at,
@@ -36,6 +36,11 @@ from registry.schema.compiled import CompiledSchema
 Json = Any
 Object = dict[str, Any]
 Schemas = Mapping[str, Callable[[], CompiledSchema]]
+# Of an object's name, uid and stored body: the body at another version, or None.
+ConvertBody = Callable[[str, str, str], str | None]
+
+# How a body begins whose object has annotations: they are the first of the metadata, which are in order.
+_ANNOTATED: Final = '"annotations":'
 
 
 class Plan:
@@ -48,7 +53,7 @@ class Plan:
         self._group = group
         self._schemas = schemas
         self._ways: dict[tuple[str, str], _Conversion] = {}
-        self._expressions: dict[tuple[Set, str], Evaluate] = {}
+        self._expressions: dict[tuple[Set, str], Expression] = {}
 
     def convert(self, obj: Object, api_version: str) -> Object:
         """A new object. Raises ConversionError."""
@@ -60,15 +65,16 @@ class Plan:
             raise ConversionError(f"conversion of {obj.get('kind')} {name!r} from {source} to {target} failed: "
                                   f"{error}") from error
 
-    def body(self, kind: str, uid: str, body: str, source: str, target: str) -> str | None:
-        """A stored body (registry/api/served.py) at another version; None where the object must be converted decoded.
+    def bodies(self, kind: str, source: str, target: str) -> ConvertBody:
+        """Converts stored bodies (registry/api/served.py), given with the name and the uid of the object.
 
-        The body must be what the schema of `source` has processed.
+        It gives None where the object must be converted decoded. The bodies must be what the schema of `source` has
+        processed.
         """
         try:
-            return self._way(source, target).body(kind, uid, body)
+            return self._way(source, target).bodies(kind)
         except (ExpressionError, ValueError, RecursionError):
-            return None     # the other way tells what is wrong
+            return lambda name, uid, body: None     # the other way tells what is wrong
 
     def walks_back(self, source: str, target: str) -> bool:
         """Whether each object goes the way back too, not only exceptional ones (exact.py)."""
@@ -108,7 +114,7 @@ class Plan:
             found.append((f"{self._group}/{way.target}", exact))
         return found
 
-    def _compiled(self, rule: Set, version: str) -> Evaluate:
+    def _compiled(self, rule: Set, version: str) -> Expression:
         """The expression of a rule for objects of a version."""
         found = self._expressions.get((rule, version))
         if found is None:
@@ -160,15 +166,16 @@ class Plan:
         return hop if sets else simple
 
 
-def _valued(rule: Set, value_of: Evaluate) -> Callable[[Json], list[tuple[Json, Json]]]:
+def _valued(rule: Set, expression: Expression) -> Callable[[Json], list[tuple[Json, Json]]]:
     """What the expression gives: the object, or each element that the path leads to, with its value."""
     within, _ = split(rule.path)
+    charged = expression.charged
 
     def values(obj: Json) -> list[tuple[Json, Json]]:
         found, spent = [], 0
         for holder in found_at(obj, within):
             if holder.__class__ is dict:
-                value, spent = value_of(holder, spent)
+                value, spent = charged(holder, spent)
                 if value is not NOTHING:
                     found.append((holder, value))
         return found
@@ -222,24 +229,49 @@ class _Conversion:
             remainder.noted(metadata, remainders)
         return found
 
-    def body(self, kind: str, uid: str, body: str) -> str | None:
-        """`"name":"a","uid":"u"},"spec":{"size":1}}` may become `"name":"a","uid":"u"},"spec":{"replicas":1}}`.
+    def bodies(self, kind: str) -> ConvertBody:
+        exact, looks, source = self._exact, self._looks, self._source
+        api_version = self._heads[0]
+        keeps_lost = self._keeps and exact is not None and len(exact) == 1
+        # The apiVersion is for expressions that look at it.
+        ways = [(way, to if looks else "") for to, way in exact or ()]
 
-        The uid is the last of the metadata. Where that text stands elsewhere before, what follows it is no JSON.
-        """
-        last = f'"uid":"{uid}"'
-        begins = body.find(last)
-        end = begins + len(last)
-        if begins < 0 or not body.startswith('},"', end) or body.find(remainder.ANNOTATION, 0, end) >= 0:
-            return None
-        metadata, text = body[:end], "{" + body[end + 2:]
-        if self._exact is not None:
-            lost: list[dict[str, Json]] | None = [] if self._keeps and len(self._exact) == 1 else None
-            exact = self._exactly(kind, metadata, text, lost)
-            if exact is not None:
-                return _joined(metadata, exact, self._source, sorted(lost, key=_path) if lost else None)
+        def converted(name: str, uid: str, body: str) -> str | None:
+            """`"name":"a","uid":"u"},"spec":{"size":1}}` may become `"name":"a","uid":"u"},"spec":{"replicas":1}}`.
+
+            The uid is the last of the metadata. Where that text stands elsewhere before, what follows is no JSON.
+            """
+            last = f'"uid":"{uid}"}},"'
+            end = body.find(last) + len(last) - 3
+            if end < len(last) - 3 or (body.startswith(_ANNOTATED) and body.find(remainder.ANNOTATION, 0, end) >= 0):
+                return None
+            metadata, text = body[:end], "{" + body[end + 2:]
+            try:
+                if exact is None:
+                    return walked(name, metadata, text)
+                obj: Object = orjson.loads(text)
+                if looks:
+                    obj["apiVersion"] = api_version
+                    obj["kind"] = kind
+                    obj["metadata"] = _names(name, metadata)
+                lost: list[dict[str, Json]] | None = [] if keeps_lost else None
+                for way, to in ways:
+                    if not way(obj, to, lost):
+                        return walked(name, metadata, text)
+                if looks:
+                    del obj["apiVersion"], obj["kind"], obj["metadata"]
+                return _joined(metadata, encode_canonical(obj), source, sorted(lost, key=_path) if lost else None)
+            except (ExpressionError, ValueError, RecursionError):
+                return None     # the other way tells what is wrong
+
+        def walked(name: str, metadata: str, text: str) -> str:
+            return self._walked({"kind": kind, "metadata": _names(name, metadata)} if looks else None, metadata, text)
+
+        return converted
+
+    def _walked(self, head: Object | None, metadata: str, text: str) -> str:
+        """There and back."""
         obj: Object = orjson.loads(text)
-        head = {"kind": kind, "metadata": orjson.loads(f"{{{metadata}}}")} if self._looks else None
         found = _through(self._there, obj, head, self._heads[0])
         lost = None
         if self._keeps:
@@ -249,18 +281,14 @@ class _Conversion:
                 lost = remainder.compared(orjson.loads(text), obj)
         return _joined(metadata, found, self._source, lost)
 
-    def _exactly(self, kind: str, metadata: str, text: str, lost: list[dict[str, Json]] | None) -> str | None:
-        """The text of the rest of the object, and what is lost of it; None where that must be found out."""
-        assert self._exact is not None
-        obj: Object = orjson.loads(text)
-        if self._looks:
-            obj["apiVersion"], obj["kind"], obj["metadata"] = self._heads[0], kind, orjson.loads(f"{{{metadata}}}")
-        for api_version, way in self._exact:
-            if not way.run(obj, api_version if self._looks else "", lost):
-                return None
-        if self._looks:
-            del obj["apiVersion"], obj["kind"], obj["metadata"]
-        return encode_canonical(obj)
+
+def _names(name: str, metadata: str) -> Object:
+    """All of the metadata that expressions can see: the rest of its text, mostly managedFields, is not decoded."""
+    if '"generateName":' in metadata:
+        generated = orjson.loads(f"{{{metadata}}}").get("generateName")
+        if generated is not None:
+            return {"name": name, "generateName": generated}
+    return {"name": name}
 
 
 def _path(entry: dict[str, Json]) -> list[str]:

@@ -1,0 +1,86 @@
+"""Functions that are written out: the steps of a way (exact.py) as the lines of one Python function.
+
+A list converts thousands of objects, and in a chain of closures half of the time goes into calls. So what nearly all
+ways consist of is written as lines; the rest is called. No text of a definition stands in the lines: names and values
+are variables of the function around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from registry.conversion.declarative.paths import STAR, Path
+
+# Writes what is to be done with the object in a variable, which is a dictionary, at a depth of indentation.
+Write = Callable[["Lines", str, int], None]
+
+# Python allows 20 loops in each other.
+MAX_LOOPS: Final = 15
+
+
+class Lines:
+    """The lines of a function of `parameters`."""
+
+    def __init__(self, *parameters: str) -> None:
+        self._parameters = parameters
+        self._lines: list[str] = []
+        self._values: list[Any] = []
+        self._texts: dict[str, str] = {}
+        self._variables = 0
+
+    def add(self, depth: int, *lines: str) -> None:
+        self._lines += ["    " * (depth + 2) + line for line in lines]
+
+    def value(self, value: Any) -> str:
+        """How the lines name a value."""
+        known = self._texts.get(value) if isinstance(value, str) else None
+        if known is not None:
+            return known
+        name = f"value_{len(self._values)}"
+        self._values.append(value)
+        if isinstance(value, str):
+            self._texts[value] = name
+        return name
+
+    def variable(self) -> str:
+        self._variables += 1
+        return f"variable_{self._variables}"
+
+    def at(self, depth: int, holder: str, names: Sequence[str]) -> str:
+        """The variable of what is there; something that is no dictionary where nothing is. The holder is one."""
+        for i, name in enumerate(names):
+            inner = self.variable()
+            found = f"{holder}.get({self.value(name)})"
+            self.add(depth, f"{inner} = {found}" + (f" if {holder}.__class__ is dict else None" if i else ""))
+            holder = inner
+        return holder
+
+    def within(self, depth: int, holder: str, path: Path, write: Write) -> None:
+        """`write` on each dictionary that the path leads to."""
+        if STAR in path:
+            place = path.index(STAR)
+            found, element = self.at(depth, holder, path[:place]), self.variable()
+            self.add(depth, f"for {element} in {found} if {found}.__class__ is list else {found}.values() "
+                            f"if {found}.__class__ is dict else ():")
+            rest = path[place + 1:]
+            if rest[:1] == (STAR,):     # lists in lists
+                self.within(depth + 1, element, rest, write)
+            else:
+                self.add(depth + 1, f"if {element}.__class__ is dict:")
+                self.within(depth + 2, element, rest, write)
+        elif path:
+            found = self.at(depth, holder, path)
+            self.add(depth, f"if {found}.__class__ is dict:")
+            write(self, found, depth + 1)
+        else:
+            write(self, holder, depth)
+
+    def function(self) -> Callable[..., Any]:
+        outer = ", ".join(f"value_{i}" for i in range(len(self._values)))
+        text = "\n".join((f"def made({outer}):", f"    def run({', '.join(self._parameters)}):", *self._lines,
+                          "    return run"))
+        scope: dict[str, Any] = {}
+        exec(compile(text, "<a way of a conversion>", "exec"), scope)     # nothing in the text is from elsewhere
+        run: Callable[..., Any] = scope["made"](*self._values)
+        return run
