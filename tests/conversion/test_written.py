@@ -21,8 +21,8 @@ def run(step: Write, obj: Json) -> bool:
     return found
 
 
-NAMES = ["a", "class", "obj", "value_0", "variable_1", "None", "", "a b", "\"", "'", "\\", "\n", "\n    return 1 #", "é",
-         "\ud800", "{}", "{a}", "%s", "x" * 300]
+NAMES = ["a", "class", "obj", "value_0", "variable_1", "None", "", "a b", "\"", "'", "\\", "\n", "\n    return 1 #",
+         "é", "\ud800", "{}", "{a}", "%s", "x" * 300]
 
 
 @pytest.mark.parametrize("name", NAMES)
