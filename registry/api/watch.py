@@ -21,6 +21,7 @@ from registry.api.list import Selection, row_texts, select
 from registry.api.options import ListOptions, list_options, parse_revision
 from registry.api.request import CatalogStale, ResourceRequest
 from registry.api.selectors import satisfies
+from registry.api.singleflight import singleflight
 from registry.codec.json_encode import encode_json_text
 from registry.store.errors import RevisionExpired, StoreError
 from registry.store.types import Change, ChangeType, ObjectKey, Page
@@ -146,9 +147,12 @@ class Sight:
         self._shows = selection.fields.shows
 
     async def convert(self, changes: Sequence[Change]) -> None:
-        """Has the webhook convert what will be seen of `changes`, and keeps the texts with them."""
-        served = self._served
-        if served.conversions is None:
+        """Has the webhook convert what will be seen of `changes`, and keeps the texts with them.
+
+        Watchers that need the same at the same moment have it converted once, and fail together.
+        """
+        served, conversions = self._served, self._served.conversions
+        if conversions is None:
             return
         wanted: list[tuple[Change, str, Image]] = []
         for change in changes:
@@ -164,9 +168,16 @@ class Sight:
                                                     change.previous_body)))
         wanted = [w for w in wanted if self._key_of(w[1]) not in w[0].forms
                   and w[2].version in served.definition.versions]
-        texts = await served.conversions.texts(served, [image for _, _, image in wanted])
-        for (change, which, _), text in zip(wanted, texts, strict=True):
-            change.forms[self._key_of(which)] = text
+        if not wanted:
+            return
+
+        async def work() -> None:
+            texts = await conversions.texts(served, [image for _, _, image in wanted])
+            for (change, which, _), text in zip(wanted, texts, strict=True):
+                change.forms[self._key_of(which)] = text
+
+        states = tuple((which, image.uid, image.revision) for _, which, image in wanted)
+        await singleflight(wanted[0][0].forms, (served.api_version, served.identity, states), work)
 
     def _key_of(self, which: str) -> tuple[str, str, int]:
         return which, self._served.api_version, self._served.identity

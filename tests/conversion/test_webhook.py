@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,20 @@ async def test_a_watch_sees_what_others_write_at_another_version(defined: Client
         events = await watch.events(3)
     assert [e["type"] for e in events] == ["ADDED", "MODIFIED", "DELETED"]
     assert [e["object"]["spec"] for e in events] == [{"hostPort": "h:1"}, {"hostPort": "h:2"}, {"hostPort": "h:2"}]
+
+
+async def test_an_event_is_converted_once_for_all_watchers(defined: Client, webhook: Webhook) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        watches = [await stack.enter_async_context(defined.watch(f"{BETA}?watch=1")) for _ in range(8)]
+        (await defined.post(V1, endpoint("a", "v1", host="h", port=1))).ok(201)
+        for watch in watches:
+            assert [e["object"]["spec"] for e in await watch.events(1)] == [{"hostPort": "h:1"}]
+        assert webhook.calls == 1
+        webhook.application = refusing(500, b"it broke")
+        (await defined.post(V1, endpoint("b", "v1", host="h", port=2))).ok(201)
+        for watch in watches:
+            [told] = await watch.events(1)
+            assert (told["type"], told["object"]["code"]) == ("ERROR", 500)
 
 
 async def _make(client: Client, count: int) -> None:

@@ -1,0 +1,35 @@
+"""The same work for many at the same moment, done once: one does it, the others wait for what comes of it.
+
+Named after Go's golang.org/x/sync/singleflight. Pure asyncio, of one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, MutableMapping
+from typing import Any
+
+from registry.api.errors import StatusError
+
+
+async def singleflight(under_way: MutableMapping[Any, Any], key: Hashable, work: Callable[[], Awaitable[None]]) -> None:
+    """Has `work` done, whose effect all who give this `key` need. A StatusError is raised by all of them.
+
+    `under_way` holds what is being done, by its key. If whoever does it is cancelled, one of the others takes over.
+    """
+    mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    while (others := under_way.setdefault(key, mine)) is not mine:
+        await asyncio.wait([others])
+        if not others.cancelled():
+            others.result()
+            return
+    try:
+        await work()
+        mine.set_result(None)
+    except StatusError as error:
+        mine.set_exception(error)
+        mine.exception()        # nobody else may have waited for it
+        raise
+    finally:
+        mine.cancel()           # without effect on what has been set
+        del under_way[key]
