@@ -251,7 +251,7 @@ class Collector:
         for process, since in await self._duties.dead():
             logger.info("process %s is gone: what it may owe since %s is looked at", process, since)
             await self._make_good(since)
-            await self._duties.forget(process)
+            await self._duties.forget(process, since)
 
     async def _make_good(self, since: datetime.datetime) -> None:
         async for page in self._duties.owed(since):

@@ -2,7 +2,9 @@
 
 A process renews its row while it lives. One that has died leaves a row that expires; what it owes is then found in the
 change log from that time on. The rows share the table of leaders: the name is `duties/<process>`, the holder the time
-from which the log is to be read, both by the clock of PostgreSQL, by which the log is written too.
+from which the log is to be read, both by the clock of PostgreSQL, by which the log is written too. Beside it stands
+`session/<process>`, a session of the process: when that is gone, the process is, and its time need not be waited for
+(leader.py says what this does not find out).
 """
 
 from __future__ import annotations
@@ -25,29 +27,39 @@ RENEW: Final = statement(
     "renew-duties",
     "Says that a process lives and what it may owe; by the primary key.",
     """
-    INSERT INTO leaders AS l (name, holder, expires_at) VALUES (
-        'duties/' || %(process)s::text, (clock_timestamp() - %(age)s::float8 * interval '1 second')::text,
-        clock_timestamp() + %(seconds)s::float8 * interval '1 second'
-    )
+    INSERT INTO leaders AS l (name, holder, expires_at)
+    SELECT said.name, said.holder, clock_timestamp() + %(seconds)s::float8 * interval '1 second'
+    FROM pg_stat_activity a, LATERAL (VALUES
+        ('duties/' || %(process)s::text, (clock_timestamp() - %(age)s::float8 * interval '1 second')::text),
+        ('session/' || %(process)s::text, a.pid || '/' || extract(epoch FROM a.backend_start))) AS said (name, holder)
+    WHERE a.pid = pg_backend_pid()
     ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at
     """,
 )
 
 DEAD: Final = statement(
     "dead-processes",
-    "Processes that have not renewed their duties in time; reads the whole table, of a row a process or job.",
+    "Processes that have not renewed their duties in time, or whose session is gone; reads the whole table, of two rows"
+    " a process and one a job.",
     """
-    SELECT substr(name, 8), holder::timestamptz FROM leaders
-    WHERE name >= 'duties/' AND name < 'duties0' AND expires_at < clock_timestamp() ORDER BY name
+    SELECT substr(d.name, 8), d.holder::timestamptz
+    FROM leaders d LEFT JOIN leaders s ON s.name = 'session/' || substr(d.name, 8)
+    WHERE d.name >= 'duties/' AND d.name < 'duties0' AND (d.expires_at < clock_timestamp()
+        OR (s.name IS NOT NULL AND NOT EXISTS (
+            SELECT FROM pg_stat_activity a WHERE a.pid::text = split_part(s.holder, '/', 1)
+            AND (a.backend_start IS NULL OR extract(epoch FROM a.backend_start)::text = split_part(s.holder, '/', 2)))))
+    ORDER BY d.name
     """,
 )
 
 FORGET: Final = statement(
     "forget-duties",
-    "Ends the duties of a process, if it is ours or has not renewed them meanwhile; by the primary key.",
+    "Ends the duties of a process, if it is ours or has not renewed them since they were found; by the primary key.",
     """
-    DELETE FROM leaders
-    WHERE name = 'duties/' || %(process)s::text AND (NOT %(dead)s::boolean OR expires_at < clock_timestamp())
+    DELETE FROM leaders WHERE name IN ('duties/' || %(process)s::text, 'session/' || %(process)s::text)
+        AND (%(since)s::timestamptz IS NULL OR EXISTS (
+            SELECT FROM leaders d WHERE d.name = 'duties/' || %(process)s::text
+            AND d.holder::timestamptz = %(since)s::timestamptz))
     """,
 )
 
@@ -98,16 +110,17 @@ class Duties:
 
     async def end(self) -> None:
         """We owe nothing any more."""
-        await self._pool.execute(FORGET, {"process": self._process, "dead": False})
+        await self._pool.execute(FORGET, {"process": self._process, "since": None})
 
     async def dead(self) -> list[tuple[str, datetime.datetime]]:
         """The processes that are gone without an end, and since when they may owe something."""
         rows = await self._pool.fetch(DEAD, {})
         return [(row[0], row[1]) for row in rows]
 
-    async def forget(self, process: str) -> None:
-        """What a dead process owed has been made good, or taken on by us."""
-        await self._pool.execute(FORGET, {"process": process, "dead": True})
+    async def forget(self, process: str, since: datetime.datetime) -> None:
+        """What a dead process owed since then has been made good, or taken on by us; it stays where it lives after all,
+        and has said so meanwhile."""
+        await self._pool.execute(FORGET, {"process": process, "since": since})
 
     async def owed(self, since: datetime.datetime) -> AsyncIterator[list[Owed]]:
         """Every change since then that may have consequences, in pages."""

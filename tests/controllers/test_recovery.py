@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 from collections.abc import AsyncIterator
 
 import psycopg
@@ -150,12 +151,26 @@ async def test_a_process_that_lives_keeps_its_duties(dying: Controlled, next_one
     await dying.backend.store.duties(seconds=0).renew(5.0)
     [(name, since)] = await next_one.backend.store.duties().dead()
     assert name == dying.backend.store.process
-    await next_one.backend.store.duties().forget(name)
+    await next_one.backend.store.duties().forget(name, since - datetime.timedelta(seconds=1))
+    assert await next_one.backend.store.duties().dead(), "it has said something else meanwhile"
+    await next_one.backend.store.duties().forget(name, since)
     assert await next_one.backend.store.duties().dead() == []
     pages = [page async for page in next_one.backend.store.duties().owed(since)]
     # The namespaces of the template, too, when it is not older than what is looked at.
     found = {(o.resource, o.last_body is None) for page in pages for o in page}
     assert found - {("namespaces", True)} == {((await widgets(dying)).resource_name, True)}
+
+
+async def test_a_process_that_is_killed_is_found_out_by_its_session(api_database: str, next_one: Controlled) -> None:
+    """Its connections end with it: nobody waits until its time is over."""
+    async with process(api_database) as killed:
+        await killed.backend.store.duties(seconds=600).renew(0.0)
+        assert await next_one.backend.store.duties().dead() == []
+
+    async def is_dead() -> bool:
+        return [name for name, _ in await next_one.backend.store.duties().dead()] == [killed.backend.store.process]
+
+    await eventually(is_dead)
 
 
 async def test_a_use_that_a_dead_process_left_wrong_is_counted_again(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import psycopg
+
 from registry.store.store import Store
 from tests.store.writes import eventually
 
@@ -47,3 +49,23 @@ async def test_a_leader_that_is_gone_is_followed_when_its_time_is_over(store: St
     # Its time is made to be over rather than waited for: a slow machine could take as long to ask in between.
     assert await store.leader("job", seconds=0.01).acquire()
     await eventually(heir.acquire)
+
+
+async def test_a_leader_that_is_killed_is_followed_at_once(store: Store, database_url: str) -> None:
+    """Its connections end with it; its time, which would be over in ten minutes, is not waited for."""
+    killed = await Store.open(database_url, housekeeping=False)
+    try:
+        assert await killed.leader("job", seconds=600).acquire()
+        assert not await store.leader("job").acquire()
+    finally:
+        await killed.close()
+    await eventually(store.leader("job").acquire)
+
+
+async def test_a_leader_of_before_names_no_session(store: Store, database_url: str) -> None:
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+        await connection.execute("INSERT INTO leaders (name, holder, expires_at) "
+                                 "VALUES ('job', 'a process', clock_timestamp() + interval '10 minutes')")
+        assert not await store.leader("job").acquire()
+        await connection.execute("UPDATE leaders SET expires_at = clock_timestamp()")
+    assert await store.leader("job").acquire()
