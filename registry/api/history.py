@@ -7,7 +7,8 @@
     GET  .../widgets?deleted=true                                  what is gone (right: list widgets/deleted)
 
 They reach as far back as the change log. What comes back is a write like any other: decoded, pruned, validated and
-admitted by what holds today. Of kinds in BARRED nothing of the past is told. Documented in docs/history.md.
+admitted by what holds today. Of kinds in BARRED nothing of the past is told, nor of sensitive fields of others (as in
+SQL reports). Documented in docs/history.md.
 """
 
 from __future__ import annotations
@@ -42,8 +43,10 @@ from registry.apply.diff import json_diff, merge_diff
 from registry.codec.json_decode import decode_json
 from registry.codec.model import DecodeError as SyntaxFault
 from registry.codec.yaml_decode import decode_yaml
+from registry.reporting.redaction import without
 from registry.schema.values import copied
 from registry.store.errors import RevisionExpired
+from registry.store.reporting_model import LAST_APPLIED
 from registry.store.types import Change as LoggedChange
 from registry.store.types import ChangeType, ObjectKey, Row
 
@@ -113,9 +116,9 @@ async def _entry(request: ResourceRequest, logged: LoggedChange, difference: Dif
     entry = _told(logged)
     new, old = _new_row(logged), _old_row(logged)
     try:
-        after = await _seen(request, new) if new is not None and (difference or with_objects) else None
+        after = await _shown(request, new) if new is not None and (difference or with_objects) else None
         if difference is not None and after is not None:
-            before = await _seen(request, old) if old is not None else {}
+            before = await _shown(request, old) if old is not None else {}
             entry["diff"] = difference(_compared(before), _compared(after))
         if with_objects and after is not None:
             entry["object"] = after
@@ -152,7 +155,7 @@ async def deleted(request: ResourceRequest) -> DocumentAnswer:
         old = _old_row(logged)
         try:
             if old is not None:
-                entry["object"] = await _seen(request, old)
+                entry["object"] = await _shown(request, old)
         except VersionGone as gone:
             namespace, _, name = logged.key.rpartition("/")
             entry |= {"namespace": namespace, "name": name, "message": gone.message}
@@ -170,6 +173,8 @@ async def state(request: ResourceRequest) -> ObjectAnswer:
     if not revision:
         raise bad_request("atResourceVersion: must be a resource version other than 0")
     row = await _row_at(request, revision)
+    if request.served.redacted:
+        return ObjectAnswer(request.served, obj=await _shown(request, row))
     return ObjectAnswer(request.served, text=await request.text(row))
 
 
@@ -263,6 +268,16 @@ def _old_row(logged: LoggedChange) -> Row | None:
 async def _seen(request: ResourceRequest, row: Row) -> Object:
     """The object of a row at the request's version, by the schema of today."""
     return await request.settled(partial(request.served.object, row))
+
+
+async def _shown(request: ResourceRequest, row: Row) -> Object:
+    """What is told of it: without sensitive fields, nor what holds copies of them."""
+    found = await _seen(request, row)
+    redacted = request.served.redacted
+    return without(found, (*redacted, *_COPIES)) if redacted else found
+
+
+_COPIES: Final = (("metadata", "managedFields"), ("metadata", "annotations", LAST_APPLIED))
 
 
 def _compared(obj: Object) -> Object:

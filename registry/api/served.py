@@ -26,6 +26,8 @@ from registry.definitions.deprecation import deprecation_warning
 from registry.definitions.model import Definition, Version
 from registry.reporting import marking
 from registry.reporting.facets import Documents, documents_for
+from registry.reporting.redaction import redacted_paths
+from registry.store.reporting_model import Path
 from registry.store.types import ObjectKey, ResourceName, Row
 
 if TYPE_CHECKING:
@@ -198,6 +200,15 @@ class Served:
         """The body of an object that has been converted to this version, without what the schema does not know."""
         self.version.schema().prune(obj)
         return body_of(obj)
+
+    @cached_property
+    def redacted(self) -> tuple[Path, ...]:
+        """What the past of an object does not show: by the schemas of this version and of the stored one."""
+        if not self.definition.revision:
+            return ()
+        marks = marking.paths(self.definition.reporting.get(marking.SENSITIVE, ""))
+        schemas = (self.version.schema().structural, self._storage_version.schema().structural)
+        return tuple(dict.fromkeys(path for schema in schemas for path in redacted_paths(schema, marks)))
 
     # -- into the store
     @cached_property

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from registry.reporting import names
+from registry.reporting.redaction import holds_sensitive, is_marked, redacted_paths, stored
 from registry.schema.model import Structural
 from registry.store.reporting_model import Child, Column, Kind, Path, Shape
 
@@ -63,11 +64,11 @@ def shape_of(schema: Structural, *, namespaced: bool, marks: Sequence[Path] = ()
     arrays: list[Array] = []
     leaves: list[Leaf] = []
     for name in _in_order(schema):
-        _walk(schema.properties[name], (_stored(name),), (), 1, growth, leaves, arrays)
+        _walk(schema.properties[name], (stored(name),), (), 1, growth, leaves, arrays)
     children = _children(arrays, leaves, growth)
     columns = _columns(leaves, MAX_COLUMNS, "fields", growth, printed or {})
-    shape = Shape(columns, children, _redacted(schema, growth.marks),
-                  has_ready(schema), namespaced, _stored(schema.description[:LONGEST_DESCRIPTION]))
+    shape = Shape(columns, children, redacted_paths(schema, growth.marks),
+                  has_ready(schema), namespaced, stored(schema.description[:LONGEST_DESCRIPTION]))
     return shape, tuple(dict.fromkeys(growth.left_out))
 
 
@@ -111,16 +112,16 @@ def _walk(schema: Structural, path: Path, above: Path, depth: int, growth: _Grow
           arrays: list[Array]) -> None:
     """Collects what is below a node. `path` is from the row's own document on, `above` from the object to that."""
     whole = (*above, *path)
-    if schema.format == "password" or _is_marked(whole, growth.marks):
+    if schema.format == "password" or is_marked(whole, growth.marks):
         leaves.append(Leaf(path, Kind.JSON, "", sensitive=True))
     elif schema.properties and not schema.int_or_string and schema.type in ("object", "") and depth < MAX_DEPTH:
         for name, below in schema.properties.items():
-            _walk(below, (*path, _stored(name)), above, depth + 1, growth, leaves, arrays)
+            _walk(below, (*path, stored(name)), above, depth + 1, growth, leaves, arrays)
     elif schema.type == "array" and schema.items is not None and schema.items.properties and depth < MAX_DEPTH:
         arrays.append(Array(path, schema.items, schema.description))
     else:
         kind = kind_of(schema)
-        sensitive = kind is Kind.JSON and _holds_sensitive(schema, whole, growth.marks)
+        sensitive = kind is Kind.JSON and holds_sensitive(schema, whole, growth.marks)
         if sensitive:
             growth.left_out.append(f"{'.'.join(whole)}, which holds a sensitive field")
         leaves.append(Leaf(path, kind, schema.description, sensitive))
@@ -138,13 +139,13 @@ def _children(arrays: list[Array], leaves: list[Leaf], growth: _Growth) -> tuple
         for array, place, owner in level:
             whole = tuple(step for path in place for step in path)
             if number > CHILD_LEVELS or len(unfinished) >= MAX_CHILDREN or width >= MAX_ALL_CHILD_COLUMNS:
-                sensitive = _holds_sensitive(array.items, whole, growth.marks)
+                sensitive = holds_sensitive(array.items, whole, growth.marks)
                 owner.append(Leaf(array.path, Kind.JSON, array.description, sensitive))
                 continue
             below: list[Leaf] = []
             further: list[Array] = []
             for name, one in array.items.properties.items():
-                _walk(one, (_stored(name),), whole, 1, growth, below, further)
+                _walk(one, (stored(name),), whole, 1, growth, below, further)
             view = "conditions" if whole == CONDITIONS else _view_name(whole, taken)
             taken.add(view)
             width += len(below)
@@ -174,61 +175,7 @@ def _columns(leaves: list[Leaf], limit: int, what: str, growth: _Growth,
 def _column(leaf: Leaf, path: Path, taken: set[str], printed: dict[Path, str]) -> Column:
     name = names.column_name(path, taken)
     taken.add(name)
-    description = _stored(leaf.description[:LONGEST_DESCRIPTION])
+    description = stored(leaf.description[:LONGEST_DESCRIPTION])
     if path in printed:
         description = f"{description}\n(printer column {printed[path]})".lstrip()
     return Column(name, leaf.kind, path, description)
-
-
-def _stored(text: str) -> str:
-    """As PostgreSQL holds it, which has no U+0000: documents have the same in its place."""
-    return text.replace("\x00", "\ufffd")
-
-
-def _is_marked(path: Path, marks: tuple[Path, ...]) -> bool:
-    return any(path[: len(mark)] == mark for mark in marks)
-
-
-def _holds_sensitive(schema: Structural, path: Path, marks: tuple[Path, ...]) -> bool:
-    """Whether something sensitive is at or below a node that would be shown whole."""
-    if schema.format == "password" or _is_marked(path, marks) or any(mark[: len(path)] == path for mark in marks):
-        return True
-    below = [(*path, _stored(name)) for name in schema.properties]
-    if any(_holds_sensitive(s, p, marks) for p, s in zip(below, schema.properties.values(), strict=True)):
-        return True
-    values = schema.additional_properties
-    if isinstance(values, Structural) and _holds_sensitive(values, (*path, "*"), marks):
-        return True
-    return schema.items is not None and _holds_sensitive(schema.items, path, marks)
-
-
-def _redacted(schema: Structural, marks: tuple[Path, ...]) -> tuple[Path, ...]:
-    """What is taken out of the raw document: sensitive fields, or the whole array or map that holds one."""
-    found: list[Path] = []
-    _redact(schema, (), found)
-    for mark in marks:
-        found.append(_before_array(schema, mark))
-    return tuple(dict.fromkeys(p for p in found if p))
-
-
-def _redact(schema: Structural, path: Path, found: list[Path]) -> None:
-    if schema.format == "password":
-        found.append(path)
-    for name, below in schema.properties.items():
-        _redact(below, (*path, _stored(name)), found)
-    values = schema.additional_properties
-    for whole in (schema.items, values if isinstance(values, Structural) else None):
-        if whole is not None and _holds_sensitive(whole, path, ()):
-            found.append(path)
-
-
-def _before_array(schema: Structural, mark: Path) -> Path:
-    """A mark, or the array or map that it leads through."""
-    node: Structural | None = schema
-    for length, step in enumerate(mark):
-        if node is not None and (node.type == "array" or isinstance(node.additional_properties, Structural)):
-            return mark[:length]
-        if step == "*" and (node is None or step not in node.properties):
-            return mark[:length]        # every key of a map whose schema is not told
-        node = node.properties.get(step) if node is not None else None
-    return mark

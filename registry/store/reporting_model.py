@@ -8,9 +8,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 Path = tuple[str, ...]
+
+# A copy of the object that kubectl leaves there: with all that is sensitive in it.
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class Kind(enum.StrEnum):

@@ -12,13 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from registry.store.reporting_model import Child, Column, Kind, Path, Shape
+from registry.store.reporting_model import LAST_APPLIED, Child, Column, Kind, Path, Shape
 
 # Count up when views are made differently: all are made anew then.
 SQL_VERSION: Final = 5
-
-# A copy of the object that kubectl leaves there: with all that is sensitive in it.
-LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 _DESCRIPTIONS: Final[Mapping[str, str]] = {
     "tenant": "Tenant that the object belongs to",
