@@ -68,6 +68,26 @@ async def test_reviews_of_them_are_no_faults(api: Client) -> None:
         assert "authenticated" not in found
 
 
+async def test_what_reviews_tell_of_a_true_token_changed(api: Client) -> None:
+    """In kube-apiserver's words."""
+    await account(api, "robot")
+    token = await token_of(api, "robot")
+    header, claims, _ = parts_of(token)
+    kid = {"kid": header["kid"]}
+    wrong, signature = part(b"x" * 256), token.rpartition(".")[2]
+    forged, unknown = "go-jose/go-jose: error in cryptographic primitive", "invalid signature, no keys found"
+    for changed, told in (
+            (unsigned(header, claims, wrong), forged), (unsigned(header, claims), forged),
+            (unsigned(header, {**claims, "exp": 1}, signature), forged),
+            *((unsigned({**kid, "alg": alg}, claims, wrong), forged) for alg in ("none", "HS256", "ES256", "")),
+            (unsigned({"alg": "RS256"}, claims, wrong), forged), (unsigned(RS256, claims, wrong), unknown),
+            # No token of this server, as far as can be seen.
+            (unsigned({"alg": "RS256", "kid": 1}, claims, wrong), ""), (unsigned({**kid, "alg": 1}, claims, wrong), ""),
+            (unsigned(header, claims, "!"), ""), (unsigned(header, claims, "a"), ""), (f"{token}.x", "")):
+        expected = f"[invalid bearer token, {told}]" if told else "invalid bearer token"
+        assert await review(api, changed) == {"user": {}, "error": expected}, changed
+
+
 async def test_a_true_token_changed(api: Client) -> None:
     """Every part of a good token matters, and no other kind of signature is taken for it."""
     await account(api, "robot")

@@ -26,7 +26,7 @@ from registry.access.authentication import Identified, Rejected
 from registry.access.identity import AUTHENTICATED, CREDENTIAL_ID, User
 from registry.access.impersonation import ACCOUNTS
 from registry.access.tokens.bounded import Cache
-from registry.access.tokens.claimed import claimed
+from registry.access.tokens.claimed import claimed, is_base64
 from registry.access.tokens.keys import ALGORITHM, SigningKeys, key_set, metadata
 from registry.codec.stored import decode_stored
 from registry.schema.field import go_quote
@@ -52,6 +52,8 @@ _DELETED_LEEWAY: Final = datetime.timedelta(seconds=60)
 _FOR_EVER: Final = datetime.timedelta(days=100 * 365)
 _CLUSTERS: Final = "/clusters/"
 _CLAIM: Final = "kubernetes.io"
+# Whatever is wrong with a signature, in the words of the library that kube-apiserver verifies by.
+_NOT_VERIFIED: Final = "go-jose/go-jose: error in cryptographic primitive"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,19 +160,22 @@ class AccountTokens:
         header, unverified = found
         issuer = unverified.get("iss")
         tenant = self.tenant_of(issuer) if isinstance(issuer, str) else None
-        if tenant is None or header.get("alg") != ALGORITHM:
+        id, algorithm = header.get("kid") or "", header.get("alg") or ""
+        if (tenant is None or not isinstance(id, str) or not isinstance(algorithm, str)
+                or not is_base64(token.rpartition(".")[2])):
             return None
-        id = header.get("kid")
-        key = await self._keys.verifying(id) if isinstance(id, str) else None
-        if key is None:
+        key = await self._keys.verifying(id) if id else None
+        if id and key is None:
             raise Rejected("invalid signature, no keys found")
+        if key is None or algorithm != ALGORITHM:
+            raise Rejected(_NOT_VERIFIED)       # without a name of its key it is none of ours: those all have one
         try:
             # Times and audiences are judged with each use, the signature only here.
             claims = jwt.decode(token, key.private.public_key(), algorithms=[ALGORITHM], issuer=issuer,
                                 options={"verify_aud": False, "verify_exp": False, "verify_nbf": False,
                                          "verify_iat": False})
         except jwt.PyJWTError as error:
-            raise Rejected("service account token: the signature or the form is wrong") from error
+            raise Rejected(_NOT_VERIFIED) from error
         account = _account(claims, tenant)
         if account is None:
             raise Rejected("service account token claims could not be validated")
