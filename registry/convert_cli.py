@@ -16,6 +16,7 @@ from registry.settings import SettingsError
 
 if TYPE_CHECKING:
     from registry.conversion.declarative.plan import Plan
+    from registry.schema.field import FieldError
 
 Object = dict[str, Any]
 
@@ -28,7 +29,8 @@ def add_commands(commands: Any) -> None:
         description="Checks the conversion rules of the CustomResourceDefinition in the files as the server would, "
                     "converts each other object in them to every version and back, and prints what it becomes. The "
                     "exit code is 1 if the rules are refused, a conversion fails, or an object comes back changed.")
-    check.add_argument("file", nargs="+", help="YAML of one definition and samples, in one file or several")
+    check.add_argument("file", nargs="+",
+                       help="YAML of one definition and samples, single or in a List, in one file or several")
     check.add_argument("--quiet", action="store_true", help="print the verdicts, not the objects")
 
 
@@ -43,20 +45,12 @@ def run(typed: dict[str, Any]) -> int:
 
 def check(given: Object, samples: list[Object], *, quiet: bool) -> int:
     from registry.conversion.declarative.check import losses_of, validate_rules
-    from registry.definitions import defaulting, strategy, validation
     from registry.definitions.conversion import RULES
-    from registry.definitions.decode import DecodeError as DefinitionError
-    from registry.definitions.decode import decode_definition
 
-    try:
-        crd: Object = decode_definition(given).definition
-    except DefinitionError as error:
-        raise SettingsError(f"the definition cannot be read: {error}") from error
-    defaulting.default_definition(crd)
-    crd = strategy.prepare_for_create(crd)
+    crd, errors = _definition(given)
     if RULES not in (crd["metadata"].get("annotations") or {}):
         raise SettingsError(f"the definition has no annotation {RULES}")
-    errors = validation.validate_create(crd) or validate_rules(crd)
+    errors = errors or validate_rules(crd)
     for refusal in errors:
         print(f"refused: {refusal.message()}", file=sys.stderr)
     if errors:
@@ -72,6 +66,27 @@ def check(given: Object, samples: list[Object], *, quiet: bool) -> int:
     return 0 if all(verdicts) else 1
 
 
+def _definition(given: Object) -> tuple[Object, list[FieldError]]:
+    """The definition as it would be stored, whichever version it is given in, and what is wrong with it."""
+    from registry.definitions import decode, defaulting, strategy, validation
+    from registry.definitions.v1beta1 import conversion
+    from registry.definitions.v1beta1 import decode as beta
+
+    try:
+        if given.get("apiVersion") != beta.API_VERSION:
+            crd: Object = decode.decode_definition(given).definition
+            defaulting.default_definition(crd)
+            crd = strategy.prepare_for_create(crd)
+            return crd, validation.validate_create(crd)
+        crd = beta.decode_definition(given).definition
+        beta.default_definition(crd)
+        crd = strategy.prepare_for_create(crd)
+        errors = validation.validate_create(crd, demands=validation.OF_V1BETA1, spec=conversion.internal_beta(crd))
+        return conversion.to_v1(crd), errors
+    except decode.DecodeError as error:
+        raise SettingsError(f"the definition cannot be read: {error}") from error
+
+
 def _plan(crd: Object) -> Plan:
     from registry.conversion.declarative.plan import Plan
     from registry.definitions.compiled import compile_definition
@@ -85,15 +100,22 @@ def _try(crd: Object, plan: Plan, sample: Object, *, quiet: bool) -> bool:
     """Whether a sample becomes each version, and itself again."""
     from registry.conversion.errors import ConversionError
     from registry.definitions.compiled import compile_definition
+    from registry.schema.objectmeta import DecodeError as MetadataError
+    from registry.schema.objectmeta import decode_object_meta
 
     definition = compile_definition(crd)
     schemas = {name: version.schema for name, version in definition.versions.items()}
     group, _, own = str(sample.get("apiVersion") or "").rpartition("/")
-    name = (sample.get("metadata") or {}).get("name") or ""
+    try:
+        given = sample.get("metadata")
+        sample["metadata"] = decode_object_meta({} if given is None else given, unknown=None)
+    except MetadataError as error:
+        print(f"{sample.get('kind')}: {error}", file=sys.stderr)
+        return False
+    name = sample["metadata"].get("name") or ""
     if group != definition.group or own not in schemas or sample.get("kind") != definition.names.kind:
         print(f"{sample.get('kind')} {name}: is not of {definition.name} in any of its versions", file=sys.stderr)
         return False
-    sample.setdefault("metadata", {})
     schemas[own]().prune_and_default(sample)
     well = True
     for version in schemas:
@@ -130,4 +152,15 @@ def _documents(path: Path) -> Iterator[Object]:
             continue
         if not isinstance(value, dict):
             raise SettingsError(f"{path}: a document is not an object")
-        yield value
+        yield from _items(value, path)
+
+
+def _items(document: Object, path: Path) -> Iterator[Object]:
+    """Those of a List, as `kubectl get -o yaml` writes one; else the document."""
+    if document.get("kind") != "List":
+        yield document
+        return
+    for item in document.get("items") or ():
+        if not isinstance(item, dict):
+            raise SettingsError(f"{path}: an item is not an object")
+        yield item

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from registry.cli import main
+from registry.definitions.decode import decode_definition
+from registry.definitions.v1beta1.conversion import served_form
 
 EXAMPLE = Path(__file__).parents[2] / "examples/conversion-rules"
 DEFINITION, SAMPLES = EXAMPLE / "definition.yaml", EXAMPLE / "samples.yaml"
@@ -48,3 +51,32 @@ def test_ways_that_are_not_proven_are_told(tmp_path: Path, capsys: pytest.Captur
 def test_a_file_without_a_definition(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "check", str(SAMPLES)]) == 1
     assert "there must be one CustomResourceDefinition" in capsys.readouterr().err
+
+
+def test_a_definition_in_the_older_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    older = served_form(decode_definition(yaml.safe_load(DEFINITION.read_text())).definition)
+    path = tmp_path / "older.yaml"
+    path.write_text(yaml.safe_dump(older))
+    assert main(["convert", "check", "--quiet", str(path), str(SAMPLES)]) == 0
+    assert "# edge: v1beta1 to v1, and back: the same" in capsys.readouterr().out
+    del older["spec"]["versions"][0]["schema"]
+    path.write_text(yaml.safe_dump(older))
+    assert main(["convert", "check", "--quiet", str(path), str(SAMPLES)]) == 1
+    assert "because otherwise all fields are pruned" in capsys.readouterr().err
+
+
+def test_samples_in_a_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As kubectl get -o yaml writes them."""
+    items = [yaml.safe_load(text) for text in SAMPLES.read_text().split("---")]
+    samples = tmp_path / "list.yaml"
+    samples.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert main(["convert", "check", "--quiet", str(DEFINITION), str(samples)]) == 0
+    assert capsys.readouterr().out.count("and back: the same") == len(items) > 1
+
+
+@pytest.mark.parametrize("metadata", ["5", "[]", "{annotations: 7}", "{labels: {a: 1}}", "{name: [1]}"])
+def test_a_sample_whose_metadata_are_none(tmp_path: Path, metadata: str, capsys: pytest.CaptureFixture[str]) -> None:
+    samples = tmp_path / "samples.yaml"
+    samples.write_text(f"apiVersion: rules.example.com/v1\nkind: Gateway\nmetadata: {metadata}\n")
+    assert main(["convert", "check", str(DEFINITION), str(samples)]) == 1
+    assert "Gateway: " in capsys.readouterr().err
