@@ -165,10 +165,10 @@ class Gateway:
             await trail.identify(user, attributes, target.tenant or user.tenant or DEFAULT)
         across: Asked | None = None
         if is_across(target.tenant):
-            across = await self._across(scope, headers.get(b"host", b""), user, target, attributes)
-            tenant = across.judge
             if target.resource:
                 attributes = replace(attributes, subresource=SUBRESOURCE)
+            across = await self._across(scope, headers.get(b"host", b""), user, target, attributes)
+            tenant = across.judge
         else:
             tenant, user = await self._tenant(scope, headers.get(b"host", b""), user, target, attributes)
         if b"impersonate-user" in headers or any(h.startswith(b"impersonate-") for h in headers):
@@ -221,9 +221,11 @@ class Gateway:
             tenant = await self._tenants.tenant_of(user, name)
         except TenantNotFound:
             stranger = seen_in(user, name or DEFAULT)
-            if not stranger.is_administrator:
-                raise _refused(stranger, attributes) from None
-            raise
+            if stranger.is_administrator:
+                raise
+            if target.path.rstrip("/") in _OF_PROCESS:
+                return _NO_TENANT, stranger     # what everybody may ask of every tenant is no sign that there is one
+            raise _refused(stranger, attributes) from None
         if user.tenant is not None and user.tenant != tenant.name and await self._tenants.governs(user, tenant):
             return tenant, user
         return tenant, seen_in(user, tenant.name)

@@ -25,6 +25,28 @@ async def test_hostile_names_are_those_of_no_tenant(api: Client) -> None:
             assert failure(answer, 404, "NotFound")["message"] == "the tenant does not exist", name
 
 
+async def test_without_credentials_nobody_finds_out_which_tenants_there_are(api: Client) -> None:
+    nobody = api.with_token("")
+    there = {}
+    for rest in ("/version", "/version/", "/healthz", "/readyz", "/livez", "/api", "/apis", f"/{NAMESPACES}", "/x"):
+        for method in ("GET", "POST"):
+            answer = await nobody.request(method, f"/clusters/default{rest}")
+            there[method, rest] = (answer.code, answer.text)
+    assert there["GET", "/version"][0] == 200
+    assert there["GET", "/apis"][0] == 403
+    for name in ("nosuch", "..", "DEFAULT", "a.b"):
+        for (method, rest), expected in there.items():
+            answer = await nobody.request(method, f"/clusters/{name}{rest}")
+            assert (answer.code, answer.text) == expected, (method, name, rest)
+    # Nor which domains.
+    (await api.of_tenant("system").post("/apis/tenancy.registry/v1/tenants", {
+        "apiVersion": "tenancy.registry/v1", "kind": "Tenant", "metadata": {"name": "one"},
+        "spec": {"domain": "shop"}})).ok(201)
+    told = [await nobody.of_tenant(name).get(f"/{NAMESPACES}") for name in ("*.shop", "*.nowhere")]
+    failure(told[0], 403, "Forbidden")
+    assert told[0].text == told[1].text
+
+
 async def test_paths_that_lead_nowhere(api: Client) -> None:
     for path in ("/clusters/default/../system/api/v1/namespaces", "/clusters/default//api", "/clusters", "/clusters/"):
         assert (await api.get(path)).code == 404, path
