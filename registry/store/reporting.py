@@ -31,6 +31,7 @@ from registry.store.reporting_catalogue import (
     note_empty,
     put_definition,
     stored_shape,
+    try_refused_again,
     update_view,
     views_of,
 )
@@ -265,6 +266,8 @@ class Reporting:
                 await unmake(connection, roles, resource, view, [tenant_id])
                 await connection.execute("DELETE FROM report_definitions WHERE tenant_id = %s AND resource = %s",
                                          (tenant_id, resource))
+            if dropped:
+                await try_refused_again(connection)
             return dropped
 
     async def name_schema(self, tenant: Tenant) -> str:
@@ -300,6 +303,7 @@ async def _make_all(connection: Connection, roles: Roles, across: bool) -> None:
         await drop_schemas(connection)
     for which in (False, True)[:1 + across]:
         await make_schema(connection, roles, which)
+    await try_refused_again(connection)
     await remake(connection, roles)
     text = f"COMMENT ON SCHEMA {identifier(OWN_SCHEMA)} IS {literal(version_text())}"
     await connection.execute(text.encode(), prepare=False)

@@ -80,6 +80,13 @@ async def put_definition(connection: Connection, tenant: Tenant, report: Report,
                                  (tenant.id, view_id))
 
 
+async def try_refused_again(connection: Connection) -> None:
+    """The next sweep finds them: there is room, or they would be made differently now."""
+    await connection.execute(
+        "WITH refused AS (UPDATE report_definitions SET revision = 0 WHERE state = 'refused' RETURNING tenant_id)"
+        " DELETE FROM report_tenants WHERE tenant_id IN (SELECT tenant_id FROM refused)")
+
+
 async def add_reason(connection: Connection, tenant: Tenant, resource: str, reason: str) -> None:
     await connection.execute(
         "UPDATE report_definitions SET reason = concat_ws('; ', nullif(reason, ''), %s::text) WHERE tenant_id = %s"

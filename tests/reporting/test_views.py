@@ -312,6 +312,28 @@ async def test_the_catalogue_tells_the_names_of_views(reports: Reports) -> None:
             assert {r["c"] for r in told} <= set(reports.columns(relation))
 
 
+async def test_what_was_refused_is_tried_again(reports: Reports) -> None:
+    """When there is room, and by a later version, which may make it differently."""
+    tenant = await reports.tenant("acme")
+    for number in range(2):
+        with psycopg.connect(reports.url, autocommit=True) as connection:
+            connection.execute("CREATE TABLE reports.others_example_com (a int)")
+            assert (await reports.define("acme", definition("others", {"spec": of(a=TEXT)}))).state == "refused"
+            connection.execute("DROP TABLE reports.others_example_com")
+            await reports.reporting.settled(tenant, tenant.guards.definitions + 1)
+            told = "SELECT count(*) FROM report_tenants"
+            assert connection.execute(told).fetchone() == (1,)
+            if number == 0:
+                connection.execute("COMMENT ON SCHEMA reports IS 'older'")
+                await reports.reporting.prepare()
+            else:
+                await reports.define("beta", CRD)
+                await reports.reporting.forget(await reports.tenant("beta"), "crontabs.example.com")
+                assert await reports.reporting.tidy(datetime.timedelta(0)) == [VIEW]
+            assert connection.execute(told).fetchone() == (0,)
+    assert (await reports.define("acme", definition("others", {"spec": of(a=TEXT)}))).state == "ready"
+
+
 async def test_what_postgresql_does_not_take_is_told(reports: Reports) -> None:
     await reports.define("acme", CRD)
     with psycopg.connect(reports.url, autocommit=True) as connection:
