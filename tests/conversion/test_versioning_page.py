@@ -1,7 +1,7 @@
 """The documentation's page on versions of definitions, walked in its order: from one version to another, by a webhook.
 
 Several versions, their priority, deprecation, conversion, the storage version, storage migration, and the removal of
-the old version.
+the old version. The page writes its definitions in both forms, so each state is read and written in the older one too.
 """
 
 from __future__ import annotations
@@ -40,6 +40,23 @@ async def warned(api: Client, path: str, text: str) -> None:
     await eventually(look)
 
 
+async def same_in_the_older_form(api: Client) -> None:
+    """Writing what is read at v1beta1 changes nothing."""
+    path = f"/apis/apiextensions.k8s.io/v1beta1/customresourcedefinitions/{NAME}"
+
+    async def written() -> Any:
+        older = (await api.get(path)).ok()
+        answer = await api.put(path, older)
+        if answer.code == 409:
+            return None     # a condition was written in between
+        assert answer.ok()["metadata"]["resourceVersion"] == older["metadata"]["resourceVersion"]
+        return older
+
+    older = await eventually(written)
+    assert older["spec"]["preserveUnknownFields"] is False
+    assert older["spec"]["version"] == older["spec"]["versions"][0]["name"]
+
+
 async def test_the_page_in_its_order(api: Client, definition: dict[str, Any], webhook: Webhook) -> None:
     versions = {v["name"]: v for v in definition["spec"]["versions"]}
     conversion = definition["spec"]["conversion"]
@@ -57,6 +74,7 @@ async def test_the_page_in_its_order(api: Client, definition: dict[str, Any], we
     await eventually(served)
     # What the new version does not know is not shown there: hence conversion.
     assert (await api.get(f"{V1}/old")).ok().get("spec") == {}
+    await same_in_the_older_form(api)
     # Deprecation, with the server's text and with one's own.
     await change(api, versions=[{**beta, "deprecated": True}, v1])
     await warned(api, BETA, f"{GROUP}/v1beta1 Endpoint is deprecated; use {GROUP}/v1 Endpoint")
@@ -64,6 +82,7 @@ async def test_the_page_in_its_order(api: Client, definition: dict[str, Any], we
     await change(api, versions=[beta, v1])
     await warned(api, f"{BETA}/old", "endpoints of v1beta1 go in May")
     await warned(api, V1, "")
+    await same_in_the_older_form(api)
     # Conversion by a webhook.
     await change(api, conversion=conversion)
 
@@ -74,10 +93,12 @@ async def test_the_page_in_its_order(api: Client, definition: dict[str, Any], we
     assert webhook.calls > 0
     (await api.post(V1, endpoint("new", "v1", host="k", port=2))).ok(201)
     assert [i["spec"] for i in (await api.get(BETA)).ok()["items"]] == [{"hostPort": "k:2"}, {"hostPort": "h:1"}]
+    await same_in_the_older_form(api)
     # The storage version is switched: both are stored versions, and the old one may not go.
     v1["storage"], beta["storage"] = True, False
     assert (await change(api, versions=[beta, v1]))["status"]["storedVersions"] == ["v1beta1", "v1"]
     assert (await api.patch(f"{DEFINITIONS}/{NAME}", {"spec": {"versions": [v1]}})).code == 422
+    await same_in_the_older_form(api)
     # Storage migration: what is stored is written again, and the old version is no stored version any more.
     (await api.post(MIGRATIONS, {
         "apiVersion": "storagemigration.k8s.io/v1beta1", "kind": "StorageVersionMigration", "metadata": {"name": "m"},
@@ -87,6 +108,7 @@ async def test_the_page_in_its_order(api: Client, definition: dict[str, Any], we
         return bool((await api.get(f"{DEFINITIONS}/{NAME}")).ok()["status"]["storedVersions"] == ["v1"])
 
     await eventually(migrated)
+    await same_in_the_older_form(api)
     # It is served no longer, then it goes, and the webhook with it.
     await change(api, versions=[{**beta, "served": False}, v1])
 
@@ -95,6 +117,7 @@ async def test_the_page_in_its_order(api: Client, definition: dict[str, Any], we
 
     await eventually(gone)
     await change(api, versions=[v1], conversion={"strategy": "None", "webhook": None})
+    await same_in_the_older_form(api)
     calls = webhook.calls
     assert {i["metadata"]["name"]: i["spec"] for i in (await api.get(V1)).ok()["items"]} == {
         "old": {"host": "h", "port": 1}, "new": {"host": "k", "port": 2}}
