@@ -23,7 +23,7 @@ import httpx
 from registry.codec.json_decode import decode_json
 from registry.codec.model import DecodeError
 from registry.conversion.egress import EgressPolicy
-from registry.conversion.errors import CallFailed
+from registry.conversion.errors import CallFailed, NotReached
 from registry.conversion.services import Services
 from registry.schema.field import go_quote
 
@@ -106,8 +106,10 @@ class WebhookClient:
                     answer = await self._posted(endpoint, body, told, again)
         except TimeoutError as error:
             raise CallFailed(f"{where}: context deadline exceeded") from error
-        except _Unreachable as error:
+        except _Lost as error:
             raise CallFailed(f"{where}: {error}") from error
+        except _Unreachable as error:
+            raise NotReached(f"{where}: {error}") from error
         if not 200 <= answer.status <= 206:
             raise CallFailed(_refusal(answer))
         if not answer.data:
@@ -140,11 +142,11 @@ class WebhookClient:
                 return await self._sent(client, request)
             except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError) as error:
                 if last:
-                    raise _Unreachable("EOF") from error
+                    raise _Lost("EOF") from error
             except httpx.ConnectError as error:
                 raise _connect_error(error, address, port) from error
             except httpx.HTTPError as error:
-                raise _Unreachable(str(error) or type(error).__name__) from error
+                raise _Lost(str(error) or type(error).__name__) from error
         raise AssertionError("the second try returns or raises")
 
     async def _sent(self, client: httpx.AsyncClient, request: httpx.Request) -> _Answer:
@@ -154,7 +156,7 @@ class WebhookClient:
             async for piece in response.aiter_bytes():
                 size += len(piece)
                 if size > MAX_ANSWER_BYTES:
-                    raise _Unreachable(f"the answer is longer than {MAX_ANSWER_BYTES} bytes")
+                    raise _Lost(f"the answer is longer than {MAX_ANSWER_BYTES} bytes")
                 pieces.append(piece)
             return _Answer(response.status_code, response.headers.get("content-type", ""),
                            response.headers.get("retry-after", ""), b"".join(pieces))
@@ -200,6 +202,10 @@ class _Answer(NamedTuple):
 
 class _Unreachable(Exception):
     """The text follows `Post "URL": `."""
+
+
+class _Lost(_Unreachable):
+    """There was a connection, and no answer that is one."""
 
 
 class _NotConnected(_Unreachable):

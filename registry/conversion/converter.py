@@ -2,7 +2,7 @@
 
 kube-apiserver sends one object a review, and webhooks have been written that know nothing else. So a batch that goes
 wrong is asked again object by object: the one at fault is then told as kube-apiserver tells it, and where all went well
-so, the webhook is not sent batches again.
+so, the webhook is not sent batches again. A webhook that cannot be reached is not tried again for each object.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from registry.codec.json_encode import encode_json
 from registry.conversion.client import Endpoint, WebhookClient, endpoint_of
-from registry.conversion.errors import CallFailed, ConversionError
+from registry.conversion.errors import CallFailed, ConversionError, NotReached
 from registry.conversion.review import about, accepted, converted_objects, request_body
 
 Object = dict[str, Any]
@@ -58,8 +58,9 @@ class Converter:
         if endpoint not in self._singles:
             try:
                 return await self._call(endpoint, review, batch, api_version)
-            except ConversionError:
-                pass
+            except ConversionError as error:
+                if isinstance(error.__cause__, NotReached):
+                    raise
         found = await self._one_by_one(endpoint, review, batch, api_version)
         self._singles[endpoint] = None
         if len(self._singles) > _SINGLES:

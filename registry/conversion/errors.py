@@ -9,3 +9,7 @@ class ConversionError(Exception):
 
 class CallFailed(Exception):
     """A call of a webhook gave no review: the text says why, in Go's words where Go has them."""
+
+
+class NotReached(CallFailed):
+    """There was no connection over which to ask: asking for less does not help."""

@@ -283,6 +283,22 @@ async def test_each_address_of_a_host_is_tried(api: Client, definition: dict[str
     assert webhook.calls > 0
 
 
+async def test_a_webhook_that_is_not_there_is_tried_once_for_a_list(defined: Client,
+                                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    await _make(defined, 5)
+    tries = []
+
+    async def nowhere(host: str, port: int) -> list[str]:
+        tries.append(host)
+        return ["127.0.0.2"]
+
+    monkeypatch.setattr(webhooks, "_resolved", nowhere)
+    failed = await defined.get(BETA)
+    assert failed.code == 500
+    assert failed.json["message"].endswith("connect: connection refused")
+    assert tries == ["127.0.0.1"]
+
+
 async def test_an_object_of_a_version_that_is_gone_blocks_no_list(api: Client) -> None:
     made = definition_of("gadgets", "Gadget", group=GROUP)
     [one] = made["spec"]["versions"]
