@@ -3,35 +3,53 @@
 A process answers on one thread: while it makes the rows of a long list it does nothing else. Whoever loops over many
 objects rests now and then:
 
-    slices = Slices()
+    slices = Slices.current()
     for row in rows:
         ...
         if slices.over():
             await slices.rest()
+
+All that is done for one request are slices of one work. Its rest lasts until others have had their turn
+(registry/access/fairness.py); elsewhere a rest is one round of the event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from typing import Final
 
 # About what a small request takes from its bytes to its answer; going round the loop once costs a hundredth of it.
-SLICE_SECONDS: Final = 0.0005
+SLICE_SECONDS: Final = 0.00025
 
 
 class Slices:
-    """Begins with the first slice."""
+    """Begins with the first slice. `rest` lets others go on."""
 
-    __slots__ = ("_end",)
+    __slots__ = ("_end", "_rest")
 
-    def __init__(self) -> None:
+    def __init__(self, rest: Callable[[], Awaitable[None]] | None = None) -> None:
         self._end = time.perf_counter() + SLICE_SECONDS
+        self._rest = rest
+
+    @staticmethod
+    def current() -> Slices:
+        """Those of the request that this task serves."""
+        return _current.get() or Slices()
+
+    def begin(self) -> None:
+        """From here on they are the current ones of this task."""
+        _current.set(self)
 
     def over(self) -> bool:
         return time.perf_counter() >= self._end
 
     async def rest(self) -> None:
-        """Lets all others go on who can; the next slice begins."""
-        await asyncio.sleep(0)
+        """Lets others go on; the next slice begins."""
+        await (self._rest() if self._rest is not None else asyncio.sleep(0))
         self._end = time.perf_counter() + SLICE_SECONDS
+
+
+_current: ContextVar[Slices | None] = ContextVar("slices", default=None)

@@ -4,7 +4,10 @@ A process answers requests on one thread. Those of one tenant begin as they come
 only a few of each are under way at a time, and they begin tenant by tenant; the others wait for a place of theirs. So a
 request waits for a few of each other tenant's, not for all that a flood has brought. A place is given up when the
 request is answered, or after a few milliseconds: what waits for the database, for a webhook or for a slow client is in
-nobody's way, not even in that of its own tenant.
+nobody's way, not even in that of its own tenant. Lists keep theirs for longer: the database has to work for them too.
+
+Long requests go on in slices (registry/slices.py), of which one is done in a round of the event loop. Before each, the
+short requests of other tenants that are under way are answered; those that come meanwhile are not waited for.
 
 Rates are limits that the tenant's object names (spec.quotas), counted in each process by itself. Beyond one the answer
 is 429, with the seconds after which it may be tried again.
@@ -16,8 +19,8 @@ import asyncio
 import math
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 from registry.store.types import Tenant, TenantId
 
@@ -26,6 +29,7 @@ PRESENT_SECONDS: Final = 0.1
 # Requests of a tenant that are under way at a time while several tenants are present, and how long one counts as such.
 PLACES: Final = 1
 HELD_SECONDS: Final = 0.005
+LIST_HELD_SECONDS: Final = 0.05
 # What may wait of one tenant; beyond it the answer is 429 at once.
 MAX_WAITING: Final = 2_000
 # Tenants with rates that are remembered; one that is dropped while nothing of it is under way begins anew.
@@ -43,17 +47,23 @@ _NOBODY: Final = "?"
 
 
 class Place:
-    """What a request has while it counts as under way; `until` by the clock of the requests."""
+    """What a request has while it counts as under way, and as a short one; until then, by the clock of the requests."""
 
-    __slots__ = ("tenant", "until")
+    __slots__ = ("short_until", "tenant", "until")
 
-    def __init__(self, tenant: str, until: float) -> None:
+    def __init__(self, tenant: str, now: float, held: float) -> None:
         self.tenant = tenant
-        self.until = until
+        self.until = now + held
+        self.short_until = now + HELD_SECONDS       # or until it ends or rests
 
 
 # Of a request of a tenant that is alone: nothing is counted.
-ALONE: Final = Place(_NOBODY, 0.0)
+ALONE: Final = Place(_NOBODY, 0.0, 0.0)
+
+
+class _Rest(NamedTuple):
+    before: Sequence[Place]     # what may be short, and goes before it
+    over: asyncio.Future[None]
 
 
 class Turns:
@@ -75,8 +85,12 @@ class Turns:
         # The places that are taken, oldest first. Invariant: neither here nor below is anything empty.
         self._taken: dict[str, list[Place]] = {}
         # The first tenant is the one whose turn it is.
-        self._waiting: OrderedDict[str, deque[asyncio.Future[Place]]] = OrderedDict()
+        self._waiting: OrderedDict[str, deque[tuple[asyncio.Future[Place], float]]] = OrderedDict()
         self._renewal: asyncio.TimerHandle | None = None
+        # Who rests, in the order in which they go on.
+        self._resting: deque[_Rest] = deque()
+        self._rousing = False       # in the next round of the event loop
+        self._later: asyncio.TimerHandle | None = None
 
     def admitted(self, name: str) -> None:
         """A request that named this tenant was let in."""
@@ -85,8 +99,8 @@ class Turns:
                 self._names.clear()
             self._names.add(name)
 
-    def begins(self, name: str, now: float) -> Place | None:
-        """The place of a request that may begin at once."""
+    def begins(self, name: str, now: float, held: float = HELD_SECONDS) -> Place | None:
+        """The place of a request that may begin at once; it is held for so long at the most."""
         tenant = name if name in self._names else _NOBODY
         if tenant == self._last:
             if now > self._shared_until and not self._waiting:
@@ -95,9 +109,9 @@ class Turns:
             if self._last is not None:
                 self._shared_until = now + PRESENT_SECONDS
             self._last = tenant
-        return None if tenant in self._waiting else self._taken_by(tenant, now)
+        return None if tenant in self._waiting else self._taken_by(tenant, now, held)
 
-    async def turn(self, name: str) -> Place:
+    async def turn(self, name: str, held: float = HELD_SECONDS) -> Place:
         """Waits for a place of the tenant's. Raises TooManyRequests where too many wait already."""
         tenant = name if name in self._names else _NOBODY
         queue = self._waiting.get(tenant)
@@ -106,24 +120,72 @@ class Turns:
         elif len(queue) >= MAX_WAITING:
             raise TooManyRequests
         future: asyncio.Future[Place] = asyncio.get_running_loop().create_future()
-        queue.append(future)
+        queue.append((future, held))
         if self._renewal is None:
             self._renewal = asyncio.get_running_loop().call_later(HELD_SECONDS, self._renew_again)
         return await future
 
     def ends(self, place: Place) -> None:
         """The request has been answered, or is one that lasts."""
+        place.short_until = 0.0
         taken = self._taken.get(place.tenant)
         if taken is None or place not in taken:
             return
         taken.remove(place)
         if not taken:
             del self._taken[place.tenant]
+        if self._resting:
+            self._rouse_soon()
         if self._waiting:
             # In the next turn of the event loop: what has come meanwhile is read first, and gets its turn.
             asyncio.get_running_loop().call_soon(self._renew)
 
-    def _taken_by(self, tenant: str, now: float) -> Place | None:
+    async def rest(self, name: str, place: Place) -> None:
+        """A long request lets others go on, and goes on itself when it is its turn."""
+        if place is not ALONE:
+            place.short_until = 0.0
+        now = self._clock()
+        if now > self._shared_until and not self._resting:
+            await asyncio.sleep(0)
+            return
+        tenant = name if name in self._names else _NOBODY
+        others = [other for taken in self._taken.values() for other in taken if other.tenant != tenant]
+        rest = _Rest(others, asyncio.get_running_loop().create_future())
+        self._resting.append(rest)
+        self._rouse_soon()
+        await rest.over
+
+    async def gap(self, place: Place) -> None:
+        """Before a request for which the database has to work: waits as a slice does. Then it counts as short again."""
+        if place is not ALONE:
+            await self.rest(place.tenant, place)
+            place.short_until = self._clock() + HELD_SECONDS
+
+    def _rouse_soon(self) -> None:
+        if not self._rousing:
+            self._rousing = True
+            asyncio.get_running_loop().call_soon(self._rouse)
+
+    def _rouse(self) -> None:
+        """Lets the next of those who rest go on, unless a short request goes before it."""
+        self._rousing = False
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
+        while self._resting and self._resting[0].over.done():
+            self._resting.popleft()     # who rested has gone
+        if not self._resting:
+            return
+        now = self._clock()
+        if any(place.short_until >= now for place in self._resting[0].before):
+            # It ends, or its time does.
+            self._later = asyncio.get_running_loop().call_later(HELD_SECONDS / 4, self._rouse)
+            return
+        self._resting.popleft().over.set_result(None)
+        if self._resting:
+            self._rouse_soon()
+
+    def _taken_by(self, tenant: str, now: float, held: float) -> Place | None:
         taken = self._taken.get(tenant)
         if taken is None:
             taken = self._taken[tenant] = []
@@ -131,7 +193,7 @@ class Turns:
             del taken[0]
         if len(taken) >= PLACES:
             return None
-        place = Place(tenant, now + HELD_SECONDS)
+        place = Place(tenant, now, held)
         taken.append(place)
         return place
 
@@ -147,10 +209,10 @@ class Turns:
         now = self._clock()
         for tenant in [*self._waiting]:
             queue = self._waiting[tenant]
-            while queue and queue[0].done():
+            while queue and queue[0][0].done():
                 queue.popleft()     # who waited has gone
-            if queue and (place := self._taken_by(tenant, now)) is not None:
-                queue.popleft().set_result(place)
+            if queue and (place := self._taken_by(tenant, now, queue[0][1])) is not None:
+                queue.popleft()[0].set_result(place)
             if queue:
                 self._waiting.move_to_end(tenant)
             else:

@@ -259,7 +259,7 @@ async def readable(request: ResourceRequest, rows: Sequence[Row]) -> tuple[Seque
     served = request.served
     try:
         if served.conversions is None:
-            text, slices, texts = served.text, Slices(), list[str]()
+            text, slices, texts = served.text, Slices.current(), list[str]()
             for row in rows:
                 texts.append(text(row))
                 if slices.over():

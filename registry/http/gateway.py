@@ -14,6 +14,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from starlette.types import Receive, Scope, Send
 
@@ -21,7 +22,7 @@ from registry import logs
 from registry.access.across import SUBRESOURCE, Asked, asked, is_across
 from registry.access.authentication import Authentication, Unauthenticated
 from registry.access.authorization import Attributes, Decision, refusal
-from registry.access.fairness import ALONE, Flow, Rates, TooManyRequests, Turns
+from registry.access.fairness import ALONE, HELD_SECONDS, LIST_HELD_SECONDS, Flow, Rates, TooManyRequests, Turns
 from registry.access.identity import User
 from registry.access.impersonating import Impersonation, ImpersonationRefused
 from registry.access.impersonation import NobodyNamed, requested_groups, requested_user
@@ -54,6 +55,7 @@ from registry.http.negotiation import Representation, error_encoding
 from registry.http.paths import Target, parse, with_past
 from registry.http.resources import PageNotFound, ResourceEndpoint, parse_query, verb_of
 from registry.http.respond import send_page_not_found, send_status
+from registry.slices import Slices
 from registry.store.errors import StoreError, TenantNotFound
 from registry.store.types import DomainId, Guards, Tenant, TenantId, TenantName
 
@@ -63,6 +65,7 @@ logger = logging.getLogger("registry.requests")
 # What the process answers for itself: whether it lives must not depend on the database.
 _OF_PROCESS = frozenset({"/healthz", "/livez", "/readyz", "/healthz/ping", "/livez/ping", "/readyz/ping", "/metrics",
                          "/version"})
+_LISTS = frozenset({"list", "deletecollection"})
 _NO_TENANT = Tenant(TenantId(0), TenantName(""), DomainId(0), Guards(0, 0))
 
 
@@ -102,7 +105,11 @@ class Gateway:
         code = 500
         try:
             # Before anything that takes time: who asks for what is known only later, but the path names the tenant.
-            place = self._turns.begins(target.tenant, started) or await self._turns.turn(target.tenant)
+            held = LIST_HELD_SECONDS if verb in _LISTS else HELD_SECONDS
+            place = self._turns.begins(target.tenant, started, held) or await self._turns.turn(target.tenant, held)
+            if held == LIST_HELD_SECONDS:
+                await self._turns.gap(place)
+            Slices(partial(self._turns.rest, target.tenant, place)).begin()
             context = await self._admitted(scope, target, verb, query, headers, warnings)
             tenant = context.tenant
             if verb == "watch":

@@ -34,7 +34,7 @@ GZIP_THRESHOLD_BYTES = 128 * 1024
 # The fastest level, as kube-apiserver: clients are near, and processors dear.
 _GZIP_LEVEL = 1
 # What is encrypted and handed over at a time; more would keep others waiting.
-_PART_BYTES = 256 * 1024
+_PART_BYTES = 64 * 1024
 _FIXED = [(b"cache-control", b"no-cache, private")]
 Headers = list[tuple[bytes, bytes]]
 
@@ -190,7 +190,7 @@ async def _whole_list(answer: ListAnswer, form: Form) -> bytes:
     is_builtin = bool(answer.served.definition.strategy)
     by_item = representation.transform != "" and representation.encoding == JSON and not representation.pretty
     items: list[Any] = []
-    slices = Slices()
+    slices = Slices.current()
     async for texts in answer.chunks:
         for text in texts:
             item = _item(decode_stored(text), form, now, is_builtin=is_builtin)
@@ -240,7 +240,7 @@ async def _stream(send: Send, scope: Scope, headers: Headers, pieces: AsyncItera
         return await send_body(send, scope, 200, headers, first)
     gzip = b"gzip" in accept_encoding and len(first) + len(second or b"") >= GZIP_THRESHOLD_BYTES
     packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, 31) if gzip else None
-    slices = Slices()
+    slices = Slices.current()
     if packer is not None:
         headers += [(b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})

@@ -138,7 +138,7 @@ class Pages:
         found: list[Row] = []
         if total:
             resource = query.resource
-            slices = Slices()
+            slices = Slices.current()
             for values in zip(*columns, strict=True):
                 found.append(Row(resource, *values))
                 if slices.over():

@@ -66,6 +66,120 @@ async def test_a_place_is_free_after_its_time_whatever_holds_it() -> None:
     assert (await asyncio.wait_for(waiting, 60)).tenant == "a"
 
 
+async def test_a_list_keeps_its_place_for_longer() -> None:
+    now = 1.0
+    turns = Turns(lambda: now)
+    for name in "ba":
+        turns.admitted(name)
+        assert turns.begins(name, now, fairness.LIST_HELD_SECONDS)
+    now += 2 * fairness.HELD_SECONDS
+    assert turns.begins("a", now) is None
+    now += fairness.LIST_HELD_SECONDS
+    waiting = asyncio.ensure_future(turns.turn("a", fairness.LIST_HELD_SECONDS))
+    assert (await asyncio.wait_for(waiting, 60)).until == now + fairness.LIST_HELD_SECONDS
+
+
+async def rounds(number: int = 20) -> None:
+    for _ in range(number):
+        await asyncio.sleep(0)
+
+
+def present(turns: Turns, *names: str) -> list[fairness.Place]:
+    """Places of tenants that are all there."""
+    places = [turns.begins(name, NOW) for name in names]
+    return [place for place in places if place is not None]
+
+
+async def test_a_slice_waits_for_the_short_requests_of_others() -> None:
+    turns = turns_of("quiet", "flood")
+    quiet, flood = present(turns, "quiet", "flood")
+    resting = asyncio.ensure_future(turns.rest("flood", flood))
+    await rounds()
+    assert not resting.done()
+    turns.ends(quiet)
+    await asyncio.wait_for(resting, 60)
+
+
+async def test_a_slice_does_not_wait_for_its_own_tenant_nor_for_what_rests() -> None:
+    turns = turns_of("other", "flood")
+    other, flood = present(turns, "other", "flood")
+    both = [asyncio.ensure_future(turns.rest("other", other)), asyncio.ensure_future(turns.rest("flood", flood))]
+    await asyncio.wait_for(asyncio.gather(*both), 60)
+    assert turns.begins("flood", NOW) is None     # its place is still taken
+    await asyncio.wait_for(turns.rest("flood", flood), 60)
+
+
+async def test_a_slice_does_not_wait_for_what_comes_meanwhile() -> None:
+    turns = turns_of("quiet", "another", "flood")
+    quiet, flood = present(turns, "quiet", "flood")
+    resting = asyncio.ensure_future(turns.rest("flood", flood))
+    await rounds()
+    assert turns.begins("another", NOW)
+    turns.ends(quiet)
+    assert turns.begins("quiet", NOW)
+    await asyncio.wait_for(resting, 60)
+
+
+async def test_a_slice_waits_for_a_time_only() -> None:
+    now = NOW
+    turns = Turns(lambda: now)
+    for name in ("quiet", "flood"):
+        turns.admitted(name)
+    _, flood = (turns.begins(name, now) for name in ("quiet", "flood"))
+    assert flood is not None
+    resting = asyncio.ensure_future(turns.rest("flood", flood))
+    await asyncio.sleep(2 * fairness.HELD_SECONDS)
+    assert not resting.done()
+    now += 2 * fairness.HELD_SECONDS
+    await asyncio.wait_for(resting, 60)
+
+
+async def test_one_slice_is_done_in_a_round() -> None:
+    turns = turns_of("a", "b")
+    for place in present(turns, "b", "a"):
+        turns.ends(place)
+    done: list[int] = []
+
+    async def work(number: int) -> None:
+        for _ in range(3):
+            await turns.rest("a", fairness.ALONE)
+            done.append(number)
+
+    most = 0
+    async with asyncio.TaskGroup() as group:
+        for number in range(4):
+            group.create_task(work(number))
+        while len(done) < 12:
+            before = len(done)
+            await asyncio.sleep(0)
+            most = max(most, len(done) - before)
+    assert most == 1
+    assert done == [0, 1, 2, 3] * 3
+
+
+async def test_who_goes_away_while_resting_is_in_nobodys_way() -> None:
+    turns = turns_of("quiet", "flood")
+    quiet, flood = present(turns, "quiet", "flood")
+    gone, stays = (asyncio.ensure_future(turns.rest("flood", flood)) for _ in range(2))
+    await rounds()
+    gone.cancel()
+    turns.ends(quiet)
+    await asyncio.wait_for(stays, 60)
+
+
+async def test_a_list_begins_between_short_requests_and_is_short_then() -> None:
+    turns = turns_of("quiet", "flood")
+    quiet, flood = present(turns, "quiet", "flood")
+    begins = asyncio.ensure_future(turns.gap(flood))
+    await rounds()
+    assert (begins.done(), flood.short_until) == (False, 0.0)
+    turns.ends(quiet)
+    await asyncio.wait_for(begins, 60)
+    assert flood.short_until > NOW
+    await turns.gap(fairness.ALONE)
+    assert fairness.ALONE.short_until < NOW
+
+
 async def test_names_of_nobody_share_a_turn() -> None:
     turns = turns_of("quiet")
     order: list[str] = []
