@@ -21,6 +21,7 @@ from registry.http.supervisor import Supervisor
 from registry.http.tls import TlsError
 from registry.settings import Settings, SettingsError
 from registry.store.embedded import EmbeddedPostgres, EmbeddedPostgresError
+from registry.store.embedded_priority import ReportPriorities
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +94,7 @@ def database(settings: Settings) -> Iterator[str]:
         user=settings.postgres_user,
         port=settings.postgres_port,
     )
-    with embedded:
+    with embedded, ReportPriorities(embedded.url):
         logger.info("PostgreSQL %s runs in %s", embedded.binaries.version, embedded.folder)
         yield embedded.url
 

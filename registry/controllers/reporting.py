@@ -4,8 +4,9 @@ A view is made by the process that has written the definition, in a moment; what
 by the leader, by the revision of each tenant's definitions. Objects get their documents as they are written; those that
 were written before, or with other indexed fields, are written anew, a page at a time.
 
-What has become of a definition stands in the view `reports.definitions`. One that asks for it by an annotation
-(registry/reporting/marking.py) gets a condition `Reported` too; others do not: their status is kube-apiserver's.
+What has become of a definition stands in the view `reports.definitions`. One that gets no views has a condition
+`Reported` that says why, and one that asks for it by an annotation (registry/reporting/marking.py) has it in any case;
+others do not: their status is kube-apiserver's.
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ async def settle(controlled: Controlled, reporting: Reporting, key: ObjectKey) -
     if not report.enabled:
         await reporting.settle(tenant, report, row.revision, indexed=False)
         await _rewrite(controlled, reporting, report, crd)
-        await _tell(controlled, key, report, Outcome("off", "views are switched off"))
+        await _tell(controlled, key, report, Outcome("off", "views are switched off"), crd)
         return
     wanted = {facet.slot: list(facet.path) for facet in report.facets}
     live = await reporting.facets_live(tenant, report.resource)
@@ -163,7 +164,7 @@ async def settle(controlled: Controlled, reporting: Reporting, key: ObjectKey) -
         outcome = await reporting.settle(tenant, report, row.revision, indexed=False)
         await _rewrite(controlled, reporting, report, crd)
         await reporting.indexed(tenant, report.resource, report.facets)
-    await _tell(controlled, key, report, outcome)
+    await _tell(controlled, key, report, outcome, crd)
 
 
 async def _rewrite(controlled: Controlled, reporting: Reporting, report: Report, crd: Object) -> None:
@@ -190,17 +191,22 @@ async def _rewrite_of(tenant: Tenant, pool: Pool, report: Report, documents: Doc
         await asyncio.sleep(_PAUSE_SECONDS)
 
 
-async def _tell(controlled: Controlled, key: ObjectKey, report: Report, outcome: Outcome) -> None:
-    if report.wants_condition:
+async def _tell(controlled: Controlled, key: ObjectKey, report: Report, outcome: Outcome, crd: Object) -> None:
+    """By the condition, where one is wished for, or needed because there are no views. It goes when it is neither."""
+    tells = report.wants_condition or outcome.state == "refused"
+    told = any(c["type"] == "Reported" for c in (crd.get("status") or {}).get("conditions") or ())
+    if tells or told:
         await controlled.change("apiextensions.k8s.io", "customresourcedefinitions", key,
-                                lambda old: _with_condition(old, outcome), subresource="status")
+                                lambda old: _with_condition(old, outcome if tells else None), subresource="status")
 
 
-def _with_condition(old: Object, outcome: Outcome) -> Object:
-    """`old` with a condition `Reported`, whose time is that of its last change of status."""
+def _with_condition(old: Object, outcome: Outcome | None) -> Object:
+    """`old` with a condition `Reported`, whose time is that of its last change of status; None: without one."""
     status = dict(old.get("status") or {})
     conditions = [c for c in status.get("conditions") or () if c["type"] != "Reported"]
     before = next((c for c in status.get("conditions") or () if c["type"] == "Reported"), None)
+    if outcome is None:
+        return {**old, "metadata": dict(old["metadata"]), "status": {**status, "conditions": conditions}}
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     value = "True" if outcome.state == "ready" else "False"
     message = f"reports.{outcome.view}" + (f": {outcome.reason}" if outcome.reason else "") if outcome.view \

@@ -36,7 +36,7 @@ from registry.store.reporting_catalogue import (
     views_of,
 )
 from registry.store.reporting_choice import Grow, choose, fitted, left_out
-from registry.store.reporting_logins import ENFORCE
+from registry.store.reporting_logins import ENFORCE, TRANSACTION_SECONDS
 from registry.store.reporting_making import make, refusal, remake, unmake
 from registry.store.reporting_model import Facet, Outcome, Report, Shape, View
 from registry.store.reporting_places import (
@@ -251,9 +251,9 @@ class Reporting:
                                 " AND resource = %s AND state = 'ready'", (tenant.id, resource))
             return None if row is None else row[0]
 
-    async def enforce_limits(self) -> None:
+    async def enforce_limits(self, transaction_seconds: int = TRANSACTION_SECONDS) -> None:
         """Ends what report logins do for longer than they may."""
-        await self._pool.execute(ENFORCE, {})
+        await self._pool.execute(ENFORCE, {"transaction_seconds": transaction_seconds})
 
     async def tidy(self, retention: datetime.timedelta) -> list[str]:
         """Drops the views that no definition has had for the retention time."""

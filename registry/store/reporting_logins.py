@@ -1,17 +1,19 @@
 """Logins for reports: made, listed, withdrawn. A login reads the views that its kind of reader may, and nothing else.
 
 What a session may see is decided by the row in `report_logins` under the name that it was opened with. Time-outs stand
-in the role's settings; a session can change its own, so the server ends what goes on for longer (`enforce`).
+in the role's settings; a session can change its own, so the server ends what goes on for longer (`ENFORCE`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import re
 import secrets
 from dataclasses import dataclass
 from typing import Any, Final
 
+import psycopg
 from psycopg.pq.abc import PGconn
 
 from registry.store.arrays import BigintArray
@@ -23,6 +25,10 @@ from registry.store.statements import statement
 CONNECTIONS: Final = 5
 TIMEOUT_SECONDS: Final = 60
 IDLE_SECONDS: Final = 60
+# What holds back the clean-up of old rows: a transaction, however short its statements are.
+TRANSACTION_SECONDS: Final = 900
+# What the sorts of one session may take of the disk at a time.
+TEMP_FILES: Final = "2GB"
 
 # Readers of reports write nothing, so not these either; PUBLIC may use them from the start.
 _WRITING: Final = (
@@ -40,10 +46,13 @@ ENFORCE: Final = statement(
     "enforce-limits-of-logins",
     "Ends what report logins do for longer than they may, whatever they have set; reads all sessions.",
     """
-    SELECT CASE WHEN a.state = 'active' THEN pg_cancel_backend(a.pid) ELSE pg_terminate_backend(a.pid) END
-    FROM pg_stat_activity a JOIN report_logins l ON l.name = a.usename
-    WHERE a.datname = current_database() AND (
-        a.state = 'active' AND a.query_start < clock_timestamp() - 1.1 * l.timeout_seconds * interval '1 second'
+    SELECT CASE WHEN s.lasts_long OR a.state <> 'active' THEN pg_terminate_backend(a.pid)
+                ELSE pg_cancel_backend(a.pid) END
+    FROM pg_stat_activity a JOIN report_logins l ON l.name = a.usename,
+        LATERAL (SELECT coalesce(a.xact_start < clock_timestamp() - interval '1 second'
+            * greatest(%(transaction_seconds)s, 2 * l.timeout_seconds), false) AS lasts_long) s
+    WHERE a.datname = current_database() AND (s.lasts_long
+        OR a.state = 'active' AND a.query_start < clock_timestamp() - 1.1 * l.timeout_seconds * interval '1 second'
         OR a.state LIKE 'idle in transaction%%' AND a.state_change < clock_timestamp() - interval '75 seconds')
     """,
 )
@@ -204,11 +213,16 @@ async def _set(connection: Connection, quoted: str, roles: Roles, wish: Wish, sc
         "idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s",
         "random_page_cost": "1.1",
         "jit": "off",
+        # A report may take long, but no more than one processor.
+        "max_parallel_workers_per_gather": "0",
     }
     where = f"ALTER ROLE {quoted} IN DATABASE {identifier(roles.database)}"
     for name, value in settings.items():
         await _do(connection, f"{where} SET {name} = {literal(value)}")
     await _do(connection, f"{where} SET search_path = {', '.join(map(identifier, schemas))}")
+    with contextlib.suppress(psycopg.errors.InsufficientPrivilege):     # then it is left to the database's owner
+        async with connection.transaction():
+            await _do(connection, f"{where} SET temp_file_limit = {literal(TEMP_FILES)}")
 
 
 async def _give(connection: Connection, quoted: str, roles: Roles, wish: Wish, schemas: list[str]) -> None:

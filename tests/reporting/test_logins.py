@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
+
 import psycopg
 import pytest
 from psycopg import sql
 
 from registry.store.connection import connect
-from registry.store.reporting_logins import LoginError, Wish, grant, logins, revoke
+from registry.store.embedded_priority import NICE, ReportPriorities
+from registry.store.reporting_logins import TEMP_FILES, LoginError, Wish, grant, logins, revoke
+from tests.platform.processes import wait_until
 from tests.reporting.conftest import Reports
 from tests.reporting.outsiders import VIEW, Outsiders, logged_in
 
@@ -164,6 +170,64 @@ async def test_limits(outsiders: Outsiders) -> None:
         assert connection.execute("SHOW idle_in_transaction_session_timeout").fetchone() == ("1min",)
         with pytest.raises(psycopg.OperationalError):
             outsiders.connection("brief")
+
+
+async def test_what_goes_on_for_longer_is_ended_whatever_a_session_has_set(outsiders: Outsiders) -> None:
+    await outsiders.add("brief", ("acme",), across=False, timeout_seconds=1)
+    enforce = outsiders.reports.reporting.enforce_limits
+    sleeping, holding, good = (outsiders.connection(name) for name in ("brief", "brief", "one"))
+    with sleeping, holding, good:
+        for one in (sleeping, holding, good):
+            one.execute("SET statement_timeout = 0")
+            one.execute("SET idle_in_transaction_session_timeout = 0")
+        for one in (holding, good):
+            one.execute("BEGIN")
+        asked = asyncio.create_task(asyncio.to_thread(sleeping.execute, "SELECT pg_sleep(600)"))
+        while not asked.done():
+            await asyncio.sleep(0.2)
+            await enforce()
+        assert isinstance(asked.exception(), psycopg.errors.QueryCanceled)
+        assert sleeping.execute("SELECT 1").fetchone() == (1,)      # the session itself goes on
+
+        async def ended() -> bool:
+            with contextlib.suppress(psycopg.OperationalError):
+                holding.execute("SELECT 1")     # however often it asks, the transaction is an old one
+                await asyncio.sleep(0.2)
+                await enforce(transaction_seconds=1)
+                return False
+            return True
+
+        while not await ended():
+            pass
+        assert good.execute("SELECT 1").fetchone() == (1,)          # it may go on for longer
+
+
+async def test_a_session_may_not_fill_the_disk(outsiders: Outsiders) -> None:
+    with outsiders.connection("one") as connection:
+        if connection.execute("SHOW temp_file_limit").fetchone() == ("-1",):
+            pytest.skip("whoever granted the login is not allowed to set temp_file_limit")
+        assert connection.execute("SHOW temp_file_limit").fetchone() == (TEMP_FILES,)
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("SET temp_file_limit = -1")
+
+
+async def test_processes_of_reports_give_way(outsiders: Outsiders) -> None:
+    with outsiders.connection("one") as connection, psycopg.connect(outsiders.reports.url) as own:
+        reading, writing = (session.info.backend_pid for session in (connection, own))
+        try:
+            usual = os.getpriority(os.PRIO_PROCESS, writing)
+            os.setpriority(os.PRIO_PROCESS, writing, usual)
+        except OSError:
+            pytest.skip("PostgreSQL runs elsewhere, or as somebody else")
+        assert os.getpriority(os.PRIO_PROCESS, reading) == usual
+        with ReportPriorities(outsiders.reports.url, pause_seconds=0.05):
+            wait_until(lambda: os.getpriority(os.PRIO_PROCESS, reading) == max(usual, NICE), "its priority is lower")
+            with outsiders.connection("all") as later:
+                wait_until(lambda: os.getpriority(os.PRIO_PROCESS, later.info.backend_pid) == max(usual, NICE),
+                           "the priority of a later one is lower")
+            connection.execute("SELECT 1")
+        assert os.getpriority(os.PRIO_PROCESS, writing) == usual
+        assert connection.execute("SHOW max_parallel_workers_per_gather").fetchone() == ("0",)
 
 
 async def test_revoked_logins_are_gone(outsiders: Outsiders) -> None:

@@ -57,6 +57,30 @@ def ask(folder: Path, query: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.slow
+def test_a_definition_without_views_says_why() -> None:
+    with data_folder() as folder, running_server(folder / "data") as server:
+        running = running_url(server.data_dir / "postgres")
+        assert running is not None
+        name = f"{DEFINITIONS}/gadgets.example.com"
+
+        def conditions() -> list[tuple[str, str]]:
+            found = call(server, "GET", name)["status"].get("conditions") or ()
+            return [(c["status"], c["reason"]) for c in found if c["type"] == "Reported"]
+
+        with psycopg.connect(running[0], autocommit=True) as connection:
+            until(lambda: ask(server.data_dir, "SELECT count(*) FROM definitions"), [(0,)])
+            connection.execute("CREATE TABLE reports.gadgets_example_com (somebody text)")
+            quiet = {k: v for k, v in CRD["metadata"]["annotations"].items() if "condition" not in k}
+            made = {k: v for k, v in CRD.items() if k != "status"}
+            call(server, "POST", DEFINITIONS, {**made, "metadata": {**made["metadata"], "annotations": quiet}})
+            until(conditions, [("False", "Refused")])
+            connection.execute("DROP TABLE reports.gadgets_example_com")
+            call(server, "PATCH", name, {"metadata": {"labels": {"again": "yes"}}})
+            until(conditions, [])
+            until(lambda: ask(server.data_dir, "SELECT state FROM definitions"), [("ready",)])
+
+
+@pytest.mark.slow
 def test_from_the_api_to_a_login() -> None:
     with data_folder() as folder:
         with running_server(folder / "data") as server:
