@@ -11,12 +11,12 @@ Reads of many objects know beforehand what they need, and ask for it in batches 
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from registry.api.errors import StatusError, plain_internal
+from registry.api.singleflight import singleflight
 from registry.apply.errors import ConversionFailed
 from registry.codec.json_encode import encode_canonical
 from registry.codec.stored import decode_stored
@@ -24,6 +24,7 @@ from registry.conversion.converter import Converter
 from registry.conversion.declarative.plan import Plan
 from registry.conversion.errors import ConversionError
 from registry.definitions.model import Definition
+from registry.slices import Slices
 
 if TYPE_CHECKING:
     from registry.api.served import Served
@@ -35,8 +36,6 @@ T = TypeVar("T")
 CACHE_SIZE = 64 * 1024 * 1024
 # Conversions that one write may come to need: one for each version that somebody owns fields at, a few times.
 _MOST_CONVERSIONS = 200
-# Objects that rules convert before others have their turn; a few milliseconds.
-_RULES_AT_ONCE = 250
 
 
 class Unconverted(Exception):
@@ -105,6 +104,7 @@ class SharedConversions:
     def __init__(self, converter: Converter) -> None:
         self.converter = converter
         self.cache = ConversionCache()
+        self.under_way: dict[Any, Any] = {}
 
 
 class Conversions:
@@ -140,11 +140,11 @@ class Conversions:
         if not self._definition.conversion_rules:
             return await self._shared.converter.convert(self._definition.conversion, objects, api_version)
         plan = plan_of(self._definition)
-        converted = []
-        for start in range(0, len(objects), _RULES_AT_ONCE):
-            if start:
-                await asyncio.sleep(0)
-            converted += [plan.convert(obj, api_version) for obj in objects[start:start + _RULES_AT_ONCE]]
+        converted, slices = [], Slices.current()
+        for obj in objects:
+            if slices.over():
+                await slices.rest()
+            converted.append(plan.convert(obj, api_version))
         return converted
 
     async def convert(self, need: Unconverted) -> None:
@@ -173,11 +173,27 @@ class Conversions:
                 missing.setdefault(version, []).append(place)
             bodies.append(body)
         for version, places in missing.items():
-            found = await self._bodies(served, version, [images[place] for place in places])
+            found = await self._bodies_once(served, version, [images[place] for place in places])
             for place, body in zip(places, found, strict=True):
                 bodies[place] = body
         head = served.head
         return [f'{head}{image.shown}",{body}' for image, body in zip(images, bodies, strict=True)]
+
+    async def _bodies_once(self, served: Served, version: str, images: Sequence[Image]) -> Sequence[str]:
+        """Where a webhook has to be asked: by one of those who want the same at the same time, such as lists."""
+        if version == served.version.name or self._definition.conversion_rules:
+            return await self._bodies(served, version, images)
+        found: list[str] = []
+
+        async def work() -> None:
+            found.extend(await self._bodies(served, version, images))
+
+        keys = [_key(served, image) for image in images]
+        await singleflight(self._shared.under_way, tuple(keys), work)
+        if not found:       # another has asked
+            kept = [body for body in map(self._shared.cache.get, keys) if body is not None]
+            found = kept if len(kept) == len(keys) else await self._bodies(served, version, images)
+        return found
 
     async def _bodies(self, served: Served, version: str, images: Sequence[Image]) -> list[str]:
         if version == served.version.name or not self._definition.conversion_rules:
@@ -186,9 +202,10 @@ class Conversions:
         current = stored.schema().identity if stored is not None else 0
         bodies, convert = [], plan_of(self._definition).bodies(served.kind.name, version, served.version.name)
         key, keep = served.conversion_key, self._shared.cache.put
-        for done, image in enumerate(images):
-            if done % _RULES_AT_ONCE == _RULES_AT_ONCE - 1:
-                await asyncio.sleep(0)
+        slices = Slices.current()
+        for image in images:
+            if slices.over():
+                await slices.rest()
             body = convert(image.name, image.uid, image.body) if image.schema == current else None
             if body is None:
                 [body] = await self._by_objects(served, version, [image])

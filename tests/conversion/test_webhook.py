@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +129,23 @@ async def test_a_list_is_one_call_and_the_next_is_none(defined: Client, webhook:
     (await defined.patch(f"{V1}/e03", {"spec": {"host": "k"}})).ok()
     assert (await defined.get(BETA)).ok()["items"][3]["spec"] == {"hostPort": "k:4"}
     assert webhook.calls == 2
+
+
+async def test_lists_at_the_same_time_are_one_call(defined: Client, webhook: Webhook) -> None:
+    await _make(defined, 20)
+    inner, go = webhook.application, threading.Event()
+
+    async def held(scope: Scope, receive: Receive, send: Send) -> None:
+        await asyncio.to_thread(go.wait)
+        await inner(scope, receive, send)
+
+    webhook.application = held
+    lists = [asyncio.create_task(defined.get(BETA)) for _ in range(10)]
+    await asyncio.sleep(0.5)        # what comes later is answered by what has been kept
+    go.set()
+    answers = [(await one).ok() for one in lists]
+    assert all(answer == answers[0] for answer in answers)
+    assert webhook.calls == 1
 
 
 async def test_a_webhook_that_knows_only_single_objects_gets_them(defined: Client, webhook: Webhook) -> None:
