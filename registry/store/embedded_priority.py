@@ -4,6 +4,9 @@ PostgreSQL has a process for each session, and knows no priorities. Where it run
 reports (reporting_logins.py) are told to the operating system as less urgent, soon after they begin: they get what the
 server and its own sessions leave of the processors, and a tenth where nothing is left. Not less than that: now and then
 a report holds for a moment what a write waits for.
+
+Linux may share the processors among sessions first (sched_autogroup, see sched(7)), and each process of PostgreSQL is a
+session of its own; there its group is what must be lowered.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import contextlib
 import logging
 import os
 import threading
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
@@ -67,7 +71,9 @@ class ReportPriorities:
 
     def _lower(self, processes: set[int]) -> None:
         for pid in processes - self._known:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
+            with contextlib.suppress(OSError):      # it has gone, or is somebody else's
                 if os.getpriority(os.PRIO_PROCESS, pid) < NICE:
                     os.setpriority(os.PRIO_PROCESS, pid, NICE)
+            with contextlib.suppress(OSError):      # a system without such groups
+                Path(f"/proc/{pid}/autogroup").write_text(str(NICE))
         self._known = processes
