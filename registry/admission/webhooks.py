@@ -17,11 +17,14 @@ _KNOWN_REVIEWS: Final = ("v1", "v1beta1")
 
 
 class Webhook:
-    """`identity` tells webhooks of the same name in two configurations apart."""
+    """`identity` tells webhooks of the same name in two configurations apart, `written` also what one was before and
+    after a write of its configuration."""
 
-    def __init__(self, configuration: str, position: int, webhook: Mapping[str, Any]) -> None:
+    def __init__(self, configuration: Mapping[str, Any], position: int, webhook: Mapping[str, Any]) -> None:
+        """`configuration` is the metadata of the one that it stands in."""
         self.name: str = webhook.get("name") or ""
-        self.identity = (configuration, position)
+        self.identity: tuple[str, int] = (configuration["name"], position)
+        self.written = (configuration.get("uid"), configuration.get("resourceVersion"), position)
         self.client: Mapping[str, Any] = webhook.get("clientConfig") or {}
         self.fails = (webhook.get("failurePolicy") or "Fail") != "Ignore"
         self.match = Match(webhook, rules="rules", empty_matches=False)
@@ -39,5 +42,5 @@ class Webhook:
 
 def webhooks_of(configuration: Mapping[str, Any]) -> tuple[Webhook, ...]:
     """Those of one configuration, in their order."""
-    name = configuration["metadata"]["name"]
-    return tuple(Webhook(name, i, webhook) for i, webhook in enumerate(configuration.get("webhooks") or ()))
+    metadata = configuration["metadata"]
+    return tuple(Webhook(metadata, i, webhook) for i, webhook in enumerate(configuration.get("webhooks") or ()))

@@ -19,6 +19,7 @@ from registry.api.admission_inputs import AdmissionInputs
 from registry.api.admission_metrics import CALLING_ERROR, INTERNAL_ERROR, NO_ERROR, Call
 from registry.api.admission_rounds import Rounds
 from registry.api.errors import Qualified, StatusError, bad_request, forbidden, internal_error
+from registry.api.judging import Answer, Judging, Question, Unheard
 from registry.api.request import ResourceRequest
 from registry.api.sameness import same
 from registry.apply import json_patch
@@ -47,15 +48,15 @@ class Hooks:
             resource = await self.matched(hook, attributes)
             if resource is None:
                 continue
-            if await self._mutate_by(hook, resource, attributes):
+            if await self._mutate_by(hook, resource, attributes, again=rounds.is_again):
                 told.require()
                 rounds.again = True
             if hook.reinvoked:
                 told.invoked.add(hook.identity)
         told.output = attributes.object
 
-    async def _mutate_by(self, hook: Webhook, resource: Resource, attributes: Attributes) -> bool:
-        answer = await self.ask(hook, attributes, resource, mutating=True)
+    async def _mutate_by(self, hook: Webhook, resource: Resource, attributes: Attributes, *, again: bool) -> bool:
+        answer = await self.ask(hook, attributes, resource, mutating=True, again=again)
         if answer is None:
             return False
         current = await self._inputs.at(attributes.object, resource, attributes)
@@ -106,8 +107,12 @@ class Hooks:
             own = attributes.resource
             raise forbidden(Qualified(own.resource, own.group), attributes.name, str(failed)) from failed
 
-    async def ask(self, hook: Webhook, attributes: Attributes, resource: Resource, *, mutating: bool) -> Verdict | None:
-        """What the webhook says; None where it does not answer and need not. Raises a StatusError for a denial."""
+    async def ask(self, hook: Webhook, attributes: Attributes, resource: Resource, *, mutating: bool,
+                  again: bool = False) -> Verdict | None:
+        """What the webhook says; None where it does not answer and need not. Raises a StatusError for a denial.
+
+        What it has been asked in an earlier judgement of this request it is not asked again.
+        """
         call = Call(attributes.operation, mutating=mutating)
         if attributes.dry_run and hook.side_effects not in ("None", "NoneOnDryRun"):
             call.refused(INTERNAL_ERROR, 0)
@@ -116,27 +121,41 @@ class Hooks:
         old = await self._inputs.at(attributes.old_object, resource, attributes)
         uid = str(uuid.uuid4())
         body = request_body(hook.review_version, uid, attributes, resource, obj, old)
+        judging = self._request.judging or Judging()
+        question = Question.of(hook, body, uid, again=again)
+        answer = judging.answers.get(question)
+        if answer is None:
+            answer = judging.answers[question] = await self._called(hook, body, uid, call, dry_run=attributes.dry_run)
+        return self._said(hook, answer)
+
+    async def _called(self, hook: Webhook, body: bytes, uid: str, call: Call, *, dry_run: bool) -> Answer:
+        """What came of a call, which is counted."""
         try:
-            data = await self._post(hook, body, attributes.dry_run)
-            found = verdict(hook.review_version, uid, data, mutating=mutating)
+            data = await self._post(hook, body, dry_run)
+            found = verdict(hook.review_version, uid, data, mutating=call.mutating)
         except CallFailed as error:
             what = "could not get REST client" if "root certificates" in str(error) else "failed to call webhook"
             _unheard(call, hook, HTTPStatus.SERVICE_UNAVAILABLE)
-            self._failed(hook, f"{what}: {error}")
-            return None
+            return Unheard(f"{what}: {error}")
         except InvalidAnswer as error:
             _unheard(call, hook, HTTPStatus.SERVICE_UNAVAILABLE)
-            self._failed(hook, f"received invalid webhook response: {error}")
-            return None
-        self._request.context.warnings.extend(found.warnings)
-        for key, text in found.annotations.items():
-            self._request.context.annotate(f"{hook.name}/{key}", text)
-        if not found.allowed:
-            refusal = StatusError(*denial(hook.name, found.status))
-            call.refused(NO_ERROR, refusal.code)
-            raise refusal
-        call.allowed()
+            return Unheard(f"received invalid webhook response: {error}")
+        if found.allowed:
+            call.allowed()
+        else:
+            call.refused(NO_ERROR, _denial(hook, found).code)
         return found
+
+    def _said(self, hook: Webhook, answer: Answer) -> Verdict | None:
+        if isinstance(answer, Unheard):
+            self._failed(hook, answer.reason)
+            return None
+        self._request.context.warnings.extend(answer.warnings)
+        for key, text in answer.annotations.items():
+            self._request.context.annotate(f"{hook.name}/{key}", text)
+        if not answer.allowed:
+            raise _denial(hook, answer)
+        return answer
 
     async def _post(self, hook: Webhook, body: bytes, dry_run: bool) -> bytes:
         client = self._client()
@@ -179,6 +198,10 @@ class Hooks:
         if not isinstance(patched, dict):
             raise internal_error("the patch of an admission webhook leaves no object")
         return patched
+
+
+def _denial(hook: Webhook, found: Verdict) -> StatusError:
+    return StatusError(*denial(hook.name, found.status))
 
 
 def _unheard(call: Call, hook: Webhook, code: int) -> None:

@@ -43,6 +43,7 @@ class Call:
     """One call of a webhook, which began when this was made. It is told once how it ended."""
 
     def __init__(self, operation: str, *, mutating: bool) -> None:
+        self.mutating = mutating
         self.type = "admit" if mutating else "validating"
         self._operation = operation
         self._started = time.perf_counter()

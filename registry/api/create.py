@@ -139,7 +139,7 @@ def begin(request: ResourceRequest, obj: Object, manager: str, *, owned: bool) -
     """What the server fills in, and who owns the fields: the managedFields. `obj` has no resource version."""
     served, context = request.served, request.context
     managed: list[Object] | None = obj["metadata"].get("managedFields")
-    fill_for_create(obj, context.timestamp)
+    fill_for_create(obj, context.timestamp, request.judging)
     if not owned:
         # Of the object as the client wrote it: what the server adds below belongs to nobody.
         written = served.strategy.finish(obj)

@@ -19,6 +19,7 @@ from registry.api.admission_options import delete_options_json
 from registry.api.answers import Answer, ListAnswer, ObjectAnswer, deleted_status
 from registry.api.dependents import FOREGROUND, ORPHAN
 from registry.api.errors import StatusError, conflict, internal_error, modified, not_found
+from registry.api.judging import Judging
 from registry.api.list import row_texts, select
 from registry.api.metadata import is_terminating
 from registry.api.options import DeleteOptions, delete_options, list_options, manager_of, write_options
@@ -151,11 +152,14 @@ async def _delete_one(request: ResourceRequest, options: DeleteOptions) -> None:
     Judged again by newer definitions where they change meanwhile: the whole request cannot be, for what it has deleted
     until then would be missing from its answer.
     """
+    said = request.context.said()
+    request = replace(request, judging=Judging())
     for _ in range(_JUDGEMENTS):
         try:
             await delete_with(request, options, named=False)
             return
         except CatalogStale as stale:
+            request.context.unsay(said)
             served = request.served
             catalog = await request.backend.catalogs.fresh(request.tenant, stale.guards)
             found = catalog.served(served.definition.group, served.version.name, served.definition.names.plural)

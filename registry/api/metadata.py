@@ -9,6 +9,7 @@ import os
 import secrets
 
 from registry.api.errors import bad_request
+from registry.api.judging import Judging
 from registry.api.request import ResourceRequest
 from registry.api.served import Object
 
@@ -70,15 +71,16 @@ _SYSTEM_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGrac
                   "selfLink", "managedFields")
 
 
-def fill_for_create(obj: Object, timestamp: str) -> None:
-    """uid and creationTimestamp, and a name where only a generateName was given."""
+def fill_for_create(obj: Object, timestamp: str, judging: Judging | None) -> None:
+    """uid and creationTimestamp, and a name where only a generateName was given. They stay when it is judged again."""
     metadata = obj["metadata"]
     for name in _SYSTEM_FIELDS:
         metadata.pop(name, None)
-    metadata["uid"] = random_uid()
+    kept = judging or Judging()
+    kept.uid = metadata["uid"] = kept.uid or random_uid()
     metadata["creationTimestamp"] = timestamp
     if metadata.get("generateName") and not metadata.get("name"):
-        metadata["name"] = generated_name(metadata["generateName"])
+        kept.name = metadata["name"] = kept.name or generated_name(metadata["generateName"])
 
 
 # A write cannot change these: what is missing or different is put back silently. Another uid, or a deletionTimestamp

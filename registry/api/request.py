@@ -15,6 +15,7 @@ from registry.api.catalog import Catalogs, TenantCatalog
 from registry.api.conversions import SharedConversions, settled
 from registry.api.dependents import Dependents
 from registry.api.errors import not_found
+from registry.api.judging import Judging
 from registry.api.limits import refused
 from registry.api.options import Query
 from registry.api.served import Object, Served
@@ -106,6 +107,8 @@ class ResourceRequest:
     name: str
     subresource: str
     query: Query
+    # Where the request may be judged again; None for what judges once.
+    judging: Judging | None = None
 
     @property
     def tenant(self) -> Tenant:

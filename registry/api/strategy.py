@@ -22,6 +22,13 @@ from registry.store.types import Counted, Tenant
 Object = dict[str, Any]
 
 
+class Said(NamedTuple):
+    """What a client and the audit log had been told at a moment: so many warnings, and the keys of annotations."""
+
+    warnings: int
+    annotations: frozenset[str]
+
+
 @dataclass(slots=True)
 class Context:
     """Who asks for what tenant, and the warnings collected for the answer."""
@@ -45,6 +52,16 @@ class Context:
         """Tells the audit log; what has been said once is not said otherwise."""
         if self.annotations is not None:
             self.annotations.setdefault(key, value)
+
+    def said(self) -> Said:
+        return Said(len(self.warnings), frozenset(self.annotations or ()))
+
+    def unsay(self, said: Said) -> None:
+        """Takes back what has been said since: that judgement does not count."""
+        del self.warnings[said.warnings:]
+        if self.annotations is not None:
+            for key in self.annotations.keys() - said.annotations:
+                del self.annotations[key]
 
     @property
     def timestamp(self) -> str:

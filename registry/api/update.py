@@ -126,14 +126,14 @@ def _calls_webhooks(request: ResourceRequest) -> bool:
 async def _change_handed(request: ResourceRequest, change: Change, turn: Turn, row: Row,
                          guards: Guards) -> ObjectAnswer | None:
     """The change of a row that need not be the newest; None unless it could be committed."""
-    warnings = len(request.context.warnings)
+    said = request.context.said()
     try:
         changed = await _changed(request, row, change)
         if changed is not None and not change.dry_run:
             return await _commit(request, changed, guards, change, turn)
     except (StatusError, RevisionConflict, NotFound, GuardsChanged):
         pass
-    del request.context.warnings[warnings:]
+    request.context.unsay(said)
     return None
 
 

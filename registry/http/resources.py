@@ -30,6 +30,7 @@ from registry.api.errors import (
     resource_not_found,
     unsupported_media_type,
 )
+from registry.api.judging import Judging
 from registry.api.options import Query, watch_asked
 from registry.api.request import Backend, CatalogStale, ResourceRequest
 from registry.api.served import Served
@@ -55,7 +56,8 @@ from registry.store.errors import StoreError
 from registry.store.types import Guards
 
 # So long is a request judged again by newer definitions; each time means that somebody changed them meanwhile. A script
-# that applies a hundred policies changes them as fast as a request is judged, and outruns it until it has done.
+# that applies a hundred policies changes them as fast as a request is judged, and outruns it until it has done. What
+# webhooks have answered is kept meanwhile (registry/api/judging.py).
 JUDGED_SECONDS = 30.0
 # Refusals that may come of a tenant's definitions and policies: policies choose 403, 413 or 422, and a mutation that
 # makes no object of its kind is a 500.
@@ -145,27 +147,30 @@ class ResourceEndpoint:
         if verb in ("create", "update", "patch", "delete", "deletecollection"):
             media_type = _media_type(served, verb, headers)
             data = await read_body(scope, receive)
-        warnings = len(context.warnings)
+        said, judging = context.said(), Judging()
+        # Whether the catalog was read after the request came: what it refuses was to be refused then.
+        current = False
         clock = asyncio.get_running_loop().time
         deadline = clock() + JUDGED_SECONDS
         while True:
             request = ResourceRequest(self._backend, context, catalog, served, target.namespace, target.name,
-                                      target.subresource, query)
+                                      target.subresource, query, judging)
             try:
                 answer = await _answer(request, verb, data, media_type)
                 break
             except CatalogStale as stale:
                 guards = stale.guards
             except StatusError as refusal:
-                replaced = await self._replaced(context, catalog, refusal)
+                replaced = None if current else await self._replaced(context, catalog, refusal)
                 if replaced is None:
                     raise
                 guards = replaced
             if clock() >= deadline:
                 raise StatusError(500, "InternalError", "the definitions of the tenant change faster than this request "
                                   "could be judged by them", {})
-            del context.warnings[warnings:]
+            context.unsay(said)
             catalog = await self._backend.catalogs.fresh(context.tenant, guards)
+            current = True
             found = resolve(catalog, target)
             if found is None:
                 raise PageNotFound

@@ -1,0 +1,49 @@
+"""What a request keeps when it is judged again, since definitions, namespaces or policies have changed meanwhile.
+
+It is judged as a whole by what stands then. Only what would differ by chance, or has been done and cannot be undone,
+stays: the object that it creates has the uid and the generated name that it had, and a webhook that has been asked
+about it is not asked the same question once more. The question is the same where the whole review is (all but its own
+uid), and where the configuration of the webhook has not been written since. Who changes a definition or a policy that
+does not concern the request makes it cost a little time, and calls nobody.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import NamedTuple
+
+from registry.admission.review import Verdict
+from registry.admission.webhooks import Webhook
+
+
+class Unheard(NamedTuple):
+    """A webhook has given no answer that can be used."""
+
+    reason: str
+
+
+Answer = Verdict | Unheard
+
+
+class Question(NamedTuple):
+    """`again` is a question of the second round of mutation: that is a call of its own, even of the same object."""
+
+    written: tuple[str | None, str | None, int]
+    again: bool
+    digest: bytes
+
+    @staticmethod
+    def of(webhook: Webhook, body: bytes, uid: str, *, again: bool) -> Question:
+        """`body` is the review, and `uid` the one that only this call has."""
+        return Question(webhook.written, again, sha256(body.replace(uid.encode(), b"", 1)).digest())
+
+
+class Judging:
+    """Of one request on one object."""
+
+    __slots__ = ("answers", "name", "uid")
+
+    def __init__(self) -> None:
+        self.answers: dict[Question, Answer] = {}
+        self.uid = ""
+        self.name = ""
