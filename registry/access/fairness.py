@@ -49,10 +49,11 @@ _NOBODY: Final = "?"
 class Place:
     """What a request has while it counts as under way, and as a short one; until then, by the clock of the requests."""
 
-    __slots__ = ("short_until", "tenant", "until")
+    __slots__ = ("reads", "short_until", "tenant", "until")
 
     def __init__(self, tenant: str, now: float, held: float) -> None:
         self.tenant = tenant
+        self.reads = True
         self.until = now + held
         self.short_until = now + HELD_SECONDS       # or until it ends or rests
 
@@ -140,7 +141,7 @@ class Turns:
             # In the next turn of the event loop: what has come meanwhile is read first, and gets its turn.
             asyncio.get_running_loop().call_soon(self._renew)
 
-    async def rest(self, name: str, place: Place) -> None:
+    async def rest(self, name: str, place: Place, *, for_reads: bool = False) -> None:
         """A long request lets others go on, and goes on itself when it is its turn."""
         if place is not ALONE:
             place.short_until = 0.0
@@ -149,16 +150,21 @@ class Turns:
             await asyncio.sleep(0)
             return
         tenant = name if name in self._names else _NOBODY
-        others = [other for taken in self._taken.values() for other in taken if other.tenant != tenant]
+        others = [other for taken in self._taken.values() for other in taken
+                  if other.tenant != tenant and (other.reads or not for_reads)]
         rest = _Rest(others, asyncio.get_running_loop().create_future())
         self._resting.append(rest)
         self._rouse_soon()
         await rest.over
 
-    async def gap(self, place: Place) -> None:
-        """Before a request for which the database has to work: waits as a slice does. Then it counts as short again."""
+    async def gap(self, place: Place, *, reads: bool) -> None:
+        """Before a request for which the database has to work: waits as a slice does. Then it counts as short again.
+
+        A write waits for reads only: the writes of many tenants are committed together.
+        """
         if place is not ALONE:
-            await self.rest(place.tenant, place)
+            place.reads = reads
+            await self.rest(place.tenant, place, for_reads=not reads)
             place.short_until = self._clock() + HELD_SECONDS
 
     def _rouse_soon(self) -> None:

@@ -66,6 +66,7 @@ logger = logging.getLogger("registry.requests")
 _OF_PROCESS = frozenset({"/healthz", "/livez", "/readyz", "/healthz/ping", "/livez/ping", "/readyz/ping", "/metrics",
                          "/version"})
 _LISTS = frozenset({"list", "deletecollection"})
+_SHORT = frozenset({"get", "watch"})
 _NO_TENANT = Tenant(TenantId(0), TenantName(""), DomainId(0), Guards(0, 0))
 
 
@@ -107,8 +108,8 @@ class Gateway:
             # Before anything that takes time: who asks for what is known only later, but the path names the tenant.
             held = LIST_HELD_SECONDS if verb in _LISTS else HELD_SECONDS
             place = self._turns.begins(target.tenant, started, held) or await self._turns.turn(target.tenant, held)
-            if held == LIST_HELD_SECONDS:
-                await self._turns.gap(place)
+            if place is not ALONE and verb not in _SHORT:
+                await self._turns.gap(place, reads=verb in _LISTS)
             Slices(partial(self._turns.rest, target.tenant, place)).begin()
             context = await self._admitted(scope, target, verb, query, headers, warnings)
             tenant = context.tenant

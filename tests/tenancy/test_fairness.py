@@ -170,14 +170,29 @@ async def test_who_goes_away_while_resting_is_in_nobodys_way() -> None:
 async def test_a_list_begins_between_short_requests_and_is_short_then() -> None:
     turns = turns_of("quiet", "flood")
     quiet, flood = present(turns, "quiet", "flood")
-    begins = asyncio.ensure_future(turns.gap(flood))
+    begins = asyncio.ensure_future(turns.gap(flood, reads=True))
     await rounds()
     assert (begins.done(), flood.short_until) == (False, 0.0)
     turns.ends(quiet)
     await asyncio.wait_for(begins, 60)
     assert flood.short_until > NOW
-    await turns.gap(fairness.ALONE)
+    await turns.gap(fairness.ALONE, reads=True)
     assert fairness.ALONE.short_until < NOW
+
+
+async def test_a_write_begins_between_reads_but_beside_writes() -> None:
+    turns = turns_of("quiet", "other", "flood")
+    other, flood = present(turns, "other", "flood")
+    other.reads = flood.reads = False
+    for place in (other, flood):
+        await asyncio.wait_for(turns.gap(place, reads=False), 60)       # there are writes only
+    turns.ends(flood)
+    quiet, flood = present(turns, "quiet", "flood")
+    begins = asyncio.ensure_future(turns.gap(flood, reads=False))
+    await rounds()
+    assert not begins.done()
+    turns.ends(quiet)
+    await asyncio.wait_for(begins, 60)
 
 
 async def test_names_of_nobody_share_a_turn() -> None:
