@@ -22,6 +22,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+from registry.slices import SHARED_SLICE_SECONDS, SLICE_SECONDS
 from registry.store.types import Tenant, TenantId
 
 # A tenant counts as present this long after its last request.
@@ -141,14 +142,14 @@ class Turns:
             # In the next turn of the event loop: what has come meanwhile is read first, and gets its turn.
             asyncio.get_running_loop().call_soon(self._renew)
 
-    async def rest(self, name: str, place: Place, *, for_reads: bool = False) -> None:
-        """A long request lets others go on, and goes on itself when it is its turn."""
+    async def rest(self, name: str, place: Place, *, for_reads: bool = False) -> float:
+        """A long request lets others go on, and goes on itself when it is its turn: for so many seconds."""
         if place is not ALONE:
             place.short_until = 0.0
         now = self._clock()
         if now > self._shared_until and not self._resting:
             await asyncio.sleep(0)
-            return
+            return SLICE_SECONDS
         tenant = name if name in self._names else _NOBODY
         others = [other for taken in self._taken.values() for other in taken
                   if other.tenant != tenant and (other.reads or not for_reads)]
@@ -156,6 +157,7 @@ class Turns:
         self._resting.append(rest)
         self._rouse_soon()
         await rest.over
+        return SHARED_SLICE_SECONDS
 
     async def gap(self, place: Place, *, reads: bool) -> None:
         """Before a request for which the database has to work: waits as a slice does. Then it counts as short again.

@@ -8,6 +8,7 @@ import pytest
 
 from registry.access import fairness
 from registry.access.fairness import Rates, TooManyRequests, Turns
+from registry.slices import SHARED_SLICE_SECONDS, SLICE_SECONDS
 from registry.store import batch
 from registry.store.batch import Pending, Waiting
 from registry.store.types import DomainId, Guards, Tenant, TenantId, TenantName
@@ -106,7 +107,13 @@ async def test_a_slice_does_not_wait_for_its_own_tenant_nor_for_what_rests() -> 
     both = [asyncio.ensure_future(turns.rest("other", other)), asyncio.ensure_future(turns.rest("flood", flood))]
     await asyncio.wait_for(asyncio.gather(*both), 60)
     assert turns.begins("flood", NOW) is None     # its place is still taken
-    await asyncio.wait_for(turns.rest("flood", flood), 60)
+    assert await asyncio.wait_for(turns.rest("flood", flood), 60) == SHARED_SLICE_SECONDS
+
+
+async def test_one_tenant_alone_rests_for_a_round_and_less_often() -> None:
+    turns = turns_of("a")
+    assert turns.begins("a", NOW)
+    assert await turns.rest("a", fairness.ALONE) == SLICE_SECONDS > SHARED_SLICE_SECONDS
 
 
 async def test_a_slice_does_not_wait_for_what_comes_meanwhile() -> None:
