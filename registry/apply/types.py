@@ -12,6 +12,7 @@ Follows kube-openapi pkg/schemaconv (ToSchemaFromOpenAPI) over what apiextension
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 
 from registry.apply.fieldtexts import json_text
 from registry.schema.field import go_quote
@@ -69,7 +70,7 @@ class Type:
         self.collapses = False
         self.collapsing: tuple[tuple[str, Type], ...] = ()
 
-    def declare(self, **members: Type) -> None:
+    def declare(self, members: Mapping[str, Type]) -> None:
         self.fields.update({name: (f"f:{name}", member, member.accepts) for name, member in members.items()})
 
     @property
@@ -124,7 +125,7 @@ def compile_type(schema: Structural) -> Type:
     """The type of the objects of a definition: `schema` is that of the whole object, its root."""
     root = _compile(schema, False, 0)
     root.is_map, root.is_list, root.scalar, root.accepts = True, False, None, _NULL
-    root.declare(apiVersion=STRING, kind=STRING, metadata=OBJECT_META)
+    root.declare(_RESOURCE)
     if not schema.preserve_unknown_fields and schema.additional_properties is None:
         root.element = None
     return root.finish()
@@ -157,14 +158,14 @@ def _scalar_of(kind: str, format: str) -> Scalar | None:
 def _compile_map(node: Type, schema: Structural, preserve: bool, depth: int) -> None:
     node.is_map = True
     node.map_atomic = schema.map_type == "atomic"
-    node.declare(**{name: _compile(member, preserve, depth + 1) for name, member in schema.properties.items()})
+    node.declare({name: _compile(member, preserve, depth + 1) for name, member in schema.properties.items()})
     additional = schema.additional_properties
     if isinstance(additional, Structural):
         node.element = _compile(additional, preserve, depth + 1)
     elif additional or (additional is None and (preserve or not schema.properties)):
         node.element = UNTYPED
     if schema.embedded_resource:
-        node.declare(apiVersion=STRING, kind=STRING, metadata=OBJECT_META)
+        node.declare(_RESOURCE)
 
 
 def _compile_list(node: Type, schema: Structural, preserve: bool, depth: int) -> None:
@@ -192,7 +193,7 @@ def _scalar(scalar: Scalar) -> Type:
 def _map(atomic: bool = False, element: Type | None = None, **members: Type) -> Type:
     node = Type()
     node.is_map, node.map_atomic, node.element = True, atomic, element
-    node.declare(**members)
+    node.declare(members)
     return node.finish()
 
 
@@ -232,6 +233,9 @@ OBJECT_META = _map(
     selfLink=STRING,
     uid=STRING,
 )
+
+# What every resource has, an embedded one too.
+_RESOURCE = {"apiVersion": STRING, "kind": STRING, "metadata": OBJECT_META}
 
 # autoscaling/v1, Kind=Scale
 SCALE = _map(
