@@ -16,10 +16,10 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from registry.api.durations import human_duration
-from registry.api.jsonpath import JsonPathError, compile_path
+from registry.api.jsonpath import MAX_VISITS, TEXT_PER_VISIT, JsonPathError, Visits, compile_path
 from registry.codec.go_text import format_float
 from registry.definitions.model import Column
 from registry.schema.field import go_json
@@ -27,7 +27,11 @@ from registry.schema.gotime import TimeError, canonical_time
 
 Json = Any
 # Cells of an object as of a time, the name first.
-Cells = Callable[[Mapping[str, Json], float], list[Json]]
+Cells = Callable[[Mapping[str, Json], float, Visits], list[Json]]
+
+# Values that the paths of a whole Table visit at most, in addition to those that each row brings.
+TABLE_VISITS: Final = 2_000_000
+ROW_VISITS: Final = 2_000
 
 NAME_DESCRIPTION = (
     "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a "
@@ -65,10 +69,18 @@ class Table:
     cells: Cells
     empty_rows: Json = ()
 
-    def row(self, obj: Mapping[str, Json], now: float, include: str = INCLUDE_METADATA,
-            table_version: str = "v1") -> dict[str, Json]:
-        """One row of a decoded object; `now` in seconds since 1970, `include` as check_include_object gives it."""
-        return {"cells": self.cells(obj, now), "object": _included(obj, include, table_version)}
+    def row(self, obj: Mapping[str, Json], now: float, include: str = INCLUDE_METADATA, table_version: str = "v1",
+            visits: Visits | None = None) -> dict[str, Json]:
+        """One row of a decoded object; `now` in seconds since 1970, `include` as check_include_object gives it.
+
+        The rows of one Table share `visits`, TABLE_VISITS at first. A cell whose path visits too much is null.
+        """
+        granted = MAX_VISITS if visits is None else min(MAX_VISITS, visits.left + ROW_VISITS)
+        own = Visits(granted)
+        cells = self.cells(obj, now, own)
+        if visits is not None:
+            visits.left = min(TABLE_VISITS, visits.left + ROW_VISITS - (granted - own.left))
+        return {"cells": cells, "object": _included(obj, include, table_version)}
 
     def document(self, rows: Sequence[Mapping[str, Json]], metadata: Mapping[str, Json],
                  table_version: str = "v1", headers: bool = True) -> dict[str, Json]:
@@ -102,7 +114,7 @@ def custom_table(columns: Sequence[Column]) -> Table:
     A column whose path cannot be parsed leaves only the Name, as in the reference.
     """
     definitions: list[dict[str, Json]] = [column_definition("Name", format="name", description=NAME_DESCRIPTION)]
-    cells: list[Callable[[Json, float], Json]] = []
+    cells: list[Callable[[Json, float, Visits], Json]] = []
     try:
         for column in columns or (_AGE,):
             cells.append(_cell(column))
@@ -113,8 +125,8 @@ def custom_table(columns: Sequence[Column]) -> Table:
         # The reference keeps the columns before the broken one.
         del cells[len(definitions) - 1:]
 
-    def row(obj: Mapping[str, Json], now: float) -> list[Json]:
-        return [obj["metadata"].get("name", ""), *[cell(obj, now) for cell in cells]]
+    def row(obj: Mapping[str, Json], now: float, visits: Visits) -> list[Json]:
+        return [obj["metadata"].get("name", ""), *[cell(obj, now, visits) for cell in cells]]
     return Table(definitions, row)
 
 
@@ -123,18 +135,47 @@ def column_definition(name: str, type: str = "string", format: str = "", priorit
     return {"name": name, "type": type, "format": format, "description": description, "priority": priority}
 
 
-def _cell(column: Column) -> Callable[[Json, float], Json]:
-    """The value of a column: the first that its path finds, null where it finds none or fails."""
+def _cell(column: Column) -> Callable[[Json, float, Visits], Json]:
+    """The value of a column: the first that its path finds, null where it finds none, fails or visits too much.
+
+    A column may spend half of what is left, so that one that spends it all does not empty those after it.
+    """
     find = compile_path(column.json_path)
     convert = _CONVERSIONS.get(column.type, _nothing)
+    is_text = convert is _text
 
-    def cell(obj: Json, now: float) -> Json:
+    def cell(obj: Json, now: float, visits: Visits) -> Json:
+        kept = visits.left - visits.left // 2
+        visits.left -= kept
         try:
-            found = find(obj)
+            found = find(obj, visits)
+            if is_text and found:
+                _spend_text(found[0], visits)
         except JsonPathError:
             return None
+        finally:
+            visits.left += kept
         return convert(found[0], now) if found else None
     return cell
+
+
+def _spend_text(value: Json, visits: Visits) -> None:
+    """Counts what the text of a value comes to, before it is made. Raises TooManyVisits."""
+    if not isinstance(value, dict | list):
+        if type(value) is str and len(value) >= TEXT_PER_VISIT:
+            visits.spend(len(value) // TEXT_PER_VISIT)
+        return
+    stack: list[Json] = [value]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, str):
+            visits.spend(len(part) // TEXT_PER_VISIT)
+        elif isinstance(part, dict):
+            visits.spend(1 + len(part) + sum(map(len, part)) // TEXT_PER_VISIT)
+            stack.extend(part.values())
+        elif isinstance(part, list):
+            visits.spend(1 + len(part))
+            stack.extend(part)
 
 
 def _integer(value: Json, now: float) -> int | None:

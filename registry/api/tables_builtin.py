@@ -1,6 +1,6 @@
 """The Tables of built-in kinds: what kubectl shows of config maps, namespaces, bindings and the like.
 
-    builtin_table("", "ConfigMap").cells(obj, now)      # ["a", 2, "5d6h"]
+    builtin_table("", "ConfigMap").row(obj, now)["cells"]      # ["a", 2, "5d6h"]
 
 Kinds without columns of their own have Name and Created At. The descriptions are those of the API's documentation, as
 clients show them. Follows kubernetes pkg/printers/internalversion/printers.go and apiserver
@@ -26,7 +26,8 @@ def builtin_table(group: str, kind: str) -> Table:
 
 def _table(*columns: tuple[dict[str, Json], Cell]) -> Table:
     cells = [cell for _, cell in columns]
-    return Table([definition for definition, _ in columns], lambda obj, now: [cell(obj, now) for cell in cells], [])
+    definitions = [definition for definition, _ in columns]
+    return Table(definitions, lambda obj, now, visits: [cell(obj, now) for cell in cells], [])
 
 
 def _text(name: str, description: str, cell: Cell, priority: int = 0) -> tuple[dict[str, Json], Cell]:
@@ -155,7 +156,7 @@ _NAME = column_definition("Name", format="name", description=NAME_DESCRIPTION), 
 _AGE = _text("Age", CREATED_DESCRIPTION, _age)
 _CREATED_AT = column_definition("Created At", "date", description=CREATED_DESCRIPTION), _created
 
-_DEFAULT = Table([_NAME[0], _CREATED_AT[0]], lambda obj, now: [_name(obj, now), _created(obj, now)], None)
+_DEFAULT = Table([_NAME[0], _CREATED_AT[0]], lambda obj, now, visits: [_name(obj, now), _created(obj, now)], None)
 
 _CONFIG_MAP_DATA = (
     "Data contains the configuration data. Each key must consist of alphanumeric characters, '-', '_' or '.'. Values "

@@ -17,10 +17,17 @@ from starlette.types import Scope, Send
 from registry import logs
 from registry.api.answers import DocumentAnswer, ListAnswer, ObjectAnswer
 from registry.api.errors import StatusError, bad_request, not_acceptable, plain_internal
+from registry.api.jsonpath import Visits
 from registry.api.options import Query
 from registry.api.served import Object
 from registry.api.strategy import Context
-from registry.api.table import IncludeObjectError, Table, check_include_object, partial_object_metadata
+from registry.api.table import (
+    TABLE_VISITS,
+    IncludeObjectError,
+    Table,
+    check_include_object,
+    partial_object_metadata,
+)
 from registry.codec import proto
 from registry.codec.json_encode import encode_json
 from registry.codec.stored import decode_stored
@@ -190,10 +197,10 @@ async def _whole_list(answer: ListAnswer, form: Form) -> bytes:
     is_builtin = bool(answer.served.definition.strategy)
     by_item = representation.transform != "" and representation.encoding == JSON and not representation.pretty
     items: list[Any] = []
-    slices = Slices.current()
+    slices, visits = Slices.current(), Visits(TABLE_VISITS)
     async for texts in answer.chunks:
         for text in texts:
-            item = _item(decode_stored(text), form, now, is_builtin=is_builtin)
+            item = _item(decode_stored(text), form, now, visits, is_builtin=is_builtin)
             items.append(encode_json(item) if by_item else item)
             if slices.over():
                 await slices.rest()
@@ -221,9 +228,9 @@ def _list_document(answer: ListAnswer, form: Form, items: Sequence[Any]) -> byte
                      "metadata": metadata}, representation)
 
 
-def _item(obj: Object, form: Form, now: float, *, is_builtin: bool) -> Any:
+def _item(obj: Object, form: Form, now: float, visits: Visits, *, is_builtin: bool) -> Any:
     if form.table is not None:
-        return form.table.row(obj, now, form.include, form.representation.version)
+        return form.table.row(obj, now, form.include, form.representation.version, visits)
     if form.representation.transform == PARTIAL_LIST:
         return partial_object_metadata(obj, form.representation.version)
     if is_builtin:

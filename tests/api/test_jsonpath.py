@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from registry.api.jsonpath import JsonPathError, compile_path, relaxed
+from registry.api.jsonpath import MAX_VISITS, JsonPathError, TooManyVisits, Visits, compile_path, relaxed
 
 OBJECT: dict[str, Any] = {
     "spec": {
@@ -19,6 +20,10 @@ OBJECT: dict[str, Any] = {
         "map": {"a.b": "dotted", "k": {"v": 7}},
     },
 }
+
+
+def find(path: str, value: Any) -> list[Any]:
+    return compile_path(path)(value, Visits())
 
 
 @pytest.mark.parametrize("path, found", [
@@ -40,7 +45,7 @@ OBJECT: dict[str, Any] = {
     (".spec.parts[?(@.n==')')].v", []), (".spec.parts[?(@.n=='\\u0071')].v", [2]),
 ])
 def test_found(path: str, found: list[Any]) -> None:
-    assert compile_path(path)(OBJECT) == found
+    assert find(path, OBJECT) == found
 
 
 @pytest.mark.parametrize("path", [
@@ -50,9 +55,9 @@ def test_found(path: str, found: list[Any]) -> None:
     ".spec.parts[?(@.v==true)]", ".spec.a}{.spec.a[0]",
 ])
 def test_fails_when_it_is_evaluated(path: str) -> None:
-    find = compile_path(path)
+    evaluate = compile_path(path)
     with pytest.raises(JsonPathError):
-        find(OBJECT)
+        evaluate(OBJECT, Visits())
 
 
 @pytest.mark.parametrize("path", [
@@ -80,28 +85,56 @@ def test_not_even_relaxed(text: str) -> None:
 
 def test_booleans_have_no_order() -> None:
     values = {"l": [{"b": True}, {"b": False}]}
-    assert compile_path(".l[?(@.b==true)]")(values) == [{"b": True}]
-    assert compile_path(".l[?(@.b!=true)]")(values) == [{"b": False}]
+    assert find(".l[?(@.b==true)]", values) == [{"b": True}]
+    assert find(".l[?(@.b!=true)]", values) == [{"b": False}]
     with pytest.raises(JsonPathError):
-        compile_path(".l[?(@.b<true)]")(values)
+        find(".l[?(@.b<true)]", values)
 
 
-def test_results_are_bounded() -> None:
+def _deep(depth: int, leaves: int = 2) -> Any:
     value: Any = {"a": 1}
-    for _ in range(600):
-        value = {"a": value, "b": [1, 2]}
-    with pytest.raises(JsonPathError):
-        compile_path("..a..b..*")(value)
+    for _ in range(depth):
+        value = {"a": value, "b": [1] * leaves}
+    return value
+
+
+DEEP: Any = _deep(180)
+WIDE: Any = {"l": [[1] * 60] * 60, "o": [{"k": [{"v": "x" * 5000}] * 40}] * 40}
+
+
+@pytest.mark.parametrize("path, value", [
+    pytest.param("..a..a.zz", _deep(180, 5000), id="descents past leaves"),
+    pytest.param("..a..a..a.zz", DEEP, id="descents without a result"),
+    pytest.param("..a..b.zz", _deep(600), id="descents with few results"),
+    pytest.param("..a" * 20, _deep(60), id="many descents"),
+    pytest.param(".l[" + ",".join("*" * 9) + "][" + ",".join("*" * 9) + "].zz", WIDE, id="unions"),
+    pytest.param(".l" + "[0,0]" * 20, {"l": [[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]}, id="unions that double"),
+    pytest.param(".o[*,*,*].k[?(@.v==@.v)].v", WIDE, id="comparing long texts"),
+    pytest.param(".o[?(@..v)].zz", {"o": [DEEP] * 300}, id="filters that descend"),
+])
+def test_visits_are_bounded(path: str, value: Any) -> None:
+    visits = Visits()
+    began = time.process_time()
+    with pytest.raises(TooManyVisits):
+        compile_path(path)(value, visits)
+    assert time.process_time() - began < 1
+    assert visits.left == 0
+
+
+def test_a_large_object_can_be_visited_once() -> None:
+    visits = Visits()
+    assert compile_path("..zz")({"l": [{"n": n} for n in range(30_000)]}, visits) == []
+    assert 0 < visits.left < MAX_VISITS
 
 
 def test_deep_values_do_not_recurse() -> None:
     value: Any = 1
     for _ in range(20_000):
         value = [value]
-    assert compile_path("..x")(value) == []
+    assert find("..x", value) == []
 
 
 @given(st.text(".$@*[]?()'\"\\,:-0123 <=>!~ab{}\n", max_size=25))
 def test_any_text_is_a_path_or_not(text: str) -> None:
     with contextlib.suppress(JsonPathError):
-        assert isinstance(compile_path(text)(OBJECT), list)
+        assert isinstance(find(text, OBJECT), list)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import datetime
+import time
 from typing import Any
 
 import pytest
 
+from registry.api.jsonpath import Visits
 from registry.api.table import (
     CREATED_DESCRIPTION,
     NAME_DESCRIPTION,
+    TABLE_VISITS,
     IncludeObjectError,
     age,
     check_include_object,
@@ -25,7 +28,8 @@ TYPES = ("integer", "number", "string", "boolean", "date")
 def cells(value: Any) -> list[Any]:
     """The cells of `spec.v` in a column of each type."""
     table = custom_table([Column(type_, type_, ".spec.v") for type_ in TYPES])
-    return table.cells({"metadata": {"name": "a"}, "spec": {"v": value}}, NOW)[1:]
+    found: list[Any] = table.row({"metadata": {"name": "a"}, "spec": {"v": value}}, NOW)["cells"]
+    return found[1:]
 
 
 @pytest.mark.parametrize("value, expected", [
@@ -60,7 +64,45 @@ def test_cells_of_missing_values_and_broken_paths() -> None:
         Column("dotted", "string", r".m.a\.b"), Column("odd", "strange", ".l[0]"),
     ])
     obj = {"metadata": {"name": "a"}, "l": ["x", "y"], "m": {"a.b": "z"}}
-    assert table.cells(obj, NOW) == ["a", None, "x", None, "z", None]
+    assert table.row(obj, NOW)["cells"] == ["a", None, "x", None, "z", None]
+
+
+def _deep(depth: int) -> Any:
+    value: Any = {"zz": "found"}
+    for _ in range(depth):
+        value = {"a": value, "b": [0] * 500}
+    return value
+
+
+def test_a_cell_that_visits_too_much_is_null_and_the_others_are_not() -> None:
+    table = custom_table([Column("dear", "string", ".spec" + "..a" * 2 + ".zz")] * 20 + [
+        Column("plain", "string", ".spec.plain"), Column("all", "string", ".spec.few")])
+    obj = {"metadata": {"name": "a"}, "spec": {"a": _deep(180), "plain": "p", "few": {"b": 1}}}
+    began = time.process_time()
+    cells = table.row(obj, NOW)["cells"]
+    assert time.process_time() - began < 1
+    assert cells[1:21] == [None] * 20
+    assert cells[21] == "p"
+
+
+def test_texts_of_large_values_are_counted_before_they_are_made() -> None:
+    table = custom_table([Column("all", "string", ".spec")] * 500)
+    obj = {"metadata": {"name": "a"}, "spec": [{"n": n, "text": "x" * 50} for n in range(8000)]}
+    began = time.process_time()
+    cells = table.row(obj, NOW)["cells"]
+    assert time.process_time() - began < 1
+    assert cells[1].startswith('[{"n":0,')
+    assert cells[-1] is None
+
+
+def test_the_rows_of_a_table_share_their_visits() -> None:
+    table = custom_table([Column("dear", "string", ".spec..zz"), Column("plain", "string", ".spec.plain")])
+    obj = {"metadata": {"name": "a"}, "spec": {"l": [{"n": n} for n in range(15_000)], "zz": "found", "plain": "p"}}
+    visits = Visits(TABLE_VISITS)
+    rows = [table.row(obj, NOW, visits=visits)["cells"] for _ in range(100)]
+    assert rows[0] == ["a", "found", "p"]
+    assert rows[-1] == ["a", None, "p"]
+    assert visits.left >= 0
 
 
 def test_column_definitions() -> None:
@@ -79,14 +121,14 @@ def test_default_columns() -> None:
     assert table.columns[1] == {"name": "Age", "type": "date", "format": "", "description": CREATED_DESCRIPTION,
                                 "priority": 0}
     obj = {"metadata": {"name": "a", "creationTimestamp": "2026-11-21T11:00:00Z"}}
-    assert table.cells(obj, NOW) == ["a", "60m"]
-    assert table.cells({"metadata": {"name": "a"}}, NOW) == ["a", None]
+    assert table.row(obj, NOW)["cells"] == ["a", "60m"]
+    assert table.row({"metadata": {"name": "a"}}, NOW)["cells"] == ["a", None]
 
 
 def test_columns_end_at_one_that_cannot_be_parsed() -> None:
     table = custom_table([Column("A", "string", ".a"), Column("B", "string", ".b["), Column("C", "string", ".c")])
     assert [column["name"] for column in table.columns] == ["Name", "A"]
-    assert table.cells({"metadata": {"name": "n"}, "a": "x", "c": "y"}, NOW) == ["n", "x"]
+    assert table.row({"metadata": {"name": "n"}, "a": "x", "c": "y"}, NOW)["cells"] == ["n", "x"]
 
 
 @pytest.mark.parametrize("timestamp, text", [

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
 from tests.api.client import TABLE, Client
 from tests.api.errors import failure
-from tests.api.widgets import DEFINITIONS, NAMESPACES, WIDGETS, make
+from tests.api.widgets import DEFINITIONS, NAMESPACES, WIDGETS, define, definition, make
 
 
 async def test_columns_of_the_definition(api: Client) -> None:
@@ -46,6 +47,24 @@ async def test_pages_of_tables(api: Client) -> None:
     first = (await api.get(f"{WIDGETS}?limit=2", accept=TABLE)).ok()
     rest = (await api.get(f"{WIDGETS}?limit=2&continue={first['metadata']['continue']}", accept=TABLE)).ok()
     assert [r["cells"][0] for r in first["rows"] + rest["rows"]] == ["a", "b", "c"]
+
+
+async def test_columns_that_visit_too_much_are_empty(api: Client) -> None:
+    columns = [{"name": f"c{n}", "type": "string", "jsonPath": ".spec" + "..a" * 3 + ".zz"} for n in range(10)]
+    plain = {"name": "plain", "type": "string", "jsonPath": ".spec.plain"}
+    await define(api, definition("deeps", "Deep", additionalPrinterColumns=[*columns, plain], schema={
+        "type": "object", "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}))
+    deep: Any = {}
+    for _ in range(60):
+        deep = {"a": deep, "b": [0] * 500}
+    path = WIDGETS.replace("widgets", "deeps")
+    obj = {"apiVersion": "test.example.com/v1", "kind": "Deep", "metadata": {"name": "a"},
+           "spec": {"plain": "p", **deep}}
+    (await api.post(path, obj)).ok(201)
+    began = time.process_time()
+    [row] = (await api.get(path, accept=TABLE)).ok()["rows"]
+    assert row["cells"] == ["a", *[None] * 10, "p"]
+    assert time.process_time() - began < 2
 
 
 @pytest.mark.parametrize("path, columns", [

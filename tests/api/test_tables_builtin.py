@@ -69,7 +69,7 @@ BINDING = {
 ])
 def test_cells(group: str, kind: str, obj: dict[str, Any], cells: list[Any]) -> None:
     table = builtin_table(group, kind)
-    assert table.cells({"metadata": META, **obj}, NOW) == cells
+    assert table.row({"metadata": META, **obj}, NOW)["cells"] == cells
     assert len(table.columns) == len(cells)
 
 
