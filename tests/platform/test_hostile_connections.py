@@ -103,9 +103,9 @@ async def test_a_body_that_the_server_does_not_read_yet_has_time(monkeypatch: py
     goes_on, fired = asyncio.Event(), asyncio.Event()
     is_late = protocol.Protocol._body_is_late
 
-    def once(self: protocol.Protocol) -> None:
+    def once(self: protocol.Protocol, seconds: float) -> None:
         monkeypatch.setattr(protocol, "BODY_SECONDS", 60.0)
-        is_late(self)
+        is_late(self, seconds)
         fired.set()
 
     monkeypatch.setattr(protocol.Protocol, "_body_is_late", once)
