@@ -50,7 +50,7 @@ class ListAnswer:
 
 @dataclass(slots=True)
 class DocumentAnswer:
-    """Any other JSON document: a Status, a Scale, a review; with a Table where it can be shown as one."""
+    """Any other JSON document: a Status, a Scale, a review. One with a Table has every form of an object."""
 
     body: dict[str, Any]
     code: int = 200

@@ -34,7 +34,7 @@ from registry.api.errors import (
 )
 from registry.api.freshness import wait_for_revision
 from registry.api.list import list_revision
-from registry.api.options import WriteOptions, list_options, manager_of, write_options
+from registry.api.options import Query, WriteOptions, list_options, manager_of, write_options
 from registry.api.request import Body, ResourceRequest
 from registry.api.served import Object, Served
 from registry.api.strategy import DecodeError
@@ -71,6 +71,13 @@ def check(served: Served, subresource: str, name: str, verb: str) -> None:
         raise method_not_supported(served.resource, verb)
     if served.resource_name in BARRED:
         raise forbidden(served.resource, name, f"nothing of the past of {served.resource} is told")
+
+
+def is_document(subresource: str, verb: str, query: Query) -> bool:
+    """Whether the answer is a document of our own, and no object that is or was."""
+    if subresource == "history":
+        return "atResourceVersion" not in query
+    return subresource == DELETED and verb == "list"
 
 
 async def serve(request: ResourceRequest, verb: str, body: Body | None) -> Answer:

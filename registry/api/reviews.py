@@ -45,7 +45,7 @@ async def review(request: ResourceRequest, body: Body) -> DocumentAnswer:
     status = await _STATUS[served.kind.name](request, spec)
     if served.kind.name == "SelfSubjectReview":
         asked["metadata"] = {"creationTimestamp": request.context.timestamp}
-    return DocumentAnswer({**asked, "status": status}, 201)
+    return DocumentAnswer({**asked, "status": status}, 201, served.table)
 
 
 async def _of_subject(request: ResourceRequest, spec: Object) -> Object:

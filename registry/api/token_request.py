@@ -72,7 +72,7 @@ async def request_token(request: ResourceRequest, body: Body) -> DocumentAnswer:
     ends = context.now + datetime.timedelta(seconds=seconds)
     status = {"token": token, "expirationTimestamp": ends.isoformat(timespec="seconds")[:19] + "Z"}
     answer = strategy.finish({**obj, "metadata": {**obj["metadata"], **metadata}, "status": status})
-    return DocumentAnswer(answer, 201)
+    return DocumentAnswer(answer, 201, asked.served.table)
 
 
 def _as_token_request(request: ResourceRequest) -> ResourceRequest:

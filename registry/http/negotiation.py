@@ -79,16 +79,29 @@ def negotiate(accept: str, *, builtin: bool = False) -> Representation:
 
 
 def negotiate_watch(accept: str, *, builtin: bool = False) -> Representation:
-    """The representation of the objects in a watch: YAML cannot be streamed."""
+    """The representation of the objects in a watch: YAML cannot be streamed, and an event holds no list.
+
+    kube-apiserver accepts a watch as PartialObjectMetadataList and ends it at its first event.
+    """
     found = _resource(accept)
     if found is None or found.encoding == YAML:
         raise _not_acceptable(accept, _STREAM_TYPES, builtin)
+    if found.transform == PARTIAL_LIST:
+        raise NotAcceptable(f"you requested {PARTIAL_LIST}, but the events of a watch are not lists")
+    return found
+
+
+def negotiate_plain(accept: str) -> Representation:
+    """The representation of a document that is neither an object nor a list of objects: a history, figures of usage."""
+    found = _plain(accept)
+    if found is None:
+        raise NotAcceptable(f"only the following media types are accepted: {MEDIA_TYPES[JSON]}, {MEDIA_TYPES[YAML]}")
     return found
 
 
 def negotiate_discovery(accept: str, *, aggregated: bool) -> Representation:
     """The representation of a discovery document; where it can be `aggregated` (/api and /apis), in version v2."""
-    found = _aggregated_discovery(accept) if aggregated else _plain_discovery(accept)
+    found = _aggregated_discovery(accept) if aggregated else _plain(accept)
     if found is None:
         raise _not_acceptable(accept, _ALL_TYPES, builtin=aggregated)
     return found
@@ -124,7 +137,7 @@ def _resource(accept: str) -> Representation | None:
 
 
 @_cached
-def _plain_discovery(accept: str) -> Representation | None:
+def _plain(accept: str) -> Representation | None:
     return _negotiate(accept, _allows_plain)
 
 

@@ -45,12 +45,13 @@ from registry.http.negotiation import (
     UnsupportedMediaType,
     body_encoding,
     negotiate,
+    negotiate_plain,
     negotiate_watch,
     patch_type,
     pretty,
 )
 from registry.http.paths import Target
-from registry.http.respond import form_of, respond_document, respond_list, respond_object
+from registry.http.respond import form_of, list_form_of, respond_document, respond_list, respond_object
 from registry.http.stream import respond_watch
 from registry.store.errors import StoreError
 from registry.store.types import Guards
@@ -142,7 +143,7 @@ class ResourceEndpoint:
         if served.deprecation:
             context.warnings.append(served.deprecation)
         _check_method(served, target, verb)
-        representation = _representation(served, verb, query, headers)
+        representation = _representation(served, target, verb, query, headers)
         data, media_type = b"", ""
         if verb in ("create", "update", "patch", "delete", "deletecollection"):
             media_type = _media_type(served, verb, headers)
@@ -196,14 +197,14 @@ class ResourceEndpoint:
         context, query = request.context, request.query
         match answer:
             case ObjectAnswer():
-                form = form_of(representation, answer.served.table, query)
+                form = form_of(representation, answer.served.table, query, custom=not answer.served.definition.strategy)
                 return await respond_object(send, scope, answer, form, context)
             case ListAnswer():
-                form = form_of(representation, answer.served.table, query, is_list=True)
+                form = list_form_of(representation, answer.served, query)
                 accept_encoding = headers.get(b"accept-encoding", b"")
                 return await respond_list(send, scope, answer, form, context, accept_encoding)
             case WatchAnswer():
-                form = form_of(representation, answer.served.table, query)
+                form = form_of(representation, answer.served.table, query, custom=not answer.served.definition.strategy)
                 return await respond_watch(scope, receive, send, answer, form, context, self._stopping)
             case _:
                 return await respond_document(send, scope, answer, representation, context, query)
@@ -260,12 +261,17 @@ def _check_builtin(served: Served, target: Target, verb: str) -> None:
         raise method_not_allowed()
 
 
-def _representation(served: Served, verb: str, query: Query, headers: Mapping[bytes, bytes]) -> Representation:
+def _representation(served: Served, target: Target, verb: str, query: Query,
+                    headers: Mapping[bytes, bytes]) -> Representation:
     accept = headers.get(b"accept", b"").decode("latin-1")
     try:
         builtin = bool(served.definition.strategy)
-        found = (negotiate_watch(accept, builtin=builtin) if verb == "watch"
-                 else negotiate(accept, builtin=builtin))
+        if usage.is_of(served, target.subresource) or history.is_document(target.subresource, verb, query):
+            found = negotiate_plain(accept)
+        elif verb == "watch":
+            found = negotiate_watch(accept, builtin=builtin)
+        else:
+            found = negotiate(accept, builtin=builtin)
     except NotAcceptable as error:
         raise not_acceptable(str(error), with_details=bool(served.definition.strategy)) from error
     return prettified(found, query, headers)

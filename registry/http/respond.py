@@ -19,7 +19,7 @@ from registry.api.answers import DocumentAnswer, ListAnswer, ObjectAnswer
 from registry.api.errors import StatusError, bad_request, not_acceptable, plain_internal
 from registry.api.jsonpath import Visits
 from registry.api.options import Query
-from registry.api.served import Object
+from registry.api.served import Object, Served
 from registry.api.strategy import Context
 from registry.api.table import (
     TABLE_VISITS,
@@ -32,7 +32,7 @@ from registry.codec import proto
 from registry.codec.json_encode import encode_json
 from registry.codec.stored import decode_stored
 from registry.codec.yaml_encode import encode_yaml
-from registry.http.negotiation import JSON, MEDIA_TYPES, PARTIAL, PARTIAL_LIST, PROTOBUF, TABLE, YAML, Representation
+from registry.http.negotiation import JSON, PARTIAL, PARTIAL_LIST, PROTOBUF, TABLE, YAML, Representation
 from registry.http.warnings import warning_headers
 from registry.slices import Slices
 
@@ -84,12 +84,13 @@ def document(value: Mapping[str, Any], representation: Representation) -> bytes:
 
 
 class Form:
-    """How objects are to look: the representation, and what a Table needs to know."""
+    """How objects are to look: the representation, and what a Table needs to know. `custom`: of custom resources."""
 
-    def __init__(self, representation: Representation, table: Table | None, include: str) -> None:
+    def __init__(self, representation: Representation, table: Table | None, include: str, *, custom: bool) -> None:
         self.representation = representation
         self.table = table
         self.include = include
+        self._custom = custom
         self.is_plain = representation.transform == "" and representation.encoding == JSON and not representation.pretty
         self.cache_key = (representation, include)
 
@@ -105,12 +106,15 @@ class Form:
                 return self.table.document([row], metadata, self.representation.version, headers)
             case kind if kind == PARTIAL:
                 return partial_object_metadata(obj, self.representation.version)
-            case _:
+            case _ if self._custom:
                 raise plain_internal("content is not a list")
+            case _:
+                raise not_acceptable(f"you requested {PARTIAL_LIST}, but the requested object is not a list "
+                                     f"({go_type(obj['apiVersion'], obj['kind'])})")
 
 
-def form_of(representation: Representation, table: Table, query: Query, *, is_list: bool = False) -> Form:
-    """Raises 400 for a bad includeObject, 406 for an object's form asked of a list."""
+def form_of(representation: Representation, table: Table, query: Query, *, custom: bool) -> Form:
+    """Raises 400 for a bad includeObject."""
     include = ""
     if representation.transform == TABLE:
         given = query.get("includeObject")
@@ -118,10 +122,23 @@ def form_of(representation: Representation, table: Table, query: Query, *, is_li
             include = check_include_object(given[0] if given else "")
         except IncludeObjectError as error:
             raise bad_request(str(error)) from error
-    if is_list and representation.transform == PARTIAL:
-        types = ", ".join(MEDIA_TYPES.values())
-        raise not_acceptable(f"only the following media types are accepted: {types}")
-    return Form(representation, table if representation.transform == TABLE else None, include)
+    return Form(representation, table if representation.transform == TABLE else None, include, custom=custom)
+
+
+def list_form_of(representation: Representation, served: Served, query: Query) -> Form:
+    """Raises 400 for a bad includeObject, 406 for the form of an object asked of a list."""
+    custom = not served.definition.strategy
+    if representation.transform == PARTIAL:
+        list_kind = served.definition.names.list_kind
+        found = "*unstructured.UnstructuredList" if custom else go_type(served.api_version, list_kind)
+        raise not_acceptable(f"you requested {PARTIAL}, but the requested object is a list ({found})")
+    return form_of(representation, served.table, query, custom=custom)
+
+
+def go_type(api_version: str, kind: str) -> str:
+    """The type that stands for a built-in kind in kube-apiserver's messages: `*core.ConfigMap`, `*rbac.Role`."""
+    group = api_version.rpartition("/")[0].partition(".")[0]
+    return f"*{'core' if group in ('', 'events') else group}.{kind}"
 
 
 async def respond_object(send: Send, scope: Scope, answer: ObjectAnswer, form: Form, context: Context) -> int:
@@ -138,8 +155,8 @@ async def respond_object(send: Send, scope: Scope, answer: ObjectAnswer, form: F
 async def respond_document(send: Send, scope: Scope, answer: DocumentAnswer, representation: Representation,
                            context: Context, query: Query) -> int:
     shown: Mapping[str, Any] = answer.body
-    if answer.table is not None and representation.transform:
-        shown = form_of(representation, answer.table, query).of_object(answer.body, time.time())
+    if answer.table is not None:
+        shown = form_of(representation, answer.table, query, custom=False).of_object(answer.body, time.time())
     headers = headers_for(representation.media_type, context.warnings)
     body = proto.encode_proto(shown) if representation.encoding == PROTOBUF else document(shown, representation)
     return await send_body(send, scope, answer.code, headers, body)

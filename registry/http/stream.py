@@ -96,8 +96,9 @@ class _EventWriter:
         return b"".join([self._line(e) for e in events])
 
     def _line(self, event: Event) -> bytes:
-        if event.type == "ERROR":
-            return plain_line(event)
+        if event.type == "ERROR":       # a Status, in every form
+            is_protobuf = self._form.representation.encoding == PROTOBUF
+            return proto.encode_watch_event("ERROR", decode_stored(event.text)) if is_protobuf else plain_line(event)
         headers, self._headers = self._headers, False
         key = (event.type, event.text_key, self._form.cache_key)
         if event.cache is not None and not headers:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import yaml
 
-from tests.api.client import PARTIAL, PARTIAL_LIST, Client
+from tests.api.client import PARTIAL, PARTIAL_LIST, TABLE, Client
 from tests.api.errors import failure, status_shape
 from tests.api.widgets import NAMESPACES, WIDGETS, make, widget
 
@@ -75,3 +77,71 @@ async def test_protobuf_is_for_built_in_kinds(api: Client) -> None:
     answer = await api.get(f"{NAMESPACES}/default", accept=f"{protobuf}, application/json")
     assert answer.code == 200
     assert answer.header("content-type") in (protobuf, "application/json")
+
+
+_PROTOBUF = "application/vnd.kubernetes.protobuf"
+_META = ";as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+_ACCESS, _TOKENS = "/apis/authorization.k8s.io/v1", "/apis/authentication.k8s.io/v1"
+_ASKED = {"resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "default"}}
+# Answers that are objects, and stored nowhere: (path, body, Go's type).
+_ANSWERS = [
+    (f"{_ACCESS}/subjectaccessreviews", {"spec": {**_ASKED, "user": "a"}}, "*authorization.SubjectAccessReview"),
+    (f"{_ACCESS}/selfsubjectaccessreviews", {"spec": _ASKED}, "*authorization.SelfSubjectAccessReview"),
+    (f"{_ACCESS}/selfsubjectrulesreviews", {"spec": {"namespace": "a"}}, "*authorization.SelfSubjectRulesReview"),
+    (f"{_ACCESS}/namespaces/default/localsubjectaccessreviews", {"spec": {**_ASKED, "user": "a"}},
+     "*authorization.LocalSubjectAccessReview"),
+    (f"{_TOKENS}/tokenreviews", {"spec": {"token": "a"}}, "*authentication.TokenReview"),
+    (f"{_TOKENS}/selfsubjectreviews", {}, "*authentication.SelfSubjectReview"),
+    (f"{NAMESPACES}/default/serviceaccounts/default/token", {"spec": {}}, "*authentication.TokenRequest"),
+]
+
+
+@pytest.mark.parametrize("path, body, go_type", _ANSWERS)
+async def test_reviews_and_tokens_have_the_forms_of_objects(api: Client, path: str, body: Any, go_type: str) -> None:
+    whole = (await api.post(path, body)).ok(201)
+    partial = (await api.post(path, body, accept=PARTIAL)).ok(201)
+    assert (partial["kind"], partial.keys()) == ("PartialObjectMetadata", {"kind", "apiVersion", "metadata"})
+    assert partial["metadata"].keys() == whole["metadata"].keys()
+    packed = await api.post(path, body, accept=_PROTOBUF + _META)
+    assert (packed.code, packed.body[:4], b"PartialObjectMetadata" in packed.body) == (201, b"k8s\0", True)
+    table = (await api.post(path, body, accept=TABLE)).ok(201)
+    assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Created At"]
+    status = failure(await api.post(path, body, accept=PARTIAL_LIST), 406, "NotAcceptable")
+    assert status["message"] == ("you requested PartialObjectMetadataList, but the requested object is not a list "
+                                 f"({go_type})")
+    packed = await api.post(path, body, accept=_PROTOBUF)
+    assert (packed.code, packed.body[:4]) == (406, b"k8s\0")
+
+
+@pytest.mark.parametrize("tenant, path", [
+    ("default", f"{A}/history"), ("default", f"{WIDGETS}?deleted=true"),
+    ("system", "/apis/tenancy.registry/v1/tenants?usage=true"),
+    ("system", "/apis/tenancy.registry/v1/tenants/default/usage"),
+])
+async def test_documents_of_our_own_are_json_or_yaml(api: Client, tenant: str, path: str) -> None:
+    await make(api, "a")
+    client = api.of_tenant(tenant)
+    for accept in (_PROTOBUF, _PROTOBUF + _META, PARTIAL, PARTIAL_LIST, TABLE):
+        refused = await client.get(path, accept=accept)
+        assert refused.code == 406, accept
+        assert b"only the following media types are accepted: application/json, application/yaml" in refused.body
+        assert (await client.get(path, accept=f"{accept},application/json")).ok()["kind"] not in ("Table", "Status")
+    assert "metadata" in yaml.safe_load((await client.get(path, accept="application/yaml")).body) or "usage" in path
+
+
+@pytest.mark.parametrize("accept", [PARTIAL_LIST, PARTIAL_LIST.replace("application/json", _PROTOBUF)])
+@pytest.mark.parametrize("path", [WIDGETS, f"{NAMESPACES}/default/configmaps"])
+async def test_a_watch_holds_no_lists(api: Client, path: str, accept: str) -> None:
+    answer = await api.get(f"{path}?watch=true&timeoutSeconds=1", accept=accept)
+    assert answer.code == 406
+    assert b"you requested PartialObjectMetadataList" in answer.body
+
+
+async def test_an_object_asked_of_a_list_and_a_list_of_an_object(api: Client) -> None:
+    (await api.post(f"{NAMESPACES}/default/configmaps", {"metadata": {"name": "a"}})).ok(201)
+    maps = f"{NAMESPACES}/default/configmaps"
+    for path, found in ((WIDGETS, "*unstructured.UnstructuredList"), (maps, "*core.ConfigMapList")):
+        status = failure(await api.get(path, accept=PARTIAL), 406, "NotAcceptable")
+        assert status["message"] == f"you requested PartialObjectMetadata, but the requested object is a list ({found})"
+    status = failure(await api.get(f"{maps}/a", accept=PARTIAL_LIST), 406, "NotAcceptable")
+    assert status["message"].endswith("is not a list (*core.ConfigMap)")
