@@ -18,7 +18,7 @@ from registry.api.dependents import tell_created
 from registry.api.errors import StatusError, already_exists, forbidden, invalid, plain_internal
 from registry.api.metadata import agree_on_namespace, fill_for_create, generated_name, is_terminating
 from registry.api.namespaces import require_active_namespace
-from registry.api.options import WriteOptions, manager_of, write_options
+from registry.api.options import WriteOptions, manager_of, parse_revision, write_options
 from registry.api.ownership import own_create
 from registry.api.quota import counted
 from registry.api.request import Body, CatalogStale, ResourceRequest
@@ -161,12 +161,20 @@ def finish(request: ResourceRequest, obj: Object, managed: list[Object] | None, 
         raise invalid(kind_of(served, obj), metadata.get("name") or "", errors)
     obj = strategy.finish(obj)
     metadata = obj["metadata"]
-    if isinstance(revision, str) and revision.isdigit() and int(revision):
+    if isinstance(revision, str) and _is_revision(revision):
         if not dry_run:
             raise plain_internal("resourceVersion should not be set on objects to be created")
         metadata["resourceVersion"] = revision
     context.warnings.extend(strategy.warnings(obj, None))
     return obj
+
+
+def _is_revision(text: str) -> bool:
+    """Whether a resource version is one; the reference ignores what is none here."""
+    try:
+        return parse_revision(text) != 0
+    except ValueError:
+        return False
 
 
 async def _pretend(request: ResourceRequest, obj: Object) -> ObjectAnswer:

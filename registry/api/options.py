@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from registry.api.errors import Qualified, StatusError, bad_request, invalid
@@ -27,6 +27,9 @@ FIELD_MANAGER_MAX_LENGTH = 128
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _UNSIGNED = re.compile(r"[0-9]+", re.ASCII)
 _INT64 = 1 << 63
+_MAX_DIGITS = 20
+# More than any list holds, and less than what overflows in the database.
+_MAX_LIMIT = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +95,18 @@ def _integer(query: Query, name: str) -> int | None:
     text = values[0]
     if not _INTEGER.fullmatch(text):
         raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
-    number = int(text)
-    if not -_INT64 <= number < _INT64:
+    number = _bounded(text)
+    if number is None or not -_INT64 <= number < _INT64:
         raise bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
     return number
+
+
+def _bounded(text: str) -> int | None:
+    """The number of a text of digits, None where it has more of them than 64 bits hold."""
+    digits = text.lstrip("+-").lstrip("0") or "0"
+    if len(digits) > _MAX_DIGITS:
+        return None
+    return -int(digits) if text.startswith("-") else int(digits)
 
 
 def watch_asked(query: Query) -> bool:
@@ -225,7 +236,7 @@ def list_options(query: Query) -> ListOptions:
     if not query:
         return _NO_LIST_OPTIONS
     timeout = _integer(query, "timeoutSeconds")
-    options = ListOptions(
+    return ListOptions(
         label_selector=_first(query, "labelSelector"),
         field_selector=_first(query, "fieldSelector"),
         watch=watch_asked(query),
@@ -233,11 +244,10 @@ def list_options(query: Query) -> ListOptions:
         resource_version=_first(query, "resourceVersion"),
         resource_version_match=_first(query, "resourceVersionMatch"),
         timeout_seconds=timeout,
-        limit=_integer(query, "limit") or 0,
+        limit=min(max(_integer(query, "limit") or 0, 0), _MAX_LIMIT),
         continue_=_first(query, "continue"),
         send_initial_events=_boolean(query, "sendInitialEvents"),
     )
-    return replace(options, limit=0) if options.limit < 0 else options
 
 
 _NO_LIST_OPTIONS = ListOptions()
@@ -294,7 +304,7 @@ def parse_revision(text: str) -> int:
     """A resource version as an integer; the text of strconv.ParseUint is raised as a ValueError."""
     if not _UNSIGNED.fullmatch(text):
         raise ValueError(f'strconv.ParseUint: parsing "{text}": invalid syntax')
-    number = int(text)
-    if number >= 1 << 64:
+    number = _bounded(text)
+    if number is None or number >= 1 << 64:
         raise ValueError(f'strconv.ParseUint: parsing "{text}": value out of range')
     return number

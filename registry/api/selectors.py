@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final
 
 from registry.api.errors import StatusError
 from registry.schema import names
@@ -22,12 +23,27 @@ from registry.store.types import Match, Requirement
 NAME, NAMESPACE = "metadata.name", "metadata.namespace"
 _FIELD_PREFIX = "f:"
 
+# Requirements of one selector, values of one requirement, and characters. Each requirement is a condition of the query
+# and a test of each event; the reference has no bound but the length of a request.
+MAX_REQUIREMENTS: Final = 500
+_MAX_VALUES: Final = 20_000
+_MAX_LENGTH: Final = 256 * 1024
+
 
 class SelectorError(StatusError):
     """400: a selector that cannot be parsed, or that names a field that cannot be selected by."""
 
     def __init__(self, message: str) -> None:
         super().__init__(400, "BadRequest", message)
+
+
+def _too_many() -> SelectorError:
+    return SelectorError(f"the selector has more than {MAX_REQUIREMENTS} requirements")
+
+
+def _check_length(text: str) -> None:
+    if len(text) > _MAX_LENGTH:
+        raise SelectorError(f"the selector is longer than {_MAX_LENGTH} characters")
 
 
 # --- labels
@@ -44,6 +60,7 @@ def parse_label_selector(text: str) -> LabelSelector:
     """Raises SelectorError. `matches` takes the labels of an object."""
     if not text:
         return _EVERYTHING
+    _check_length(text)
     return _parse_short(text) if len(text) <= _SHORT else _parse(text)
 
 
@@ -77,18 +94,22 @@ class _Parser:
     def __init__(self, text: str) -> None:
         # The reference's lexer takes a NUL for the end of the text.
         self.tokens = _tokens(text.partition("\0")[0])
-        self.position = 0
+        self.next = next(self.tokens)
 
     def peek(self) -> str:
-        return self.tokens[self.position]
+        return self.next
 
     def take(self) -> str:
-        token = self.tokens[self.position]
-        self.position = min(self.position + 1, len(self.tokens) - 1)
+        token = self.next
+        self.next = next(self.tokens, _END)
         return token
 
     def requirements(self) -> Iterator[Requirement]:
+        found = 0
         while self.peek() != _END:
+            found += 1
+            if found > MAX_REQUIREMENTS:
+                raise _too_many()
             if not _starts_requirement(self.peek()):
                 raise SelectorError(f"found '{self.peek()}', expected: !, identifier, or 'end of string'")
             try:
@@ -151,6 +172,8 @@ class _Parser:
             token = self.take()
             if _is_word(token):
                 values.add(token)
+                if len(values) > _MAX_VALUES:
+                    raise _Unparsable(f"more than {_MAX_VALUES} values")
                 if self.peek() == ")":
                     return values
                 if self.peek() != ",":
@@ -170,15 +193,16 @@ class _Unparsable(ValueError):
     """What is wrong with one requirement."""
 
 
-def _tokens(text: str) -> list[str]:
-    tokens, position = [], 0
+def _tokens(text: str) -> Iterator[str]:
+    """The last one is the empty one."""
+    position = 0
     while True:
         match = _TOKEN.match(text, position)
         assert match is not None
-        tokens.append(match[1])
+        yield match[1]
         position = match.end()
         if not match[1]:
-            return tokens
+            return
 
 
 def _is_word(token: str) -> bool:
@@ -276,6 +300,7 @@ def parse_field_selector(text: str, *, namespaced: bool = True, selectable: Coll
 
 def field_terms(text: str) -> list[FieldTerm]:
     """The terms in sorted order, of whatever fields. Raises SelectorError."""
+    _check_length(text)
     terms = []
     for part in sorted(_split(text)):
         if not part:
@@ -309,6 +334,8 @@ def _split(text: str) -> list[str]:
         match = _SEPARATED.match(text, position)
         assert match is not None
         parts.append(match.group())
+        if len(parts) > MAX_REQUIREMENTS:
+            raise _too_many()
         position = match.end() + 1
         if match.end() >= len(text):
             return parts

@@ -46,8 +46,9 @@ class Predicate:
         self._terms.append("(" + term + ")")
 
 
-# A selector has a handful of terms; a request for more is refused above, by the length of a URL. Two values a term.
-MAX_TERMS: Final = 500
+# A selector has a handful of terms; requests for more are refused where they are parsed: so many of labels, and of
+# fields. Two values a term.
+MAX_TERMS: Final = 1000
 _NAMES: Final[tuple[LiteralString, ...]] = tuple([f"s{i}" for i in range(2 * MAX_TERMS)])
 
 
