@@ -218,6 +218,8 @@ def from_store(error: store.StoreError) -> StatusError:
             return StatusError(403, "Forbidden", f"the tenant's limit of {error.what} is reached", {})
         case store.Unreadable():
             return internal_error("an object is encrypted by a key that this server does not have, or is damaged")
+        case store.ValueRefused():
+            return bad_request("the request has a value that the database can neither hold nor look up")
         case store.TenantNotFound():
             return StatusError(404, "NotFound", "the tenant does not exist", {})
         case _:

@@ -156,6 +156,20 @@ def name_is_path_segment(name: str, prefix: bool = False) -> list[str]:
     return _NONE
 
 
+# Keys of indexes, whose entries PostgreSQL limits to 2,704 bytes with the namespace and the resource.
+MAX_STORED_BYTES = 1024
+
+
+def name_is_stored_segment(name: str, prefix: bool = False) -> list[str]:
+    """A path segment that PostgreSQL can hold as a key. etcd can hold others; no other kind of name comes this far."""
+    errors = name_is_path_segment(name, prefix)
+    if "\x00" in name:
+        errors = [*errors, "may not contain U+0000"]
+    if _longer(name, MAX_STORED_BYTES):
+        errors = [*errors, f"must be no more than {MAX_STORED_BYTES} bytes"]
+    return errors
+
+
 def _mask_trailing_dash(name: str) -> str:
     # The reference also swallows the character before the dash; with it, `a_-` counts as fine.
     return name[:-2] + "a" if len(name) > 1 and name.endswith("-") else name

@@ -15,7 +15,8 @@
     ├── TenancyRefused       a tenant cannot become what its object would say
     ├── SharingRefused       what tenants share forbids the write
     ├── Unreadable           what is stored is encrypted by a key that this server does not have, or damaged
-    ├── Unstorable           PostgreSQL refuses the value: the same write will fail again
+    ├── Unstorable           PostgreSQL refuses the statement: it will fail again
+    │   └── ValueRefused     because of a value: U+0000, a number that is too large, a key that is too long
     └── Unavailable          PostgreSQL is away, read-only, full or too slow; nothing was written
         └── Uncertain        the connection broke during a commit: it may or may not have been written
 """
@@ -116,6 +117,10 @@ class SharingRefused(StoreError):
 
 class Unstorable(StoreError):
     """What was asked can't be done with these values, now or later; nothing was written."""
+
+
+class ValueRefused(Unstorable):
+    pass
 
 
 class Unreadable(StoreError):

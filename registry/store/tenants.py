@@ -252,7 +252,7 @@ class Tenants:
             self._remember(rows[0])
 
     async def usage(self, names: Sequence[str]) -> dict[str, Usage]:
-        rows = await self._pool.fetch(USAGE, {"names": TextArray(list(names))})
+        rows = await self._pool.fetch(USAGE, {"names": TextArray([storable(name) for name in names])})
         return {row[0]: Usage(*row[1:]) for row in rows}
 
     async def usage_after(self, name: str, limit: int) -> dict[str, Usage]:

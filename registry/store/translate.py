@@ -4,7 +4,8 @@
     08 connection, 57 ended or cancelled, 53 out of resources,
     25 read-only, 40 deadlock, 55 lock timeout, 58/XX the
     server's own faults; the client's connection errors          Unavailable: trying again can help
-    anything else (22 a value, 23 a constraint, 54 a limit ...)  Unstorable: trying again cannot
+    22 a value, 54 a limit                                       ValueRefused: it is the client's to change
+    anything else (23 a constraint, 42 a statement ...)          Unstorable: trying again cannot help
 """
 
 from __future__ import annotations
@@ -13,15 +14,17 @@ from typing import Final
 
 import psycopg
 
-from registry.store.errors import StoreError, Unavailable, Unstorable
+from registry.store.errors import StoreError, Unavailable, Unstorable, ValueRefused
 
 _TRANSIENT_CLASSES: Final = frozenset({"08", "25", "40", "53", "55", "57", "58", "XX"})
+_VALUE_CLASSES: Final = frozenset({"22", "54"})
 
 
 def translated(error: psycopg.Error) -> StoreError:
     if is_transient(error):
         return Unavailable(_first_line(error))
-    return Unstorable(_first_line(error))
+    refused = ValueRefused if error.sqlstate is not None and error.sqlstate[:2] in _VALUE_CLASSES else Unstorable
+    return refused(_first_line(error))
 
 
 def is_transient(error: psycopg.Error) -> bool:

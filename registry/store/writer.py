@@ -48,7 +48,7 @@ from registry.store.errors import (
     TenantSuspended,
     Unavailable,
     Uncertain,
-    Unstorable,
+    ValueRefused,
 )
 from registry.store.translate import is_conflict_of_transactions, is_transient, lacks_partition, translated
 from registry.store.types import Committed, DomainId, Guards, Row, Tenant, Uid, Write
@@ -169,7 +169,7 @@ class Lane:
             await self._failed(batch, batch_id, error, again=again)
         except (ValueError, OverflowError, struct.error) as error:
             # A text that is not Unicode, an integer beyond 64 bits: found before anything was sent.
-            await self._one_by_one(batch, Unstorable(f"not a value for PostgreSQL: {error}"))
+            await self._one_by_one(batch, ValueRefused(f"not a value for PostgreSQL: {error}"))
         else:
             near = self._settle(batch, rows)
             if near:

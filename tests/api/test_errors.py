@@ -21,6 +21,7 @@ MAPPED: dict[type[StoreError], tuple[StoreError, tuple[int, str, int | None]]] =
     errors.GuardsChanged: (errors.GuardsChanged(Guards(1, 2)), UNHANDLED),
     errors.TenantExists: (errors.TenantExists("acme"), UNHANDLED),
     errors.Unstorable: (errors.Unstorable("bad value"), UNHANDLED),
+    errors.ValueRefused: (errors.ValueRefused("a secret value"), (400, "BadRequest", None)),
     errors.RevisionExpired: (errors.RevisionExpired(3, 5, 9), (410, "Expired", None)),
     errors.RevisionInFuture: (errors.RevisionInFuture(30, 9), (504, "Timeout", 1)),
     errors.TenantNotFound: (errors.TenantNotFound("acme"), (404, "NotFound", None)),

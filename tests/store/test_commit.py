@@ -15,7 +15,7 @@ from registry.store.errors import (
     RevisionConflict,
     StoreError,
     TenantNotFound,
-    Unstorable,
+    ValueRefused,
 )
 from registry.store.store import Store
 from registry.store.types import Committed, DomainId, Guards, Tenant, TenantId, TenantName
@@ -155,7 +155,7 @@ async def test_one_unstorable_row_fails_alone(store: Store, tenant: Tenant, bad:
         *(store.commit(tenant, write) for write in [*good[:2], bad, *good[2:]]),  # type: ignore[arg-type]
         return_exceptions=True,
     )
-    assert [type(r) for r in results] == [Committed, Committed, Unstorable, Committed, Committed]
+    assert [type(r) for r in results] == [Committed, Committed, ValueRefused, Committed, Committed]
     assert sorted(r.revision for r in results if isinstance(r, Committed)) == [1, 2, 3, 4]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from registry.store.errors import Unavailable, Unstorable
+from registry.store.errors import Unavailable, Unstorable, ValueRefused
 from registry.store.translate import translated
 
 TRANSIENT = {
@@ -22,7 +22,8 @@ TRANSIENT = {
     "58030": "input/output error",
     "XX001": "data corrupted",
 }
-LASTING = {"22P05": "character", "22003": "numeric range", "23505": "unique", "42P01": "no table", "54000": "limit"}
+LASTING = {"23505": "unique", "42P01": "no table"}
+VALUES = {"22P05": "character", "22003": "numeric range", "54000": "limit"}
 
 
 @pytest.mark.parametrize("state", TRANSIENT, ids=TRANSIENT.get)
@@ -33,6 +34,11 @@ def test_what_may_go_away(state: str) -> None:
 @pytest.mark.parametrize("state", LASTING, ids=LASTING.get)
 def test_what_stays(state: str) -> None:
     assert type(translated(psycopg.errors.lookup(state)("text"))) is Unstorable
+
+
+@pytest.mark.parametrize("state", VALUES, ids=VALUES.get)
+def test_what_a_client_can_change(state: str) -> None:
+    assert type(translated(psycopg.errors.lookup(state)("text"))) is ValueRefused
 
 
 @pytest.mark.parametrize("kind", [psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError])
@@ -50,4 +56,4 @@ def test_every_class_of_errors_is_mapped() -> None:
     known = [c for c in vars(psycopg.errors).values() if isinstance(c, type) and issubclass(c, psycopg.Error)]
     states = [error for error in known if error.sqlstate]
     assert len(states) > 200
-    assert {type(translated(error("text"))) for error in states} == {Unavailable, Unstorable}
+    assert {type(translated(error("text"))) for error in states} == {Unavailable, Unstorable, ValueRefused}

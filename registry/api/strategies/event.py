@@ -12,7 +12,7 @@ from registry.api.strategies.typed import TypedStrategy
 from registry.api.strategy import Object, Translation
 from registry.builtin import structs
 from registry.schema.field import FieldError, invalid, required
-from registry.schema.names import NameFunction, dns1123_subdomain, label_key, name_is_path_segment
+from registry.schema.names import NameFunction, dns1123_subdomain, label_key, name_is_stored_segment
 
 _REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _ACTION, _REASON, _INSTANCE, _MESSAGE = 128, 128, 128, 1024
@@ -36,7 +36,7 @@ class EventStrategy(TypedStrategy):
     convertible = ("events.k8s.io/v1", "events.k8s.io/v1beta1")
 
     def name_function(self) -> NameFunction:
-        return name_is_path_segment
+        return name_is_stored_segment
 
     def selectable(self, obj: Object) -> Iterable[tuple[str, str]]:
         involved = obj.get("involvedObject") or {}

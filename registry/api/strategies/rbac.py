@@ -15,7 +15,14 @@ from registry.api.strategies.typed import TypedStrategy
 from registry.api.strategy import Context, Object
 from registry.builtin import structs
 from registry.schema.field import FieldError, GoText, forbidden, go_json, invalid, not_supported, required
-from registry.schema.names import NameFunction, label_key, label_value, name_is_dns_subdomain, name_is_path_segment
+from registry.schema.names import (
+    NameFunction,
+    label_key,
+    label_value,
+    name_is_dns_subdomain,
+    name_is_path_segment,
+    name_is_stored_segment,
+)
 
 _ROLE_KINDS = ("Role", "ClusterRole")
 _SUBJECT_KINDS = ("ServiceAccount", "User", "Group")
@@ -25,7 +32,7 @@ class _RbacStrategy(TypedStrategy, ABC):
     allow_create_on_update = True
 
     def name_function(self) -> NameFunction:
-        return name_is_path_segment
+        return name_is_stored_segment
 
     def prepare_for_create(self, obj: Object, context: Context) -> None:
         super().prepare_for_create(obj, context)

@@ -14,7 +14,7 @@ from registry.api.strategy import Context, DecodeError, Object
 from registry.definitions import typed
 from registry.definitions.typed_base import DecodeError as TypedDecodeError
 from registry.schema.field import FieldError
-from registry.schema.names import name_is_path_segment
+from registry.schema.names import name_is_stored_segment
 from registry.schema.objectmeta import validate_object_meta
 from registry.schema.objectmeta_rules import validate_update_thrice
 
@@ -73,7 +73,7 @@ class TypedStrategy(BuiltinStrategy):
     def _common_errors(self, obj: Object) -> list[FieldError]:
         """What is checked of every new object once its kind is content."""
         return validate_object_meta(obj["metadata"], namespaced=self.definition.namespaced,
-                                    name_function=name_is_path_segment)
+                                    name_function=name_is_stored_segment)
 
     def errors(self, obj: Object) -> list[FieldError]:
         """The rules of a whole object."""
