@@ -169,6 +169,8 @@ class Catalogs:
         self._shared = SharedEntries(store, _entry)
         self._builtin_of_system = {**self._builtin, (GROUP, PLURAL): tenant_definition()}
         self._catalogs: OrderedDict[TenantId, TenantCatalog] = OrderedDict()
+        # Called with the group and the plural of a definition that no tenant known here has any longer.
+        self.when_gone: Callable[[str, str], None] = lambda group, plural: None
         # One reload of a tenant at a time; the others wait for it and look again.
         self._reloading: dict[TenantId, asyncio.Lock] = {}
 
@@ -217,7 +219,15 @@ class Catalogs:
         self._catalogs.move_to_end(tenant.id)
         while len(self._catalogs) > TENANTS_LIMIT:
             self._catalogs.popitem(last=False)
+        if known is not None and known.entries is not fresh.entries:
+            for key in known.entries.keys() - fresh.entries.keys():
+                self._notify_gone(known.entries[key].definition)
         return fresh
+
+    def _notify_gone(self, definition: Definition) -> None:
+        group, plural = definition.group, definition.names.plural
+        if all(catalog.definition(group, plural) is None for catalog in self._catalogs.values()):
+            self.when_gone(group, plural)
 
     async def _read(self, tenant: Tenant, known: TenantCatalog | None) -> TenantCatalog:
         if known is not None:

@@ -29,6 +29,7 @@ from registry.conversion.converter import Converter
 from registry.conversion.egress import EgressPolicy
 from registry.conversion.services import Services, parse_services
 from registry.encryption import encryption_of
+from registry.http import metrics
 from registry.http.audited import audited
 from registry.http.credentials import credentials
 from registry.http.gateway import Gateway
@@ -65,6 +66,7 @@ def create_app(settings: Settings) -> Starlette:
             definitions = builtin.served(v1beta1=settings.serve_apiextensions_v1beta1)
             backend = Backend(store, Catalogs(store, definitions, strategy_for),
                               webhooks=SharedConversions(converter))
+            backend.catalogs.when_gone = metrics.forget
             authentication, backend.tokens = credentials(settings, store)
             backend.authentication = authentication
             tenants = Tenants(store)

@@ -72,7 +72,7 @@ class Documents:
                 return await self._json(scope, send, version(), context)
             case "/healthz" | "/livez" | "/readyz" | "/healthz/ping" | "/livez/ping" | "/readyz/ping":
                 return await self._health(scope, send, path, context)
-            case "/metrics":
+            case "/metrics" if not target.tenant:
                 media_type = "text/plain; version=0.0.4; charset=utf-8"
                 answer = headers_for(media_type, context.warnings)
                 return await send_body(send, scope, 200, answer, metrics.exposition())

@@ -168,6 +168,8 @@ class Gateway:
                                 target.name if is_namespace else target.namespace, target.name)
         if verb in ("list", "watch") and "fieldSelector" in query:
             attributes = replace(attributes, name=selected_name(query["fieldSelector"][0]))
+        if user.tenant not in (None, SYSTEM) and target.path.rstrip("/") == "/metrics" and not target.tenant:
+            raise _refused(user, attributes)    # they say which definitions there are, of all tenants
         trail: Trail | None = scope.get(TRAIL)
         if trail is not None:
             await trail.identify(user, attributes, target.tenant or user.tenant or DEFAULT)

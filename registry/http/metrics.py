@@ -1,12 +1,15 @@
 """What the process counts, for Prometheus.
 
 Names and labels are kube-apiserver's where it has the same measure. No label holds a tenant, a namespace or a name, so
-that the number of series is bounded by the definitions that are asked for.
+that the number of series is bounded: by the definitions that are asked for and still exist, of which those of
+RESOURCES_LIMIT are kept, the least recently used dropped first.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections import OrderedDict
+from http import HTTPStatus
+from typing import Final
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -20,25 +23,82 @@ IN_FLIGHT = Gauge("apiserver_current_inflight_requests", "Requests that are bein
 WATCHES = Gauge("apiserver_longrunning_requests", "Watches that are open.")
 WATCH_EVENTS = Counter("apiserver_watch_events_total", "Events sent to watchers.", ["group", "resource"])
 
-# Series are looked up once for each combination that occurs.
-_SERIES_LIMIT = 4096
+# Resources of which series are kept: each has some 450 lines once everything has been done with it.
+RESOURCES_LIMIT: Final = 256
+# Policies and webhooks may choose any code for their refusals.
+_CODES: Final = frozenset(status.value for status in HTTPStatus)
 
 
-@lru_cache(_SERIES_LIMIT)
-def _counter(verb: str, group: str, resource: str, subresource: str, code: int) -> Counter:
-    return REQUESTS.labels(verb, group, resource, subresource, str(code))
+class _Series:
+    """The series of one resource. Looked up once for each combination of labels that occurs."""
+
+    def __init__(self, group: str, resource: str) -> None:
+        self._group = group
+        self._resource = resource
+        self._counters: dict[tuple[str, str, int], Counter] = {}
+        self._histograms: dict[tuple[str, str], Histogram] = {}
+        self._events: Counter | None = None
+
+    def counter(self, verb: str, subresource: str, code: int) -> Counter:
+        found = self._counters.get((verb, subresource, code))
+        if found is None:
+            found = REQUESTS.labels(verb, self._group, self._resource, subresource, str(code))
+            self._counters[verb, subresource, code] = found
+        return found
+
+    def histogram(self, verb: str, subresource: str) -> Histogram:
+        found = self._histograms.get((verb, subresource))
+        if found is None:
+            found = DURATIONS.labels(verb, self._group, self._resource, subresource)
+            self._histograms[verb, subresource] = found
+        return found
+
+    def events(self) -> Counter:
+        if self._events is None:
+            self._events = WATCH_EVENTS.labels(self._group, self._resource)
+        return self._events
+
+    def remove(self) -> None:
+        for verb, subresource, code in self._counters:
+            REQUESTS.remove(verb, self._group, self._resource, subresource, str(code))
+        for verb, subresource in self._histograms:
+            DURATIONS.remove(verb, self._group, self._resource, subresource)
+        if self._events is not None:
+            WATCH_EVENTS.remove(self._group, self._resource)
 
 
-@lru_cache(_SERIES_LIMIT)
-def _histogram(verb: str, group: str, resource: str, subresource: str) -> Histogram:
-    return DURATIONS.labels(verb, group, resource, subresource)
+_resources: Final[OrderedDict[tuple[str, str], _Series]] = OrderedDict()
+
+
+def _series(group: str, resource: str) -> _Series:
+    found = _resources.get((group, resource))
+    if found is None:
+        found = _resources[group, resource] = _Series(group, resource)
+        while len(_resources) > RESOURCES_LIMIT:
+            forget(*next(iter(_resources)))
+    else:
+        _resources.move_to_end((group, resource))
+    return found
+
+
+def forget(group: str, resource: str) -> None:
+    """Removes the series of a resource. What is still held of them counts on, unseen."""
+    series = _resources.pop((group, resource), None)
+    if series is not None:
+        series.remove()
 
 
 def observe(verb: str, group: str, resource: str, subresource: str, code: int, seconds: float) -> None:
     """One request that has been answered. `resource` is empty for what is no resource."""
-    _counter(verb, group, resource, subresource, code).inc()
+    series = _series(group, resource)
+    series.counter(verb, subresource, code if code in _CODES or code == 499 else 600).inc()
     if verb != "watch":
-        _histogram(verb, group, resource, subresource).observe(seconds)
+        series.histogram(verb, subresource).observe(seconds)
+
+
+def watch_events(group: str, resource: str) -> Counter:
+    """Counts the events of one watch."""
+    return _series(group, resource).events()
 
 
 def exposition(registry: CollectorRegistry = REGISTRY) -> bytes:

@@ -119,6 +119,9 @@ def error_encoding(accept: str) -> str:
     return _error(accept)
 
 
+# Headers longer than this are not understood: kubectl's longest Accept has some 200 bytes.
+LIMIT: Final = 4 * 1024
+
 # Headers of real clients are few and short; the caches keep negotiation off the hot path.
 _CACHE = 256
 _MAX_CACHED_LENGTH = 1024
@@ -219,7 +222,10 @@ def _represent(params: Mapping[str, str], encoding: str, allows: _Allows) -> Rep
 
 
 def _clauses(accept: str) -> list[_Clause]:
-    """Best first: by quality, then wildcards last; else in the order of the header."""
+    """Best first: by quality, then wildcards last; else in the order of the header. A header that is too long has none.
+    """
+    if len(accept) > LIMIT:
+        return []
     clauses = [clause for part in accept.split(",") if (clause := _clause(part)) is not None]
     return sorted(clauses, key=lambda clause: (-clause.quality, clause.type == "*", clause.subtype == "*"))
 
@@ -289,12 +295,12 @@ def _unknown_format(types: str) -> str:
 _TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 _CONTENT_TYPE = re.compile(rf"\s*({_TOKEN}/{_TOKEN})\s*(?=;|\Z)")
 _PARAMETER = re.compile(rf"\s*;\s*({_TOKEN})\s*=\s*(?:{_TOKEN}|\"(?:[^\"\\\r\n]|\\.)*\")")
-_TRAILING = re.compile(r"\s*;?\s*\Z")
+_TRAILING = re.compile(r"\s*(?:;\s*)?\Z")
 
 
 def _media_type(content_type: str) -> str | None:
-    """The type in lower case; None where the header is malformed."""
-    match = _CONTENT_TYPE.match(content_type)
+    """The type in lower case; None where the header is malformed or too long."""
+    match = _CONTENT_TYPE.match(content_type) if len(content_type) <= LIMIT else None
     if match is None:
         return None
     position, names = match.end(), set()

@@ -174,6 +174,7 @@ class ResourceEndpoint:
             current = True
             found = resolve(catalog, target)
             if found is None:
+                del scope["registry.served"]
                 raise PageNotFound
             served = found
         return await self._respond(scope, receive, send, answer, representation, request, headers)

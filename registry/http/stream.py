@@ -71,7 +71,7 @@ async def _disconnected(receive: Receive) -> None:
 async def _send_events(send: Send, answer: WatchAnswer, form: Form) -> None:
     writer = _EventWriter(form)
     resource = answer.served.resource
-    counter = metrics.WATCH_EVENTS.labels(resource.group, resource.name)
+    counter = metrics.watch_events(resource.group, resource.name)
     events = answer.events
     try:
         async for batch in events:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 
 import pytest
 from hypothesis import given
@@ -163,3 +164,40 @@ def test_any_header_is_answered(text: str) -> None:
     for read in (negotiate, negotiate_watch, body_encoding, patch_type, error_encoding):
         with contextlib.suppress(NotAcceptable, UnsupportedMediaType):
             assert read(text)
+
+
+ENDLESS: dict[str, str] = {
+    "clauses": "a/b," * 30_000,
+    "parameters": J + ";a=b" * 30_000,
+    "semicolons": J + ";" * 120_000,
+    "spaces": J + "; a=b" + " " * 120_000 + "x",
+    "spaces before": " " * 120_000 + "x",
+    "an open quote": J + ';a="' + "\\a" * 60_000,
+    "commas": "," * 120_000,
+}
+
+
+@pytest.mark.parametrize("text", ENDLESS.values(), ids=ENDLESS.keys())
+def test_long_headers_cost_nothing(text: str) -> None:
+    """120 kB would take 40 ms as an Accept, and a quarter of an hour as a Content-Type."""
+    started = time.process_time()
+    for _ in range(5):
+        with pytest.raises(NotAcceptable):
+            negotiate(text)
+        with pytest.raises(NotAcceptable):
+            negotiate_watch(text, builtin=True)
+        assert error_encoding(text) == JSON
+        with pytest.raises(UnsupportedMediaType):
+            body_encoding(text)
+        with pytest.raises(UnsupportedMediaType):
+            patch_type(text)
+    assert time.process_time() - started < 0.02
+
+
+@pytest.mark.parametrize("length", [1_000, 2_000, 4_000])
+def test_spaces_in_a_content_type_are_read_once(length: int) -> None:
+    started = time.process_time()
+    for _ in range(20):
+        with pytest.raises(UnsupportedMediaType):
+            body_encoding(J + "; a=b" + " " * length + "x")
+    assert time.process_time() - started < 0.05
