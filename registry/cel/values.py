@@ -16,6 +16,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from registry.schema.patterns import begin_matching
+
 Value = Any     # one of the values above
 
 INT_MIN: Final = -(1 << 63)
@@ -47,6 +49,7 @@ class Work:
 
     def begin(self) -> None:
         self._done = 0
+        begin_matching()
 
     def add(self, elements: int) -> None:
         """Raises CostExceeded over the limit, best before the work is done."""

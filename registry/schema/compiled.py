@@ -28,6 +28,7 @@ from registry.schema.listtypes import ListTypes
 from registry.schema.model import KEEPS_ALL, Structural, from_json
 from registry.schema.nulls import drop_nulls
 from registry.schema.objectmeta import DecodeError, decode_object_meta
+from registry.schema.patterns import TooExpensive, begin_matching
 from registry.schema.pruning import prune
 from registry.schema.quick import compile_valid
 from registry.schema.ratcheting import Correlation
@@ -152,13 +153,13 @@ class CompiledSchema:
         return [*self._validate_status(obj, old), *scale_errors, *self.validate_list_types(obj, old)]
 
     def validate_values(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldError]:
-        if self._valid(obj):
+        if _holds(self._valid, obj):
             return []
         correlation = Correlation(obj, old, self.structural) if old is not None else None
         return validate(self.structural, obj, correlation=correlation, quick=self._quick)
 
     def _validate_status(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
-        if self._status is None or "status" not in obj or self._status_valid(obj["status"]):
+        if self._status is None or "status" not in obj or _holds(self._status_valid, obj["status"]):
             return []
         correlation = Correlation(obj["status"], old.get("status"), self._status)
         return validate(self._status, obj["status"], prefix="status", correlation=correlation, quick=self._quick)
@@ -171,6 +172,15 @@ class CompiledSchema:
         if self._list_types.is_valid(obj) or (old is not None and not self._list_types.is_valid(old)):
             return []
         return self._list_types.validate(obj)
+
+
+def _holds(check: Check, value: Any) -> bool:
+    """Whether a value is valid; False as well where that is too expensive to find out, for validate() to report."""
+    begin_matching()
+    if _surely(check)(value):
+        return True
+    begin_matching()
+    return False
 
 
 def keeping_all(schema: Structural) -> Structural:
@@ -193,10 +203,19 @@ def _quick_checks() -> Callable[[Structural], Check]:
     def quick(schema: Structural) -> Check:
         check = checks.get(schema)
         if check is None:
-            check = checks[schema] = compile_valid(schema)
+            check = checks[schema] = _surely(compile_valid(schema))
         return check
 
     return quick
+
+
+def _surely(check: Check) -> Check:
+    def is_valid(value: Any) -> bool:
+        try:
+            return check(value)
+        except TooExpensive:
+            return False
+    return is_valid
 
 
 # ---- what keeps validation rules from being checked

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from registry.schema.embedded import EmbeddedError, EmbeddedResources
 from registry.schema.field import FieldError, invalid
 from registry.schema.model import UNSET, Structural
+from registry.schema.patterns import begin_matching
 from registry.schema.pruning import META_FIELDS, prune
 from registry.schema.validation import validate
 from registry.schema.values import Json, copied, same
@@ -32,6 +33,7 @@ def validate_defaults(schema: Structural, path: str, rules: Rules) -> list[Field
     Where a default has metadata of an embedded resource, that is decoded in place, as the reference does: unknown
     fields in it are dropped from the definition.
     """
+    begin_matching()
     errors: list[FieldError] = []
     root = replace(schema, embedded_resource=True)
     _check(root, path, _Place(root, (), False), rules, errors)

@@ -1,49 +1,273 @@
-"""Regular expressions of users: Go's syntax and matching, in linear time and bounded memory, by RE2.
+"""Regular expressions of users: Go's syntax and matching, in bounded time and memory, by RE2.
 
-Go's regexp package and RE2 share syntax and semantics (`\\d`, `\\w`, `\\s` and `\\b` are ASCII, `$` does not match
-before a final newline, no lookaround, no backreferences). Compiled patterns are kept; the least recently used go first.
+The only module that imports re2. Go's regexp package and RE2 share syntax and semantics (`\\d`, `\\w`, `\\s` and `\\b`
+are ASCII, `$` does not match before a final newline, no lookaround, no backreferences).
+
+Memory: compiled expressions are kept in one store for the process, which counts each with the most that RE2 may take
+for it, programs and automata included. The ones that have not been used lately go first, and come back when needed.
+
+Time: RE2 is linear in the text, but the factor is not small. An ordinary expression costs 1 to 4 ns per byte, whatever
+its size. `[ab]*a[ab]{900}c` reaches a new state of the automaton with each byte, and making a state costs up to 20 ns
+for each instruction of the program. A call into RE2 cannot be stopped, so no call gets more than MAX_CALL_WORK, program
+size times bytes, before shorter beginnings of the text have shown that this expression is of the cheap kind on it. What
+is not is refused: TooExpensive.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from time import thread_time_ns
+from typing import Any, Final, TypeAlias
 
 import re2
 
 # A program of 8 MB is far beyond what a schema needs; it bounds what a hostile pattern can take.
-MAX_PROGRAM_BYTES = 8 << 20
+MAX_PROGRAM_BYTES: Final = 8 << 20
+
+# All compiled expressions of the process together: some 600 of the usual size.
+MAX_KEPT_BYTES: Final = 64 << 20
+
+# Program size times bytes that one call may add to what has been found cheap: 0.1 s at 20 ns, the dearest that was
+# found (`\b` inside of repetitions, in sets).
+MAX_CALL_WORK: Final = 5_000_000
+
+# What one check of an object may spend on matching that is not cheap beforehand.
+MAX_NANOSECONDS: Final = 100_000_000
+
+# Calls below this take 0.4 ms at the worst, nearly all take a microsecond: reading the clock would cost half as much.
+_CHEAP_WORK: Final = 20_000
+
+# What a call takes by itself, for a match that is near. Not counted: a text has no more matches than characters.
+_FREE_NANOSECONDS: Final = 5_000
 
 # A set of one pattern answers yes or no in 0.9 µs where search() takes 2 to 6 µs, for that one makes a match object.
-# But a set whose automaton does not fit into memory answers "no"; a program of this size is far from that.
-_SET_MAX_INSTRUCTIONS = 2000
+# With larger programs search() is better: it leaves the automaton where that does not pay.
+_SET_MAX_INSTRUCTIONS: Final = 2000
+
+# Bounded here, not by the module's own cache of 128 programs, which cannot be bounded in bytes.
+_Expression: TypeAlias = Any
+_Search = Callable[..., Any]
 
 
 class PatternError(ValueError):
     """The pattern does not compile; the text is RE2's."""
 
 
-@lru_cache(maxsize=4096)
+class TooExpensive(Exception):
+    """Matching would take, or has taken, more time than it may."""
+
+
+class _Effort(threading.local):
+    """Nanoseconds of this thread's processor time that matching has taken since `begin`."""
+
+    _began = _spent = 0
+
+    def begin(self) -> None:
+        self._began, self._spent = thread_time_ns(), 0
+
+    def add(self, nanoseconds: int) -> None:
+        """Raises TooExpensive over the limit, and from then on until the next `begin`."""
+        if thread_time_ns() - self._began > _FORGOTTEN_NANOSECONDS:
+            self.begin()        # whoever matches now is not the one that began
+        self._spent += nanoseconds
+        if self._spent > MAX_NANOSECONDS:
+            raise TooExpensive
+
+
+_FORGOTTEN_NANOSECONDS: Final = 2_000_000_000
+
+_EFFORT: Final = _Effort()
+
+
+def begin_matching() -> None:
+    """What is matched from here on, for one object, may take MAX_NANOSECONDS."""
+    _EFFORT.begin()
+
+
 def compile_pattern(pattern: str) -> Callable[[str], bool]:
-    """A function that says whether `pattern` matches anywhere in a text.
+    """A function that says whether `pattern` matches anywhere in a text; it raises TooExpensive.
 
     Raises PatternError where the pattern is not valid.
     """
-    options = re2.Options()
-    options.log_errors = False
-    options.never_capture = True
-    options.max_mem = MAX_PROGRAM_BYTES
+    key = (pattern, True)
+    find_kept, make = KEPT.find, _matcher
+    find_kept(key, make)
+
+    def matches(text: str) -> bool:
+        matcher = find_kept(key, make)
+        data = text.encode(errors="replace")
+        if len(data) * matcher.instructions <= _CHEAP_WORK:
+            return bool(matcher.search(data))
+        return _search(matcher, data) is not None
+
+    return matches
+
+
+def find_all(pattern: str, text: str) -> Iterator[str]:
+    """The matches from left to right as Go finds them: an empty one never directly after another match.
+
+    Raises PatternError, TooExpensive.
+    """
+    matcher = KEPT.find((pattern, False), _finder)
+    data = text.encode(errors="replace")
+    position, last_end = 0, -1
+    while position <= len(data):
+        match = _search(matcher, data, position)
+        if match is None:
+            return
+        start, end = match.span()
+        if end > start or start != last_end:
+            yield data[start:end].decode(errors="replace")
+        last_end = end
+        position = end if end > start else _next_character(data, end)
+
+
+def _next_character(data: bytes, position: int) -> int:
+    position += 1
+    while position < len(data) and data[position] & 0xC0 == 0x80:
+        position += 1
+    return position
+
+
+def program_size(pattern: str) -> int:
+    """How many instructions the pattern compiles to. Raises PatternError, or UnicodeEncodeError for a surrogate."""
+    return int(_compile(pattern, MAX_PROGRAM_BYTES).programsize)
+
+
+def is_kept(pattern: str, *, matching: bool) -> bool:
+    """Whether the pattern is compiled already, for a search of yes or no (`matching`) or for finding."""
+    return (pattern, matching) in KEPT
+
+
+# ---- searching
+
+class _Compiled:
+    """A compiled expression, and the most bytes that it may take."""
+
+    __slots__ = ("byte_size", "instructions", "search", "used")
+
+    def __init__(self, search: _Search, instructions: int, byte_size: int) -> None:
+        self.search = search
+        self.instructions = instructions
+        self.byte_size = byte_size
+        self.used = True
+
+
+def _search(compiled: _Compiled, data: bytes, position: int = 0) -> Any:
+    """What `compiled` finds in `data` from `position` on, or None.
+
+    Searches longer and longer beginnings first where a single call might take too long. What has been searched once is
+    in the automaton, if it fits there at all: then each byte takes a nanosecond or two, and the sum is small.
+    """
+    search = compiled.search
+    work = (len(data) - position) * compiled.instructions
+    if work <= _CHEAP_WORK:
+        return (search(data, position) if position else search(data)) or None
+    _EFFORT.add(0)
+    step = max(1, MAX_CALL_WORK // compiled.instructions)
+    view = memoryview(data)
+    for end in range(position + step, len(data), step):
+        began = thread_time_ns()
+        _ = search(view[:end], position) if position else search(view[:end])
+        _EFFORT.add(thread_time_ns() - began)
+    began = thread_time_ns()
+    found = search(data, position) if position else search(data)
+    _EFFORT.add(max(0, thread_time_ns() - began - _FREE_NANOSECONDS))
+    return found or None
+
+
+# ---- compiling
+
+def _compile(pattern: str, max_bytes: int) -> _Expression:
+    options = _options(max_bytes)
     try:
-        compiled = re2.compile(pattern, options)
+        return re2.compile(pattern, options)
     except re2.error as error:
         text = error.args[0] if error.args else ""
         raise PatternError(text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)) from error
-    if compiled.programsize <= _SET_MAX_INSTRUCTIONS:
-        alternatives = re2.Set.SearchSet(options)
+    finally:
+        re2.purge()
+
+
+def _options(max_bytes: int) -> re2.Options:
+    options = re2.Options()
+    options.log_errors = False
+    options.never_capture = True        # nobody asks for groups, and following them takes ten times as long
+    options.max_mem = max_bytes
+    return options
+
+
+def _matcher(pattern: str) -> _Compiled:
+    expression = _compile(pattern, MAX_PROGRAM_BYTES)
+    instructions = expression.programsize
+    if instructions > _SET_MAX_INSTRUCTIONS:
+        return _found_by_search(pattern, expression)
+    # Enough for the twenty states that RE2 asks for, and a hundred more of a usual size.
+    byte_size = (96 << 10) + 160 * instructions
+    try:
+        alternatives = re2.Set.SearchSet(_options(byte_size))
         alternatives.Add(pattern)
         alternatives.Compile()
-        find = alternatives.Match
-        return lambda text: bool(find(text))
+    except re2.error:       # the automaton does not fit; such a set must not be asked, for it answers "no"
+        return _found_by_search(pattern, expression)
+    return _Compiled(alternatives.Match, instructions, byte_size)
 
-    search = compiled.search
-    return lambda text: search(text.encode()) is not None
+
+def _finder(pattern: str) -> _Compiled:
+    return _found_by_search(pattern, _compile(pattern, MAX_PROGRAM_BYTES))
+
+
+def _found_by_search(pattern: str, expression: _Expression) -> _Compiled:
+    """With memory for two automata, so that RE2 need not do without, which is slow for every text."""
+    instructions = expression.programsize
+    byte_size = min(MAX_PROGRAM_BYTES, (512 << 10) + 512 * instructions)
+    try:
+        expression = _compile(pattern, byte_size)
+    except PatternError:
+        byte_size = MAX_PROGRAM_BYTES
+    return _Compiled(expression.search, instructions, byte_size)
+
+
+# ---- keeping
+
+_Key = tuple[str, bool]     # a pattern, and whether it is for a yes or no
+
+
+class _Kept:
+    """Compiled expressions up to a sum of bytes. Guarded, for definitions compile in threads."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.byte_size = 0
+        self._entries: OrderedDict[_Key, _Compiled] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __contains__(self, key: _Key) -> bool:
+        return key in self._entries
+
+    def find(self, key: _Key, make: Callable[[str], _Compiled]) -> _Compiled:
+        found = self._entries.get(key)
+        if found is None:
+            found = make(key[0])
+            with self._lock:
+                if key not in self._entries:
+                    self._entries[key] = found
+                    self.byte_size += found.byte_size
+                    self._shrink()
+        found.used = True
+        return found
+
+    def _shrink(self) -> None:
+        """Drops what has not been used since the last time around (the clock algorithm)."""
+        while self.byte_size > self.max_bytes:
+            key, oldest = self._entries.popitem(last=False)
+            if oldest.used:
+                oldest.used = False
+                self._entries[key] = oldest
+            else:
+                self.byte_size -= oldest.byte_size
+
+
+KEPT: Final = _Kept(MAX_KEPT_BYTES)

@@ -1,7 +1,8 @@
 """A quick look at a value: is it valid?
 
 A closure answers yes without allocating in the ordinary case. What is out of the ordinary (another type than expected,
-a format on a list, a fractional bound) is left to the complete way, validation.py.
+a format on a list, a fractional bound) is left to the complete way, validation.py. A text that is too expensive to
+match against its pattern is answered by TooExpensive, because a check may stand in a `not`.
 """
 
 from __future__ import annotations

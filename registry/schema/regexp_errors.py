@@ -12,9 +12,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-import re2
-
-from registry.schema.patterns import MAX_PROGRAM_BYTES
+from registry.schema.patterns import PatternError, program_size
 
 # A pattern is matched against each value of a field; the longest of the real definitions at hand has 221 letters.
 MAX_PATTERN_LENGTH = 10_000
@@ -78,22 +76,27 @@ _TOO_LARGE = 350_000
 _UNICODE_CLASS = 1_000
 
 
-@lru_cache(maxsize=8192)
+# Longer patterns are rare, and not remembered: a few thousand of them, with the errors that quote them, are megabytes.
+_MAX_REMEMBERED = 500
+
+
 def _compile(pattern: str) -> tuple[str | None, int]:
     """The error, and the size of the program."""
+    return _remembered(pattern) if len(pattern) <= _MAX_REMEMBERED else _compiled(pattern)
+
+
+def _compiled(pattern: str) -> tuple[str | None, int]:
     classes = _UNICODE_CLASS * (pattern.count("\\p") + pattern.count("\\P"))
-    options = re2.Options()
-    options.log_errors = False
-    options.never_capture = True
-    options.max_mem = MAX_PROGRAM_BYTES
     try:
-        return _scan(pattern), re2.compile(pattern, options).programsize + classes
-    except re2.error as error:
-        words = error.args[0] if error.args else b""
-        text = words.decode("utf-8", "replace") if isinstance(words, bytes) else str(words)
+        return _scan(pattern), program_size(pattern) + classes
+    except PatternError as error:
+        text = str(error)
         return _translate(pattern, text), classes + (_TOO_LARGE if text.startswith("pattern too large") else 0)
     except UnicodeEncodeError:      # a lone surrogate
         return _error("invalid UTF-8", pattern), 0
+
+
+_remembered = lru_cache(maxsize=4096)(_compiled)
 
 
 def _translate(pattern: str, text: str) -> str:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from registry.schema.field import (
+    OMIT_VALUE,
     FieldError,
     go_g,
     go_json,
@@ -39,7 +40,7 @@ from registry.schema.numbers import (
     matches_enum,
     to_int64,
 )
-from registry.schema.patterns import PatternError, compile_pattern
+from registry.schema.patterns import PatternError, TooExpensive, compile_pattern
 from registry.schema.ratcheting import Correlation
 from registry.schema.values import Json
 
@@ -63,12 +64,17 @@ def validate(schema: Structural, value: Json, *, prefix: str | None = None, corr
     `prefix` is the field that stands before all fields but not in texts: with "status", the error of `status.n` has
     the field `status.n` and the text `n in body must be ...`. Errors without a field have `<nil>`, or the prefix.
     """
-    found = _validate(schema, value, "", correlation, quick)
+    try:
+        found = _validate(schema, value, "", correlation, quick)
+    except _NotMatched as refusal:
+        return [refusal.problem.field_error(prefix)]
+    except TooExpensive:        # of a quick check
+        return [_not_matched("", "").field_error(prefix)]
     return [problem.field_error(prefix) for problem in islice(found.problems.values(), MAX_ERRORS)]
 
 
 def is_valid(schema: Structural, value: Json) -> bool:
-    """Whether `validate` finds nothing."""
+    """Whether `validate` finds nothing. Raises TooExpensive where that cannot be said."""
     return not _validate(schema, value, "", None, None).problems
 
 
@@ -87,6 +93,19 @@ class _Problem:
         else:
             where = prefix or "<nil>"
         return FieldError(error.type, where, error.bad_value, error.detail)
+
+
+class _NotMatched(TooExpensive):
+    """A text that was not matched to the end. Nothing can be said of what is around it: it may stand in a `not`."""
+
+    def __init__(self, problem: _Problem) -> None:
+        super().__init__()
+        self.problem = problem
+
+
+def _not_matched(path: str, pattern: str) -> _Problem:
+    what = f"'{pattern}'" if pattern else "the patterns of the schema"
+    return _Problem(path, invalid("", OMIT_VALUE, f"{path} in body is too expensive to match against {what}".lstrip()))
 
 
 @dataclass(slots=True)
@@ -120,6 +139,16 @@ def schema_format(schema: Structural) -> str:
 
 def _validate(schema: Structural, value: Json, path: str, correlation: Correlation | None,
               quick: Quick | None) -> _Result:
+    try:
+        return _validated(schema, value, path, correlation, quick)
+    except TooExpensive:
+        if correlation is not None and correlation.equal():
+            return _Result()
+        raise
+
+
+def _validated(schema: Structural, value: Json, path: str, correlation: Correlation | None,
+               quick: Quick | None) -> _Result:
     result = _Result()
     types = schema_types(schema)
     if value is None:
@@ -199,6 +228,8 @@ def _check_string(schema: Structural, value: str, path: str, result: _Result) ->
         try:
             if compile_pattern(schema.pattern)(value):
                 return
+        except TooExpensive:
+            raise _NotMatched(_not_matched(path, schema.pattern)) from None
         except PatternError as error:
             shown = f"{schema.pattern}, but pattern is invalid: {error}"
         text = f"{path} in body should match '{shown}'"

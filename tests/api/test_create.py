@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from tests.api.client import Client
 from tests.api.errors import failure
-from tests.api.widgets import ALL_WIDGETS, GROUP, WIDGETS, widget
+from tests.api.widgets import ALL_WIDGETS, GROUP, WIDGETS, define, definition, widget
 
 
 async def test_the_server_fills_in_the_metadata(api: Client) -> None:
@@ -122,3 +123,16 @@ async def test_a_head_of_an_object_is_an_answer_without_its_body(api: Client) ->
     answer = await api.request("HEAD", f"{WIDGETS}/a")
     assert (answer.code, answer.body) == (200, b"")
     assert int(answer.header("content-length")) == len((await api.get(f"{WIDGETS}/a")).body)
+
+
+async def test_a_text_that_is_too_expensive_for_its_pattern_is_refused(api: Client) -> None:
+    pattern = "[ab]*a[ab]{900}c"
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {
+        "text": {"type": "string", "pattern": pattern}}}}}
+    await define(api, definition("slowlies", "Slowly", schema=schema))
+    slowlies = f"/apis/{GROUP}/v1/namespaces/default/slowlies"
+    text = "".join(random.Random(1).choices("ab", k=1_000_000))
+    answer = await api.post(slowlies, {"apiVersion": f"{GROUP}/v1", "kind": "Slowly", "metadata": {"name": "a"},
+                                       "spec": {"text": text}})
+    assert failure(answer, 422, "Invalid")["message"].endswith(
+        f"spec.text: Invalid value: spec.text in body is too expensive to match against '{pattern}'")

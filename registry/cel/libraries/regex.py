@@ -1,58 +1,76 @@
-"""Regular expressions: find, findAll, and the compiler of patterns that `matches` shares.
+"""Regular expressions: matches, find and findAll.
 
-Expressions are RE2's, so that matching takes time linear in the text.
+Expressions are RE2's, so that matching takes time linear in the text; what is dearer than the costs of CEL can tell
+is refused as if the costs did.
 
 Follows apiserver pkg/cel/library/regex.go and Go's regexp/syntax.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Final
 
-import re2
+from registry.cel.libraries.table import function, member, search
+from registry.cel.values import WORK, CostExceeded, EvalError, Value, no_such_overload
+from registry.schema.patterns import TooExpensive, compile_pattern, find_all, is_kept, program_size
+from registry.schema.regexp_errors import regexp_error
 
-from registry.cel.libraries.table import member, search
-from registry.cel.values import EvalError, Value, no_such_overload
-from registry.schema.patterns import compile_pattern
-from registry.schema.regexp_errors import MAX_PATTERN_LENGTH, regexp_error
-
-# Patterns may come out of objects, many for one rule. Compiling one takes time and memory up to this limit, which the
-# cost of a call knows nothing of: `((a{100}){100})` is as short as it is large. Go takes larger ones.
-_OPTIONS: Final = re2.Options()
-_OPTIONS.log_errors = False
-_OPTIONS.max_mem = 512 << 10
-_MAX_KEPT: Final = 64
+# Patterns may come out of objects, many for one rule. The cost of a call knows nothing of compiling them, and
+# `((a{100}){100})` is as short as it is large. Refusing one that is too large takes as long as this.
+_TOO_LARGE: Final = 350_000
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """For a pattern that is written in an expression: whether it is found in a text. Raises EvalError in Go's words."""
+    """Whether a pattern that is written in an expression is found in a text. Raises EvalError in Go's words."""
     error = regexp_error(pattern)
     if error is not None:
         raise EvalError(error)
-    return compile_pattern(pattern)
+    found = compile_pattern(pattern)
+
+    def matches_text(text: str) -> bool:
+        try:
+            return found(text)
+        except TooExpensive:
+            raise CostExceeded from None
+    return matches_text
 
 
-@lru_cache(maxsize=_MAX_KEPT)
-def finder(pattern: str) -> Any:
-    """Any pattern, compiled. Raises EvalError in Go's words."""
-    if len(pattern) > MAX_PATTERN_LENGTH:
-        raise EvalError(f"error parsing regexp: expression too large: it has more than {MAX_PATTERN_LENGTH} characters")
+def _prepare(pattern: str, *, matching: bool) -> None:
+    """Counts the work of compiling a pattern, unless it is done. Raises EvalError in Go's words."""
+    if is_kept(pattern, matching=matching):
+        return
+    error = regexp_error(pattern)
+    if error is not None:
+        if "expression too large" in error:
+            WORK.add(_TOO_LARGE)
+        raise EvalError(error)
+    WORK.add(program_size(pattern))
+
+
+@member("matches", 2, cost=search)
+@function("matches", 2)
+def matches(text: Value, pattern: Value) -> bool:
+    """Whether `pattern`, an expression of RE2, is found anywhere in `text`."""
+    if type(text) is not str or type(pattern) is not str:
+        raise no_such_overload("matches")
+    _prepare(pattern, matching=True)
     try:
-        return re2.compile(pattern, _OPTIONS)
-    except re2.error as error:
-        text = error.args[0] if error.args else b""
-        if b"too large" in text:
-            raise EvalError(f"error parsing regexp: expression too large: `{pattern}`") from None
-        raise EvalError(regexp_error(pattern) or "error parsing regexp") from None
+        return compile_pattern(pattern)(text)
+    except TooExpensive:
+        raise CostExceeded from None
 
 
-def _finder(pattern: str) -> Any:
+def _found(text: str, pattern: str) -> Iterator[str]:
     try:
-        return finder(pattern)
+        _prepare(pattern, matching=False)
     except EvalError as error:
         raise EvalError(f"Illegal regex: {error}") from None
+    try:
+        yield from find_all(pattern, text)
+    except TooExpensive:
+        raise CostExceeded from None
 
 
 @member("find", 2, cost=search)
@@ -60,25 +78,12 @@ def find(text: Value, pattern: Value) -> str:
     """The first match, or an empty string."""
     if type(text) is not str or type(pattern) is not str:
         raise no_such_overload()
-    match = _finder(pattern).search(text)
-    return str(match.group()) if match else ""
+    return next(_found(text, pattern), "")
 
 
 @member("findAll", 2, 3, cost=search)
-def find_all(text: Value, pattern: Value, limit: Value = -1) -> list[str]:
+def find_all_matches(text: Value, pattern: Value, limit: Value = -1) -> list[str]:
     """The matches from left to right, `limit` at most unless it is negative; an empty one never after another."""
     if type(text) is not str or type(pattern) is not str or type(limit) is not int:
         raise no_such_overload()
-    expression = _finder(pattern)
-    found: list[str] = []
-    position, last_end = 0, -1
-    while position <= len(text) and (limit < 0 or len(found) < limit):
-        match = expression.search(text, position)
-        if match is None:
-            break
-        start, end = match.span()
-        if end > start or start != last_end:
-            found.append(text[start:end])
-        last_end = end
-        position = end if end > start else end + 1
-    return found
+    return list(islice(_found(text, pattern), limit if 0 <= limit < len(text) + 1 else None))

@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from registry.cel.libraries.regex import finder
-from registry.cel.libraries.table import STRING_FACTOR, function, member, mismatch, search, traversal
+from registry.cel.libraries.table import STRING_FACTOR, function, member, mismatch, traversal
 from registry.cel.times import Duration, Timestamp, duration, timestamp
 from registry.cel.values import (
     INT_MAX,
@@ -209,12 +208,3 @@ def string_contains(text: Value, part: Value) -> bool:
     if type(text) is str and type(part) is str:
         return part in text
     raise mismatch("contains", text, part)
-
-
-@member("matches", 2, cost=search)
-@function("matches", 2)
-def matches(text: Value, pattern: Value) -> bool:
-    """Whether `pattern`, an expression of RE2, is found anywhere in `text`."""
-    if type(text) is not str or type(pattern) is not str:
-        raise no_such_overload("matches")
-    return finder(pattern).search(text) is not None
