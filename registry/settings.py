@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from registry.conversion.egress import EgressPolicy
-from registry.conversion.services import parse_services
+from registry.webhooks.egress import EgressPolicy
+from registry.webhooks.services import parse_services
 
 ENVIRONMENT_PREFIX = "REGISTRY_"
 

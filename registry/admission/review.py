@@ -14,12 +14,12 @@ from typing import Any
 from registry.admission.attributes import Attributes, Resource
 from registry.apply import json_patch
 from registry.apply.errors import ApplyError
-from registry.codec.json_decode import decode_json
 from registry.codec.json_encode import encode_json
 from registry.codec.model import DecodeError
-from registry.conversion.errors import CallFailed
-from registry.conversion.review import SCHEME, decoded_review
 from registry.schema.field import go_quote
+from registry.webhooks.answers import decode_bounded_json
+from registry.webhooks.errors import CallFailed
+from registry.webhooks.review import SCHEME, decoded_review
 
 Object = dict[str, Any]
 
@@ -134,7 +134,7 @@ def decoded_patch(found: Verdict) -> Any:
     if not found.patch:
         return None
     try:
-        value = decode_json(found.patch).value
+        value = decode_bounded_json(found.patch)
         json_patch.decode(value, strict=False)
     except (DecodeError, ApplyError) as error:
         raise BadPatch(f"received undecodable patch in webhook response: {error}") from error

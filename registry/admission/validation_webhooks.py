@@ -19,7 +19,12 @@ from registry.admission.validation_rules import (
     enum_errors,
     rule_errors,
 )
-from registry.definitions.conversion import review_version_names, validate_webhook_service, validate_webhook_url
+from registry.definitions.conversion import (
+    review_version_names,
+    validate_webhook_service,
+    validate_webhook_url,
+    webhook_urls,
+)
 from registry.schema.field import FieldError, duplicate, invalid, required
 from registry.schema.names import dns1123_subdomain
 
@@ -38,6 +43,7 @@ class _Leniency:
     names: bool = False
     selectors: bool = False
     conditions: bool = False
+    urls: frozenset[str] = frozenset()
 
 
 def webhook_configuration_errors(configuration: Json, old: Json | None = None) -> list[FieldError]:
@@ -68,7 +74,8 @@ def _leniency(webhooks: list[Json], old: list[Json]) -> _Leniency:
                       for name in ("namespaceSelector", "objectSelector")),
         conditions=len(webhooks) == len(old) and all(
             new.get("matchConditions") == before.get("matchConditions")
-            for new, before in zip(webhooks, old, strict=True)))
+            for new, before in zip(webhooks, old, strict=True)),
+        urls=webhook_urls(old))
 
 
 def _webhook_errors(webhook: Json, path: str, lenient: _Leniency) -> list[FieldError]:
@@ -88,7 +95,7 @@ def _webhook_errors(webhook: Json, path: str, lenient: _Leniency) -> list[FieldE
     for name in ("namespaceSelector", "objectSelector"):
         errors += selector_errors(webhook.get(name), f"{path}.{name}", any_value=lenient.selectors)
     errors += enum_errors(webhook.get("reinvocationPolicy"), REINVOCATION_POLICIES, f"{path}.reinvocationPolicy")
-    errors += _client_errors(webhook.get("clientConfig") or {}, f"{path}.clientConfig")
+    errors += _client_errors(webhook.get("clientConfig") or {}, f"{path}.clientConfig", lenient)
     if not lenient.conditions:
         errors += condition_errors(webhook.get("matchConditions"), f"{path}.matchConditions", params=False)
     return errors
@@ -105,12 +112,12 @@ def _name_errors(name: str, path: str) -> list[FieldError]:
     return []
 
 
-def _client_errors(client: Json, path: str) -> list[FieldError]:
+def _client_errors(client: Json, path: str, lenient: _Leniency) -> list[FieldError]:
     url, service = client.get("url"), client.get("service")
     if (url is None) == (service is None):
         return [required(path, "exactly one of url or service is required")]
     if url is not None:
-        return validate_webhook_url(url, f"{path}.url")
+        return validate_webhook_url(url, f"{path}.url", lenient.urls)
     # The reference passes name and namespace in the wrong order, so that a missing one is reported as the other.
     return validate_webhook_service(service or {}, f"{path}.service", name="namespace", namespace="name")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 
 from registry.admission.attributes import Attributes, Object, Resource
@@ -24,8 +24,10 @@ from registry.api.request import ResourceRequest
 from registry.api.sameness import same
 from registry.apply import json_patch
 from registry.apply.errors import ApplyError
-from registry.conversion.client import WebhookClient, endpoint_of
-from registry.conversion.errors import CallFailed
+from registry.webhooks.answers import run_aside
+from registry.webhooks.client import WebhookClient
+from registry.webhooks.endpoint import endpoint_of
+from registry.webhooks.errors import CallFailed
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +62,7 @@ class Hooks:
         if answer is None:
             return False
         current = await self._inputs.at(attributes.object, resource, attributes)
-        patched = self.patched(hook, answer, current)
+        patched = await self.patched(hook, answer, current)
         if patched is None or patched is current:
             return False
         before = attributes.object or {}
@@ -131,8 +133,8 @@ class Hooks:
     async def _called(self, hook: Webhook, body: bytes, uid: str, call: Call, *, dry_run: bool) -> Answer:
         """What came of a call, which is counted."""
         try:
-            data = await self._post(hook, body, dry_run)
-            found = verdict(hook.review_version, uid, data, mutating=call.mutating)
+            found = await self._call(
+                hook, body, lambda data: verdict(hook.review_version, uid, data, mutating=call.mutating), dry_run)
         except CallFailed as error:
             what = "could not get REST client" if "root certificates" in str(error) else "failed to call webhook"
             _unheard(call, hook, HTTPStatus.SERVICE_UNAVAILABLE)
@@ -157,14 +159,10 @@ class Hooks:
             raise _denial(hook, answer)
         return answer
 
-    async def _post(self, hook: Webhook, body: bytes, dry_run: bool) -> bytes:
+    async def _call(self, hook: Webhook, body: bytes, decode: Callable[[bytes], Verdict], dry_run: bool) -> Verdict:
         client = self._client()
-        try:
-            endpoint = endpoint_of(hook.client, client.services)
-        except ValueError as error:
-            raise CallFailed(f"the address of the webhook cannot be used: {error}") from error
-        return await client.post(endpoint, body, timeout_seconds=hook.timeout_seconds,
-                                 again=hook.may_be_asked_twice(dry_run=dry_run))
+        return await client.call(endpoint_of(hook.client, client.services), body, decode,
+                                 timeout_seconds=hook.timeout_seconds, again=hook.may_be_asked_twice(dry_run=dry_run))
 
     def _client(self) -> WebhookClient:
         webhooks = self._request.backend.webhooks
@@ -179,10 +177,10 @@ class Hooks:
             raise internal_error(text)
         logger.warning("failing open: %s", text)
 
-    def patched(self, hook: Webhook, found: Verdict, obj: Object | None) -> Object | None:
+    async def patched(self, hook: Webhook, found: Verdict, obj: Object | None) -> Object | None:
         """The object with the patch of an answer; `obj` itself where there is none."""
         try:
-            operations = decoded_patch(found)
+            operations = await run_aside(len(found.patch), lambda: decoded_patch(found))
         except BadPatch as error:
             self._failed(hook, str(error))
             return obj

@@ -1,1 +1,1 @@
-"""Conversion of objects by webhooks: reviews (pure), where calls may go, the HTTPS client, and batches."""
+"""Conversion of objects between versions: by webhooks (reviews, batches) and by rules (declarative)."""

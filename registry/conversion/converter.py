@@ -14,9 +14,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from registry.codec.json_encode import encode_json
-from registry.conversion.client import Endpoint, WebhookClient, endpoint_of
-from registry.conversion.errors import CallFailed, ConversionError, NotReached
+from registry.conversion.errors import ConversionError
 from registry.conversion.review import about, accepted, converted_objects, request_body
+from registry.webhooks.client import WebhookClient
+from registry.webhooks.endpoint import Endpoint, endpoint_of
+from registry.webhooks.errors import CallFailed, NotReached
 
 Object = dict[str, Any]
 
@@ -45,7 +47,10 @@ class Converter:
         if not objects:
             return []
         webhook = conversion["webhook"]
-        endpoint = endpoint_of(webhook["clientConfig"], self.client.services)
+        try:
+            endpoint = endpoint_of(webhook["clientConfig"], self.client.services)
+        except CallFailed as error:
+            raise ConversionError(f"{about(objects[0])} failed: {error}") from error
         review_version = next(v for v in webhook["conversionReviewVersions"] if v in _KNOWN_REVIEWS)
         converted: list[Object] = []
         for batch in batches(objects):
@@ -82,11 +87,11 @@ class Converter:
     async def _call(self, endpoint: Endpoint, review: str, objects: Sequence[Object], api_version: str) -> list[Object]:
         uid = str(uuid.uuid4())
         try:
-            data = await self.client.post(endpoint, request_body(review, uid, api_version, objects))
-            converted = converted_objects(review, uid, data)
+            return await self.client.call(
+                endpoint, request_body(review, uid, api_version, objects),
+                lambda data: accepted(objects, converted_objects(review, uid, data), api_version))
         except CallFailed as error:
             raise ConversionError(f"{about(objects[0])} failed: {error}") from error
-        return accepted(objects, converted, api_version)
 
 
 def batches(objects: Sequence[Object]) -> list[list[Object]]:

@@ -10,23 +10,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from registry.codec.json_decode import decode_json
 from registry.codec.json_encode import encode_json, encode_json_text
-from registry.codec.model import DecodeError
-from registry.codec.yaml_decode import decode_yaml
-from registry.conversion.errors import CallFailed, ConversionError
+from registry.conversion.errors import ConversionError
 from registry.schema.field import go_quote
 from registry.schema.objectmeta import validate_object_meta_common
+from registry.webhooks.answers import shorten
+from registry.webhooks.errors import CallFailed
+from registry.webhooks.review import SCHEME, decoded_review, go_json_type
 
 Object = dict[str, Any]
 
 _GROUP = "apiextensions.k8s.io"
 _KNOWN = {f"{_GROUP}/v1", f"{_GROUP}/v1beta1"}
 _KIND = "ConversionReview"
-# Where kube-apiserver's scheme for reviews was made: its error texts name the line.
-SCHEME = '"k8s.io/apiserver/pkg/util/webhook/client.go:71"'
 _GO_MAP = "map[string]interface {}"
-_GO_TYPE_META = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
 
 
 def request_body(review_version: str, uid: str, api_version: str, objects: Sequence[Mapping[str, Any]]) -> bytes:
@@ -54,31 +51,6 @@ def converted_objects(review_version: str, uid: str, data: bytes) -> list[Any]:
         raise CallFailed(_text(result.get("message")) or f"response.result.status was '{status}', not 'Success'")
     objects = response.get("convertedObjects")
     return objects if isinstance(objects, list) else []
-
-
-def decoded_review(data: bytes) -> Object:
-    """An answer as an object, whatever its kind; also of admission webhooks."""
-    try:
-        value = decode_json(data).value
-    except DecodeError:
-        value = _decoded_yaml(data)
-    if not isinstance(value, dict):
-        raise CallFailed("couldn't get version/kind; json parse error: json: cannot unmarshal "
-                         f"{_json_type(value)} into Go value of type {_GO_TYPE_META}")
-    return value
-
-
-def _json_type(value: Any) -> str:
-    """As Go's errors have it."""
-    return {list: "array", str: "string", bool: "bool"}.get(type(value), "number")
-
-
-def _decoded_yaml(data: bytes) -> Any:
-    """What is not JSON may be YAML; the reference's decoder reads both."""
-    try:
-        return decode_yaml(data).value
-    except DecodeError as error:
-        raise CallFailed(f"couldn't get version/kind; json parse error: {error}") from error
 
 
 def _check_type(review: Object, wanted: str) -> None:
@@ -118,9 +90,9 @@ def _accepted(original: Object, obj: Any, api_version: str, index: int) -> Objec
     if obj is None:
         raise ConversionError("unexpected end of JSON input")
     if not isinstance(obj, dict):
-        raise ConversionError(f"json: cannot unmarshal {_json_type(obj)} into Go value of type {_GO_MAP}")
+        raise ConversionError(f"json: cannot unmarshal {go_json_type(obj)} into Go value of type {_GO_MAP}")
     if not _text(obj.get("kind")):
-        raise ConversionError(f"Object 'Kind' is missing in '{encode_json_text(obj)}'")
+        raise ConversionError(f"Object 'Kind' is missing in '{shorten(encode_json_text(obj))}'")
     problem = _identity_problem(original, obj, api_version, index)
     if problem:
         raise ConversionError(f"{about(original)} returned invalid object{problem}")

@@ -7,13 +7,14 @@ apiserver pkg/util/webhook/validation.go. The field paths are those of the refer
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from cryptography import x509
 
 from registry.definitions.urls import UrlError, parse_url
 from registry.schema.field import FieldError, GoText, forbidden, go_json, invalid, not_supported, required
+from registry.schema.hosts import HostError, split_host_port
 from registry.schema.names import dns1035_label, dns1123_subdomain
 
 Json = Mapping[str, Any]
@@ -25,7 +26,9 @@ REVIEW_VERSIONS = ("v1", "v1beta1")
 _FORM = "; desired format: https://host[/path]"
 
 
-def validate_conversion(conversion: Json | None, path: str, *, allow_invalid_ca_bundle: bool) -> list[FieldError]:
+def validate_conversion(conversion: Json | None, path: str, *, allow_invalid_ca_bundle: bool,
+                        old: Json | None = None) -> list[FieldError]:
+    """`old` is the conversion of the definition before: the host of its URL is not judged again."""
     if conversion is None:
         return []
     errors: list[FieldError] = []
@@ -40,7 +43,8 @@ def validate_conversion(conversion: Json | None, path: str, *, allow_invalid_ca_
         if client is None:
             errors.append(required(f"{path}.webhookClientConfig", "required when strategy is set to Webhook"))
         else:
-            errors.extend(_validate_client(client, f"{path}.webhookClientConfig", allow_invalid_ca_bundle))
+            errors.extend(_validate_client(client, f"{path}.webhookClientConfig", allow_invalid_ca_bundle,
+                                           webhook_urls([(old or {}).get("webhook")])))
         errors.extend(_validate_review_versions(review_versions or [], f"{path}.conversionReviewVersions"))
         return errors
     detail = "should not be set when strategy is not set to Webhook"
@@ -57,12 +61,13 @@ def has_invalid_ca_bundle(conversion: Json | None) -> bool:
     return bool(client.get("caBundle")) and _ca_bundle_error(client["caBundle"]) is not None
 
 
-def _validate_client(client: Json, path: str, allow_invalid_ca_bundle: bool) -> list[FieldError]:
+def _validate_client(client: Json, path: str, allow_invalid_ca_bundle: bool,
+                     old_urls: frozenset[str]) -> list[FieldError]:
     url, service = client.get("url"), client.get("service")
     if (url is None) == (service is None):
         errors = [required(path, "exactly one of url or service is required")]
     elif url is not None:
-        errors = validate_webhook_url(url, f"{path}.url")
+        errors = validate_webhook_url(url, f"{path}.url", old_urls)
     else:
         # The reference passes name and namespace in the wrong order, so that a missing one is reported as the other.
         errors = validate_webhook_service(client["service"], f"{path}.service", name="namespace", namespace="name")
@@ -74,8 +79,18 @@ def _validate_client(client: Json, path: str, allow_invalid_ca_bundle: bool) -> 
     return errors
 
 
-def validate_webhook_url(text: str, path: str) -> list[FieldError]:
-    """An https URL of a host and a path, nothing else; also for admission webhooks."""
+def webhook_urls(webhooks: Iterable[Json | None]) -> frozenset[str]:
+    """The URLs that are in use already."""
+    found = (((webhook or {}).get("clientConfig") or {}).get("url") for webhook in webhooks)
+    return frozenset(url for url in found if isinstance(url, str))
+
+
+def validate_webhook_url(text: str, path: str, old_urls: Collection[str] = ()) -> list[FieldError]:
+    """An https URL of a host and a path, nothing else; also for admission webhooks.
+
+    The last check is ours: how a host may be written. It is not made of `old_urls`, so that what was stored before
+    there was this check can be changed, and deleted.
+    """
     try:
         url = parse_url(text)
     except UrlError as error:
@@ -91,6 +106,11 @@ def validate_webhook_url(text: str, path: str) -> list[FieldError]:
         errors.append(invalid(path, url.fragment, "fragments are not permitted in the URL"))
     if url.query:
         errors.append(invalid(path, url.query, "query parameters are not permitted in the URL"))
+    if not errors and text not in old_urls:
+        try:
+            split_host_port(url.host)
+        except HostError as error:
+            errors.append(invalid(path, url.host, f"host {error}{_FORM}"))
     return errors
 
 

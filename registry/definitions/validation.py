@@ -190,7 +190,8 @@ def _validate_spec(spec: InternalSpec, old: InternalSpec | None, demands: Demand
         errors.append(invalid("spec.conversion.strategy", spec.conversion.get("strategy") or "",
                               "must be None if spec.preserveUnknownFields is true"))
     return errors + validate_conversion(spec.conversion, "spec.conversion",
-                                        allow_invalid_ca_bundle=allow_invalid_ca_bundle)
+                                        allow_invalid_ca_bundle=allow_invalid_ca_bundle,
+                                        old=old.conversion if old is not None else None)
 
 
 def _validate_schemas_there(spec: InternalSpec, demands: Demands) -> list[FieldError]:

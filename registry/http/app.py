@@ -24,10 +24,7 @@ from registry.api.strategies import strategy_for
 from registry.controllers.manager import ControllerManager
 from registry.controllers.migrator import MigrationSettings
 from registry.controllers.reporting import ReportingController
-from registry.conversion.client import WebhookClient
 from registry.conversion.converter import Converter
-from registry.conversion.egress import EgressPolicy
-from registry.conversion.services import Services, parse_services
 from registry.encryption import encryption_of
 from registry.http import metrics
 from registry.http.audited import audited
@@ -36,6 +33,9 @@ from registry.http.gateway import Gateway
 from registry.http.server import root_certificates
 from registry.settings import Settings
 from registry.store.store import Store
+from registry.webhooks.client import WebhookClient
+from registry.webhooks.egress import EgressPolicy
+from registry.webhooks.services import Services, parse_services
 
 
 def _spare_the_collector() -> None:

@@ -7,9 +7,9 @@ from registry.access.oidc.outside import OutsideTokens
 from registry.access.tokens.accounts import AccountTokens
 from registry.access.tokens.bearer import BearerTokens
 from registry.access.tokens.keys import SigningKeys
-from registry.conversion.egress import EgressPolicy
 from registry.settings import Settings
 from registry.store.store import Store
+from registry.webhooks.egress import EgressPolicy
 
 
 def credentials(settings: Settings, store: Store) -> tuple[Authentication, AccountTokens]:

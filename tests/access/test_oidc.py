@@ -15,9 +15,9 @@ from registry.access.authentication import Anonymous, Rejected
 from registry.access.identity import User
 from registry.access.oidc import provider as module
 from registry.access.oidc.outside import OutsideTokens
-from registry.conversion.egress import EgressPolicy
 from registry.http.app import create_app
 from registry.settings import Settings
+from registry.webhooks.egress import EgressPolicy
 from tests.access.identities import is_refused, review, unsigned, who
 from tests.access.issuer import Issuer, public_jwk, rsa_key, served_issuer
 from tests.api.client import Client

@@ -77,6 +77,8 @@ WRONG: dict[str, tuple[str, Any, str]] = {
     "no url": (f"{I}.url", None, "jwt[0].issuer.url: Required value"),
     "http": (f"{I}.url", "http://a.example", "scheme must be https"),
     "user": (f"{I}.url", "https://u:p@a.example", "username or password"),
+    "host with a dot": (f"{I}.url", "https://localhost.", "must not end with a dot"),
+    "octal host": (f"{I}.discoveryURL", "https://0177.0.0.1/x", "without leading zeros"),
     "query": (f"{I}.url", "https://a.example?x", "query"), "fragment": (f"{I}.url", "https://a.example#x", "fragment"),
     "port": (f"{I}.url", "https://a.example:x", "issuer.url"), "ours": (f"{I}.url", OWN, "must not overlap"),
     "our tenant's": (f"{I}.url", f"{OWN}/clusters/acme", "must not overlap"),

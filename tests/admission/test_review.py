@@ -18,7 +18,7 @@ from registry.admission.review import (
     request_body,
     verdict,
 )
-from registry.conversion.errors import CallFailed
+from registry.webhooks.errors import CallFailed
 
 WIDGETS = Resource("g", "v1", "widgets", "g", "v1", "Widget")
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from registry.conversion.errors import CallFailed, ConversionError
+from registry.conversion.errors import ConversionError
 from registry.conversion.review import accepted, converted_objects, request_body
+from registry.webhooks.errors import CallFailed
 
 UID = "11111111-2222-3333-4444-555555555555"
 OBJECT: dict[str, Any] = {"apiVersion": "g/v1beta1", "kind": "W", "spec": {"a": 1}, "metadata": {

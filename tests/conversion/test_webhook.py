@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from registry.conversion import client as webhooks
+from registry.webhooks.resolver import Resolver
 from tests.api.client import APPLY, Client
 from tests.api.widgets import DEFINITIONS, define
 from tests.api.widgets import definition as definition_of
@@ -290,11 +290,11 @@ async def test_a_bundle_may_be_the_webhooks_own_certificate(api: Client, definit
 async def test_each_address_of_a_host_is_tried(api: Client, definition: dict[str, Any], webhook: Webhook,
                                                monkeypatch: pytest.MonkeyPatch) -> None:
     """At the first there is nobody; the second may not be called; the webhook is at the third."""
-    async def found(host: str, port: int) -> list[str]:
+    async def found(self: Resolver, host: str, port: int) -> list[str]:
         assert host == "localhost"
         return ["127.0.0.2", "10.0.0.1", "127.0.0.1"]
 
-    monkeypatch.setattr(webhooks, "_resolved", found)
+    monkeypatch.setattr(Resolver, "lookup", found)
     config = definition["spec"]["conversion"]["webhook"]["clientConfig"]
     config["url"] = webhook.url.replace("127.0.0.1", "localhost")
     await define(api, definition)
@@ -307,11 +307,11 @@ async def test_a_webhook_that_is_not_there_is_tried_once_for_a_list(defined: Cli
     await _make(defined, 5)
     tries = []
 
-    async def nowhere(host: str, port: int) -> list[str]:
+    async def nowhere(self: Resolver, host: str, port: int) -> list[str]:
         tries.append(host)
         return ["127.0.0.2"]
 
-    monkeypatch.setattr(webhooks, "_resolved", nowhere)
+    monkeypatch.setattr(Resolver, "lookup", nowhere)
     failed = await defined.get(BETA)
     assert failed.code == 500
     assert failed.json["message"].endswith("connect: connection refused")

@@ -62,10 +62,24 @@ FORM = "; desired format: https://host[/path]"
     pytest.param("https://h:x/", [
         f'Required value: url must be a valid URL: parse "https://h:x/": invalid port ":x" after host{FORM}'],
         id="port"),
+    *(pytest.param(f"https://{host}/c", [f'Invalid value: "{host}": host {why}{FORM}'], id=host) for host, why in {
+        "0177.0.0.1": "an IPv4 address must be four decimal numbers without leading zeros",
+        "127.1": "an IPv4 address must be four decimal numbers without leading zeros",
+        "①②⑦.0.0.1": "must be ASCII: write an internationalized name in its xn-- form",
+        "localhost.": "must not end with a dot",
+        "[::ffff:127.0.0.1]": "an IPv4 address must not be written as an IPv6 address",
+        "h:0": "port must be between 1 and 65535, inclusive"}.items()),
 ])
 def test_url(url: str, errors: list[str]) -> None:
     found = messages(validate_conversion(webhook({"url": url}), "c", allow_invalid_ca_bundle=True))
     assert found == [f"c.webhookClientConfig.url: {error}" for error in errors]
+
+
+def test_a_host_that_is_in_use_already_is_not_judged_again() -> None:
+    old = webhook({"url": "https://localhost./c"})
+    assert validate_conversion(old, "c", allow_invalid_ca_bundle=True, old=old) == []
+    other = webhook({"url": "https://localhost./d"})
+    assert len(validate_conversion(other, "c", allow_invalid_ca_bundle=True, old=old)) == 1
 
 
 @pytest.mark.parametrize("service, errors", [

@@ -22,8 +22,8 @@ from registry.access.oidc.provider import FetchFailed, Provider, PublicKey
 from registry.access.tokens.bounded import Cache
 from registry.access.tokens.claimed import claimed
 from registry.cel.values import Value
-from registry.conversion.egress import EgressPolicy
 from registry.schema.field import go_quote
+from registry.webhooks.egress import EgressPolicy
 
 # As long as Kubernetes keeps an answer.
 _CACHE_SECONDS: Final = 10.0

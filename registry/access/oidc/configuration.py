@@ -20,6 +20,7 @@ import yaml
 
 from registry.access.authentication import Anonymous
 from registry.access.oidc.expressions import CLAIMS, USER, BadExpression, Expression
+from registry.schema.hosts import HostError, split_host_port
 from registry.schema.names import dns1123_subdomain
 
 TENANT_KEY: Final = "tenancy.registry/tenant"
@@ -205,6 +206,10 @@ class _Reader:
             self.fault(path, "URL must not contain a query")
         if parts.fragment:
             self.fault(path, "URL must not contain a fragment")
+        try:
+            split_host_port(parts.netloc.rpartition("@")[2])
+        except HostError as error:
+            self.fault(path, f"host {error}")
         return text
 
     def audiences(self, issuer: Mapping[str, Any], path: str) -> frozenset[str]:

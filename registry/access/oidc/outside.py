@@ -17,7 +17,7 @@ from registry.access.authentication import Anonymous, Identified
 from registry.access.oidc.authenticator import IssuerTokens
 from registry.access.oidc.configuration import BadConfiguration, Configuration, load_configuration
 from registry.access.tokens.claimed import issuer_of
-from registry.conversion.egress import EgressPolicy
+from registry.webhooks.egress import EgressPolicy
 
 logger = logging.getLogger(__name__)
 

@@ -1,8 +1,8 @@
 """The keys of one outside issuer: found by its discovery document, kept, and fetched again when they change.
 
-Fetching follows the rules of outgoing calls: HTTPS only, the address judged before it is connected to, no redirects, no
-proxies of the environment, bounded in time and size. A token of an unknown key makes it look again, at most every
-RETRY_SECONDS, so that nobody can use us to flood the issuer.
+Fetching follows the rules of outgoing calls (registry/webhooks/https.py): HTTPS only, the address judged before it is
+connected to, no redirects, no proxies of the environment, bounded in time, size and number of values. A token of an
+unknown key makes it look again, at most every RETRY_SECONDS, so that nobody can use us to flood the issuer.
 
 Follows go-oidc's provider and key set (github.com/coreos/go-oidc).
 """
@@ -10,21 +10,23 @@ Follows go-oidc's provider and key set (github.com/coreos/go-oidc).
 from __future__ import annotations
 
 import asyncio
-import ipaddress
-import json
 import logging
-import socket
 import ssl
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import httpx
 import jwt
 
 from registry.access.oidc.configuration import Issuer
-from registry.conversion.egress import EgressPolicy
+from registry.codec.model import DecodeError
+from registry.webhooks.answers import decode_bounded_json, shorten
+from registry.webhooks.connection import Origin, Unreachable
+from registry.webhooks.egress import EgressPolicy
+from registry.webhooks.endpoint import parse_https_url
+from registry.webhooks.errors import CallFailed
+from registry.webhooks.https import Answer, HttpsClient, Limits
 
 logger = logging.getLogger(__name__)
 
@@ -33,8 +35,13 @@ RETRY_SECONDS: Final = 10.0
 FRESH_SECONDS: Final = 600.0
 STALE_SECONDS: Final = 3600.0
 _TIMEOUT_SECONDS: Final = 10.0
-_MAX_BYTES: Final = 1 << 20
+_LIMITS: Final = Limits(resolve_seconds=5, connect_seconds=5, tls_seconds=5, head_seconds=10, body_seconds=5,
+                        body_bytes=1 << 20)
+# Far more than documents have: a key has ten.
+_MAX_VALUES: Final = 20_000
 _MAX_KEYS: Final = 100
+# The modulus of an RSA key of 16,384 bits in base64, the longest that OpenSSL uses: longer ones cost time squared.
+_MAX_NUMBER: Final = 2732
 _WELL_KNOWN: Final = "/.well-known/openid-configuration"
 # Which signatures a key may be used for; nothing symmetric, and never "none".
 _ALGORITHMS: Final = {
@@ -89,7 +96,7 @@ class Provider:
             try:
                 async with asyncio.timeout(_TIMEOUT_SECONDS):
                     keys = await self._fetch()
-            except (FetchFailed, TimeoutError, httpx.HTTPError, OSError) as error:
+            except (FetchFailed, TimeoutError) as error:
                 logger.warning("the keys of issuer %s could not be fetched: %s", self._issuer.url,
                                str(error) or type(error).__name__)
                 return
@@ -99,63 +106,40 @@ class Provider:
 
     async def _fetch(self) -> list[PublicKey]:
         url = self._issuer.discovery_url or self._issuer.url.removesuffix("/") + _WELL_KNOWN
+        client = HttpsClient(self._policy, _LIMITS)
         try:
-            context = ssl.create_default_context(cadata=self._issuer.ca or None)
-        except ssl.SSLError as error:
-            raise FetchFailed("the CA bundle cannot be read") from error
-        async with httpx.AsyncClient(verify=context, trust_env=False, follow_redirects=False, timeout=None) as client:
             metadata = await self._get(client, url)
             if metadata.get("issuer") != self._issuer.url:
                 raise FetchFailed(f"{url} is the document of another issuer")
             if not isinstance(metadata.get("jwks_uri"), str):
                 raise FetchFailed(f"{url} names no jwks_uri")
             return _keys(await self._get(client, metadata["jwks_uri"]))
-
-    async def _get(self, client: httpx.AsyncClient, text: str) -> dict[str, Any]:
-        try:
-            url = httpx.URL(text)
-        except httpx.InvalidURL as error:
-            raise FetchFailed(f"{text[:200]!r} is no URL") from error
-        if url.scheme != "https" or not url.host:
-            raise FetchFailed(f"{text[:200]!r} is no https URL")
-        address = await self._address(url.host, url.port or 443)
-        shown = f"[{url.host}]" if ":" in url.host else url.host
-        request = client.build_request(
-            "GET", url.copy_with(host=address), extensions={"sni_hostname": url.host},
-            headers={"Host": shown if url.port is None else f"{shown}:{url.port}", "Accept": "application/json"})
-        response = await client.send(request, stream=True)
-        try:
-            if response.status_code != 200:
-                raise FetchFailed(f"{text} answers {response.status_code}")
-            data = b""
-            async for piece in response.aiter_bytes():
-                data += piece
-                if len(data) > _MAX_BYTES:
-                    raise FetchFailed(f"{text} is longer than {_MAX_BYTES} bytes")
         finally:
-            await response.aclose()
-        try:
-            value = json.loads(data)
-        except (ValueError, RecursionError) as error:
-            raise FetchFailed(f"{text} is no JSON") from error
-        if not isinstance(value, dict):
-            raise FetchFailed(f"{text} is no JSON object")
-        return value
+            await client.aclose()
 
-    async def _address(self, host: str, port: int) -> str:
-        """The address to connect to, judged."""
+    async def _get(self, client: HttpsClient, text: str) -> dict[str, Any]:
         try:
-            found = [str(ipaddress.ip_address(host))]
-        except ValueError:
-            try:
-                entries = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            except (OSError, UnicodeError) as error:
-                raise FetchFailed(f"{host}: no such host") from error
-            found = [str(entry[4][0]) for entry in entries]
-        for address in found:
-            if self._policy.allows(address):
-                return address
-        raise FetchFailed(f"{host} is not at an address that may be called (setting --allow-egress-to)")
+            url = parse_https_url(text)
+            target = f"{url.path or '/'}{'?' if url.query else ''}{url.query}"
+            return await client.exchange(Origin(url.host, url.port, self._issuer.ca), "GET", target,
+                                         {"Accept": "application/json"}, b"", lambda answer: _document(text, answer))
+        except (CallFailed, Unreachable) as error:
+            raise FetchFailed(f"{text[:200]}: {error}") from error
+        except ssl.SSLError as error:
+            raise FetchFailed("the CA bundle cannot be read") from error
+
+
+def _document(text: str, answer: Answer) -> dict[str, Any]:
+    """The JSON object that `text`, a URL, has answered."""
+    if answer.status != 200:
+        raise FetchFailed(f"{text[:200]} answers {answer.status}")
+    try:
+        value = decode_bounded_json(answer.data, max_values=_MAX_VALUES)
+    except DecodeError as error:
+        raise FetchFailed(f"{text[:200]} is no JSON: {shorten(str(error))}") from error
+    if not isinstance(value, dict):
+        raise FetchFailed(f"{text[:200]} is no JSON object")
+    return value
 
 
 def _keys(document: dict[str, Any]) -> list[PublicKey]:
@@ -173,6 +157,8 @@ def _keys(document: dict[str, Any]) -> list[PublicKey]:
         if algorithms is None or (named is not None and named not in algorithms):
             continue
         public = {name: value for name, value in entry.items() if name in ("kty", "crv", "n", "e", "x", "y")}
+        if any(not isinstance(value, str) or len(value) > _MAX_NUMBER for value in public.values()):
+            continue
         try:
             key = jwt.PyJWK(public, algorithm=named or min(algorithms)).key
         except (jwt.PyJWTError, ValueError, TypeError, KeyError):

@@ -17,6 +17,10 @@ class Services:
     places: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     template: str = ""
 
+    def is_named(self, name: str, namespace: str) -> bool:
+        """Whether the operator has named this very service: its address needs no further permission."""
+        return f"{name}.{namespace}" in self.places
+
     def find(self, name: str, namespace: str, port: int) -> tuple[str, int] | None:
         known = self.places.get(f"{name}.{namespace}")
         if known is not None:

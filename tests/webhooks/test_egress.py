@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from registry.conversion.client import endpoint_of
-from registry.conversion.egress import EgressPolicy
-from registry.conversion.services import Services, parse_services
+from registry.webhooks.egress import EgressPolicy
+from registry.webhooks.endpoint import endpoint_of
+from registry.webhooks.services import Services, parse_services
+from registry.webhooks.special_purpose import OTHERS, SPECIAL_IPV4, SPECIAL_IPV6, Block
 
 # The address, whether it may be called by default, and whether where 10.0.0.0/8 and fd00::/8 are allowed.
 ADDRESSES = {
@@ -29,6 +30,20 @@ ADDRESSES = {
     "loopback in the oldest form": ("::127.0.0.1", False, False),
     "of a site": ("fec0::1", False, False),
     "translated metadata service": ("64:ff9b::a9fe:a9fe", False, False),
+    "translated private": ("64:ff9b::10.1.2.3", False, True),
+    "translated public": ("64:ff9b::93.184.216.34", True, True),
+    "translated by the operator's own prefix": ("64:ff9b:1::10.1.2.3", False, False),
+    "mapped public": ("::ffff:93.184.216.34", True, True),
+    "6to4 of a public one": ("2002:5db8:d822::1", False, False),
+    "Teredo": ("2001:0:5db8:d822::1", False, False),
+    "ISATAP of a private one": ("2606:2800:220:1:0:5efe:192.168.1.1", False, False),
+    "ISATAP of an allowed one": ("2606:2800:220:1:200:5efe:10.1.2.3", False, True),
+    "ISATAP of a public one": ("2606:2800:220:1:200:5efe:5db8:d822", True, True),
+    "not given to the internet": ("4000::1", False, False),
+    "multicast to all nodes": ("ff02::1", False, False),
+    "platform of Azure": ("168.63.129.16", False, False),
+    "broadcast": ("255.255.255.255", False, False),
+    "no address": ("localhost", False, False),
 }
 
 
@@ -36,6 +51,50 @@ ADDRESSES = {
 def test_addresses(address: str, by_default: bool, where_allowed: bool) -> None:
     assert EgressPolicy().allows(address) is by_default
     assert EgressPolicy(["10.0.0.0/8", "fd00::/8"]).allows(address) is where_allowed
+
+
+# IPv6 addresses where their whole block is allowed, and whether the IPv4 address within may be called.
+EMBEDDED = {
+    "NAT64, 48 bits": ("64:ff9b:1:c0a8:1:100::", False),
+    "NAT64, 48 bits, public": ("64:ff9b:1:5db8:d8:2200::", True),
+    "NAT64, 96 bits": ("64:ff9b:1:2::192.168.1.1", False),
+    "NAT64, 96 bits, public": ("64:ff9b:1:2::93.184.216.34", True),
+    "NAT64, 64 bits": ("64:ff9b:1:2:c0:a801:100::", False),
+    "NAT64, 56 bits": ("64:ff9b:1:2c0:a8:101::", False),
+    "6to4": ("2002:c0a8:101::1", False),
+    "6to4, public": ("2002:5db8:d822::1", True),
+    "Teredo of a private client": ("2001:0:5db8:d822:0:0:3f57:fefe", False),
+    "Teredo of a private server": ("2001:0:c0a8:101:0:0:a247:27dd", False),
+    "Teredo, public": ("2001:0:5db8:d822:0:0:a247:27dd", True),
+    "compatible": ("::192.168.1.1", False),
+    "mapped": ("::ffff:192.168.1.1", False),
+}
+
+
+@pytest.mark.parametrize("address, allowed", EMBEDDED.values(), ids=EMBEDDED.keys())
+def test_embedded_addresses_are_judged_by_themselves(address: str, allowed: bool) -> None:
+    assert EgressPolicy(["::/0"]).allows(address) is allowed
+    assert EgressPolicy(["::/0", "0.0.0.0/0"]).allows(address)
+
+
+# An address within is judged by the IPv4 address that it is or stands for.
+_BY_IPV4 = ("::ffff:0:0/96", "64:ff9b::/96")
+BLOCKS = [block for block in (*SPECIAL_IPV4, *SPECIAL_IPV6, *OTHERS) if str(block.network) not in _BY_IPV4]
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: str(block.network))
+def test_special_purpose_blocks(block: Block) -> None:
+    for address in (block.network[0], block.network[-1]):
+        assert not EgressPolicy().allows(str(address))
+
+
+FOUND = ["192.0.0.8", "192.0.0.9", "192.88.99.1", "64:ff9b:1:a00:1::", "64:ff9b:1::a00:1", "3fff::1", "3fff:fff::1",
+         "100:0:0:1::1", "5f00::1", "2001:3::1", "2620:4f:8000::1", "192.31.196.1", "192.52.193.1", "192.175.48.1"]
+
+
+@pytest.mark.parametrize("address", FOUND)
+def test_what_counted_as_public_once(address: str) -> None:
+    assert not EgressPolicy().allows(address)
 
 
 def test_a_network_must_be_one() -> None:

@@ -1,0 +1,116 @@
+"""Calls of webhooks: what is sent, when it is sent again, and what errors say.
+
+Where to ask twice is safe (conversions change nothing), a call is made again: once when its connection ended before any
+answer, for a kept one may just have been closed; and when a webhook that is busy (429, 5xx) says in `Retry-After` when
+to come back, as client-go does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from registry.schema.field import go_quote
+from registry.webhooks.connection import Origin, Unreachable
+from registry.webhooks.egress import EgressPolicy
+from registry.webhooks.endpoint import Endpoint, bad_bundle
+from registry.webhooks.errors import CallFailed, NotReached
+from registry.webhooks.https import Answer, HttpsClient, Limits, Lost
+from registry.webhooks.refusals import refusal_text
+from registry.webhooks.services import Services
+
+T = TypeVar("T")
+
+# kube-apiserver's time for one conversion call; the webhook learns it by `?timeout=30s`.
+TIMEOUT_SECONDS: Final = 30
+# Times that a webhook may ask to come back later; client-go's number.
+_MOST_RETRIES: Final = 10
+_HEADERS: Final = {"Content-Type": "application/json", "Accept": "application/json, */*"}
+
+
+class WebhookClient:
+    """Calls webhooks, within the limits of HttpsClient and of the time that each call has."""
+
+    def __init__(self, policy: EgressPolicy, services: Services, *, timeout: float = TIMEOUT_SECONDS,
+                 limits: Limits = Limits()) -> None:     # noqa: B008  (it is frozen)
+        self.services = services
+        self.https = HttpsClient(policy, limits)
+        self._timeout = timeout
+
+    async def aclose(self) -> None:
+        await self.https.aclose()
+
+    async def call(self, endpoint: Endpoint, body: bytes, decode: Callable[[bytes], T], *, timeout_seconds: int = 0,
+                   again: bool = True) -> T:
+        """What `decode` makes of the body of a successful answer. Raises CallFailed with the reason as Go's client
+        words it, and what `decode` raises; `decode` is pure, for it may run in a thread.
+
+        `timeout_seconds` is told to the webhook; 0 is the time of a conversion. `again` says that a call may be made
+        more than once.
+        """
+        seconds = timeout_seconds or TIMEOUT_SECONDS
+        where = f'Post "{endpoint.url}?timeout={seconds}s"'
+        try:
+            async with asyncio.timeout(timeout_seconds or self._timeout) as limit:
+                return await self._called(endpoint, body, decode, seconds, again, limit)
+        except TimeoutError as error:
+            raise CallFailed(f"{where}: context deadline exceeded") from error
+        except Lost as error:
+            raise CallFailed(f"{where}: {error}") from error
+        except Unreachable as error:
+            raise NotReached(f"{where}: {error}") from error
+
+    async def _called(self, endpoint: Endpoint, body: bytes, decode: Callable[[bytes], T], seconds: int, again: bool,
+                      limit: asyncio.Timeout) -> T:
+        if endpoint.service and endpoint.place is None:
+            raise Unreachable(f"service {go_quote(endpoint.service)} not found")
+        origin, target = endpoint.origin(), f"{endpoint.path}?timeout={seconds}s"
+        for _ in range(_MOST_RETRIES if again else 0):
+            try:
+                return await self._posted(origin, target, body, lambda answer: _result(answer, decode), again)
+            except _Refused as refused:
+                pause = refused.seconds_to_wait()
+                if pause is None or asyncio.get_running_loop().time() + pause >= (limit.when() or 0):
+                    raise CallFailed(str(refused)) from refused
+            await asyncio.sleep(pause)
+        try:
+            return await self._posted(origin, target, body, lambda answer: _result(answer, decode), again)
+        except _Refused as refused:
+            raise CallFailed(str(refused)) from refused
+
+    async def _posted(self, origin: Origin, target: str, body: bytes, read: Callable[[Answer], T], again: bool) -> T:
+        try:
+            try:
+                return await self.https.exchange(origin, "POST", target, _HEADERS, body, read)
+            except Lost as error:
+                if not (again and error.may_repeat):
+                    raise
+            return await self.https.exchange(origin, "POST", target, _HEADERS, body, read)
+        except ssl.SSLError as error:
+            # A definition's bundle is checked when it is written; that of an admission webhook is not.
+            raise bad_bundle() from error
+
+
+class _Refused(Exception):
+    """An answer that is no success; the text is what the error says."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(refusal_text(answer))
+        self._answer = answer
+
+    def seconds_to_wait(self) -> int | None:
+        """How long a webhook that is busy wants to be left alone; None where it does not say."""
+        busy = self._answer.status == 429 or self._answer.status >= 500
+        text = self._answer.retry_after
+        return int(text) if busy and text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def _result(answer: Answer, decode: Callable[[bytes], T]) -> T:
+    if not 200 <= answer.status <= 206:
+        raise _Refused(answer)
+    if not answer.data:
+        raise CallFailed(f"0-length response with status code: {answer.status} and content type: "
+                         f"{answer.content_type[:200]}")
+    return decode(answer.data)

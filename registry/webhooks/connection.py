@@ -1,0 +1,120 @@
+"""Connections to judged addresses: the address that the policy has accepted is the one that is connected to.
+
+So a name that means something else a moment later (DNS rebinding) leads nowhere: each new connection resolves, judges
+and connects in one step, and a kept connection stays with its address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import httpcore
+
+from registry.webhooks.egress import EgressPolicy, parse_address
+from registry.webhooks.resolver import NoSuchHost, Resolver
+
+# Addresses of one name that are tried; a name server may return hundreds.
+_MAX_TRIED: Final = 8
+
+
+class Unreachable(Exception):
+    """There is no connection. The text is Go's: `dial tcp 192.0.2.1:443: connect: connection refused`."""
+
+
+class NotConnected(Unreachable):
+    """No server answers at this address; one may at another address of the host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A server: `host` and `port` for TLS and the Host header, `ca` in PEM, or "" for the system's roots.
+
+    `place` is where to connect to instead, for services. `trusted` says that the operator has named the place, so that
+    it need not be a public one.
+    """
+
+    host: str
+    port: int
+    ca: str = ""
+    place: tuple[str, int] | None = None
+    trusted: bool = False
+
+    @property
+    def authority(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == 443 else f"{host}:{self.port}"
+
+
+class JudgingBackend(httpcore.AsyncNetworkBackend):
+    """The network of one origin's connection pool. Raises Unreachable; the pool passes it on."""
+
+    def __init__(self, origin: Origin, policy: EgressPolicy, resolver: Resolver, *, resolve_seconds: float,
+                 connect_seconds: float) -> None:
+        self._origin = origin
+        self._policy = policy
+        self._resolver = resolver
+        self._resolve_seconds = resolve_seconds
+        self._connect_seconds = connect_seconds
+        self._network = httpcore.AnyIOBackend()
+
+    async def connect_tcp(self, host: str, port: int, timeout: float | None = None,  # noqa: ASYNC109
+                          local_address: str | None = None,
+                          socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+                          ) -> httpcore.AsyncNetworkStream:
+        host, port = self._origin.place or (self._origin.host, self._origin.port)
+        addresses = await self._judged_addresses(host, port)
+        for address in addresses[:-1]:
+            try:
+                return await self._connect(address, port)
+            except NotConnected:
+                continue
+        return await self._connect(addresses[-1], port)
+
+    async def _judged_addresses(self, host: str, port: int) -> list[str]:
+        try:
+            async with asyncio.timeout(self._resolve_seconds):
+                found = await self._resolver.lookup(host, port)
+        except TimeoutError as error:
+            raise Unreachable(f"dial tcp: lookup {host}: i/o timeout") from error
+        except NoSuchHost as error:
+            raise Unreachable(f"dial tcp: lookup {host}: no such host") from error
+        allowed = [address for address in found if self._allows(address)]
+        if not allowed:
+            raise Unreachable(f"dial tcp {host}:{port}: the address is not one that webhooks may be called at "
+                              "(setting --allow-egress-to)")
+        return allowed[:_MAX_TRIED]
+
+    def _allows(self, address: str) -> bool:
+        return self._origin.trusted or self._policy.allows(address)
+
+    async def _connect(self, address: str, port: int) -> httpcore.AsyncNetworkStream:
+        shown = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+        if "%" not in address:
+            address = str(parse_address(address))
+        try:
+            stream = await self._network.connect_tcp(address, port, timeout=self._connect_seconds)
+        except httpcore.ConnectTimeout as error:
+            raise NotConnected(f"dial tcp {shown}: i/o timeout") from error
+        except httpcore.ConnectError as error:
+            raise NotConnected(f"dial tcp {shown}: connect: {_reason(error)}") from error
+        peer = stream.get_extra_info("server_addr")
+        if not (isinstance(peer, tuple) and self._allows(str(peer[0]))):
+            await stream.aclose()
+            raise Unreachable(f"dial tcp {shown}: the connection leads to another address")
+        return stream
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+def _reason(error: BaseException | None) -> str:
+    """What the system says: `connection refused`, `no route to host`."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno is not None:
+            return os.strerror(error.errno).lower()
+        error = error.__cause__ or error.__context__
+    return "connection failed"

@@ -1,0 +1,93 @@
+"""The server that a clientConfig or an issuer names: its URL taken apart, with one reading only."""
+
+from __future__ import annotations
+
+import base64
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from registry.definitions.urls import UrlError, parse_url
+from registry.schema.field import go_quote
+from registry.schema.hosts import HostError, split_host_port
+from registry.webhooks.connection import Origin
+from registry.webhooks.errors import CallFailed
+from registry.webhooks.services import Services
+
+# What a path and a query may hold as it is; the rest is percent-encoded.
+_SAFE = "/%:@!$&'()*+,;=~-._"
+
+
+class HttpsUrl(NamedTuple):
+    """`https://hook.example.com:8443/a?b` is ("hook.example.com", 8443, "/a", "b")."""
+
+    host: str
+    port: int
+    path: str
+    query: str
+
+
+def parse_https_url(text: str) -> HttpsUrl:
+    """Raises CallFailed for what may not be called, whatever its host resolves to."""
+    try:
+        url = parse_url(text)
+        if url.scheme != "https" or not url.host or url.user is not None:
+            raise HostError("must be of the form https://host[/path]")
+        host, port = split_host_port(url.host)
+    except (UrlError, HostError) as error:
+        raise CallFailed(f"the URL {go_quote(text[:200])} cannot be called: {error}") from error
+    rest, _, query = text.partition("#")[0].partition("?")
+    _, slash, path = rest.partition("://")[2].partition("/")
+    return HttpsUrl(host, port, quote(slash + path, safe=_SAFE), quote(query, safe=_SAFE + "?"))
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A webhook as a definition names it. `url` is what errors show; `place` is where a service is.
+
+    A service that the operator has named need not be at a public address: it is `trusted`.
+    """
+
+    url: str
+    host: str
+    port: int
+    path: str
+    ca_bundle: str
+    service: str = ""
+    place: tuple[str, int] | None = None
+    trusted: bool = False
+
+    def origin(self) -> Origin:
+        """Raises CallFailed for a CA bundle that is no base64."""
+        try:
+            ca = base64.b64decode(self.ca_bundle).decode("ascii", "replace").replace("\ufffd", "?")
+        except ValueError as error:
+            raise bad_bundle() from error
+        return Origin(self.host, self.port, ca, self.place, self.trusted)
+
+
+def bad_bundle() -> CallFailed:
+    return CallFailed("unable to load root certificates: unable to parse bytes as PEM block")
+
+
+def endpoint_of(config: Mapping[str, Any], services: Services) -> Endpoint:
+    """Of a clientConfig that has been validated. Raises CallFailed for a URL that may not be called."""
+    bundle = config.get("caBundle") or ""
+    service = config.get("service")
+    if service is None:
+        url = parse_https_url(config["url"])
+        path = _clean(url.path)
+        authority = config["url"].partition("://")[2].partition("/")[0]
+        return Endpoint(f"https://{authority}{path}", url.host, url.port, path, bundle)
+    name, namespace, port = service["name"], service["namespace"], service.get("port") or 443
+    path = _clean(quote(service.get("path") or "", safe=_SAFE))
+    host = f"{name}.{namespace}.svc"
+    return Endpoint(f"https://{host}:{port}{path}", host, port, path, bundle, name,
+                    services.find(name, namespace, port), services.is_named(name, namespace))
+
+
+def _clean(path: str) -> str:
+    """As client-go asks for it: `/a//b/` is `/a/b`, and nothing is `/`."""
+    return "/" + posixpath.normpath(f"/{path}").lstrip("/")

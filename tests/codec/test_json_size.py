@@ -1,0 +1,29 @@
+"""How many values a text may make, without decoding it."""
+
+from __future__ import annotations
+
+import pytest
+
+from registry.codec.json_size import has_more_values
+
+# The text, and how many values and keys it has.
+TEXTS = {
+    "object": (b'{"a": [1, "b,c"]}', 5),
+    "empty": (b"{}", 2),
+    "string": (b'"a,b,[c]"', 1),
+    "escapes": (rb'["\"", "\\", "a,\",,"]', 4),
+    "unterminated": (rb'["a,,,,\",,,', 2),
+    "lists": (b"[" + b"[]," * 99 + b"[]]", 201),
+}
+
+
+@pytest.mark.parametrize("data, values", TEXTS.values(), ids=TEXTS)
+def test_values_are_counted(data: bytes, values: int) -> None:
+    assert has_more_values(data, values - 1)
+    assert not has_more_values(data, values)
+
+
+@pytest.mark.parametrize("text", [b'["' + b"1," * 2_000_000 + b'"]', b'["' + b'\\",' * 1_000_000 + b'"]'],
+                         ids=["commas", "escaped quotes"])
+def test_commas_in_strings_are_no_values(text: bytes) -> None:
+    assert not has_more_values(text, 100)
