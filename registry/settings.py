@@ -142,6 +142,12 @@ class Settings:
         "others are closed at once, before TLS.",
         whole_number(1, 1_000_000),
     )
+    upload_limit_megabytes: int = setting(
+        128,
+        "Bodies of requests that a process holds at the most until they are answered, in MiB. A tenant may hold as "
+        "much as is still free, which alone is half of it; beyond that the answer is 429.",
+        whole_number(16, 1_000_000),
+    )
     database_url: str | None = setting(
         None,
         "PostgreSQL 14 or newer, as postgresql://user:password@host/database; without it an embedded one is run.",

@@ -31,6 +31,7 @@ from registry.http.audited import audited
 from registry.http.credentials import credentials
 from registry.http.gateway import Gateway
 from registry.http.server import root_certificates
+from registry.http.uploads import MIB
 from registry.settings import Settings
 from registry.store.store import Store
 from registry.webhooks.client import WebhookClient
@@ -82,7 +83,8 @@ def create_app(settings: Settings) -> Starlette:
                 _spare_the_collector()
                 gateway.start(backend, tenants, authentication, stopping, jwks_uri=settings.service_account_jwks_uri,
                               host_pattern=settings.tenant_host_pattern,
-                              access_log=settings.access_log)
+                              access_log=settings.access_log,
+                              upload_limit_bytes=settings.upload_limit_megabytes * MIB)
                 yield
         finally:
             await converter.aclose()

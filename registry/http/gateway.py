@@ -55,6 +55,7 @@ from registry.http.negotiation import Representation, error_encoding
 from registry.http.paths import Target, parse, with_past
 from registry.http.resources import PageNotFound, ResourceEndpoint, parse_query, verb_of
 from registry.http.respond import send_page_not_found, send_status
+from registry.http.uploads import MIB, Upload, Uploads
 from registry.slices import Slices
 from registry.store.errors import StoreError, TenantNotFound
 from registry.store.types import DomainId, Guards, Tenant, TenantId, TenantName
@@ -66,6 +67,7 @@ logger = logging.getLogger("registry.requests")
 _OF_PROCESS = frozenset({"/healthz", "/livez", "/readyz", "/healthz/ping", "/livez/ping", "/readyz/ping", "/metrics",
                          "/version"})
 _LISTS = frozenset({"list", "deletecollection"})
+_WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _SHORT = frozenset({"get", "watch"})
 _NO_TENANT = Tenant(TenantId(0), TenantName(""), DomainId(0), Guards(0, 0))
 
@@ -74,7 +76,8 @@ class Gateway:
     """The ASGI application behind Starlette."""
 
     def start(self, backend: Backend, tenants: Tenants, authentication: Authentication, stopping: asyncio.Event, *,
-              jwks_uri: str = "", host_pattern: str = "", access_log: bool = False) -> None:
+              jwks_uri: str = "", host_pattern: str = "", access_log: bool = False,
+              upload_limit_bytes: int = 128 * MIB) -> None:
         self._tenants = tenants
         self._store = backend.store
         self._authentication = authentication
@@ -83,6 +86,7 @@ class Gateway:
         self._hosts = HostPattern(host_pattern) if host_pattern else None
         self._turns = Turns()
         self._rates = Rates()
+        self._uploads = Uploads(upload_limit_bytes)
         self._furnisher = Furnisher(backend)
         self._resources = ResourceEndpoint(backend, stopping)
         self._documents = Documents(backend, jwks_uri)
@@ -98,6 +102,7 @@ class Gateway:
         request = logs.begin_request(headers.get(b"audit-id", b"").decode("latin-1"))
         context: Context | None = None
         flow: Flow | None = None
+        upload: Upload | None = None
         place = ALONE
         warnings: list[str] = []
         verb = verb_of(scope["method"], target, query) if target.resource else scope["method"].lower()
@@ -122,6 +127,9 @@ class Gateway:
                 if "server" not in tenant.attributes:
                     await self._furnisher.ensure(tenant)
             if target.resource:
+                if verb in _WRITES:
+                    upload = self._uploads.begin(tenant.name)
+                    receive = upload.receiving(receive)
                 code = await self._resources(scope, receive, send, target, verb, query, context, headers)
             else:
                 code = await self._documents(scope, send, target, query, context, headers)
@@ -150,6 +158,8 @@ class Gateway:
         finally:
             if place is not ALONE:
                 self._turns.ends(place)
+            if upload is not None:
+                upload.end()
             if flow is not None:
                 self._rates.leave(flow, watch=verb == "watch")
             seconds = time.perf_counter() - started

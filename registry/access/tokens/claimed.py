@@ -17,8 +17,8 @@ _BASE64: Final = re.compile(r"[A-Za-z0-9_-]*")
 
 
 def claimed(token: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """Header and claims of a token that has the form of a signed JWT in its compact form; None for anything else, and for
-    one that is longer than LIMIT.
+    """Header and claims of a token that has the form of a signed JWT in its compact form; None for anything else, and
+    for one that is longer than LIMIT.
     """
     if len(token) > LIMIT:
         return None
