@@ -4,7 +4,8 @@
     GET  .../widgets/a?atResourceVersion=7                         what it was at a revision (right: history)
     POST .../widgets/a/restore   {"resourceVersion": "7"}          makes it again what it was, by an ordinary update
     POST .../widgets/a/undelete                                    creates it again as it was, with a new uid
-    GET  .../widgets?deleted=true                                  what is gone (right: list widgets/deleted)
+    GET  .../widgets?deleted=true                                  what is gone (right: list widgets/deleted); of the
+                                                                   selectors it takes labels, name and namespace
 
 They reach as far back as the change log. What comes back is a write like any other: decoded, pruned, validated and
 admitted by what holds today. Of kinds in BARRED nothing of the past is told, nor of sensitive fields of others (as in
@@ -33,9 +34,10 @@ from registry.api.errors import (
     not_found,
 )
 from registry.api.freshness import wait_for_revision
-from registry.api.list import list_revision
+from registry.api.list import list_revision, parse_selection
 from registry.api.options import Query, WriteOptions, list_options, manager_of, write_options
 from registry.api.request import Body, ResourceRequest
+from registry.api.selectors import satisfies
 from registry.api.served import Object, Served
 from registry.api.strategy import DecodeError
 from registry.api.update import Change, change
@@ -46,6 +48,7 @@ from registry.codec.yaml_decode import decode_yaml
 from registry.reporting.redaction import without
 from registry.schema.values import copied
 from registry.store.errors import RevisionExpired
+from registry.store.history import Past
 from registry.store.reporting_model import LAST_APPLIED
 from registry.store.types import Change as LoggedChange
 from registry.store.types import ChangeType, ObjectKey, Row
@@ -152,10 +155,7 @@ Difference = Callable[[Object, Object], Any]
 async def deleted(request: ResourceRequest) -> DocumentAnswer:
     """A DeletedList in the order of namespaces and names: each object that is gone, as it was last."""
     limit, token = _page(request)
-    after = ObjectKey(token.after if token else "")
-    past = await request.backend.store.deleted(
-        request.tenant, request.served.resource_name, namespace=request.namespace or None, after=after, limit=limit)
-    request.check_fresh(past.state)
+    past, more = await _gone(request, ObjectKey(token.after if token else ""), limit)
     items = []
     for logged in past.changes:
         entry = _told(logged)
@@ -169,9 +169,35 @@ async def deleted(request: ResourceRequest) -> DocumentAnswer:
         items.append(entry)
         await asyncio.sleep(0)
     metadata = {"resourceVersion": str(past.state.revision), "retainedSince": str(past.floor)}
-    if past.more:
+    if more:
         metadata["continue"] = continuation.encode(past.state.revision, past.changes[-1].key)
     return DocumentAnswer({"apiVersion": API_VERSION, "kind": "DeletedList", "metadata": metadata, "items": items})
+
+
+async def _gone(request: ResourceRequest, after: ObjectKey, limit: int) -> tuple[Past, bool]:
+    """The next deletions that the selectors select, and whether there may be more.
+
+    Labels are those of the last state. Other fields than name and namespace cannot be selected by: they may be
+    sensitive, and are left out of what is told.
+    """
+    selection = parse_selection(request, list_options(
+        {k: v for k, v in request.query.items() if k in ("fieldSelector", "labelSelector")}), by_identity=True)
+    key, accepts = selection.fields.key, selection.fields.accepts
+    rows = MAX_LIMIT if accepts is not None or selection.requirements else limit
+    found: list[LoggedChange] = []
+    while True:
+        past = await request.backend.store.deleted(
+            request.tenant, request.served.resource_name, namespace=request.namespace or None, key=key, after=after,
+            limit=rows)
+        request.check_fresh(past.state)
+        for position, logged in enumerate(past.changes, 1):
+            if (accepts is None or accepts(logged.key)) and satisfies(selection.requirements, logged.previous_labels):
+                found.append(logged)
+                if len(found) == limit:
+                    return replace(past, changes=found), past.more or position < len(past.changes)
+        if not past.more:
+            return replace(past, changes=found), False
+        after = past.changes[-1].key
 
 
 async def state(request: ResourceRequest) -> ObjectAnswer:

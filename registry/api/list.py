@@ -20,7 +20,14 @@ from registry.api.errors import StatusError, bad_request, expired
 from registry.api.freshness import wait_for_revision
 from registry.api.options import ListOptions, list_options, parse_revision, validate_list_options
 from registry.api.request import ResourceRequest
-from registry.api.selectors import FieldTerm, parse_field_selector, parse_label_selector
+from registry.api.selectors import (
+    NAME,
+    NAMESPACE,
+    FieldTerm,
+    parse_field_selector,
+    parse_label_selector,
+    required_name,
+)
 from registry.api.served import field_value
 from registry.codec.stored import decode_stored
 from registry.slices import Slices
@@ -121,10 +128,11 @@ def select(request: ResourceRequest, options: ListOptions) -> Selection:
     return replace(selection, at=at, after=after, limit=limit)
 
 
-def parse_selection(request: ResourceRequest, options: ListOptions) -> Selection:
-    """The selectors alone; 400 for what cannot be parsed."""
+def parse_selection(request: ResourceRequest, options: ListOptions, *, by_identity: bool = False) -> Selection:
+    """The selectors alone; 400 for what cannot be parsed. `by_identity`: fields other than name and namespace cannot be
+    selected by."""
     labels = parse_label_selector(options.label_selector)
-    fields = _fields(request, options.field_selector)
+    fields = _fields(request, options.field_selector, by_identity=by_identity)
     requirements = (*labels.requirements, *fields.requirements)
     validate_list_options(options)
     return Selection(request, fields, requirements)
@@ -152,27 +160,41 @@ def list_revision(text: str) -> int:
         raise bad_request(f'invalid resource version: resourceVersion: Invalid value: "{text}": {error}') from error
 
 
-def _fields(request: ResourceRequest, text: str) -> Fields:
+def _terms(request: ResourceRequest, text: str, *, by_identity: bool) -> Sequence[FieldTerm]:
+    """What the selector asks for, and the name of the request: either says which one object is meant.
+
+    Where both do they must agree (apiserver pkg/endpoints/handlers/get.go).
+    """
+    by_name = [FieldTerm(NAME, True, request.name)] if request.name else []
     if not text:
-        return Fields(request.key if request.name else None, (), None)
+        return by_name
     served = request.served
     strategy = served.strategy
     # The namespace of a cluster-scoped object of the server's own can be selected by, and is always empty.
     terms = parse_field_selector(text, namespaced=served.namespaced or bool(served.definition.strategy),
-                                 selectable=strategy.field_labels(),
+                                 selectable=() if by_identity else strategy.field_labels(),
                                  only_name_and_namespace=strategy.only_name_and_namespace)
+    if request.name and terms and required_name(terms) != request.name:
+        raise bad_request("fieldSelector metadata.name doesn't match requested name")
+    return terms or by_name
+
+
+def _fields(request: ResourceRequest, text: str, *, by_identity: bool) -> Fields:
+    served = request.served
+    strategy = served.strategy
+    terms = _terms(request, text, by_identity=by_identity)
     requirements: list[Requirement] = []
     looked_at: list[FieldTerm] = []
     tests: list[Callable[[ObjectKey], bool]] = []
     key: ObjectKey | None = None
     for term in terms:
-        if term.field == "metadata.name" and term.equal and (request.namespace or not served.namespaced):
+        if term.field == NAME and term.equal and (request.namespace or not served.namespaced):
             wanted = served.key(request.namespace, term.value)
             if key is not None and key != wanted:
                 tests.append(_nothing)
             key = wanted
-        elif term.field in ("metadata.name", "metadata.namespace"):
-            tests.append(_part_test(term.field == "metadata.name", term.value, term.equal))
+        elif term.field in (NAME, NAMESPACE):
+            tests.append(_part_test(term.field == NAME, term.value, term.equal))
         elif served.converts_contents:
             looked_at.append(term)
         else:

@@ -313,11 +313,19 @@ def field_terms(text: str) -> list[FieldTerm]:
 
 
 def selected_name(text: str) -> str:
-    """The name that a field selector asks for, by which a list is judged as that of one object; else ""."""
+    """The name that a field selector requires, by which a list is authorized as that of one object; else "".
+
+    Follows apiserver pkg/endpoints/request/requestinfo.go: a name that no path can hold does not count.
+    """
     try:
-        terms = field_terms(text)
+        name = required_name(field_terms(text))
     except SelectorError:
         return ""       # it cannot be understood
+    return "" if name in (".", "..") or "/" in name or "%" in name else name
+
+
+def required_name(terms: Sequence[FieldTerm]) -> str:
+    """The first name that must match exactly; else ""."""
     return next((term.value for term in terms if term.field == NAME and term.equal), "")
 
 

@@ -42,6 +42,9 @@ class Context:
     authority: Authority | None = None
     # The tenants that are asked for, where it is more than one (/clusters/*).
     across: Across | None = None
+    # The one object that the authorizer was asked about, "" for all: a list or a watch by metadata.name is authorized
+    # as a request for that object (registry/api/confining.py).
+    authorized_name: str = ""
     # Where what the audit log is to know is put; None where there is none.
     annotations: dict[str, str] | None = None
     # What the server itself writes: no limit and no suspension of a tenant stops it. It is never told by the name of

@@ -76,7 +76,8 @@ def _size(*paths: tuple[str, ...]) -> Cell:
 
 
 def _role(obj: Object, now: float) -> str:
-    return f"{obj['roleRef'].get('kind', '')}/{obj['roleRef'].get('name', '')}"
+    # A bookmark has none.
+    return f"{_walk(obj, ('roleRef', 'kind')) or ''}/{_walk(obj, ('roleRef', 'name')) or ''}"
 
 
 def _subjects(kind: str) -> Cell:

@@ -1,7 +1,7 @@
 """What tenants use and may use, as a subresource of Tenant that is not in discovery:
 
     GET  .../tenants/a/usage        one (right: get tenants/usage)
-    GET  .../tenants?usage=true     all, in the order of their names (right: list tenants/usage)
+    GET  .../tenants?usage=true     all, in the order of their names, or by fieldSelector (right: list tenants/usage)
 
 The figures are those that quotas are judged by: counted in the commits themselves. Documented in docs/tenants.md.
 """
@@ -12,15 +12,19 @@ from typing import Any, Final
 
 from registry.api.answers import DocumentAnswer
 from registry.api.errors import bad_request, method_not_supported, not_found
+from registry.api.list import parse_selection
 from registry.api.options import list_options
 from registry.api.request import ResourceRequest
 from registry.api.served import Served
 from registry.builtin.tenancy import GROUP, PLURAL, SYSTEM
 from registry.store.tenants import Usage
+from registry.store.types import ObjectKey
 
 SUBRESOURCE: Final = "usage"
 API_VERSION: Final = f"{GROUP}/v1"
 MAX_LIMIT: Final = 500
+# Query parameters that a list of it looks at.
+SELECTED_BY: Final = ("limit", "continue", "fieldSelector", "labelSelector")
 
 
 def is_of(served: Served, subresource: str) -> bool:
@@ -43,14 +47,37 @@ async def serve(request: ResourceRequest, verb: str) -> DocumentAnswer:
             raise not_found(request.served.resource, request.name)
         return DocumentAnswer({"apiVersion": API_VERSION, "kind": "TenantUsage",
                                **_told(request.name, found[request.name])})
-    options = list_options({k: v for k, v in request.query.items() if k in ("limit", "continue")})
-    if options.limit < 0:
-        raise bad_request("limit: must not be negative")
-    limit = min(options.limit or MAX_LIMIT, MAX_LIMIT)
-    page = await store.usage_after(options.continue_, limit)
-    metadata = {"continue": list(page)[-1]} if len(page) == limit else {}
+    page, more = await _page(request)
+    metadata = {"continue": list(page)[-1]} if more else {}
     return DocumentAnswer({"apiVersion": API_VERSION, "kind": "TenantUsageList", "metadata": metadata,
                            "items": [_told(name, usage) for name, usage in page.items()]})
+
+
+async def _page(request: ResourceRequest) -> tuple[dict[str, Usage], bool]:
+    """The next tenants that the field selector selects, and whether there may be more."""
+    options = list_options({k: v for k, v in request.query.items() if k in SELECTED_BY})
+    if options.limit < 0:
+        raise bad_request("limit: must not be negative")
+    if options.label_selector:
+        raise bad_request("labelSelector: usage cannot be selected by labels")
+    fields = parse_selection(request, options, by_identity=True).fields
+    limit = min(options.limit or MAX_LIMIT, MAX_LIMIT)
+    store, accepts, after = request.backend.store, fields.accepts, options.continue_
+    if fields.key is not None:
+        found = await store.usage([fields.key] if accepts is None or accepts(fields.key) else [])
+        return found, False
+    selected: dict[str, Usage] = {}
+    rows = limit if accepts is None else MAX_LIMIT
+    while True:
+        page = await store.usage_after(after, rows)
+        for name, usage in page.items():
+            if accepts is None or accepts(ObjectKey(name)):
+                selected[name] = usage
+                if len(selected) == limit:
+                    return selected, True
+        if len(page) < rows:
+            return selected, False
+        after = list(page)[-1]
 
 
 def _told(name: str, usage: Usage) -> dict[str, Any]:

@@ -176,7 +176,7 @@ class Gateway:
         is_namespace = target.resource == "namespaces" and not target.group
         attributes = Attributes(verb, target.path, target.resource, target.subresource, target.group,
                                 target.name if is_namespace else target.namespace, target.name)
-        if verb in ("list", "watch") and "fieldSelector" in query:
+        if verb in ("list", "watch") and not target.name and "fieldSelector" in query:
             attributes = replace(attributes, name=selected_name(query["fieldSelector"][0]))
         if user.tenant not in (None, SYSTEM) and target.path.rstrip("/") == "/metrics" and not target.tenant:
             raise _refused(user, attributes)    # they say which definitions there are, of all tenants
@@ -204,7 +204,8 @@ class Gateway:
             if not decision.allowed:
                 raise _refused(user, attributes, decision.reason)
         user_agent = headers.get(b"user-agent", b"").decode("latin-1")
-        context = Context(tenant, user, user_agent, warnings, annotations=None if trail is None else trail.annotations)
+        context = Context(tenant, user, user_agent, warnings, authorized_name=attributes.name,
+                          annotations=None if trail is None else trail.annotations)
         if across is not None:
             context.tenant, context.across = across.lead, across.across
         return context

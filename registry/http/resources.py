@@ -19,6 +19,7 @@ from registry.api import dispatch, history, usage
 from registry.api.across import find_lead
 from registry.api.answers import Answer, ListAnswer, ObjectAnswer, WatchAnswer
 from registry.api.catalog import TenantCatalog
+from registry.api.confining import confined
 from registry.api.errors import (
     Qualified,
     StatusError,
@@ -154,8 +155,8 @@ class ResourceEndpoint:
         clock = asyncio.get_running_loop().time
         deadline = clock() + JUDGED_SECONDS
         while True:
-            request = ResourceRequest(self._backend, context, catalog, served, target.namespace, target.name,
-                                      target.subresource, query, judging)
+            request = ResourceRequest(self._backend, context, catalog, served, target.namespace,
+                                      context.authorized_name, target.subresource, query, judging)
             try:
                 answer = await _answer(request, verb, data, media_type)
                 break
@@ -305,4 +306,4 @@ async def _answer(request: ResourceRequest, verb: str, data: bytes, media_type: 
             options = await aside_if_long(data, media_type, lambda: decode_delete_options(data, media_type))
         return await dispatch.serve(request, verb, None, options)
     body = await body_of(data, media_type) if media_type else None
-    return await dispatch.serve(request, verb, body)
+    return confined(await dispatch.serve(request, verb, body), request, verb)

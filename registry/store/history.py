@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, LiteralString
 
 from registry.store import log
 from registry.store.batch import storable
@@ -45,7 +45,7 @@ OBJECT_HISTORY: Final = statement(
 )
 
 
-def _deleted(*, in_namespace: bool) -> Statement:
+def _deleted(condition: LiteralString) -> Statement:
     return statement(
         "deleted",
         "The deletions of a range of keys whose objects have not come again, in the order of the keys, each key's last;"
@@ -56,7 +56,7 @@ def _deleted(*, in_namespace: bool) -> Statement:
             FROM (
                 SELECT DISTINCT ON (c.key) c.* FROM changes c
                 WHERE c.type = 'DELETED' AND c.tenant_id = %(tenant)s::bigint AND c.resource = %(resource)s::text
-                    AND c.key > %(after)s::text """ + ("AND c.key < %(end)s::text" if in_namespace else "") + """
+                    AND c.key > %(after)s::text """ + condition + """
                     AND NOT EXISTS (
                         SELECT 1 FROM objects o
                         WHERE o.tenant_id = c.tenant_id AND o.resource = c.resource AND o.key = c.key
@@ -70,7 +70,9 @@ def _deleted(*, in_namespace: bool) -> Statement:
     )
 
 
-_DELETED: Final = {flag: _deleted(in_namespace=flag) for flag in (False, True)}
+_DELETED: Final = _deleted("")
+_DELETED_IN_NAMESPACE: Final = _deleted("AND c.key < %(end)s::text")
+_DELETED_KEY: Final = _deleted("AND c.key = %(key)s::text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +95,21 @@ async def of_object(
 
 
 async def deleted(
-    pool: Pool, tenant: Tenant, resource: ResourceName, *, namespace: str | None, after: ObjectKey, limit: int
+    pool: Pool, tenant: Tenant, resource: ResourceName, *, namespace: str | None, key: ObjectKey | None,
+    after: ObjectKey, limit: int
 ) -> Past:
-    """The last deletion of each key that has no object now, in the order of the keys after `after`."""
+    """The last deletion of each key that has no object now, in the order of the keys after `after`; of `key` alone
+    where it is named, which then is one of the namespace."""
     start = storable(after)
-    parameters: dict[str, Any] = {"tenant": tenant.id, "resource": resource, "limit": limit + 1}
+    parameters: dict[str, Any] = {"tenant": tenant.id, "resource": resource, "limit": limit + 1, "after": start}
+    if key is not None:
+        return _past(tenant, await pool.fetch(_DELETED_KEY, {**parameters, "key": storable(key)}), limit)
     if namespace is not None:
         # "0" is the character after "/".
         start = max(start.encode(), f"{storable(namespace)}/".encode()).decode()
-        parameters["end"] = f"{storable(namespace)}0"
-    parameters["after"] = start
-    return _past(tenant, await pool.fetch(_DELETED[namespace is not None], parameters), limit)
+        parameters |= {"end": f"{storable(namespace)}0", "after": start}
+    find = _DELETED if namespace is None else _DELETED_IN_NAMESPACE
+    return _past(tenant, await pool.fetch(find, parameters), limit)
 
 
 def _past(tenant: Tenant, rows: list[tuple[Any, ...]], limit: int) -> Past:

@@ -273,10 +273,12 @@ class Store:
         return past
 
     async def deleted(
-        self, tenant: Tenant, resource: ResourceName, *, namespace: str | None, after: ObjectKey, limit: int
+        self, tenant: Tenant, resource: ResourceName, *, namespace: str | None, key: ObjectKey | None = None,
+        after: ObjectKey, limit: int
     ) -> Past:
-        """The last deletion of each key after `after` that has no object now."""
-        past = await history.deleted(self._pool, tenant, resource, namespace=namespace, after=after, limit=limit)
+        """The last deletion of each key after `after` that has no object now, or of `key` alone."""
+        past = await history.deleted(
+            self._pool, tenant, resource, namespace=namespace, key=key, after=after, limit=limit)
         await self._sealing.changes(tenant.id, past.changes)
         return past
 

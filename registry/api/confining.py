@@ -1,0 +1,85 @@
+"""Applies what was authorized to what is answered.
+
+A list or a watch with the field selector metadata.name=a is authorized as a request for `a` alone, so no other object
+may show, whatever the handler. Handlers select by ResourceRequest.name, which is the authorized name; this is the one
+exit that every answer passes, and it withholds what a handler has not selected by. That is a fault of the handler, and
+logged as one.
+
+Follows apiserver pkg/endpoints/request/requestinfo.go, where the name of the request is that of the selector.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any, cast
+
+from registry.api.answers import Answer, DocumentAnswer, Event, ListAnswer, WatchAnswer
+from registry.api.request import ResourceRequest
+from registry.codec.stored import decode_stored
+
+logger = logging.getLogger(__name__)
+
+_OF_NO_OBJECT = frozenset({"BOOKMARK", "ERROR"})
+
+
+def confined(answer: Answer, request: ResourceRequest, verb: str) -> Answer:
+    """`answer` with nothing of objects other than the one that was authorized, where it was only one.
+
+    Answers about one object that the path names are about that object anyway. Administrators are authorized for all.
+    """
+    name = request.context.authorized_name
+    if not name or verb not in ("list", "watch") or request.context.user.is_administrator:
+        return answer
+    match answer:
+        case ListAnswer():
+            return replace(answer, chunks=_texts(answer.chunks, name, request), remaining=None)
+        case WatchAnswer():
+            return replace(answer, events=_events(answer.events, name, request))
+        case DocumentAnswer():
+            items = answer.body.get("items") or ()
+            kept = [item for item in items if _name_in(item) == name]
+            if len(kept) == len(items):
+                return answer
+            _log(request)
+            # A continue token would tell the name of the last item.
+            metadata = {k: v for k, v in (answer.body.get("metadata") or {}).items() if k != "continue"}
+            return replace(answer, body={**answer.body, "metadata": metadata, "items": kept}, table=None)
+        case _:
+            return answer
+
+
+async def _texts(chunks: AsyncIterator[Sequence[str]], name: str, request: ResourceRequest) -> AsyncIterator[
+        Sequence[str]]:
+    async for texts in chunks:
+        kept = [text for text in texts if _name_in(decode_stored(text)) == name]
+        if len(kept) < len(texts):
+            _log(request)
+        yield kept
+
+
+async def _events(events: AsyncIterator[Sequence[Event]], name: str, request: ResourceRequest) -> AsyncIterator[
+        Sequence[Event]]:
+    # The stream of a watch is a generator, which must end with its watch.
+    async with aclosing(cast(Any, events)):
+        async for batch in events:
+            kept = [e for e in batch if e.type in _OF_NO_OBJECT or _name_in(decode_stored(e.text)) == name]
+            if len(kept) < len(batch):
+                _log(request)
+            yield kept
+
+
+
+def _name_in(item: Mapping[str, Any]) -> Any:
+    """The name of an object, or of an entry that has the object in it or the name beside it."""
+    held = item.get("object")
+    metadata = (held if isinstance(held, Mapping) else item).get("metadata")
+    found = metadata.get("name") if isinstance(metadata, Mapping) else None
+    return item.get("name") if found is None else found
+
+
+def _log(request: ResourceRequest) -> None:
+    logger.error("a list or watch of %s%s authorized for one name selected others; they were withheld",
+                 request.served.resource, f"/{request.subresource}" if request.subresource else "")
