@@ -59,13 +59,13 @@ def check_head(method: bytes, version: str, url: bytes, headers: Iterable[tuple[
 
     What the parser refuses by itself is not looked for: lengths that are none or differ, a length beside an encoding.
     """
-    hosts, has_body = 0, False
+    hosts, host, has_body = 0, b"", False
     encodings: list[bytes] = []
     for name, value in headers:
         if name not in _CHECKED:
             continue
         if name == b"host":
-            hosts += 1
+            hosts, host = hosts + 1, value
             if _HOST.match(value) is None:
                 raise Refused(400, "malformed Host header")
         elif name == b"transfer-encoding":
@@ -80,6 +80,8 @@ def check_head(method: bytes, version: str, url: bytes, headers: Iterable[tuple[
         raise Refused(400, "too many Host headers")
     if not hosts and version == "1.1":
         raise Refused(400, "missing required Host header")
+    if b"://" in url and not url.startswith(b"/") and _authority(url) != host.lower():
+        raise Refused(400, "the request's target and its Host header differ")
     if method == b"CONNECT":
         raise Refused(400, "this server is no proxy")
     if method == b"TRACE":
@@ -89,6 +91,10 @@ def check_head(method: bytes, version: str, url: bytes, headers: Iterable[tuple[
         raise Refused(400, "upgrade of a request with a body")
     if url.count(b"&") >= PARAMETERS_LIMIT:
         raise Refused(400, "number of URL query parameters exceeded limit")
+
+
+def _authority(url: bytes) -> bytes:
+    return re.split(rb"[/?#]", url.partition(b"://")[2], maxsplit=1)[0].lower()
 
 
 def _check_encodings(encodings: list[bytes], version: str) -> None:

@@ -165,10 +165,9 @@ class Protocol(HttpToolsProtocol):
     _is_lost = False
     _reading_head = False
     _reading_body = False
-    # Of the last request: its head as it came and as it was parsed, its fields, its trailers.
+    # Of the last request: its head as it came and as it was parsed, its trailers.
     _head_bytes = 0
     _parsed_bytes = 0
-    _fields = 0
     _trailer_bytes = 0
     # Of its body: what has come, in how many chunks, with what excess, how much since the timer was armed, and for how
     # many seconds more it may come.
@@ -245,19 +244,23 @@ class Protocol(HttpToolsProtocol):
         elif self._head_timer is None and self.timeout_keep_alive_task is None and self._is_answered():
             # Bytes between requests (empty lines, which the parser skips) have stopped the time for idle connections.
             self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
-        self._count_kept()
+        if self._kept_bytes or self._reading_head or self._reading_body or len(data) > BACKLOG_SMALL_BYTES:
+            self._count_kept()
         if self._kept_bytes > BACKLOG_SMALL_BYTES and _backlog.bytes > BACKLOG_LIMIT_BYTES:
             self._refuse(TOO_MUCH)
 
     def _feed(self, data: bytes) -> None:
         """Upgrades are not offered: what follows a request that asks for one is the next request."""
-        rest = memoryview(data)
-        while rest:
-            try:
-                self.parser.feed_data(rest)
-                return
-            except httptools.HttpParserUpgrade as upgrade:
-                rest = rest[upgrade.args[0]:]
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            rest = memoryview(data)[upgrade.args[0]:]
+            while rest:
+                try:
+                    self.parser.feed_data(rest)
+                    return
+                except httptools.HttpParserUpgrade as another:
+                    rest = rest[another.args[0]:]
 
     def _should_upgrade(self) -> bool:
         return False
@@ -268,14 +271,10 @@ class Protocol(HttpToolsProtocol):
         super().on_message_begin()
         self._read_messages += 1
         self._reading_head = True
-        self._head_bytes = self._parsed_bytes = self._fields = self._trailer_bytes = 0
+        self._head_bytes = self._parsed_bytes = self._trailer_bytes = 0
         self._body_bytes = self._chunks = self._excess_bytes = self._unread_bytes = 0
         if self._extensions is not None:
             self.scope["extensions"] = self._extensions
-
-    def on_url(self, url: bytes) -> None:
-        self._parsed_bytes += len(url)
-        super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._reading_head:
@@ -283,9 +282,8 @@ class Protocol(HttpToolsProtocol):
             if self._trailer_bytes > TRAILER_LIMIT_BYTES:
                 raise Refused(400, "suspiciously long trailer after chunked body")
             return
-        self._fields += 1
         self._parsed_bytes += len(name) + len(value) + 4
-        if self._fields > FIELDS_LIMIT or self._parsed_bytes > HEAD_LIMIT_BYTES:
+        if self._parsed_bytes > HEAD_LIMIT_BYTES or len(self.headers) >= FIELDS_LIMIT:
             raise TOO_LARGE
         super().on_header(name, value)
 
@@ -297,7 +295,7 @@ class Protocol(HttpToolsProtocol):
         super().on_headers_complete()
         self._reading_head = False
         self._reading_body = True
-        self._head_bytes = self._parsed_bytes
+        self._head_bytes = self._parsed_bytes + len(self.url)
         assert isinstance(self.cycle, Cycle)
         self.cycle.when_taken = self._count_kept
 
@@ -358,7 +356,8 @@ class Protocol(HttpToolsProtocol):
                 self._forget()
             elif self._reading_body:
                 self.cycle.body = bytearray()
-        self._count_kept()
+        if self._kept_bytes:
+            self._count_kept()
 
     def _refuse(self, refused: Refused) -> None:
         """Ends the connection with this answer, after the answers to the requests that were whole before."""
