@@ -5,6 +5,8 @@
 StatusError is what the verbs raise and what the HTTP layer writes. The tree of what the store raises is translated in
 `from_store`, once.
 
+A Status is bounded in the number of its causes and in length, whatever a client has sent. The reference bounds neither.
+
 Follows apimachinery pkg/api/errors/errors.go.
 """
 
@@ -13,8 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from registry.schema.field import FieldError
+from registry.schema.field import MAX_ERRORS, OMIT_VALUE, ErrorType, FieldError, shortened
 from registry.store import errors as store
+
+# Characters of a message: about fifty times the longest that was recorded. All causes of a Status have half of it.
+MAX_MESSAGE = 256 * 1024
 
 
 class Qualified(NamedTuple):
@@ -32,11 +37,11 @@ class StatusError(Exception):
 
     def __init__(self, code: int, reason: str, message: str, details: Mapping[str, Any] | None = None,
                  retry_after_seconds: int | None = None) -> None:
-        super().__init__(message)
+        self.message = shortened(message, MAX_MESSAGE)
+        super().__init__(self.message)
         self.code = code
         self.reason = reason
-        self.message = message
-        self.details = details
+        self.details = None if details is None else {name: _short(value) for name, value in details.items()}
         self.retry_after_seconds = retry_after_seconds
         # A token by which an expired list can go on, though not consistently.
         self.continue_ = ""
@@ -51,7 +56,7 @@ class StatusError(Exception):
         if self.reason:
             body["reason"] = self.reason
         if self.details is not None:
-            body["details"] = dict(self.details)
+            body["details"] = self.details
         body["code"] = self.code
         return body
 
@@ -65,6 +70,13 @@ def _of(what: Qualified, name: str = "", **more: Any) -> dict[str, Any]:
     if what.name:
         details["kind"] = what.name
     return details | more
+
+
+def _short(detail: Any) -> Any:
+    """A name or kind that may be as long as a request; causes as many as there may be."""
+    if isinstance(detail, str):
+        return shortened(detail)
+    return detail[:MAX_ERRORS + 1] if isinstance(detail, list) else detail
 
 
 def bad_request(message: str) -> StatusError:
@@ -131,7 +143,10 @@ def modified(resource: Qualified, name: str) -> StatusError:
 
 
 def apply_conflict(message: str, causes: Sequence[Mapping[str, str]]) -> StatusError:
-    return StatusError(409, "Conflict", message, {"causes": list(causes)})
+    shown = list(causes[:MAX_ERRORS])
+    if len(causes) > len(shown):
+        shown.append({"reason": "FieldManagerConflict", "message": "more conflicts are not shown", "field": ""})
+    return StatusError(409, "Conflict", message, {"causes": shown})
 
 
 def expired(message: str) -> StatusError:
@@ -147,15 +162,30 @@ def unsupported_media_type(message: str, *, with_details: bool = False) -> Statu
 
 
 def invalid(kind: Qualified, name: str, errors: Iterable[FieldError]) -> StatusError:
-    """422 with a cause for each error. Equal texts stand once in the message, but each is a cause."""
-    errors = list(errors)
-    texts = list(dict.fromkeys(e.message() for e in errors))
-    text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-    causes = [{"reason": str(e.type), "message": e.body(), "field": e.field} for e in errors]
+    """422 with a cause for each error. Equal texts stand once in the message, but each is a cause.
+
+    There are no more than MAX_ERRORS causes, and their texts are bounded; the last one says that others are left out.
+    """
+    causes: list[dict[str, str]] = []
+    texts: dict[str, None] = {}
+    room = MAX_MESSAGE // 2
+    for error in errors:
+        if len(causes) == MAX_ERRORS or room <= 0:
+            error = _NOT_SHOWN
+        field, body = shortened(error.field), error.body()
+        room -= len(field) + len(body)
+        causes.append({"reason": str(error.type), "message": body, "field": field})
+        texts[f"{field}: {body}"] = None
+        if error is _NOT_SHOWN:
+            break
+    text = next(iter(texts)) if len(texts) == 1 else f"[{', '.join(texts)}]"
     details = _of(kind, name)
     if causes:
         details["causes"] = causes
-    return StatusError(422, "Invalid", f'{kind} "{name}" is invalid: {text}', details)
+    return StatusError(422, "Invalid", f'{shortened(str(kind))} "{shortened(name)}" is invalid: {text}', details)
+
+
+_NOT_SHOWN = FieldError(ErrorType.INVALID, "<nil>", OMIT_VALUE, "more errors are not shown")
 
 
 def unprocessable(message: str) -> StatusError:

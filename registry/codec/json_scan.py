@@ -12,7 +12,10 @@ import re
 from typing import Any
 
 from registry.codec.go_text import quote, quote_rune
-from registry.codec.model import MAX_DEPTH, MAX_DUPLICATES, Decoded, JsonNumberError, JsonSyntaxError
+from registry.codec.model import MAX_DEPTH, MAX_STRICT_ERRORS, Decoded, JsonNumberError, JsonSyntaxError
+
+# Characters of the path of a duplicate field: a hostile body has a very long key above very many of them.
+_MAX_PATH = 10_000
 
 _BLANKS = re.compile(r"[ \t\r\n]*")
 _PLAIN = re.compile(r'[^"\\\x00-\x1f]*')
@@ -186,11 +189,14 @@ class _Scanner:
         return container
 
     def note_duplicate(self) -> None:
-        if len(self.duplicates) >= MAX_DUPLICATES:
+        if len(self.duplicates) >= MAX_STRICT_ERRORS:
             return
         path = ""
         for step in self.steps:
             path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
+            if len(path) > _MAX_PATH:
+                path = path[:_MAX_PATH] + "..."
+                break
         self.duplicates[f'duplicate field "{path}"'] = None
 
     # --- values

@@ -20,7 +20,7 @@ Json = Any      # dict, list, str, int (int64), float, bool or None
 MAX_DEPTH = 10000
 
 # sigs.k8s.io/json keeps no more than this many strict errors of one body.
-MAX_DUPLICATES = 100
+MAX_STRICT_ERRORS = 100
 
 
 @dataclass(slots=True)

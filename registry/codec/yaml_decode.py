@@ -15,7 +15,7 @@ from yaml._yaml import CParser
 
 from registry.codec.go_text import format_float, go_syntax, quote
 from registry.codec.json_decode import decode_canonical_json
-from registry.codec.model import MAX_DUPLICATES, Decoded, YamlError
+from registry.codec.model import MAX_STRICT_ERRORS, Decoded, YamlError
 from registry.codec.yaml_scalar import MERGE, as_json, resolve_plain, resolve_tagged
 
 # Construction recurses, one frame a level. No document that a person or a program means to send is as deep as this.
@@ -206,7 +206,7 @@ class _Constructor:
                 continue
             key, shown = self.key(key_node, depth)
             value = self.construct(value_node, depth + 1)
-            if key in into and len(self.duplicates) < MAX_DUPLICATES:
+            if key in into and len(self.duplicates) < MAX_STRICT_ERRORS:
                 self.duplicates.append(f"line {value_node.line}: key {shown or quote(key)} already set in map")
             into[key] = value
         return into

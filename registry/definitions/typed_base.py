@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from registry.codec.go_text import json_type
+from registry.codec.model import MAX_STRICT_ERRORS
 
 # A link of the path to a value: its parent, the step (a field's name, a map's key, or a position), the struct whose
 # field the step is (None for keys and positions), and whether the value has a decoder of its own.
@@ -16,8 +17,8 @@ class DecodeError(ValueError):
     """The body is not of the type; the text is Go's: `json: cannot unmarshal string into Go struct field ...`."""
 
 
-# Whoever reads of unknown fields sees the first few thousand characters. A hostile body could have very many of them at
-# the end of very long paths; from here on they are dropped without a word.
+# The reference notes no more than MAX_STRICT_ERRORS unknown fields; their paths may be very long, too. What is beyond
+# either bound is dropped silently.
 MAX_UNKNOWN_CHARACTERS = 1 << 18
 
 
@@ -29,7 +30,8 @@ class Context:
 
     def note(self, link: Link) -> None:
         """Notes an unknown field."""
-        if not self.quiet and self.characters < MAX_UNKNOWN_CHARACTERS:
+        if (not self.quiet and len(self.unknown) < MAX_STRICT_ERRORS
+                and self.characters < MAX_UNKNOWN_CHARACTERS):
             path = _path(link)
             self.unknown.append(path)
             self.characters += len(path)

@@ -34,7 +34,7 @@ from registry.definitions.versions import (
     validate_version_name,
 )
 from registry.schema.bounds import nodes, validate_bounds
-from registry.schema.field import OMIT_VALUE, ErrorType, FieldError, GoText, forbidden, invalid, not_supported, required
+from registry.schema.field import FieldError, GoText, forbidden, invalid, not_supported, required
 from registry.schema.keywords import TYPES
 from registry.schema.objectmeta_rules import validate_object_meta, validate_object_meta_update
 from registry.schema.structural import unsupported
@@ -42,10 +42,6 @@ from registry.schema.structural import unsupported
 Json = Mapping[str, Any]
 
 MAX_VERSIONS = 200      # the reference has no bound; the storage version of that many takes a while to judge
-
-
-# More errors than anybody reads. One may stand at every node of a schema, with its path in it.
-MAX_ERRORS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +97,7 @@ def validate_create(crd: Json, *, demands: Demands = OF_V1, spec: InternalSpec |
 
     errors = validate_object_meta(_metadata(crd), namespaced=False, name_function=name_function)
     errors += _validate_spec(spec, None, demands, allow_invalid_ca_bundle=True)
-    return _bounded(errors + _validate_rest(crd, spec, None, demands))
+    return errors + _validate_rest(crd, spec, None, demands)
 
 
 def validate_update(crd: Json, old: Json, *, demands: Demands = OF_V1, spec: InternalSpec | None = None,
@@ -118,20 +114,13 @@ def validate_update(crd: Json, old: Json, *, demands: Demands = OF_V1, spec: Int
         errors += _immutable(spec.names.get("kind") or "", old_spec.names.get("kind") or "", "spec.names.kind")
     errors += _immutable(spec.group, old_spec.group, "spec.group")
     errors += _immutable(spec.names.get("plural") or "", old_spec.names.get("plural") or "", "spec.names.plural")
-    return _bounded(errors + _validate_rest(crd, spec, old, demands))
+    return errors + _validate_rest(crd, spec, old, demands)
 
 
 def validate_status_update(crd: Json, old: Json) -> list[FieldError]:
     """The errors of a write to /status; prepared for it."""
     errors = validate_object_meta_update(_metadata(crd), _metadata(old))
     return errors + _validate_accepted_names(crd)
-
-
-def _bounded(errors: list[FieldError]) -> list[FieldError]:
-    if len(errors) <= MAX_ERRORS:
-        return errors
-    return [*errors[:MAX_ERRORS], FieldError(ErrorType.INVALID, "<nil>", OMIT_VALUE,
-                                             f"{len(errors) - MAX_ERRORS} more errors are not shown")]
 
 
 def _metadata(crd: Json) -> Json:

@@ -4,6 +4,9 @@ A validation returns a list of FieldError and goes on after the first, so that a
 is a plain string, built by the three functions below: `child("spec", "replicas")` is `spec.replicas`,
 `index("spec.ports", 0)` is `spec.ports[0]`, `key("spec.map", "a")` is `spec.map[a]`.
 
+The reference prints values, names and lists of them whole, so that its answer can be larger than the request by orders
+of magnitude. Here texts and paths are shortened beyond a length that ordinary errors do not reach.
+
 Follows apimachinery pkg/util/validation/field/{errors,path}.go.
 """
 
@@ -12,8 +15,17 @@ from __future__ import annotations
 import enum
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import islice
+
+# A validation need not find more errors than this; those that are listed are bounded in registry/api/errors.py.
+MAX_ERRORS = 1000
+# Characters of one value or detail in an error. The longest that was recorded of the reference has half of it.
+MAX_TEXT = 10_000
+# Characters of a path, about: there may be an error at each end of thousands of paths that share a long name.
+MAX_PATH = 4_000
 
 
 class ErrorType(enum.StrEnum):
@@ -80,7 +92,7 @@ class FieldError:
         if self.type not in _WITHOUT_VALUE and not isinstance(self.bad_value, OmitValue):
             text += f": {go_value(self.bad_value)}"
         if self.detail:
-            text += f": {self.detail}"
+            text += f": {shortened(self.detail)}"
         return text
 
     def message(self) -> str:
@@ -110,7 +122,7 @@ def forbidden(field: str, detail: str) -> FieldError:
 
 def not_supported(field: str, bad_value: object, supported: list[str]) -> FieldError:
     """`Unsupported value: "x": supported values: "A", "B"`; the values are printed in the given order."""
-    detail = "supported values: " + ", ".join(go_quote(v) for v in supported) if supported else ""
+    detail = f"supported values: {joined(map(go_quote, supported), ', ')}" if supported else ""
     return FieldError(ErrorType.NOT_SUPPORTED, field, bad_value, detail)
 
 
@@ -127,32 +139,72 @@ def too_many(field: str, actual: int, max_quantity: int) -> FieldError:
 
 
 def child(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
+    return _within(path, f".{name}" if path else name)
 
 
 def index(path: str, position: int) -> str:
-    return f"{path}[{position}]"
+    return _within(path, f"[{position}]")
 
 
 def key(path: str, name: str) -> str:
-    return f"{path}[{name}]"
+    return _within(path, f"[{name}]")
+
+
+def _within(path: str, step: str) -> str:
+    """One step further down; a path that has become too long says only that it goes on."""
+    if len(path) + len(step) <= MAX_PATH:
+        return path + step
+    return path if path.endswith(_CUT) else path + step[:max(MAX_PATH - len(path), 0)] + _CUT
+
+
+_CUT = "..."
+
+
+def shortened(text: str, limit: int = MAX_TEXT) -> str:
+    """`text`, or its beginning: `abc...`."""
+    return text if len(text) <= limit else text[:limit] + _CUT
+
+
+def joined(texts: Iterable[str], separator: str, limit: int = MAX_TEXT) -> str:
+    """`separator.join(texts)`, of which those that would exceed `limit` are left out: `"a", "b", ...`."""
+    parts: list[str] = []
+    length = 0
+    for text in texts:
+        if length > limit:
+            parts.append(_CUT)
+            break
+        parts.append(shortened(text, limit))
+        length += len(text) + len(separator)
+    return separator.join(parts)
 
 
 def go_value(value: object) -> str:
-    """A bad value as Go prints it in an error: texts quoted, numbers by `%v`, everything else as JSON."""
-    kind = value.__class__
-    if kind is str:
-        return go_quote(str(value))
-    if kind is float and isinstance(value, float):
+    """A bad value as Go prints it in an error: texts quoted, numbers by `%v`, everything else as JSON; shortened."""
+    if value.__class__ is str and isinstance(value, str):
+        return shown(value)
+    if value.__class__ is float and isinstance(value, float):
         return go_g(value)
-    return go_json(value)
+    return shortened(go_json(value, MAX_TEXT))
 
 
-def go_json(value: object) -> str:
-    """`value` as Go's json.Marshal writes it: sorted keys, no blanks, `<`, `>` and `&` escaped. Any depth will do."""
+def shown(text: str) -> str:
+    """A quoted text, shortened: `"abc"...`."""
+    return go_quote(text) if len(text) <= MAX_TEXT else go_quote(text[:MAX_TEXT]) + _CUT
+
+
+def go_json(value: object, limit: int | None = None) -> str:
+    """`value` as Go's json.Marshal writes it: sorted keys, no blanks, `<`, `>` and `&` escaped. Any depth will do.
+
+    The work ends once there are more characters than `limit`; of a value that is longer only the beginning is right.
+    """
     parts: list[str] = []
     pending: list[object] = [value]
+    length = 0
     while pending:
+        if limit is not None and parts:
+            length += len(parts[-1])
+            if length > limit:
+                break
         item = pending.pop()
         if isinstance(item, GoText):
             parts.append(item)
@@ -167,12 +219,12 @@ def go_json(value: object) -> str:
         elif isinstance(item, dict):
             parts.append("{")
             pending.append(_END_OBJECT)
-            for place, name in enumerate(sorted(item, reverse=True), start=1):
+            for place, name in enumerate(sorted(islice(item, limit), reverse=True), start=1):
                 pending += (item[name], GoText(f"{',' if place < len(item) else ''}{_json_text(name)}:"))
         elif isinstance(item, list | tuple):
             parts.append("[")
             pending.append(_END_ARRAY)
-            for place in range(len(item) - 1, -1, -1):
+            for place in range(min(len(item), limit or len(item)) - 1, -1, -1):
                 pending.append(item[place])
                 if place:
                     pending.append(_COMMA)

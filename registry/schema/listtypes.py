@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from itertools import islice
 
 from registry.schema.contains import nodes_with
-from registry.schema.field import FieldError, child, duplicate, go_json, index, invalid, key
+from registry.schema.field import MAX_ERRORS, FieldError, child, duplicate, go_json, index, invalid, key
 from registry.schema.model import Structural
-from registry.schema.validation import MAX_ERRORS
 from registry.schema.values import Json
 
 
@@ -62,13 +61,15 @@ class ListTypes:
                 if inner_schema is not None and inner_schema in nodes:
                     self._value(inner, inner_schema, child(path, name), errors)
         elif value.__class__ is list:
-            room = MAX_ERRORS - len(errors)
+            room = MAX_ERRORS + 1 - len(errors)
             if schema.list_type == "set":
                 errors.extend(duplicate(index(path, place), value[place]) for place in islice(_doubles(value), room))
             elif schema.list_type == "map":
                 errors.extend(islice(_map_errors(value, schema, path), room))
             if schema.items is not None and schema.items in nodes:
                 for place, item in enumerate(value):
+                    if len(errors) > MAX_ERRORS:
+                        return
                     self._value(item, schema.items, index(path, place), errors)
 
 

@@ -47,6 +47,8 @@ def matches_enum(value: Json, enum: tuple[Json, ...]) -> bool:
     2.5 becomes 2 before it is compared to 2, and 97 becomes "a" before it is compared to "a"; null matches nothing.
     """
     kind = value.__class__
+    if kind is str:
+        return value in enum
     for known in enum:
         other = known.__class__
         if kind is other:

@@ -13,13 +13,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from registry.schema.field import (
+    MAX_ERRORS,
     FieldError,
     GoText,
     forbidden,
     go_json,
     go_quote,
     invalid,
+    joined,
     required,
+    shortened,
     too_long,
 )
 from registry.schema.names import (
@@ -30,7 +33,6 @@ from registry.schema.names import (
     name_is_dns_subdomain,
     name_is_path_segment,
 )
-from registry.schema.values import same
 
 MAX_ANNOTATIONS_BYTES = 262144
 MAX_MANAGER_BYTES = 128
@@ -160,21 +162,19 @@ def owner_reference_warnings(meta: dict[str, Any], *, after_admission: bool = Fa
     references = meta.get("ownerReferences")
     if not references or len(references) < 2:
         return []
-    kept: list[dict[str, Any]] = []
-    doubles: list[str] = []
+    kept: dict[frozenset[Any], dict[str, Any]] = {}
+    doubles: dict[str, None] = {}
     for reference in references:
-        if any(same(reference, other) for other in kept):
-            if reference["uid"] not in doubles:
-                doubles.append(reference["uid"])
-        else:
-            kept.append(reference)
+        # Members are texts and booleans, which are never equal to each other.
+        if kept.setdefault(frozenset(reference.items()), reference) is not reference:
+            doubles[reference.get("uid", "")] = None
     if not doubles:
         return []
-    meta["ownerReferences"] = kept
+    meta["ownerReferences"] = list(kept.values())
     happens = " after mutating admission happens" if after_admission else ""
     return [f".metadata.ownerReferences contains duplicate entries{happens}; API server dedups owner references in "
             "1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) "
-            f"observed: {', '.join(doubles)}"]
+            f"observed: {joined(doubles, ', ')}"]
 
 
 # ---- one field each
@@ -215,25 +215,31 @@ def _owner_references(meta: Meta, path: str, errors: list[FieldError]) -> None:
         return
     path = f"{path}.ownerReferences"
     controller = ""
+    quoted: GoText | None = None        # all references; each error shows the same text
     for reference in references:
         _owner_reference(reference, path, errors)
         if reference.get("controller"):
-            this = f"{reference['kind']}/{reference['name']}"
+            this = shortened(f"{reference.get('kind', '')}/{reference.get('name', '')}")
             if controller:
-                errors.append(invalid(path, GoText(f"[{','.join(map(_owner_json, references))}]"),
+                if quoted is None:
+                    quoted = GoText(f"[{joined(map(_owner_json, references), ',')}]")
+                errors.append(invalid(path, quoted,
                                       'Only one reference can have Controller set to true. Found "true" in references '
                                       f"for {controller} and {this}"))
             else:
                 controller = this
+        if len(errors) > MAX_ERRORS:
+            return
 
 
 def _owner_reference(reference: Meta, path: str, errors: list[FieldError]) -> None:
-    api_version, kind = reference["apiVersion"], reference["kind"]
+    """One reference; of a built-in kind, empty members are not there."""
+    api_version, kind = reference.get("apiVersion", ""), reference.get("kind", "")
     group, _, version = api_version.rpartition("/")
     if not version or "/" in group:
         errors.append(invalid(f"{path}.apiVersion", api_version, "version must not be empty"))
     for name in ("kind", "name", "uid"):
-        if not reference[name]:
+        if not reference.get(name):
             errors.append(invalid(f"{path}.{name}", "", "must not be empty"))
     if api_version in ("v1", "/v1") and kind == "Event":
         errors.append(invalid(path, GoText(_owner_json(reference)),
@@ -261,7 +267,7 @@ def _finalizers(meta: Meta, path: str, errors: list[FieldError]) -> None:
 def _no_new_finalizers(new: Meta, old: Meta, path: str, errors: list[FieldError]) -> None:
     extra = sorted(set(new.get("finalizers") or ()) - set(old.get("finalizers") or ()))
     if extra:
-        shown = ", ".join(go_quote(finalizer) for finalizer in extra)
+        shown = joined(map(go_quote, extra), ", ")
         errors.append(forbidden(f"{path}.finalizers", "no new finalizers can be added if the object is being deleted, "
                                 f"found new finalizers []string{{{shown}}}"))
 

@@ -9,14 +9,15 @@ Follows apiextensions-apiserver pkg/apiserver/schema/pruning/algorithm.go.
 
 from __future__ import annotations
 
+from registry.schema.field import child, index
 from registry.schema.model import Structural
 from registry.schema.values import Json
 
 META_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
 
-# A hostile object could have very many unknown fields with very long paths. Whoever reads the texts sees the first
-# few thousand characters; from here on nothing more is written down (but all is pruned).
-_MAX_PATHS_CHARACTERS = 1 << 20
+# A hostile object could have very many unknown fields with very long paths. Beyond this nothing more is noted (but all
+# is pruned): it is as long as the message of a Status may be.
+_MAX_PATHS_CHARACTERS = 1 << 18
 
 
 def prune(obj: Json, schema: Structural, *, is_root: bool, unknown: list[str] | None = None) -> None:
@@ -57,7 +58,7 @@ class _Pruner:
                     self.without_schema(value, path)
             else:
                 for position, item in enumerate(value):
-                    self.item(item, schema, f"{path}[{position}]")
+                    self.item(item, schema, index(path, position))
 
     def item(self, item: Json, schema: Structural, path: str) -> None:
         if schema.preserve_unknown_fields and schema.items is not None and not schema.items.preserve_unknown_fields:
@@ -72,7 +73,7 @@ class _Pruner:
             self.named_fields(value, schema, path, embedded=schema.embedded_resource)
         elif value.__class__ is list and schema.items is not None:
             for position, item in enumerate(value):
-                self.preserving(item, schema.items, f"{path}[{position}]")
+                self.preserving(item, schema.items, index(path, position))
 
     def fields(self, value: dict[str, Json], schema: Structural, path: str, *, embedded: bool) -> None:
         if not schema.preserve_unknown_fields and schema.additional_properties is None:
@@ -94,10 +95,10 @@ class _Pruner:
                 continue
             property_schema = properties.get(name)
             if property_schema is not None:
-                self.value(inner, property_schema, f"{path}.{name}" if path else name)
+                self.value(inner, property_schema, child(path, name))
             elif additional is not None:
                 values = additional if isinstance(additional, Structural) else None
-                self.value(inner, values, f"{path}.{name}" if path else name)
+                self.value(inner, values, child(path, name))
 
     def without_schema(self, value: list[Json], path: str) -> None:
         pending: list[tuple[list[Json], str]] = [(value, path)]
@@ -117,6 +118,6 @@ class _Pruner:
     def record(self, path: str, name: str) -> None:
         if self.paths is None or self.characters >= _MAX_PATHS_CHARACTERS:
             return
-        text = f"{path}.{name}" if path else name
+        text = child(path, name)
         self.characters += len(text)
         self.paths.append(text)

@@ -36,10 +36,10 @@ def compile_valid(schema: Structural) -> Check:
     if schema.enum:
         texts = frozenset(known for known in schema.enum if known.__class__ is str)
         if schema.type == "string" and not more and not form and _string_check(schema, "") is None:
-            return lambda value: (value.__class__ is str and value in texts) or ask(value)
+            return lambda value: value in texts if value.__class__ is str else ask(value)
         integers = frozenset(known for known in schema.enum if known.__class__ is int)
-        more.insert(0, lambda value: (value in texts if value.__class__ is str else
-                                      value.__class__ is int and value in integers) or ask(value))
+        more.insert(0, lambda value: value in texts if value.__class__ is str else (
+            (value.__class__ is int and value in integers) or ask(value)))
     if not more:
         return _with_null(schema, check) if schema.nullable and types else check
     return _all_of(check, more, ask)

@@ -1,8 +1,9 @@
 """Validation of a value against a schema, with every message to the letter: the slow, complete way.
 
 The quick way (quick.py) only says whether a value is valid; this module is asked what is wrong when it is not. Both
-must agree, which a test checks. Parts that the quick way finds valid are passed over, and no more than MAX_ERRORS
-errors are listed, so that a large object with many faults does not hold up the process.
+must agree, which a test checks. Parts that the quick way finds valid are passed over, and the search ends after
+MAX_ERRORS errors, so that a large object with many faults does not hold up the process. (The reference has no limit,
+and compares each error with all others: it would take minutes.)
 
 The order of errors in one value is: type, anyOf, oneOf, allOf, not, string, format, number, items, enum, properties,
 required; equal texts are reported once.
@@ -17,17 +18,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 
 from registry.schema.field import (
+    MAX_ERRORS,
+    MAX_TEXT,
     OMIT_VALUE,
+    ErrorType,
     FieldError,
+    child,
     go_g,
     go_json,
     go_quote,
+    index,
     invalid,
+    joined,
     not_supported,
     required,
+    shown,
     too_long,
     too_many,
     type_invalid,
@@ -49,10 +58,6 @@ _GO_TYPES: dict[type, tuple[str, str]] = {      # JSON type, format that the ref
     list: ("array", ""), dict: ("object", ""),
 }
 
-
-# The reference has no limit, and compares each error with all others: it would take minutes where we stop.
-MAX_ERRORS = 1000
-
 # Gives for a schema the quick check of its values.
 Quick = Callable[[Structural], Callable[[Json], bool]]
 
@@ -60,6 +65,8 @@ Quick = Callable[[Structural], Callable[[Json], bool]]
 def validate(schema: Structural, value: Json, *, prefix: str | None = None, correlation: Correlation | None = None,
              quick: Quick | None = None) -> list[FieldError]:
     """The errors of `value`, in the reference's order; sibling properties in the order of the schema.
+
+    One more than MAX_ERRORS says that there may be others.
 
     `prefix` is the field that stands before all fields but not in texts: with "status", the error of `status.n` has
     the field `status.n` and the text `n in body must be ...`. Errors without a field have `<nil>`, or the prefix.
@@ -70,7 +77,7 @@ def validate(schema: Structural, value: Json, *, prefix: str | None = None, corr
         return [refusal.problem.field_error(prefix)]
     except TooExpensive:        # of a quick check
         return [_not_matched("", "").field_error(prefix)]
-    return [problem.field_error(prefix) for problem in islice(found.problems.values(), MAX_ERRORS)]
+    return [problem.field_error(prefix) for problem in islice(found.problems.values(), MAX_ERRORS + 1)]
 
 
 def is_valid(schema: Structural, value: Json) -> bool:
@@ -170,7 +177,7 @@ def _validated(schema: Structural, value: Json, path: str, correlation: Correlat
         if check is not None:
             result.matches += 1
             if not check(value):
-                text = f"{path} in body must be of type {form}: {go_quote(value)}"
+                text = f"{path} in body must be of type {form}: {shown(value)}"
                 result.add(text, path, type_invalid("", value, text))
     elif kind is int or kind is float:
         _check_number(types, form, schema, value, path, result)
@@ -224,15 +231,15 @@ def _check_string(schema: Structural, value: str, path: str, result: _Result) ->
         text = f"{path} in body should be at least {schema.min_length} chars long"
         result.add(text, path, invalid("", value, text))
     elif schema.pattern:
-        shown = schema.pattern
+        pattern = schema.pattern
         try:
             if compile_pattern(schema.pattern)(value):
                 return
         except TooExpensive:
             raise _NotMatched(_not_matched(path, schema.pattern)) from None
         except PatternError as error:
-            shown = f"{schema.pattern}, but pattern is invalid: {error}"
-        text = f"{path} in body should match '{shown}'"
+            pattern = f"{schema.pattern}, but pattern is invalid: {error}"
+        text = f"{path} in body should match '{pattern}'"
         result.add(text, path, invalid("", value, text))
 
 
@@ -275,16 +282,16 @@ def _check_multiple(value: int | float, factor: float, path: str, result: _Resul
         whole = to_int64(factor)
         if whole > 0 and value % whole == 0:
             return
-        shown: int | float = whole
+        divisor: int | float = whole
     else:
         quotient = 0.0 if factor <= 0 else 1 / factor * value if factor < 1 else value / factor
         if factor > 0 and is_json_integer(quotient):
             return
-        shown = factor
-    printed = str(shown) if shown.__class__ is int else go_g(shown)
-    if shown <= 0:
+        divisor = factor
+    printed = str(divisor) if divisor.__class__ is int else go_g(divisor)
+    if divisor <= 0:
         text = f"factor MultipleOf declared for {path} must be positive: {printed}"
-        result.add(text, path, invalid("", shown, text))
+        result.add(text, path, invalid("", divisor, text))
     else:
         text = f"{path} in body should be a multiple of {printed}"
         result.add(text, path, invalid("", value, text))
@@ -314,7 +321,7 @@ def _check_list(schema: Structural, value: list[Json], path: str, correlation: C
             if is_fine(item):
                 continue
             inner = correlation.index(position) if correlation is not None else None
-            result.merge(_validate(schema.items, item, f"{path}[{position}]", inner, quick))
+            result.merge(_validate(schema.items, item, index(path, position), inner, quick))
             if len(result.problems) > MAX_ERRORS:
                 break
     size = len(value)
@@ -339,13 +346,15 @@ def _check_object(schema: Structural, value: dict[str, Json], path: str, correla
     if additional is False:
         for key in value:
             if key not in schema.properties:
-                text = f"{path}.{key} in body is a forbidden property"
+                text = f"{_member(path, key)} in body is a forbidden property"
                 result.add(text, path, invalid("", key, text))
+                if len(result.problems) > MAX_ERRORS:
+                    break
     elif isinstance(additional, Structural):
         is_fine = quick(additional) if quick is not None else _not_known
         for key, inner in value.items():
             if key not in schema.properties and not is_fine(inner):
-                result.merge(_validate(additional, inner, f"{path}.{key}", _child(correlation, key, path), quick))
+                result.merge(_validate(additional, inner, _member(path, key), _child(correlation, key, path), quick))
                 if len(result.problems) > MAX_ERRORS:
                     break
     if len(value) < len(schema.properties):
@@ -355,11 +364,18 @@ def _check_object(schema: Structural, value: dict[str, Json], path: str, correla
     for name in names:
         inner_schema, inner = schema.properties[name], value[name]
         if quick is None or not quick(inner_schema)(inner):
-            inner_path = f"{path}.{name}" if path else name
-            result.merge(_validate(inner_schema, inner, inner_path, _child(correlation, name, path), quick))
+            result.merge(_validate(inner_schema, inner, child(path, name), _child(correlation, name, path), quick))
+            if len(result.problems) > MAX_ERRORS:
+                break
     for name in schema.required:
         if name not in value:
-            result.add(f"{path}.{name} in body is required", f"{path}.{name}", required(""))
+            missing = _member(path, name)
+            result.add(f"{missing} in body is required", missing, required(""))
+
+
+def _member(path: str, name: str) -> str:
+    """A member of the object at `path`, of which the root's has a dot before it."""
+    return child(path, name) if path else f".{child('', name)}"
 
 
 def _not_known(value: Json) -> bool:
@@ -376,8 +392,16 @@ def _child(correlation: Correlation | None, name: str, path: str) -> Correlation
 def _check_enum(schema: Structural, value: Json, path: str, result: _Result) -> None:
     if not schema.enum or matches_enum(value, schema.enum):
         return
-    values = [known if isinstance(known, str) else go_json(known) for known in schema.enum]
-    result.add(f"{path} in body should be one of [{' '.join(values)}]", path, not_supported("", value, values))
+    values, supported = _enum_texts(schema)
+    result.add(f"{path} in body should be one of [{values}]", path,
+               FieldError(ErrorType.NOT_SUPPORTED, "", value, supported))
+
+
+@lru_cache(maxsize=64)
+def _enum_texts(schema: Structural) -> tuple[str, str]:
+    """The values of an enum in the two forms of its error, once for all items that may be wrong."""
+    values = [known if isinstance(known, str) else go_json(known, MAX_TEXT) for known in schema.enum or ()]
+    return joined(values, " "), not_supported("", "", values).detail
 
 
 # ---- combinators

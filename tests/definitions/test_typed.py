@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from registry.codec.model import MAX_STRICT_ERRORS
 from registry.definitions.typed import STRINGS, Field, Map, Pointer, Slice, Struct, decode, deeper_than, encode
 from registry.definitions.typed_base import MAX_UNKNOWN_CHARACTERS, DecodeError
 from registry.definitions.typed_scalars import BOOL, BYTES, STRING
@@ -61,6 +62,7 @@ def test_depth(value: Any, limit: int, deeper: bool) -> None:
 
 
 def test_unknown_fields_are_bounded() -> None:
-    name = "x" * 1000
+    name = "x" * 10_000
     unknown = decode(Outer, {"one": {f"{name}{i}": 1 for i in range(1000)}}).unknown
-    assert MAX_UNKNOWN_CHARACTERS <= sum(map(len, unknown)) < MAX_UNKNOWN_CHARACTERS + 2000
+    assert MAX_UNKNOWN_CHARACTERS <= sum(map(len, unknown)) < MAX_UNKNOWN_CHARACTERS + 20_000
+    assert len(decode(Outer, {"one": {f"x{i}": 1 for i in range(1000)}}).unknown) == MAX_STRICT_ERRORS

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from registry.definitions.strategy import prepare_for_status_update, prepare_for_update
-from registry.definitions.validation import MAX_ERRORS, MAX_VERSIONS, validate_status_update, validate_update
+from registry.definitions.validation import MAX_VERSIONS, validate_status_update, validate_update
 from tests.definitions.crds import GROUP, crd, errors_of, established, messages, prepared, version
 
 DNS_1035 = ("a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
@@ -153,10 +153,3 @@ def test_status_is_judged_by_its_names_only() -> None:
     assert messages(validate_status_update(prepared_new, old)) == [
         f'status.acceptedNames.plural: Invalid value: "Bad": {DNS_1035}']
     assert prepared_new["spec"]["group"] == GROUP
-
-
-def test_errors_are_bounded() -> None:
-    schema = {"type": "object", "properties": {f"p{i}": {} for i in range(MAX_ERRORS + 5)}}
-    errors = errors_of(crd(schema))
-    assert len(errors) == MAX_ERRORS + 1
-    assert errors[-1] == "<nil>: Invalid value: 5 more errors are not shown"

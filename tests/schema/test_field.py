@@ -5,15 +5,22 @@ from typing import Any
 import pytest
 
 from registry.schema.field import (
+    MAX_PATH,
+    MAX_TEXT,
     FieldError,
     GoText,
+    child,
     go_float,
     go_g,
     go_json,
     go_value,
+    index,
     invalid,
+    joined,
+    key,
     not_supported,
     required,
+    shortened,
     too_long,
     too_many,
 )
@@ -60,3 +67,36 @@ def test_json_of_any_depth() -> None:
 ])
 def test_messages(error: FieldError, message: str) -> None:
     assert error.message() == message
+
+
+@pytest.mark.parametrize("value, beginning", [
+    ("x" * (MAX_TEXT + 1), '"xxx'), (["a"] * MAX_TEXT, '["a","a"'),
+    ({f"k{i:06}": 1 for i in range(MAX_TEXT)}, '{"k000000"'),
+    (GoText("g" * (MAX_TEXT + 1)), "ggg"), ([["b"] * MAX_TEXT], '[["b"'),
+], ids=["text", "list", "object", "Go text", "nested"])
+def test_long_values_are_shortened(value: Any, beginning: str) -> None:
+    text = go_value(value)
+    assert text.startswith(beginning)
+    assert text.endswith("...")
+    assert len(text) <= MAX_TEXT + 10
+
+
+def test_the_longest_value_that_is_shown_whole() -> None:
+    assert go_value("x" * MAX_TEXT) == f'"{"x" * MAX_TEXT}"'
+    assert go_value(["x" * (MAX_TEXT - 4)]) == f'["{"x" * (MAX_TEXT - 4)}"]'
+    assert shortened("abc", 3) == "abc"
+
+
+def test_long_details_are_shortened() -> None:
+    assert len(invalid("a", 1, "d" * 10 * MAX_TEXT).message()) < 2 * MAX_TEXT
+    assert len(not_supported("a", "x", ["v" * 100] * MAX_TEXT).detail) < 2 * MAX_TEXT
+    assert joined(["a", "b", "c"], ", ", 1) == "a, ..."
+    assert joined(["a", "b", "c"], ", ") == "a, b, c"
+
+
+def test_long_paths_are_shortened() -> None:
+    path = key("spec", "k" * MAX_PATH)
+    assert path.startswith("spec[kkk")
+    assert path.endswith("k...")
+    assert len(path) == MAX_PATH + 3
+    assert child(path, "a") == index(path, 1) == path

@@ -13,7 +13,7 @@ from registry.api.strategies.typed import TypedStrategy, keep
 from registry.api.strategy import Context, Object, WriteFlags
 from registry.builtin import structs
 from registry.builtin.quantities import is_whole, quantity
-from registry.schema.field import FieldError, GoText, go_json, invalid, required
+from registry.schema.field import MAX_ERRORS, FieldError, GoText, go_json, invalid, required
 
 _EXCLUSIVE = (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating"))
 _ONLY_EXISTS = frozenset({"BestEffort", "NotBestEffort", "Terminating", "NotTerminating",
@@ -82,36 +82,42 @@ def amounts_errors(amounts: dict[str, str], path: str) -> list[FieldError]:
 
 def _scopes_errors(spec: dict[str, Any]) -> list[FieldError]:
     scopes: list[str] = spec.get("scopes") or []
-    errors = []
+    errors: list[FieldError] = []
+    counted = _standard_quotas(spec)
     for scope in scopes:
         if scope not in SCOPES:
             errors.append(invalid("spec.scopes", scopes, "unsupported scope"))
-        errors += [invalid("spec.scopes", scopes, "unsupported scope applied to resource")
-                   for _ in _misfits(scope, spec)]
+        errors += _misfit_errors(scope, counted, "spec.scopes", scopes)
+        if len(errors) > MAX_ERRORS:
+            return errors
     for pair in _EXCLUSIVE:
         if all(scope in scopes for scope in pair):
             errors.append(invalid("spec.scopes", scopes, "conflicting scopes"))
     return errors
 
 
-def _misfits(scope: str, spec: dict[str, Any]) -> list[str]:
-    """The counted resources that a scope says nothing of."""
+def _standard_quotas(spec: dict[str, Any]) -> list[str]:
+    return [name for name in spec.get("hard") or {} if is_standard_quota(name)]
+
+
+def _misfit_errors(scope: str, counted: list[str], path: str, bad_value: object) -> list[FieldError]:
+    """An error for each of the counted resources that a scope says nothing of."""
     fits = SCOPES.get(scope)
-    hard = sorted(spec.get("hard") or {})
-    return [name for name in hard if is_standard_quota(name) and name not in fits] if fits is not None else []
+    misfits = sum(name not in fits for name in counted) if fits is not None else 0
+    return [invalid(path, bad_value, "unsupported scope applied to resource")] * misfits
 
 
 def _selector_errors(spec: dict[str, Any]) -> list[FieldError]:
     selector = spec.get("scopeSelector") or {}
     path = "spec.scopeSelector.matchExpressions"
-    errors = []
+    errors: list[FieldError] = []
+    counted, quoted = _standard_quotas(spec), _go_selector(selector)
     for requirement in selector.get("matchExpressions") or []:
         scope, operator = requirement.get("scopeName") or "", requirement.get("operator") or ""
         values = requirement.get("values") or []
         if scope not in SCOPES:
             errors.append(invalid(f"{path}.scopeName", scope, "unsupported scope"))
-        errors += [invalid(path, _go_selector(selector), "unsupported scope applied to resource")
-                   for _ in _misfits(scope, spec)]
+        errors += _misfit_errors(scope, counted, path, quoted)
         if scope in _ONLY_EXISTS and operator != "Exists":
             errors.append(invalid(
                 f"{path}.operator", operator,
@@ -119,6 +125,8 @@ def _selector_errors(spec: dict[str, Any]) -> list[FieldError]:
                 "ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or "
                 "ResourceQuotaScopeCrossNamespacePodAffinity"))
         errors += _values_errors(operator, values, path)
+        if len(errors) > MAX_ERRORS:
+            break
     return errors
 
 
