@@ -14,7 +14,7 @@ from pathlib import Path
 
 from registry import kubeconfig, logs
 from registry.audit import policy
-from registry.encryption import encryption_of
+from registry.encryption import encryption_of, prepare
 from registry.http import server
 from registry.http.server import APPLICATION, ServeError
 from registry.http.supervisor import Supervisor
@@ -42,10 +42,12 @@ def serve(settings: Settings, *, application: str = APPLICATION) -> int:
             certificates = server.certificates(settings)
             url = stack.enter_context(database(settings))
             migrate(url)
+            key_file = prepare(settings, url, os.environ)
             port = listeners[0].getsockname()[1]
             authority = certificates.authority if certificates else None
             kubeconfig.write_kubeconfig(settings, token, authority, port)
-            ready = dataclasses.replace(settings, database_url=url, admin_token_file=settings.admin_token_path)
+            ready = dataclasses.replace(settings, database_url=url, admin_token_file=settings.admin_token_path,
+                                        encryption_key_file=key_file)
             _run(ready, listeners, application, lambda: _welcome(settings, port, authority))
     except (ServeError, SettingsError, TlsError, EmbeddedPostgresError, MigrationError, OSError) as problem:
         print(f"registry: {problem}", file=sys.stderr)

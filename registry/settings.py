@@ -173,7 +173,7 @@ class Settings:
     encryption_key_file: Path | None = setting(
         None, "File of master keys, a line <name>:<32 bytes in base64> each, the first of which encrypts what "
         "--encrypt-resources names (docs/security.md); without it REGISTRY_ENCRYPTION_KEYS may hold them.", path,
-        shown="nothing is encrypted in the database",
+        shown="encryption-keys in the data folder, made with an embedded PostgreSQL; else nothing is encrypted",
     )  # fmt: skip
     encrypt_resources: tuple[str, ...] = setting(
         ("secrets",), "Resources whose objects are encrypted in the database where there are master keys, as "
@@ -333,6 +333,8 @@ def default_data_dir(environ: Mapping[str, str]) -> Path:
 
 # What the commands beside `serve` look at: the rest of the settings would be flags that change nothing there.
 DATABASE: Final = ("data_dir", "database_url")
+# They read or write what is encrypted there.
+ENCRYPTED_DATABASE: Final = (*DATABASE, "encryption_key_file")
 # Where no server runs they start the embedded database for themselves.
 OWN_DATABASE: Final = (*DATABASE, "pg_bin", "postgres_user")
 # How a running server is reached, and as whom.

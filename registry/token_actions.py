@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import contextlib
 import datetime
+import os
 import re
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -13,6 +14,7 @@ from typing import Any, Final
 
 from registry.access.tokens.bearer import BadToken, BearerTokens
 from registry.access.tokens.keys import SigningKeys
+from registry.encryption import encryption_of
 from registry.settings import Settings, SettingsError, load
 from registry.store.embedded import running_url
 from registry.store.errors import StoreError
@@ -90,6 +92,8 @@ async def _revoke(settings: Settings, arguments: argparse.Namespace, seconds: in
 
 async def _rotate(settings: Settings, arguments: argparse.Namespace, seconds: int | None) -> None:
     async with _opened(settings) as store:
+        # A new key is sealed as the others are, or not made.
+        await store.require_readable()
         print(f"key {await SigningKeys(store).rotate()} signs from now on")
 
 
@@ -107,7 +111,7 @@ async def _opened(settings: Settings) -> AsyncIterator[Store]:
             raise SettingsError(f"no server runs on {settings.data_dir}: start `registry serve`, or name "
                                 "--database-url")
         url = found[0]
-    store = await Store.open(url, housekeeping=False)
+    store = await Store.open(url, housekeeping=False, encryption=encryption_of(settings, os.environ))
     try:
         yield store
     finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from registry.settings import DATABASE, add_flags
+from registry.settings import DATABASE, ENCRYPTED_DATABASE, add_flags
 
 DEFAULT_LIFETIME: Final = "90d"
 
@@ -29,6 +29,7 @@ def add_commands(commands: Any) -> None:
     actions.add_parser("rotate-keys", help="sign tokens of service accounts with a new key from now on; "
                        "those that are out stay good")
     for action in actions.choices.values():
-        if not action.prog.endswith("rotate-keys"):
+        rotates = action.prog.endswith("rotate-keys")
+        if not rotates:
             action.add_argument("--tenant", default="default", help="the token's home (default: %(default)s)")
-        add_flags(action, DATABASE)
+        add_flags(action, ENCRYPTED_DATABASE if rotates else DATABASE)

@@ -15,8 +15,9 @@ from typing import Any, Final
 
 from registry.store.arrays import BigintArray, TextArray
 from registry.store.connection import Pool
+from registry.store.errors import Unreadable
 from registry.store.keys import PURPOSE as SIGNING
-from registry.store.master_keys import seal, sealed_by, unseal
+from registry.store.master_keys import CannotUnseal, MasterKeys, seal, sealed_by, unseal
 from registry.store.sealing import CURRENT_SECONDS, MARK, Sealing, prefix_of, purpose_of, seal_body
 from registry.store.settings import Settings
 from registry.store.statements import Statement, statement
@@ -149,6 +150,16 @@ MASTERS_IN_USE: Final = statement(
 )
 
 
+ONE_WRAPPED_BY_EACH: Final = statement(
+    "one-wrapped-by-each", "A data key of each master key that wraps any; reads the table of keys.",
+    """
+    SELECT DISTINCT ON (master) tenant_id, number, master, wrapped FROM tenant_keys ORDER BY master, tenant_id, number
+    """,
+)
+
+ANY_OBJECT: Final = statement("any-object", "Whether anything was ever stored.", "SELECT 1 FROM objects LIMIT 1")
+
+
 @dataclass(slots=True)
 class Progress:
     tenants: int = 0
@@ -269,6 +280,46 @@ async def _stale(pool: Pool, find: Statement, sealing: Sealing, tenant: TenantId
             return
         yield rows
         resource, key, revision = rows[-1][:3]
+
+
+async def require_masters(pool: Pool, masters: MasterKeys | None) -> None:
+    """Raises Unreadable where a master key seals anything and is not listed, or another is listed by its name."""
+    for tenant, number, name, wrapped in await pool.fetch(ONE_WRAPPED_BY_EACH, {}):
+        if masters is None or name not in masters.names:
+            raise _missing(name)
+        try:
+            masters.unwrap(bytes(wrapped), purpose_of(tenant, number), name)
+        except CannotUnseal as error:
+            raise _another(name) from error
+    for _, secret in await pool.fetch(SIGNING_KEYS, {}):
+        name = sealed_by(bytes(secret))
+        if name and (masters is None or name not in masters.names):
+            raise _missing(name)
+        try:
+            unseal(masters, bytes(secret), SIGNING)
+        except CannotUnseal as error:
+            raise _another(name) from error
+
+
+def _missing(name: str) -> Unreadable:
+    return Unreadable(f"the database is encrypted by the master key {name}, which is missing")
+
+
+def _another(name: str) -> Unreadable:
+    return Unreadable(f"the database is encrypted by another key than the master key {name} that is listed")
+
+
+async def seal_signing_keys(pool: Pool, masters: MasterKeys) -> None:
+    """Seals those that are stored plain."""
+    for key, secret in await pool.fetch(SIGNING_KEYS, {}):
+        if not sealed_by(bytes(secret)):
+            sealed = seal(masters, unseal(masters, bytes(secret), SIGNING), SIGNING)
+            await pool.execute(RESEAL_SIGNING_KEY, {"id": key, "secret": sealed})
+
+
+async def is_unused(pool: Pool) -> bool:
+    """Whether the database was never served: serving begins with objects of the server's own."""
+    return not await pool.fetch(ANY_OBJECT, {})
 
 
 async def masters_in_use(pool: Pool) -> dict[str, int]:

@@ -71,8 +71,6 @@ ADD_KEY: Final = statement(
     """,
 )
 
-ANY_KEY: Final = statement("any-data-key", "Whether anything may be sealed.", "SELECT 1 FROM tenant_keys LIMIT 1")
-
 
 @dataclass(frozen=True, slots=True)
 class Encryption:
@@ -93,11 +91,6 @@ class Sealing:
         self._keys: OrderedDict[tuple[TenantId, int], AESGCM] = OrderedDict()
         # The number that each tenant seals with, and when it was read.
         self._current: OrderedDict[TenantId, tuple[int, float]] = OrderedDict()
-
-    async def check(self) -> None:
-        """Raises Unreadable where objects may be sealed and there is no master key: before a server starts."""
-        if self.masters is None and await self._pool.fetch(ANY_KEY, {}):
-            raise Unreadable("the database holds encrypted objects: name the file of its master keys")
 
     # -- in
     async def write(self, tenant: Tenant, write: Write) -> Write:

@@ -15,7 +15,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final, Self
 
-from registry.store import across, compaction, history, log
+from registry.store import across, compaction, history, log, resealing
 from registry.store.across import AcrossPage
 from registry.store.connection import PATIENCE, Pool
 from registry.store.duties import Duties
@@ -131,8 +131,8 @@ class Store:
         await self._pool.close()
 
     async def require_readable(self) -> None:
-        """Raises Unreadable where objects may be encrypted and there is no master key."""
-        await self._sealing.check()
+        """Raises Unreadable where something is encrypted by a master key that is not listed."""
+        await resealing.require_masters(self._pool, self._sealing.masters)
 
     async def commit(self, tenant: Tenant, write: Write) -> Committed:
         """Raises AlreadyExists, NotFound, RevisionConflict, InUse, GuardsChanged, Unstorable, Unavailable, Uncertain.

@@ -18,7 +18,7 @@ import yaml
 
 from registry import __version__
 from registry.cli import parser
-from registry.settings import CLIENT, DATABASE, OWN_DATABASE, declarations, markdown
+from registry.settings import CLIENT, DATABASE, ENCRYPTED_DATABASE, OWN_DATABASE, declarations, markdown
 from registry.store.embedded import running_url
 from tests.platform.processes import ROOT, environment, refusal, registry, wait_until
 from tests.running import RunningServer, data_folder, running_server
@@ -51,8 +51,9 @@ def test_version_and_help() -> None:
         (["kubeconfig"], CLIENT),
         (["tenant", "list"], CLIENT),
         (["token", "create"], DATABASE),
+        (["token", "rotate-keys"], ENCRYPTED_DATABASE),
         (["sql", "grant"], OWN_DATABASE),
-        (["encryption", "rotate"], (*DATABASE, "encryption_key_file", "encrypt_resources")),
+        (["encryption", "rotate"], (*ENCRYPTED_DATABASE, "encrypt_resources")),
         (["convert", "check"], ()),
     ],
 )
