@@ -27,14 +27,25 @@ SLICE_SECONDS: Final = 0.0005
 SHARED_SLICE_SECONDS: Final = 0.00025
 
 
+# The key of an ASGI scope: a function that says whether the client has hung up.
+IS_GONE: Final = "registry.is_gone"
+
+
+class ClientGone(Exception):
+    """The client hung up before its request was answered."""
+
+
 class Slices:
-    """Begins with the first slice. `rest` lets others go on, and gives the seconds of the next slice."""
+    """Begins with the first slice. `rest` lets others go on, and gives the seconds of the next slice; `is_gone` says
+    whether the client has hung up."""
 
-    __slots__ = ("_end", "_rest")
+    __slots__ = ("_end", "_is_gone", "_rest")
 
-    def __init__(self, rest: Callable[[], Awaitable[float]] | None = None) -> None:
+    def __init__(self, rest: Callable[[], Awaitable[float]] | None = None,
+                 is_gone: Callable[[], bool] | None = None) -> None:
         self._end = time.perf_counter() + SLICE_SECONDS
         self._rest = rest
+        self._is_gone = is_gone
 
     @staticmethod
     def current() -> Slices:
@@ -56,6 +67,12 @@ class Slices:
         else:
             await asyncio.sleep(0)
         self._end = time.perf_counter() + seconds
+
+    async def rest_for_client(self) -> None:
+        """`rest` where nothing has been changed yet: raises ClientGone where there is nobody to answer any more."""
+        await self.rest()
+        if self._is_gone is not None and self._is_gone():
+            raise ClientGone
 
 
 _current: ContextVar[Slices | None] = ContextVar("slices", default=None)

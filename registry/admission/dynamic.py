@@ -18,6 +18,7 @@ from registry.cel.values import (
     ListValue,
     MapValue,
     Value,
+    are_plain,
     elements,
     equal,
     is_list,
@@ -54,7 +55,7 @@ class DynamicMap(MapValue):
     def equals(self, other: Value) -> bool:
         if not isinstance(other, MapValue) or len(self) != len(other):
             return False
-        WORK.add(len(self.value))
+        WORK.add(2 * len(self.value))
         for key, value in self.value.items():
             found = other.find(key)
             if found is MISSING or not equal(converted(value), found):
@@ -87,6 +88,9 @@ class DynamicList(ListValue):
         if not is_list(other) or len(self) != len(other):
             return False
         WORK.add(len(self.value))
+        others = other.value if type(other) is DynamicList else elements(other)
+        if are_plain(self.value) and are_plain(others):
+            return bool(self.value == others)
         return all(map(equal, self.elements(), elements(other)))
 
     def plus(self, other: Value) -> list[Value]:

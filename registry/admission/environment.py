@@ -4,14 +4,17 @@
 An Activation holds what one request gives to them and runs them: `activation.value(expression)`.
 
 Evaluation is bounded as kube-apiserver bounds it: 1,000,000 for an expression, and a budget for all of one policy. It
-runs without exact counts first, and again with them where it may have cost too much (registry/cel/code.py).
+runs without exact counts first, and again with them where it may have cost too much (registry/cel/code.py). As there is
+no bound for the number of policies, bindings and parameters, the time of all evaluations of a request is bounded, too
+(Effort).
 
-Follows apiserver pkg/admission/plugin/cel/{compile,composition,activation}.go.
+Follows apiserver pkg/admission/plugin/cel/{compile,composition,activation,condition}.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -30,7 +33,17 @@ from registry.cel.libraries.table import PER_CALL_LIMIT
 from registry.cel.literal_checks import literal_issues
 from registry.cel.parser import Parsed, parse
 from registry.cel.types import Type, list_of, map_of, struct
-from registry.cel.values import MAP, MISSING, WORK, CostExceeded, EvalError, MapValue, Value, register_type
+from registry.cel.values import (
+    MAP,
+    MISSING,
+    WORK,
+    CostExceeded,
+    EvalError,
+    MapValue,
+    Value,
+    WorkExceeded,
+    register_type,
+)
 
 Json = Any
 
@@ -175,6 +188,42 @@ class OutOfBudget(Exception):
     """The expressions of a policy have cost more than they may together."""
 
 
+class Paused(Exception):
+    """Others are to have their turn. What has been evaluated is kept: evaluating again goes on from there."""
+
+
+class Effort:
+    """The processor time that evaluations of one request have taken, and whether to pause before the next one.
+
+    `is_over` says that the request has held the process for long enough.
+    """
+
+    SECONDS: Final = 5.0
+
+    __slots__ = ("_began", "_fresh", "_is_over", "spent")
+
+    def __init__(self, is_over: Callable[[], bool] = lambda: False) -> None:
+        self._is_over = is_over
+        self._fresh = False
+        self._began = 0.0
+        self.spent = 0.0
+
+    def begin(self) -> None:
+        self._fresh = False
+        self._began = time.thread_time()
+
+    def end(self) -> None:
+        self.spent += time.thread_time() - self._began
+
+    def enter(self) -> None:
+        """Before an evaluation: raises OutOfBudget, or Paused where one has been made since `begin`."""
+        if self.spent > self.SECONDS:
+            raise OutOfBudget
+        if self._fresh and self._is_over():
+            raise Paused
+        self._fresh = True
+
+
 class Failed(Exception):
     """One expression has no value. The text is that of the API: `expression 'e' resulted in error: no such key: x`."""
 
@@ -226,19 +275,29 @@ class Inputs:
     namespace: Json
     params: Json = None
     decisions: Decisions = field(default_factory=Decisions)
+    effort: Effort = field(default_factory=Effort)
+    _activations: dict[str, Activation] = field(default_factory=dict, init=False)
+
+    def activation(self, purpose: str, variables: Mapping[str, Expression] | None,
+                   budget: int = POLICY_BUDGET) -> Activation:
+        """The same one for the same purpose, however often evaluation is begun again."""
+        found = self._activations.get(purpose)
+        if found is None:
+            found = self._activations[purpose] = Activation(self, variables, budget)
+        return found
 
 
 class Activation:
-    """One policy on one request with one set of parameters."""
+    """One policy on one request with one set of parameters; remembers what it has evaluated."""
 
     def __init__(self, inputs: Inputs, variables: Mapping[str, Expression] | None = None,
                  budget: int = POLICY_BUDGET) -> None:
         self.budget = budget
-        self._exact = False
         self._composed = 0      # what variables have cost since it was last counted
         self._known = variables
         self._inputs = inputs
         self._values = self._bound()
+        self._evaluated: dict[Expression, Value | Failed | OutOfBudget] = {}
 
     def _bound(self) -> tuple[Value, ...]:
         inputs = self._inputs
@@ -248,60 +307,71 @@ class Activation:
                 _Variables(self, self._known or {}))
 
     def value(self, expression: Expression) -> Value:
-        """Raises Failed, OutOfBudget, or Undecided (authorizer.py)."""
+        """Raises Failed, OutOfBudget, Paused, or Undecided (authorizer.py)."""
         if expression.error is not None:
             raise Failed(f"compilation error: {expression.error.detail}")
+        if expression not in self._evaluated:
+            try:
+                self._evaluated[expression] = self._evaluate(expression)
+            except OutOfBudget as error:
+                self._evaluated[expression] = error
+        found = self._evaluated[expression]
+        if isinstance(found, Failed | OutOfBudget):
+            raise found
+        return found
+
+    def _evaluate(self, expression: Expression) -> Value | Failed:
+        self._inputs.effort.enter()
         WORK.begin()
-        try:
-            value, cost = self._run(expression)
-        except EvalError as error:
-            self._spend(self._composed + PER_CALL_LIMIT if str(error) == _LIMIT_EXCEEDED else self._composed)
-            raise Failed(f"expression '{expression.text}' resulted in error: {error}") from error
-        self._spend(self._composed + cost)
-        return value
-
-    def composed(self, expression: Expression) -> Value:
-        """The value of a variable; its cost counts together with that of the expression that asks for it."""
-        if expression.error is not None:
-            raise EvalError(f"compilation error: {expression.error.detail}")
         value, cost = self._run(expression)
-        self._composed += cost
-        return value
-
-    def _spend(self, cost: int) -> None:
+        cost += self._composed
         self._composed = 0
         if cost > self.budget:
             raise OutOfBudget
         self.budget -= cost
+        if isinstance(value, EvalError):
+            return Failed(f"expression '{expression.text}' resulted in error: {value}")
+        return value
 
-    def _run(self, expression: Expression) -> tuple[Value, int]:
-        """The value and what it cost: a bound of it, or where that is over a limit, what it did cost."""
+    def composed(self, expression: Expression) -> Value:
+        """The value of a variable; its cost counts together with that of the expression that asks for it, whether it
+        has a value or not."""
+        if expression.error is not None:
+            raise EvalError(f"compilation error: {expression.error.detail}")
+        self._inputs.effort.enter()
+        value, cost = self._run(expression)
+        self._composed += cost
+        if self._composed > self.budget:
+            raise OutOfBudget
+        if isinstance(value, EvalError):
+            raise value
+        return value
+
+    def _run(self, expression: Expression) -> tuple[Value | EvalError, int]:
+        """The value or why there is none, and what it cost: a bound of it, or where that is over a limit, what it did
+        cost."""
         program = expression.program()
-        failure: EvalError | None = None
         for exact in (False, True):
             used = program.exact() if exact else program
             frame = used.frame(*self._values)
             try:
                 value = used.run(frame)
+            except WorkExceeded:
+                break
             except CostExceeded:
-                if exact:
-                    raise EvalError(_LIMIT_EXCEEDED) from None
                 continue
             except RecursionError:
-                raise EvalError("the value is nested too deeply") from None
+                value = EvalError("the value is nested too deeply")
             except EvalError as error:
-                if frame[COST] <= PER_CALL_LIMIT or exact:
-                    raise
-                failure = error
-                continue
+                value = error
             cost: int = frame[COST]
-            if cost <= min(PER_CALL_LIMIT, self.budget) or (exact and cost <= PER_CALL_LIMIT):
+            if cost <= PER_CALL_LIMIT and (exact or cost <= self.budget):
                 return value, cost
-        raise failure or EvalError(_LIMIT_EXCEEDED)
+        return EvalError(_LIMIT_EXCEEDED), PER_CALL_LIMIT
 
 
 def values(activation: Activation, expressions: Sequence[Expression | None]) -> list[Value | Failed | None]:
-    """The value of each, or what is wrong with it. Raises OutOfBudget and Undecided."""
+    """The value of each, or what is wrong with it. Raises OutOfBudget, Paused and Undecided."""
     found: list[Value | Failed | None] = []
     for expression in expressions:
         if expression is None:

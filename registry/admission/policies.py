@@ -50,10 +50,10 @@ class Conditions:
     expressions: tuple[Expression, ...]
 
     def hold(self, inputs: Inputs, variables: Mapping[str, Expression] | None = None) -> bool:
-        """Raises Failed with the errors joined, and Undecided."""
+        """Raises Failed with the errors joined, Paused, and Undecided."""
         if not self.expressions:
             return True
-        activation = Activation(inputs, variables, CONDITIONS_BUDGET)
+        activation = inputs.activation("conditions", variables, CONDITIONS_BUDGET)
         failures: list[str] = []
         try:
             found = values(activation, self.expressions)
@@ -170,7 +170,7 @@ class ValidatingPolicy(_Policy):
             for a in spec.get("auditAnnotations") or ())
 
     def validate(self, inputs: Inputs) -> Outcome:
-        """Raises Undecided."""
+        """Raises Paused, and Undecided."""
         try:
             if not self.conditions.hold(inputs, self.variables):
                 return Outcome()
@@ -184,7 +184,7 @@ class ValidatingPolicy(_Policy):
         return Outcome(((0, Decision(message)),)) if self.fails else Outcome()
 
     def _validated(self, inputs: Inputs) -> Outcome:
-        activation = Activation(inputs, self.variables)
+        activation = inputs.activation("validations", self.variables)
         results = values(activation, [v.expression for v in self.validations])
         decisions: list[tuple[int, Decision]] = []
         for i, (validation, result) in enumerate(zip(self.validations, results, strict=True)):
@@ -196,7 +196,7 @@ class ValidatingPolicy(_Policy):
         annotations: list[tuple[str, str]] = []
         broken: list[str] = []
         if self.annotations:
-            found = values(Activation(inputs, self.variables), [e for _, e in self.annotations])
+            found = values(inputs.activation("annotations", self.variables), [e for _, e in self.annotations])
             for (key, _), value in zip(self.annotations, found, strict=True):
                 if isinstance(value, Failed):
                     if self.fails:
@@ -238,10 +238,10 @@ class MutatingPolicy(_Policy):
         self.mutations = tuple(_mutation(m, scope) for m in spec.get("mutations") or ())
 
     def mutate(self, mutation: int, inputs: Inputs, schema: AppliedType) -> Object:
-        """The object after one mutation, before defaults; raises MutationFailed, and Undecided."""
+        """The object after one mutation, before defaults; raises MutationFailed, Paused, and Undecided."""
         expression, is_patch = self.mutations[mutation]
         try:
-            value = Activation(inputs, self.variables).value(expression)
+            value = inputs.activation(f"mutation {mutation}", self.variables).value(expression)
             return _patched(inputs.object, value) if is_patch else _applied(inputs.object, value, schema)
         except OutOfBudget:
             raise MutationFailed(OUT_OF_BUDGET) from None

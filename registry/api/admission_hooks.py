@@ -100,7 +100,7 @@ class Hooks:
         inputs = Inputs(await self._inputs.at(attributes.object, resource, attributes),
                         await self._inputs.at(attributes.old_object, resource, attributes),
                         attributes.request(resource), await self._inputs.namespace_object(attributes),
-                        decisions=self._inputs.decisions)
+                        decisions=self._inputs.decisions, effort=self._inputs.effort)
         try:
             return await self._inputs.decided(lambda: hook.conditions.hold(inputs))
         except Failed as failed:

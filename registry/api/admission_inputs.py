@@ -13,6 +13,7 @@ from registry.access.authorization import Attributes as Asked
 from registry.access.identity import AUTHENTICATED, User
 from registry.admission.attributes import Attributes, Resource
 from registry.admission.authorizer import Answer, Decisions, Question, Undecided
+from registry.admission.environment import Effort, Paused
 from registry.admission.policies import Binding, ParamKind
 from registry.admission.selectors import Labels
 from registry.api.errors import Qualified, internal_error, not_found
@@ -22,6 +23,7 @@ from registry.api.selectors import parse_label_selector
 from registry.api.served import Object, Served
 from registry.api.strategy import DecodeError
 from registry.codec.stored import decode_stored
+from registry.slices import Slices
 from registry.store.types import ObjectKey, Row
 
 T = TypeVar("T")
@@ -44,7 +46,9 @@ class AdmissionInputs:
     def __init__(self, request: ResourceRequest) -> None:
         self._request = request
         self._namespace: Object | None = None
+        self._slices = Slices.current()
         self.decisions = Decisions()
+        self.effort = Effort(self._slices.over)
 
     # -- the namespace
 
@@ -167,12 +171,20 @@ class AdmissionInputs:
     # -- rights
 
     async def decided(self, evaluate: Callable[[], T]) -> T:
-        """What `evaluate` returns once all that it asks about rights has been answered."""
-        for _ in range(_MAX_QUESTIONS):
+        """What `evaluate` returns once all that it asks about rights has been answered. Others have their turn between
+        the expressions; raises ClientGone where the client has hung up meanwhile."""
+        while len(self.decisions.known) < _MAX_QUESTIONS:
+            self.effort.begin()
             try:
                 return evaluate()
-            except Undecided as ask:
-                self.decisions.known[ask.question] = await self._answer(ask.question)
+            except Undecided as undecided:
+                asked = undecided.question
+            except Paused:
+                await self._slices.rest_for_client()
+                continue
+            finally:
+                self.effort.end()
+            self.decisions.known[asked] = await self._answer(asked)
         raise internal_error("the expressions of a policy ask about too many rights")
 
     async def _answer(self, question: Question) -> Answer:

@@ -214,7 +214,7 @@ class PolicyAdmission:
         return Inputs(await self._inputs.at(attributes.object, resource, attributes),
                       await self._inputs.at(attributes.old_object, resource, attributes),
                       attributes.request(resource), await self._inputs.namespace_object(attributes), param,
-                      self._inputs.decisions)
+                      self._inputs.decisions, self._inputs.effort)
 
 
 def _error_type(decision: Decision) -> str:

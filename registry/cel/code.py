@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from registry.cel.libraries.table import PER_CALL_LIMIT
-from registry.cel.values import CostExceeded, EvalError, Value
+from registry.cel.values import WORK, CostExceeded, EvalError, Value
 from registry.cel.views import View
 
 Frame = list[Any]
@@ -85,6 +85,17 @@ def costing(code: Code, cost: int) -> Code:
     return code
 
 
+# Rounds of a loop between two looks at the time.
+_WATCHED: Final = 1000
+
+
+def _watched(items: list[Value]) -> Iterator[Value]:
+    for start in range(0, len(items), _WATCHED):
+        part = items[start:start + _WATCHED]
+        WORK.add(len(part))
+        yield from part
+
+
 class Fast:
     """Costs are bounded while compiling."""
 
@@ -99,10 +110,14 @@ class Fast:
     def rounds(per_round: int) -> Callable[[Frame, list[Value]], Iterable[Value]]:
         """What a loop runs over: charges for all rounds before the first."""
         def begin(frame: Frame, items: list[Value]) -> Iterable[Value]:
-            total = frame[COST] + len(items) * per_round
+            rounds = len(items)
+            total = frame[COST] + rounds * per_round
             frame[COST] = total
             if total > PER_CALL_LIMIT:
                 raise CostExceeded
+            if rounds > _WATCHED:
+                return _watched(items)
+            WORK.add(rounds)
             return items
         return begin
 
@@ -129,7 +144,7 @@ class Exact:
     @staticmethod
     def rounds(per_round: int) -> Callable[[Frame, list[Value]], Iterable[Value]]:
         def begin(frame: Frame, items: list[Value]) -> Iterator[Value]:
-            for item in items:
+            for item in _watched(items):
                 total = frame[COST] + per_round
                 frame[COST] = total
                 if total > PER_CALL_LIMIT:

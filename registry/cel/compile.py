@@ -69,9 +69,9 @@ class Program:
     __slots__ = ("_checked", "_exact", "_variables", "cost", "run", "spare")
 
     def __init__(self, checked: Checked, variables: Mapping[str, View | None], counting: Counting) -> None:
-        WORK.begin()        # constants are evaluated while compiling
-        compiler = _Compiler(checked, variables, counting)
-        code = compiler.compile(checked.root)
+        with WORK.apart():      # constants are evaluated while compiling
+            compiler = _Compiler(checked, variables, counting)
+            code = compiler.compile(checked.root)
         self.run: Run = value_of(code)
         self.cost = code.cost
         self.spare = [None] * (compiler.slots - 1 - len(variables))

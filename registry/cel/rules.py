@@ -6,13 +6,15 @@ in their order, then what is below it.
 
 The object must have been pruned, defaulted and validated. kube-apiserver skips all rules after schema errors of some
 kinds; whether to call is the caller's decision. Evaluation is bounded: 1,000,000 for an expression, 10,000,000 for an
-object. It runs without exact counts first, and again with them when it may have cost too much (see code.py).
+object. It runs without exact counts first, and again with them when it may have cost too much (see code.py). An object
+may take a second of processor time, whatever it costs: that is some 5,000,000 at the least.
 
 Follows apiextensions-apiserver pkg/apiserver/schema/cel/validation.go, and KEP-4008 for ratcheting.
 """
 
 from __future__ import annotations
 
+import time
 from functools import lru_cache
 from typing import Any, Final
 
@@ -42,6 +44,10 @@ OBJECT_BUDGET: Final = 10_000_000
 
 # The longest text of a messageExpression that is shown (celconfig.MaxEvaluatedMessageExpressionSizeBytes).
 _MAX_MESSAGE_BYTES: Final = 5120
+
+# Processor time that the rules of one object may take, and the cost between two looks at the clock.
+_SECONDS: Final = 1.0
+_COST_PER_LOOK: Final = 200_000
 
 _OUT_OF_BUDGET: Final = ("validation failed due to running out of cost budget, no further validation rules will be run")
 _MESSAGE_OUT_OF_BUDGET: Final = ("messageExpression evaluation failed due to running out of cost budget, no further "
@@ -78,9 +84,10 @@ class Rules:
         if root is None or obj is None:
             return []
         correlation = Correlation(obj, old, root.schema) if ratchet and old is not None else None
+        began = time.thread_time()
         for exact in (False, True):
-            run = _Run(exact)
-            WORK.begin()
+            run = _Run(exact, began)
+            WORK.begin(_SECONDS - (time.thread_time() - began))
             try:
                 run.node(root, path, obj, old, correlation, None)
             except CostExceeded:
@@ -100,11 +107,13 @@ class _Stop(Exception):
 class _Run:
     """One walk over an object. An exact run stops where the budget ends; the other one raises CostExceeded there."""
 
-    __slots__ = ("budget", "errors", "exact", "warnings")
+    __slots__ = ("_began", "_look", "budget", "errors", "exact", "warnings")
 
-    def __init__(self, exact: bool) -> None:
+    def __init__(self, exact: bool, began: float) -> None:
         self.exact = exact
         self.budget = OBJECT_BUDGET
+        self._began = began
+        self._look = OBJECT_BUDGET - _COST_PER_LOOK     # the clock is looked at when the budget has fallen to this
         self.errors: list[FieldError] = []
         self.warnings: list[str] = []
 
@@ -154,6 +163,11 @@ class _Run:
             old = None
         if self.budget <= 0:
             self.stop(node, path, _OUT_OF_BUDGET)
+        if self.budget < self._look:
+            self._look = self.budget - _COST_PER_LOOK
+            if time.thread_time() - self._began > _SECONDS:
+                self.error(node, path, _OUT_OF_BUDGET)
+                raise _Stop
         for rule in rules:
             if rule.simple and typed and not self.exact:
                 # Nearly all rules are of this kind and hold; what does not hold is looked at again below.

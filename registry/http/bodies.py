@@ -20,6 +20,7 @@ from registry.api.request import Body, Early
 from registry.codec.json_decode import decode_json
 from registry.codec.model import Decoded, DecodeError
 from registry.codec.yaml_decode import decode_yaml
+from registry.slices import ClientGone
 
 # kube-apiserver's MaxRequestBodyBytes; etcd's own limit is the reason there, clients rely on it.
 BODY_LIMIT_BYTES = 3 * 1024 * 1024
@@ -30,10 +31,6 @@ LONG_JSON_BYTES = 64 * 1024
 LONG_YAML_BYTES = 16 * 1024
 # Each that decodes takes a share of the interpreter from the event loop.
 _DECODERS = ThreadPoolExecutor(2, thread_name_prefix="decode")
-
-
-class ClientGone(Exception):
-    """The client hung up before its request was whole."""
 
 
 async def read_body(scope: Scope, receive: Receive, limit_bytes: int = BODY_LIMIT_BYTES) -> bytes:

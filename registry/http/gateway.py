@@ -48,7 +48,6 @@ from registry.audit.trail import KEY as TRAIL
 from registry.audit.trail import Trail
 from registry.http import metrics
 from registry.http.access_log import log_answer, shown
-from registry.http.bodies import ClientGone
 from registry.http.documents import Documents
 from registry.http.hosts import HostPattern, named_in
 from registry.http.negotiation import Representation, error_encoding
@@ -56,7 +55,7 @@ from registry.http.paths import Target, parse, with_past
 from registry.http.resources import PageNotFound, ResourceEndpoint, parse_query, verb_of
 from registry.http.respond import send_page_not_found, send_status
 from registry.http.uploads import MIB, Upload, Uploads
-from registry.slices import Slices
+from registry.slices import IS_GONE, ClientGone, Slices
 from registry.store.errors import StoreError, TenantNotFound
 from registry.store.types import DomainId, Guards, Tenant, TenantId, TenantName
 
@@ -115,7 +114,7 @@ class Gateway:
             place = self._turns.begins(target.tenant, started, held) or await self._turns.turn(target.tenant, held)
             if place is not ALONE and verb not in _SHORT:
                 await self._turns.gap(place, reads=verb in _LISTS)
-            Slices(partial(self._turns.rest, target.tenant, place)).begin()
+            Slices(partial(self._turns.rest, target.tenant, place), scope.get(IS_GONE)).begin()
             context = await self._admitted(scope, target, verb, query, headers, warnings)
             tenant = context.tenant
             if verb == "watch":

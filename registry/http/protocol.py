@@ -24,6 +24,7 @@ from uvicorn.protocols.http import httptools_impl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from registry.http.heads import FIELDS_LIMIT, RefusalLog, Refused, check_head
+from registry.slices import IS_GONE
 
 # What kube-apiserver allows: net/http's DefaultMaxHeaderBytes is 1 MiB, its ReadHeaderTimeout 32 s. Nobody needs a
 # mebibyte of headers; 128 KiB hold the longest selectors and continue tokens many times over.
@@ -73,6 +74,10 @@ class Cycle(RequestResponseCycle):
     _head = b""
     # Called when the application has taken what had come of the body.
     when_taken: Callable[[], None] = staticmethod(lambda: None)
+
+    def is_gone(self) -> bool:
+        """Whether the client has hung up."""
+        return self.disconnected
 
     async def receive(self) -> ASGIReceiveEvent:
         message = await super().receive()
@@ -298,6 +303,7 @@ class Protocol(HttpToolsProtocol):
         self._head_bytes = self._parsed_bytes + len(self.url)
         assert isinstance(self.cycle, Cycle)
         self.cycle.when_taken = self._count_kept
+        self.scope[IS_GONE] = self.cycle.is_gone        # type: ignore[typeddict-unknown-key]
 
     def on_chunk_header(self) -> None:
         self._chunks += 1

@@ -220,7 +220,7 @@ async def _whole_list(answer: ListAnswer, form: Form) -> bytes:
             item = _item(decode_stored(text), form, now, visits, is_builtin=is_builtin)
             items.append(encode_json(item) if by_item else item)
             if slices.over():
-                await slices.rest()
+                await slices.rest_for_client()
     if by_item and items:
         whole = _list_document(answer, form, [0])
         # The items stand last in both forms.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from typing import Any
 
 import pytest
@@ -9,11 +11,15 @@ import pytest
 from registry.admission.authorizer import Answer, Question, Undecided
 from registry.admission.environment import (
     Activation,
+    Effort,
+    Expression,
     Failed,
     Inputs,
     OutOfBudget,
+    Paused,
     Scope,
     compile_expression,
+    values,
 )
 from registry.admission.messages import JSON_PATCHES, OBJECT, configuration, operations
 from registry.cel import types
@@ -115,13 +121,111 @@ def test_one_expression_is_bounded() -> None:
 
 
 def test_a_policy_is_bounded() -> None:
-    expression = compile_expression("object.spec.tags.all(a, a == 'x')", Scope())
+    def expression() -> Expression:
+        return compile_expression("object.spec.tags.all(a, a == 'x')", Scope())
+
     activation = Activation(inputs(object=LONG), budget=50_000)
     for _ in range(3):
-        assert activation.value(expression) is True
+        assert activation.value(expression()) is True
     activation.budget = 1000
     with pytest.raises(OutOfBudget):
-        activation.value(expression)
+        activation.value(expression())
+
+
+@pytest.mark.parametrize("text", [
+    pytest.param("object.spec.tags.all(a, a == 'x') && object.gone", id="an error after a loop"),
+    pytest.param("object.spec.tags.map(a, object.spec.gone).size() > 0", id="an error in a loop"),
+    pytest.param("variables.fails > 1", id="a variable without a value"),
+    pytest.param("variables.fails > 1 || true", id="a variable without a value, whose error is absorbed"),
+    pytest.param("variables.dear > 1", id="a variable over the limit of an expression"),
+])
+def test_what_has_no_value_costs_too(text: str) -> None:
+    fails = compile_expression("object.spec.tags.map(a, a + 'y').size() + object.gone", Scope(variables={}))
+    dear = compile_expression(f"{CUBIC} ? 1 : 2", Scope(variables={}))
+    scope = Scope(variables={"fails": fails.type, "dear": dear.type})
+    budget = 10_000_000
+    activation = Activation(inputs(object=LONG), {"fails": fails, "dear": dear}, budget)
+    with contextlib.suppress(Failed):
+        activation.value(compile_expression(text, scope))
+    assert activation.budget <= budget - (1 if "map" in text else 4000)
+
+
+def test_variables_stop_at_the_budget_of_the_policy() -> None:
+    """Not after the expression that asks for all of them."""
+    variables = {f"v{n}": compile_expression(f"{CUBIC} ? {n} : 2", Scope(variables={})) for n in range(40)}
+    scope = Scope(variables={name: e.type for name, e in variables.items()})
+    activation = Activation(inputs(object=LONG), variables)
+    began = time.process_time()
+    with pytest.raises(OutOfBudget):
+        activation.value(compile_expression(" || ".join(f"variables.{name} > 50" for name in variables), scope))
+    evaluated = [name for name in variables if variables[name]._program is not None]
+    assert len(evaluated) == 11
+    assert time.process_time() - began < 10
+
+
+SCALARS = {"l": list(range(4000)), "s": [f"a{n}" for n in range(4000)], "m": {f"k{n}": n for n in range(4000)},
+           "x": [n if n % 2 else float(n) for n in range(4000)], "n": [[n] for n in range(4000)],
+           "o": [{"a": n} for n in range(4000)]}
+
+
+@pytest.mark.parametrize("text", [
+    "object.l.all(a, object.l.exists(b, a == b))", "object.l.all(a, a in object.l)", "object.s.all(a, a in object.s)",
+    "object.n.all(a, a in object.n)", "object.o.all(a, a in object.o)", "object.x.all(a, a in object.x)",
+    "object.l.all(a, object.l == object.l)", "object.l.all(a, object.x == object.x)",
+    "object.l.all(a, object.m == object.m)", "object.l.all(a, object.n == object.n)",
+    "object.l.all(a, object.o == object.o)", "object.l.all(a, dyn(object.l) == dyn(object.x))",
+    "object.l.map(a, object.l + object.l).size() > 0", "object.l.all(a, object.m.all(k, object.m[k] >= 0))",
+    "object.l.all(a, object.s.join('').size() > 0)", "object.l.exists(a, object.l.map(b, [a, b]) == object.n)",
+    "object.l.all(a, object.l.sum() >= 0)", "object.l.all(a, object.l.isSorted())",
+    "object.l.all(a, object.l.indexOf(a) >= 0)", "object.l.all(a, sets.contains(object.l, [a]))",
+    "object.l.all(a, object.l.distinct().size() > 0)", "object.l.all(a, object.l.max() >= 0)",
+    "object.l.all(a, object.l.sort().size() > 0)", "object.l.all(a, object.n.flatten().size() > 0)",
+    "object.l.all(a, object.l.map(b, {'a': b}) == object.o)", "object.l.all(a, object.s.map(s, s + s).size() > 0)",
+])
+def test_the_time_of_an_expression_is_bounded(text: str) -> None:
+    """Over lists without a schema, whose elements cost more than kube-apiserver counts."""
+    expression = compile_expression(text, Scope())
+    assert expression.error is None, expression.error
+    began = time.process_time()
+    with contextlib.suppress(Failed, OutOfBudget):
+        Activation(inputs(object=SCALARS)).value(expression)
+    assert time.process_time() - began < 1.5      # 250 ms, with and without exact counts, on a busy machine
+
+
+@pytest.mark.parametrize("text, found", [
+    ("1 in object.l", True), ("1 in object.flags", False), ("2.0 in object.l", True), ("2 in object.x", True),
+    ("'a1' in object.s", True), ("true in object.flags", True), ("true in object.l", False),
+    ("5000 in object.l", False),
+    ("9007199254740993 in object.far", True), ("object.l == object.l", True), ("[1, 2] == object.pair", True),
+    ("object.flags == object.bits", False), ("object.far == [9007199254740993]", True), ("null in object.nulls", True),
+    ("object.nulls == object.nulls", True), ("[1] in object.n", True),
+])
+def test_lists_without_a_schema(text: str, found: bool) -> None:
+    obj = {**SCALARS, "flags": [True], "bits": [1], "far": [9007199254740992.0], "pair": [1.0, 2], "nulls": [None]}
+    assert value(text, object=obj) is found
+
+
+def test_evaluation_goes_on_where_it_paused() -> None:
+    pauses = iter([True, True, False, True])
+    made = inputs(effort=Effort(lambda: next(pauses, False)))
+    expressions = [compile_expression(f"object.spec.size == {n}", Scope()) for n in range(5)]
+    found, begun = None, 0
+    while found is None:
+        made.effort.begin()
+        begun += 1
+        with contextlib.suppress(Paused):
+            found = values(made.activation("validations", None), expressions)
+        made.effort.end()
+    assert found == [False, False, False, True, False]
+    assert begun == 4
+
+
+def test_the_time_of_all_evaluations_of_a_request_is_bounded() -> None:
+    made = inputs()
+    expression = compile_expression("object.spec.size == 3", Scope())
+    made.effort.spent = Effort.SECONDS + 1
+    with pytest.raises(OutOfBudget):
+        Activation(made).value(expression)
 
 
 def test_three_questions_about_rights_are_too_much_for_one_expression() -> None:

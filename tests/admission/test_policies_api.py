@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
 from typing import Any
 
 import pytest
 
+from registry.slices import IS_GONE
 from tests.admission.conftest import ADMISSION
 from tests.api.client import MERGE, Client, eventually
 from tests.api.widgets import GROUP, NAMESPACES, WIDGETS
@@ -29,7 +32,7 @@ async def enforce(api: Client, expression: str, *, name: str = "p", match: dict[
                   binding: dict[str, Any] | None = None, **spec: Any) -> None:
     constraints = {"resourceRules": [rule()], **(match or {})}
     policy = named("ValidatingAdmissionPolicy", name, matchConstraints=constraints,
-                   validations=[{"expression": expression, "message": "no"}], **spec)
+                   **{"validations": [{"expression": expression, "message": "no"}], **spec})
     (await api.post(POLICIES, policy)).ok(201)
     bound = {"policyName": name, "validationActions": ["Deny"], **(binding or {})}
     (await api.post(BINDINGS, named("ValidatingAdmissionPolicyBinding", name, **bound))).ok(201)
@@ -57,6 +60,47 @@ async def test_a_refusal(api: Client) -> None:
     assert answer.json["details"] == {"name": "a", "group": GROUP, "kind": "widgets", "causes": [{"message": text}]}
     assert (await api.get(f"{WIDGETS}/a")).code == 404
     (await api.post(WIDGETS, widget("a", size=1))).ok(201)
+
+
+DEAR = "object.spec.free.l.all(a, object.spec.free.l.all(b, a + b + {0} >= 0))"
+
+
+async def test_others_have_their_turn_while_policies_are_evaluated(api: Client) -> None:
+    """Each expression takes a good part of a second; ten are evaluated, then the budget of the policy is spent."""
+    (await api.post(WIDGETS, widget("other"))).ok(201)
+    await enforce(api, DEAR.format(0), validations=[{"expression": DEAR.format(n)} for n in range(20)])
+    write = asyncio.create_task(api.post(WIDGETS, widget("a", free={"l": list(range(2000))})))
+    slowest = 0.0
+    while not write.done():
+        began = time.process_time()     # nothing else goes on in this process
+        (await api.get(f"{WIDGETS}/other")).ok(200)
+        slowest = max(slowest, time.process_time() - began)
+    answer = await write
+    assert answer.code == 422
+    assert answer.json["message"].endswith(
+        "validation failed due to running out of cost budget, no further validation rules will be run")
+    assert slowest < 1.2
+
+
+async def test_policies_are_no_longer_evaluated_when_the_client_has_gone(api: Client) -> None:
+    await enforce(api, DEAR.format(0), validations=[
+        {"expression": f"{DEAR.format(n)} || true"} for n in range(8)], failurePolicy="Ignore")
+    asked = 0
+
+    def is_gone() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked == 2
+
+    app = api._app
+
+    async def abandoned(scope: Any, receive: Any, send: Any) -> None:
+        await app({**scope, IS_GONE: is_gone}, receive, send)
+
+    with contextlib.suppress(Exception):      # there is no answer
+        await Client(abandoned, api._token).post(WIDGETS, widget("a", free={"l": list(range(2000))}))
+    assert asked == 2
+    assert (await api.get(f"{WIDGETS}/a")).code == 404
 
 
 async def test_every_way_to_write(api: Client) -> None:
