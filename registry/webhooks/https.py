@@ -148,7 +148,11 @@ class HttpsClient:
                         await held.enter_async_context(self._large)
                     pieces.append(piece)
         except TimeoutError as error:
+            pieces.clear()
             raise Lost("context deadline exceeded while reading body") from error
+        except BaseException:
+            pieces.clear()      # an error keeps its frames alive for as long as it is handled
+            raise
         return Answer(response.status, headers.get(b"content-type", ""), headers.get(b"retry-after", ""),
                       b"".join(pieces))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -192,6 +193,8 @@ UNUSABLE: dict[str, dict[str, Any]] = {
     "no keys named": {"/.well-known/openid-configuration": None},
     "plain http": {"/.well-known/openid-configuration": "http"}, "no set of keys": {"/keys": {}},
     "a list": {"/keys": []}, "too long": {"/keys": {"keys": ["x" * (1 << 20)]}},
+    "too many values": {"/keys": {"keys": [[]] * 20_000}},
+    "keys inside": {"/.well-known/openid-configuration": "inside"},
 }
 
 
@@ -201,9 +204,19 @@ async def test_an_issuer_that_cannot_be_used(issuer: Issuer, tmp_path: Path, doc
     for path, value in documents.items():
         if value == "http":
             value = {"issuer": issuer.url, "jwks_uri": issuer.url.replace("https", "http") + "/keys"}
+        elif value == "inside":
+            value = {"issuer": issuer.url, "jwks_uri": "https://10.0.0.1/keys"}
         issuer.document(path, value if value is not None else {"issuer": issuer.url})
     with pytest.raises(Rejected, match="not initialized"):
         await tokens.identify(issuer.token())
+
+
+@pytest.mark.parametrize("bits, taken", [(2048, True), (16384, True), (16416, False), (1_200_000, False)])
+def test_keys_are_bounded(bits: int, taken: bool) -> None:
+    """OpenSSL multiplies numbers of any length when it makes a key."""
+    modulus = base64.urlsafe_b64encode(b"\xff" * (bits // 8)).decode().rstrip("=")
+    found = module._keys({"keys": [{"kty": "RSA", "kid": "k1", "e": "AQAB", "n": modulus}]})
+    assert [key.id for key in found] == (["k1"] if taken else [])
 
 
 async def test_an_issuer_must_be_allowed_and_trusted(issuer: Issuer, tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -128,6 +130,17 @@ def test_syntax_errors(data: bytes, message: str) -> None:
     with pytest.raises(JsonSyntaxError) as raised:
         decode_json(data)
     assert str(raised.value) == message
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", [b"", b'"}', b'","k":1}', b'\\x"}'], ids=["cut", "right", "duplicate", "bad escape"])
+def test_many_escapes_cost_little(end: bytes) -> None:
+    """3 million took the exact scanner two seconds."""
+    data = b'{"k":"' + b'\\"' * 3_000_000 + end
+    started = time.process_time()
+    with contextlib.suppress(DecodeError):
+        decode_json(data)
+    assert time.process_time() - started < 1
 
 
 def test_number_beyond_float64_is_told_after_the_syntax() -> None:

@@ -41,7 +41,7 @@ _LIMITS: Final = Limits(resolve_seconds=5, connect_seconds=5, tls_seconds=5, hea
 _MAX_VALUES: Final = 20_000
 _MAX_KEYS: Final = 100
 # The modulus of an RSA key of 16,384 bits in base64, the longest that OpenSSL uses: longer ones cost time squared.
-_MAX_NUMBER: Final = 2732
+_MAX_NUMBER: Final = 2731
 _WELL_KNOWN: Final = "/.well-known/openid-configuration"
 # Which signatures a key may be used for; nothing symmetric, and never "none".
 _ALGORITHMS: Final = {

@@ -1,0 +1,279 @@
+"""Answers that are made to cost: each is refused within its limit, with a reason, and others are served meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gzip
+import itertools
+import logging
+import threading
+import time
+import tracemalloc
+from collections.abc import AsyncIterator, Iterable
+
+import pytest
+
+from registry.webhooks import https, resolver
+from registry.webhooks.client import WebhookClient
+from registry.webhooks.connection import Origin, Unreachable
+from registry.webhooks.egress import EgressPolicy
+from registry.webhooks.endpoint import Endpoint
+from registry.webhooks.errors import CallFailed
+from registry.webhooks.https import HttpsClient, Limits
+from registry.webhooks.review import decoded_review
+from registry.webhooks.services import Services
+from tests.webhooks.hostile import Certificates, Server, answering, body, certificates, head, received, serving
+
+LOCAL = EgressPolicy(["127.0.0.0/8"])
+# Tests of what never comes.
+SHORT = Limits(resolve_seconds=0.2, connect_seconds=1, tls_seconds=0.5, head_seconds=1, body_seconds=1)
+MB = 1 << 20
+PIECE = b"[]," * 20_000
+
+
+@pytest.fixture(scope="module")
+def trusted(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return certificates(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[WebhookClient]:
+    made = WebhookClient(LOCAL, Services())
+    yield made
+    await made.aclose()
+
+
+@pytest.fixture
+async def hasty() -> AsyncIterator[WebhookClient]:
+    made = WebhookClient(LOCAL, Services(), limits=SHORT)
+    yield made
+    await made.aclose()
+
+
+def chunked(pieces: Iterable[bytes]) -> Iterable[bytes]:
+    yield head(transfer_encoding="chunked")
+    for piece in pieces:
+        yield b"%x\r\n%b\r\n" % (len(piece), piece)
+    yield b"0\r\n\r\n"
+
+
+def zipped(data: bytes) -> bytes:
+    return body(gzip.compress(data, 9), content_encoding="gzip")
+
+
+def nested(depth: int) -> bytes:
+    return b'{"a":' + b"[" * depth + b"]" * depth + b"}"
+
+
+# What the server sends, and what the error says.
+HOSTILE: dict[str, tuple[Iterable[bytes], str]] = {
+    "66 MB of lists": (list(chunked([PIECE] * 1100)), "the answer is longer than 16777216 bytes"),
+    "66 MB of lists, compressed": ((zipped(b"[" + PIECE * 1100 + b"[]]"),), "the answer is longer than 16777216 bytes"),
+    "a length of 66 MB": ((head(content_length=str(66 * MB)),), "the answer is longer than 16777216 bytes"),
+    "a length of 5,000 digits": ((head(content_length="9" * 5000),), "EOF"),
+    "15 MB of lists": ((body(b"[" + PIECE * 250 + b"[]]"),), "more than 500000 values"),
+    "15 MB of lists, compressed": ((zipped(b"[" + PIECE * 250 + b"[]]"),), "more than 500000 values"),
+    "15 MB of keys": ((body(b'{"a":{' + b'"a":1,' * 2_500_000 + b'"b":1}}'),), "more than 500000 values"),
+    "15 MB of an open string": ((body(b'["' + b"\\\"" * (7 * MB)),), "couldn't get version/kind"),
+    "15 MB of YAML": ((body(b"- a\n" * (4 * MB - 1)),), "couldn't get version/kind"),
+    "300 kB of YAML in flow style": ((body(b"{a: " + b"[" * 300_000),), "couldn't get version/kind"),
+    "aliases": ((body(b"b0: &b0 [x,x]\n" + b"".join(
+        b"b%d: &b%d [*b%d,*b%d]\n" % (i, i, i - 1, i - 1) for i in range(1, 40))),), "couldn't get version/kind"),
+    "depth": ((body(nested(100_000)),), "couldn't get version/kind"),
+    "depth of a million": ((body(nested(1_000_000)),), "more than 500000 values"),
+    "compressed twice": ((body(gzip.compress(gzip.compress(b"{}")), content_encoding="gzip, gzip"),),
+                         "a content encoding that was not asked for"),
+    "an encoding that nobody asked for": ((body(b"{}", content_encoding="br"),),
+                                          "a content encoding that was not asked for"),
+    "half a gzip": ((body(gzip.compress(b"{}" * 100)[:20], content_encoding="gzip"),), "unexpected EOF"),
+    "no gzip": ((body(b"{}", content_encoding="gzip"),), "gzip: invalid data"),
+    "a million empty gzips": ((body(gzip.compress(b"") * 100_000, content_encoding="gzip"),), "gzip: invalid header"),
+    "one byte a chunk": ((b"".join(chunked([b"a"] * 60_000)),), "more than 50000 pieces"),
+    "a head without end": (itertools.chain([b"HTTP/1.1 200 OK\r\n"], itertools.repeat(b"a: b\r\n" * 1000)), "EOF"),
+    "trailers without end": (itertools.chain([head(transfer_encoding="chunked"), b"1\r\na\r\n0\r\n"],
+                                             itertools.repeat(b"a: b\r\n" * 1000)), "EOF"),
+    "a chunk extension without end": (itertools.chain([head(transfer_encoding="chunked"), b"1;"],
+                                                      itertools.repeat(b"a" * 1000)), "EOF"),
+    "half a body": ((head(content_length="10") + b"{}",), "EOF"),
+    "nothing": ((), "EOF"),
+    "no HTTP": ((b"SSH-2.0-OpenSSH\r\n\r\n",), "EOF"),
+    "no length of the body": ((head(content_length="2", transfer_encoding="chunked") + b"{}",), "EOF"),
+    "a redirect": ((b"HTTP/1.1 302 Found\r\nLocation: https://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",),
+                   "the server responded with the status code 302"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pieces, why", HOSTILE.values(), ids=HOSTILE)
+async def test_hostile_answers(trusted: Certificates, client: WebhookClient, pieces: Iterable[bytes], why: str) -> None:
+    async with serving(trusted, answering(pieces)) as server:
+        started = time.monotonic()
+        with pytest.raises(CallFailed) as failed:
+            await client.call(server.endpoint, b"{}", decoded_review, again=False)
+        assert why in str(failed.value)
+        assert len(str(failed.value)) < 6000
+        assert time.monotonic() - started < 10
+
+
+SLOW: dict[str, tuple[Iterable[bytes], str]] = {
+    "1xx without end": (itertools.repeat(b"HTTP/1.1 100 Continue\r\n\r\n" * 10), "timeout awaiting response headers"),
+    "head": ([b"HTTP/1.1 200 OK\r\n"], "timeout awaiting response headers"),
+    "body": ([head(content_length="9"), b"{"], "context deadline exceeded while reading body"),
+}
+
+
+@pytest.mark.parametrize("pieces, why", SLOW.values(), ids=SLOW)
+async def test_each_phase_has_its_time(trusted: Certificates, hasty: WebhookClient, pieces: Iterable[bytes],
+                                       why: str) -> None:
+    async with serving(trusted, answering(pieces, then_hang=True)) as server:
+        with pytest.raises(CallFailed, match=why):
+            await hasty.call(server.endpoint, b"{}", decoded_review, again=False)
+
+
+async def test_a_handshake_has_its_time(trusted: Certificates, hasty: WebhookClient) -> None:
+    async with serving(trusted, answering([], then_hang=True), tls=False) as server:
+        with pytest.raises(CallFailed, match="TLS handshake timeout"):
+            await hasty.call(server.endpoint, b"{}", decoded_review, again=False)
+
+
+async def test_the_whole_call_has_its_time(trusted: Certificates) -> None:
+    client = WebhookClient(LOCAL, Services(), timeout=0.3)
+    async with serving(trusted, answering([], then_hang=True)) as server:
+        with pytest.raises(CallFailed, match="context deadline exceeded"):
+            await client.call(server.endpoint, b"{}", decoded_review)
+    await client.aclose()
+
+
+async def test_a_lookup_has_its_time_and_takes_one_thread(hasty: WebhookClient, monkeypatch: pytest.MonkeyPatch
+                                                          ) -> None:
+    """However many calls wait for a name server that does not answer; other names are found meanwhile."""
+    go, lookups = threading.Event(), []
+
+    def hanging(host: str, port: int) -> list[str]:
+        lookups.append(host)
+        if host == "slow.example":
+            go.wait(30)
+        return ["127.0.0.1"]
+
+    monkeypatch.setattr(resolver, "_addresses", hanging)
+    origin = Origin("slow.example", 443)
+    calls = [hasty.https.exchange(origin, "GET", "/", {}, b"", len) for _ in range(40)]
+    for failure in await asyncio.gather(*calls, return_exceptions=True):
+        assert isinstance(failure, Unreachable)
+        assert str(failure).startswith(("dial tcp: lookup slow.example: i/o timeout", "net/http: timeout"))
+    assert lookups == ["slow.example"]
+    with pytest.raises(Unreachable, match="refused"):
+        await hasty.https.exchange(Origin("fast.example", 1), "GET", "/", {}, b"", len)
+    go.set()
+
+
+async def test_the_judged_address_is_the_one_that_is_called(trusted: Certificates, client: WebhookClient,
+                                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that changes its address: it is resolved once for a connection, and each connection is judged."""
+    answers = [["127.0.0.1"], ["10.0.0.1"], ["192.0.0.9", "::ffff:169.254.169.254", "64:ff9b::a00:1"]]
+    monkeypatch.setattr(resolver, "_addresses", lambda host, port: answers.pop(0))
+    async with serving(trusted, answering([body(b"{}", connection="close")])) as server:
+        origin = Origin("localhost", server.port, server.ca)
+        status = await client.https.exchange(origin, "GET", "/", {}, b"", lambda answer: answer.status)
+        assert status == 200
+        assert len(answers) == 2, "resolved once"
+        for left in (1, 0):
+            with pytest.raises(Unreachable, match="the address is not one that webhooks may be called at"):
+                await client.https.exchange(origin, "GET", "/", {}, b"", len)
+            assert len(answers) == left
+
+
+async def test_a_connection_that_leads_elsewhere_is_closed(trusted: Certificates, monkeypatch: pytest.MonkeyPatch
+                                                           ) -> None:
+    """As behind a translator in the kernel: the peer is judged as well as the address."""
+    class Changing(EgressPolicy):
+        verdicts = iter([True, False])
+
+        def allows(self, address: str) -> bool:
+            return next(self.verdicts)
+
+    client = HttpsClient(Changing(), SHORT)
+    async with serving(trusted, answering([body(b"{}")])) as server:
+        with pytest.raises(Unreachable, match="the connection leads to another address"):
+            await client.exchange(server.origin, "GET", "/", {}, b"", len)
+    await client.aclose()
+
+
+async def test_a_refusal_is_read_to_its_beginning(trusted: Certificates, client: WebhookClient) -> None:
+    refusal = b"HTTP/1.1 500 no\r\nContent-Type: text/plain\r\nContent-Length: 66000000\r\n\r\n" + b"it broke\n" * 8000
+    async with serving(trusted, answering([refusal], then_hang=True)) as server:
+        with pytest.raises(CallFailed, match="it broke"):
+            await client.call(server.endpoint, b"{}", decoded_review, again=False)
+
+
+async def test_others_are_served_while_a_large_answer_is_decoded(trusted: Certificates, client: WebhookClient) -> None:
+    """The decoding waits here for the event loop, which comes to it only if that is done beside it."""
+    begun, go = threading.Event(), threading.Event()
+
+    def decode(data: bytes) -> int:
+        begun.set()
+        assert go.wait(30)
+        return len(data)
+
+    async with serving(trusted, answering([body(PIECE * 2)])) as server:
+        call = asyncio.create_task(client.call(server.endpoint, b"{}", decode))
+        await asyncio.to_thread(begun.wait, 30)
+        go.set()
+        assert await call == len(PIECE * 2)
+
+
+@pytest.mark.slow
+async def test_memory_is_bounded(trusted: Certificates, client: WebhookClient) -> None:
+    """Twenty answers at once of 88 MB, compressed to some kilobytes: one at a time is beyond a megabyte."""
+    bomb = zipped(b"[" + PIECE * 1100 + b"[]]")
+    tracemalloc.start()
+    async with serving(trusted, answering([bomb])) as server:
+        calls = [client.call(server.endpoint, b"{}", decoded_review, again=False) for _ in range(20)]
+        failures = await asyncio.gather(*calls, return_exceptions=True)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert all("the answer is longer than" in str(failure) for failure in failures)
+    assert peak < 100 * MB
+
+
+async def test_servers_of_others_keep_their_connections(trusted: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where connections to too many servers are kept, one that nobody waits for is closed."""
+    monkeypatch.setattr(https, "_POOLS", 2)
+    client = HttpsClient(LOCAL, Limits())
+    go = asyncio.Event()
+
+    async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await received(reader)
+        await go.wait()
+        writer.write(body(b"late"))
+        await writer.drain()
+
+    async with serving(trusted, slow) as first, serving(trusted, answering([body(b"{}")])) as other:
+        waiting = asyncio.create_task(_data(client, first))
+        for port in range(1, 5):
+            with pytest.raises(Unreachable):
+                await client.exchange(Origin("127.0.0.1", port), "GET", "/", {}, b"", len)
+        assert await _data(client, other) == b"{}"
+        go.set()
+        assert await waiting == b"late"
+    await client.aclose()
+
+
+async def _data(client: HttpsClient, server: Server) -> bytes:
+    return await client.exchange(server.origin, "GET", "/", {}, b"", lambda answer: answer.data)
+
+
+async def test_a_call_writes_no_line_of_log(trusted: Certificates, client: WebhookClient,
+                                            caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    async with serving(trusted, answering([body(b"{}")])) as server:
+        assert await client.call(server.endpoint, b"{}", decoded_review) == {}
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("bundle", [b"\xc3\xa9", b"\xff", b" ", b"PEM"], ids=["UTF-8", "bytes", "blank", "text"])
+async def test_what_is_no_bundle_does_not_mean_the_systems_roots(client: WebhookClient, bundle: bytes) -> None:
+    endpoint = Endpoint("https://127.0.0.1:1/", "127.0.0.1", 1, "/", base64.b64encode(bundle).decode())
+    with pytest.raises(CallFailed, match="unable to load root certificates"):
+        await client.call(endpoint, b"{}", decoded_review)
