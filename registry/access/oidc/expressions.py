@@ -75,7 +75,7 @@ class Expression:
                 raise Failed(f"expression '{self.text}' resulted in error: {error}") from error
             if frame[COST] <= _LIMIT:
                 return value
-        raise Failed(f"expression '{self.text}' costs too much")
+        raise Failed(f"expression '{self.text}' resulted in error: operation cancelled: actual cost limit exceeded")
 
     def holds(self, variable: Value) -> bool:
         return self.evaluate(variable) is True

@@ -20,7 +20,7 @@ from registry.cel.parser import parse
 from registry.cel.schema_types import Declared, declare
 from registry.cel.schema_values import Preserved
 from registry.cel.types import Type, TypeKind
-from registry.cel.values import WORK, CostExceeded, EvalError, ListValue, MapValue, Optional
+from registry.cel.values import WORK, CostExceeded, EvalError, ListValue, MapValue, Optional, WorkExceeded
 from registry.cel.views import view_of
 from registry.conversion.declarative.paths import STAR, Path
 from registry.schema.model import Structural
@@ -129,28 +129,32 @@ def compile_expression(text: str, schema: Structural, *, is_root: bool = True) -
 
     def value(obj: Json) -> Json:
         WORK.begin()
-        frame = [cost, obj, *spare]
         try:
-            found = run(frame)
-            if frame[COST] > PER_CALL_LIMIT:
-                found, _ = exactly(obj)
+            found, _ = evaluated(obj)
             return found if found.__class__ in _SCALARS else json_of(found)
         except _FAILURES as error:
             raise _failed(error) from error
 
     def charged(element: Json, spent: int) -> tuple[Json, int]:
         WORK.begin()
-        frame = [cost, element, *spare]
         try:
-            found = run(frame)
-            spends = frame[COST]
-            if spends > PER_CALL_LIMIT:
-                found, spends = exactly(element)
+            found, spends = evaluated(element)
             if spent + spends > PER_CALL_LIMIT:
                 raise CostExceeded
             return found if found.__class__ in _SCALARS else json_of(found), spent + spends
         except _FAILURES as error:
             raise _failed(error) from error
+
+    def evaluated(obj: Json) -> tuple[Any, int]:
+        """The value, and a bound of what it cost; where that is over the limit, what it did cost."""
+        frame = [cost, obj, *spare]
+        try:
+            found = run(frame)
+        except WorkExceeded:
+            raise
+        except CostExceeded:
+            return exactly(obj)
+        return (found, frame[COST]) if frame[COST] <= PER_CALL_LIMIT else exactly(obj)
 
     def exactly(obj: Json) -> tuple[Any, int]:
         frame = program.exact().frame(obj)
