@@ -1,19 +1,38 @@
-# The registry's image: one for the migration job and for the API processes. It holds no PostgreSQL and no secret.
+# The registry's image: one for the migration job and for the API processes, without PostgreSQL's server, pip or a secret.
+# What it is made of is in docs/operations.md. `make pin-images` adds the digests of base images, and renews them.
 #   docker build -t registry .
-FROM python:3.11-slim AS build
+ARG PYTHON_IMAGE=python:3.11.15-slim-trixie
+
+FROM ${PYTHON_IMAGE} AS build
 WORKDIR /src
-COPY pyproject.toml constraints.txt README.md ./
+COPY requirements/build.txt requirements/image.txt requirements/
+RUN python -m venv --without-pip /opt/registry \
+    && pip install --no-cache-dir --require-hashes --only-binary :all: -r requirements/build.txt \
+    && pip --python /opt/registry/bin/python install --no-cache-dir --require-hashes --only-binary :all: \
+        -r requirements/image.txt
+COPY pyproject.toml README.md ./
 COPY registry registry
 COPY migrations migrations
-RUN python -m venv /opt/registry \
-    && /opt/registry/bin/pip install --no-cache-dir -c constraints.txt .
+RUN pip wheel --no-cache-dir --no-index --no-deps --no-build-isolation --wheel-dir /wheel . \
+    && pip --python /opt/registry/bin/python install --no-cache-dir --no-index --no-deps /wheel/*.whl
+COPY --chmod=755 image/healthcheck.py /opt/registry/bin/healthcheck
 
-FROM python:3.11-slim
+FROM ${PYTHON_IMAGE}
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="registry" \
+      org.opencontainers.image.description="The Kubernetes REST API for custom resources, on PostgreSQL" \
+      org.opencontainers.image.revision="${REVISION}"
+# psql, for `registry psql`; the numeric account is what Kubernetes' runAsNonRoot can check.
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends postgresql-client \
+    && rm -rf /var/lib/apt/lists/* \
+    && groupadd --gid 10001 registry \
+    && useradd --uid 10001 --gid 10001 --shell /usr/sbin/nologin --home-dir /var/lib/registry --create-home registry
 COPY --from=build /opt/registry /opt/registry
-RUN useradd --system --home-dir /var/lib/registry --create-home registry
-USER registry
+USER 10001:10001
 ENV PATH=/opt/registry/bin:$PATH REGISTRY_DATA_DIR=/var/lib/registry REGISTRY_HOST=0.0.0.0
 VOLUME /var/lib/registry
 EXPOSE 6443
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 CMD ["healthcheck"]
 ENTRYPOINT ["registry"]
 CMD ["serve"]

@@ -7,8 +7,14 @@ BIN := $(VENV)/bin
 # Arguments of `registry serve`: make serve ARGS="--port 8443"
 ARGS ?=
 TEST_PROCESSES ?= 2
+TOOLS := $(VENV)/tools
 
-.PHONY: serve install develop test lint bench docs clean
+# Only what requirements/*.txt names by version and hash is installed, and no code of an sdist is run to install it.
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+LOCKED := install --require-hashes --only-binary :all:
+OURSELVES := --no-deps --no-build-isolation
+
+.PHONY: serve install develop test lint bench docs dist lock sbom pin-images clean
 
 serve: $(VENV)/.installed
 	$(BIN)/registry serve $(ARGS)
@@ -31,6 +37,30 @@ bench: $(VENV)/.developing
 docs: $(VENV)/.installed
 	$(BIN)/python -m registry.settings > docs/settings.md
 
+# The wheel and the sdist, into dist/.
+dist: $(VENV)/.developing
+	$(BIN)/python -m build --no-isolation
+
+# requirements/*.txt again; tools/lock says how to choose what is upgraded.
+lock: $(TOOLS)/.installed
+	tools/lock $(TOOLS)/bin $(ARGS)
+
+# The components of the image, as CycloneDX: installed as the image has them, they tell licenses and who needs whom.
+sbom: $(VENV)/.installed $(TOOLS)/.installed
+	rm -rf build
+	$(BIN)/python -m venv --without-pip build/image
+	$(PIP) --python build/image/bin/python $(LOCKED) -r requirements/image.txt
+	$(PIP) wheel $(OURSELVES) --wheel-dir build/wheel .
+	$(PIP) --python build/image/bin/python install --no-deps --no-index build/wheel/*.whl
+	version=$$(build/image/bin/registry version) && \
+		sed "s/^dynamic = .*/version = \"$${version#registry }\"/" pyproject.toml > build/pyproject.toml
+	$(TOOLS)/bin/cyclonedx-py environment build/image/bin/python --pyproject build/pyproject.toml --output-reproducible \
+		--output-format JSON --output-file build/sbom.json
+
+# Adds digests to the images that Dockerfile and docker-compose.yml name, or renews them.
+pin-images:
+	$(PYTHON) tools/pin_images.py
+
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
@@ -38,10 +68,20 @@ $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed (make PYTHON=...)")'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded]'
+$(VENV)/.installed: pyproject.toml requirements/install.txt requirements/build.txt | $(BIN)/python
+	@echo "installing into $(VENV), once"
+	$(PIP) $(LOCKED) -r requirements/install.txt -r requirements/build.txt
+	$(PIP) install $(OURSELVES) --editable .
 	touch $@
 
-$(VENV)/.developing: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,dev]'
+$(VENV)/.developing: pyproject.toml requirements/develop.txt requirements/build.txt | $(BIN)/python
+	@echo "installing into $(VENV), once"
+	$(PIP) $(LOCKED) -r requirements/develop.txt -r requirements/build.txt
+	$(PIP) install $(OURSELVES) --editable .
 	touch $(VENV)/.installed $@
+
+# An environment of its own: what makes locks and SBOMs is not among what they list.
+$(TOOLS)/.installed: requirements/tools.txt | $(BIN)/python
+	$(BIN)/python -m venv $(TOOLS)
+	$(PIP) --python $(TOOLS)/bin/python $(LOCKED) -r requirements/tools.txt
+	touch $@
