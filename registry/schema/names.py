@@ -151,8 +151,6 @@ def name_is_path_segment(name: str, prefix: bool = False) -> list[str]:
         return [f"may not be '{name}'"]
     if "/" in name or "%" in name:
         return [f"may not contain '{illegal}'" for illegal in "/%" if illegal in name]
-    if "\0" in name:
-        return ["may not contain a null character"]     # the reference takes it; PostgreSQL has no text for it
     return _NONE
 
 

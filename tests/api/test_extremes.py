@@ -103,5 +103,5 @@ async def test_names_with_a_null_character(api: Client, kind: str, path: str, bo
     for answer in (await api.post(path, obj), await api.put(f"{path}/{quote(name)}", obj)):
         [cause] = failure(answer, 422, "Invalid")["details"]["causes"]
         assert (cause["field"], cause["reason"]) == ("metadata.name", "FieldValueInvalid")
-        assert "may not contain a null character" in cause["message"]
+        assert "may not contain U+0000" in cause["message"]
     failure(await api.get(f"{path}/{quote(name)}"), 404, "NotFound")
