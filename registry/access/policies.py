@@ -20,7 +20,7 @@ from registry.access.identity import ADMINISTRATORS, AUTHENTICATED, User
 from registry.access.rbac.defaults import default_entries
 from registry.access.rbac.model import EVERYTHING
 from registry.access.rbac.policy import Policy, told_rules
-from registry.access.rbac.stored import RESOURCES, Entries, changed, policy_of
+from registry.access.rbac.stored import RESOURCES, Entries, Entry, Which, changed, policy_of
 from registry.store.store import Store
 from registry.store.types import Tenant, TenantId
 
@@ -148,12 +148,13 @@ class Policies:
         return fresh
 
     async def _read(self, tenant: Tenant, known: _Known | None, now: float, writes: int) -> _Known:
-        entries: Entries = known.entries if known is not None else {}
-        rows = await self._store.rows_of(tenant, RESOURCES, after=known.newest if known is not None else 0)
-        if sum(body is not None for *_, body in rows) > FEW:
-            entries = await asyncio.to_thread(changed, entries, rows)
-        else:
-            entries = changed(entries, rows)
+        before: Entries = known.entries if known is not None else {}
+        entries: dict[Which, Entry] = {}
+        async for rows in self._store.rows_of(tenant, RESOURCES, newer=known.newest if known is not None else 0):
+            if sum(body is not None for *_, body in rows) > FEW:
+                entries |= await asyncio.to_thread(changed, before, rows)
+            else:
+                entries |= changed(before, rows)
         newest = max((entry.revision for entry in entries.values()), default=0)
         return _Known(policy_of(entries, default_entries()), entries, len(entries), newest, now, writes=writes)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Final
 
@@ -47,7 +48,7 @@ async def watch(view: View) -> WatchAnswer:
 
 
 async def _events(view: View, options: ListOptions, revision: int,
-                  page: AcrossPage | None) -> AsyncIterator[Sequence[Event]]:
+                  page: AcrossPage | None) -> AsyncGenerator[Sequence[Event], None]:
     request = view.request
     seconds = options.timeout_seconds or random.uniform(MIN_WATCH_SECONDS, 2 * MIN_WATCH_SECONDS)
     deadline = asyncio.get_running_loop().time() + seconds
@@ -60,12 +61,15 @@ async def _events(view: View, options: ListOptions, revision: int,
                 if not page.more or not page.rows:
                     break
                 page = await view.page(revision, page.rows[-1].place, 0)
+            page = None     # a watch lives long, its beginning need not
             if options.allow_watch_bookmarks:
                 yield [bookmark(request, revision, ends_initial_events=True)]
         elif revision == 0:
             revision = (await view.page(None, START, 1)).revision
-        async for events in _live(view, options, revision, deadline):
-            yield events
+        async with aclosing(_live(view, options, revision, deadline)) as live:
+            while (events := await anext(live, None)) is not None:
+                yield events
+                del events      # the next may be long in coming
     except StatusError as error:
         yield [error_event(error)]
     except RevisionExpired as error:
@@ -74,7 +78,8 @@ async def _events(view: View, options: ListOptions, revision: int,
         return      # the client resumes from the last revision that it has seen
 
 
-async def _live(view: View, options: ListOptions, revision: int, deadline: float) -> AsyncIterator[Sequence[Event]]:
+async def _live(view: View, options: ListOptions, revision: int,
+                deadline: float) -> AsyncGenerator[Sequence[Event], None]:
     request = view.request
     now = asyncio.get_running_loop().time
     quiet_since = now()
@@ -103,6 +108,7 @@ async def _live(view: View, options: ListOptions, revision: int, deadline: float
                 if options.allow_watch_bookmarks:
                     yield [bookmark(request, batch.revision)]
                 quiet_since = now()
+            del batch, events       # what a watch has sent is not its to keep until there is more
     finally:
         subscription.close()
 

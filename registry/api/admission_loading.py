@@ -30,21 +30,21 @@ NOTHING: Final = Configured({}, None)
 async def load_admission(store: Store, tenant: Tenant, known: Configured) -> Configured:
     """What stands now; `known` is what was read before."""
     newest = max((revision for revision, _ in known.objects.values()), default=-1)
-    rows = await store.rows_of(tenant, _NAMES, after=newest)
-    if not rows:
-        return NOTHING
     objects: dict[tuple[ResourceName, ObjectKey], tuple[int, Compiled]] = {}
-    changed = len(rows) != len(known.objects)
-    for resource, key, revision, body in sorted(rows, key=lambda row: row[:2]):
-        before = known.objects.get((resource, key))
-        if before is not None and before[0] == revision:
-            objects[resource, key] = before
-            continue
-        assert body is not None, "it is newer than all that is known"
-        obj = decode_stored(f'{{"metadata":{{"resourceVersion":"{revision}",{body}')
-        objects[resource, key] = (revision, compile_object(resource.partition(".")[0], obj))
-        changed = True
-    return Configured(objects, _together(objects)) if changed else known
+    changed = False
+    async for rows in store.rows_of(tenant, _NAMES, newer=newest):
+        for resource, key, revision, body in rows:
+            before = known.objects.get((resource, key))
+            if before is not None and before[0] == revision:
+                objects[resource, key] = before
+                continue
+            assert body is not None, "it is newer than all that is known"
+            obj = decode_stored(f'{{"metadata":{{"resourceVersion":"{revision}",{body}')
+            objects[resource, key] = (revision, compile_object(resource.partition(".")[0], obj))
+            changed = True
+    if not objects:
+        return NOTHING
+    return Configured(objects, _together(objects)) if changed or len(objects) != len(known.objects) else known
 
 
 def _together(objects: Mapping[tuple[ResourceName, ObjectKey], tuple[int, Compiled]]) -> Admission | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,7 +62,7 @@ class WatchAnswer:
     """A stream of events until the watch ends."""
 
     served: Served
-    events: AsyncIterator[Sequence[Event]]
+    events: AsyncGenerator[Sequence[Event], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -260,13 +260,15 @@ class Catalogs:
     async def _changed(self, tenant: Tenant, known: TenantCatalog) -> tuple[dict[ObjectKey, Entry], State]:
         """The known definitions brought up to date by the change log: reading costs what has changed."""
         entries = dict(known.entries)
-        changes, state = await self._store.changes(tenant, DEFINITIONS, after=known.guards.definitions)
-        for change in changes:
-            if change.type is ChangeType.DELETED:
-                entries.pop(change.key, None)
-            else:
-                entries[change.key] = _entry(Row(change.resource, change.key, change.uid, change.revision,
-                                                 change.version, change.schema, change.body))
+        state = await self._store.state(tenant)
+        async for changes in self._store.changes(tenant, DEFINITIONS, after=known.guards.definitions,
+                                                 upto=state.revision):
+            for change in changes:
+                if change.type is ChangeType.DELETED:
+                    entries.pop(change.key, None)
+                else:
+                    entries[change.key] = _entry(Row(change.resource, change.key, change.uid, change.revision,
+                                                     change.version, change.schema, change.body))
         return entries, state
 
 

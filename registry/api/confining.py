@@ -11,10 +11,10 @@ Follows apiserver pkg/endpoints/request/requestinfo.go, where the name of the re
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from registry.api.answers import Answer, DocumentAnswer, Event, ListAnswer, WatchAnswer
 from registry.api.request import ResourceRequest
@@ -60,16 +60,15 @@ async def _texts(chunks: AsyncIterator[Sequence[str]], name: str, request: Resou
         yield kept
 
 
-async def _events(events: AsyncIterator[Sequence[Event]], name: str, request: ResourceRequest) -> AsyncIterator[
-        Sequence[Event]]:
-    # The stream of a watch is a generator, which must end with its watch.
-    async with aclosing(cast(Any, events)):
-        async for batch in events:
+async def _events(events: AsyncGenerator[Sequence[Event], None], name: str, request: ResourceRequest
+                  ) -> AsyncGenerator[Sequence[Event], None]:
+    async with aclosing(events):
+        while (batch := await anext(events, None)) is not None:
             kept = [e for e in batch if e.type in _OF_NO_OBJECT or _name_in(decode_stored(e.text)) == name]
             if len(kept) < len(batch):
                 _log(request)
             yield kept
-
+            del batch, kept     # the next may be long in coming
 
 
 def _name_in(item: Mapping[str, Any]) -> Any:

@@ -9,6 +9,7 @@ Follows apiserver pkg/registry/rest/delete.go and pkg/registry/generic/registry/
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -29,7 +30,7 @@ from registry.api.sameness import same
 from registry.api.served import Object
 from registry.api.update import CONFLICT_TRIES, Changed, copy_of, delete_row, store_update
 from registry.store.errors import GuardsChanged, InUse, NotFound, RevisionConflict
-from registry.store.types import Guards, Row
+from registry.store.types import Guards, ObjectKey, Row
 
 DeleteBody = Mapping[str, Any]
 
@@ -178,18 +179,39 @@ _JUDGEMENTS = 8
 
 
 async def delete_collection(request: ResourceRequest, body: DeleteBody | None) -> ListAnswer:
-    """Deletes what the selectors select, one by one, and answers the objects as they were."""
+    """Deletes what the selectors select, one by one, and answers the objects as they were.
+
+    Without a limit it goes by their keys, and the answer reads them again, as of the revision at which they were
+    selected: so it holds no more of them than a list does.
+    """
     options = delete_options(request.query, body)
     selection = select(request, list_options(request.query))
-    page = await selection.page()
-    for row in page.rows:
-        namespace, _, name = row.key.rpartition("/")
-        served = request.converting(request.served)
-        await _delete_one(replace(request, served=served, namespace=namespace, name=name), options)
-    texts = await row_texts(request, page.rows)
+    if selection.limit:
+        page = await selection.page()
+        await _delete_all(request, [row.key for row in page.rows], options)
+        texts = await row_texts(request, page.rows)
+
+        async def one() -> AsyncIterator[Sequence[str]]:
+            yield texts
+
+        return ListAnswer(request.served, page.revision, one(), selection.continue_token(page), page.remaining)
+    revision = 0
+    async with aclosing(selection.keys()) as parts:
+        async for at, keys in parts:
+            revision = at
+            await _delete_all(request, keys, options)
 
     async def chunks() -> AsyncIterator[Sequence[str]]:
-        yield texts
+        async with aclosing(replace(selection, at=revision).pages(fresh=False)) as pages:
+            async for page in pages:
+                yield await row_texts(request, page.rows)
 
-    return ListAnswer(request.served, page.revision, chunks(), selection.continue_token(page), page.remaining)
+    return ListAnswer(request.served, revision, chunks())
+
+
+async def _delete_all(request: ResourceRequest, keys: Sequence[ObjectKey], options: DeleteOptions) -> None:
+    for key in keys:
+        namespace, _, name = key.rpartition("/")
+        served = request.converting(request.served)
+        await _delete_one(replace(request, served=served, namespace=namespace, name=name), options)
 

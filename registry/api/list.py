@@ -9,7 +9,9 @@ Follows apiserver pkg/storage/etcd3/store.go (GetList) and pkg/endpoints/handler
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -31,13 +33,12 @@ from registry.api.selectors import (
 from registry.api.served import field_value
 from registry.codec.stored import decode_stored
 from registry.slices import Slices
+from registry.store.bounds import READ_BYTES
 from registry.store.errors import RevisionExpired
 from registry.store.types import ObjectKey, Page, Requirement, Row
 
-# Chunks of a list that a webhook has converted before the first is sent; a longer one is cut off by what fails later.
-CONVERTED_AHEAD = 100
-# Rows fetched at a time where rows are filtered here.
-_FILTER_PAGE = 500
+# What of a list a webhook has converted before the first is sent; a longer one is cut off by what fails later.
+CONVERTED_AHEAD_BYTES = 16 << 20
 
 
 class Fields(NamedTuple):
@@ -70,48 +71,86 @@ class Selection:
             self.fields.shows is None
 
     async def page(self) -> Page:
-        """One page; raises CatalogStale where the definitions have changed, RevisionExpired below the history."""
+        """The one page of a selection with a limit; fewer rows than that where they are large.
+
+        Raises CatalogStale where the definitions have changed, RevisionExpired below the history.
+        """
+        assert self.limit, "without a limit there are pages"
+        if self.fields.accepts is None and self.fields.shows is None:
+            return await self._rows()
+        found: list[Row] = []
+        size = 0
+        async with aclosing(self._all()) as pages:
+            async for page in pages:
+                rows = await self._selected(page.rows)
+                left = self.limit - len(found)
+                found += rows[:left]
+                size += sum([len(row.body) for row in rows[:left]])
+                if len(rows) > left or (len(found) == self.limit and page.more) or size > READ_BYTES:
+                    more = page.more or len(rows) > left
+                    return Page(found, page.revision, more, None, page.state)
+        return Page(found, page.revision, False, None, page.state)
+
+    async def pages(self, *, fresh: bool = True) -> AsyncGenerator[Page, None]:
+        """What is selected, in pages of bounded size, all at the revision of the first; there is one at least.
+
+        The first raises as `page` does, but CatalogStale only where it is to be `fresh`; with a
+        limit it is the only one.
+        """
+        if self.limit:
+            yield await self.page()
+            return
+        async with aclosing(self._all(fresh=fresh)) as pages:
+            async for page in pages:
+                rows = await self._selected(page.rows)
+                yield page if rows is page.rows else replace(page, rows=rows)
+
+    async def keys(self) -> AsyncGenerator[tuple[int, Sequence[ObjectKey]], None]:
+        """The revision, and the keys of what is selected; of a selection without a limit."""
         if self.fields.shows is not None:
-            return await self._shown(self.fields.shows)
-        accepts = self.fields.accepts
-        if accepts is None:
-            return await self._rows(self.after, self.at, self.limit)
-        found: list[Row] = []
-        after, at = self.after, self.at
-        while True:
-            page = await self._rows(after, at, _FILTER_PAGE)
-            for position, row in enumerate(page.rows):
-                if accepts(row.key):
-                    found.append(row)
-                    if self.limit and len(found) == self.limit:
-                        more = page.more or any(accepts(r.key) for r in page.rows[position + 1:])
-                        return Page(found, page.revision, more, None, page.state)
-            if not page.more:
-                return Page(found, page.revision, False, None, page.state)
-            after, at = page.rows[-1].key, page.revision
+            async with aclosing(self.pages()) as pages:
+                async for page in pages:
+                    yield page.revision, [row.key for row in page.rows]
+            return
+        request, accepts = self.request, self.fields.accepts
+        parts = request.backend.store.places(
+            request.tenant, request.served.resource_name, namespace=request.namespace or None, at=self.at,
+            after=self.after, requirements=self.requirements, key=self.fields.key)
+        fresh = True
+        async with aclosing(parts):
+            async for part in parts:
+                if fresh:
+                    request.check_fresh(part.state)
+                fresh = False
+                yield part.revision, [p.key for p in part.places if accepts is None or accepts(p.key)]
 
-    async def _shown(self, shows: Callable[[str], bool]) -> Page:
-        """As many rows as the limit says, of those that `shows` accepts once they have been converted."""
-        accepts = self.fields.accepts
-        found: list[Row] = []
-        after, at = self.after, self.at
-        while True:
-            page = await self._rows(after, at, _FILTER_PAGE)
-            rows = [row for row in page.rows if accepts is None or accepts(row.key)]
-            seen = [row for row, text in zip(*await readable(self.request, rows), strict=True) if shows(text)]
-            left = self.limit - len(found) if self.limit else len(seen)
-            found += seen[:left]
-            if len(seen) > left:
-                return Page(found, page.revision, True, None, page.state)
-            if not page.more or (self.limit and len(seen) == left):
-                return Page(found, page.revision, page.more, None, page.state)
-            after, at = page.rows[-1].key, page.revision
+    async def _all(self, *, fresh: bool = True) -> AsyncGenerator[Page, None]:
+        """Pages before what is filtered here."""
+        request = self.request
+        pages = request.backend.store.scan(
+            request.tenant, request.served.resource_name, namespace=request.namespace or None, at=self.at,
+            after=self.after, requirements=self.requirements, key=self.fields.key)
+        async with aclosing(pages):
+            async for page in pages:
+                if fresh:
+                    request.check_fresh(page.state)
+                fresh = False       # all are of the revision of the first
+                yield page
 
-    async def _rows(self, after: ObjectKey | None, at: int | None, limit: int) -> Page:
+    async def _selected(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Those that are selected by what is filtered here: by their keys, and by their fields once converted."""
+        accepts, shows = self.fields.accepts, self.fields.shows
+        if accepts is not None:
+            rows = [row for row in rows if accepts(row.key)]
+        if shows is not None:
+            rows = [row for row, text in zip(*await readable(self.request, rows), strict=True) if shows(text)]
+        return rows
+
+    async def _rows(self) -> Page:
         request = self.request
         page = await request.backend.store.page(
-            request.tenant, request.served.resource_name, namespace=request.namespace or None, at=at, after=after,
-            limit=limit or None, requirements=self.requirements, key=self.fields.key)
+            request.tenant, request.served.resource_name, namespace=request.namespace or None, at=self.at,
+            after=self.after, limit=self.limit, requirements=self.requirements, key=self.fields.key)
         request.check_fresh(page.state)
         return page
 
@@ -227,45 +266,33 @@ async def list_(request: ResourceRequest) -> ListAnswer:
     if wanted := list_revision(options.resource_version):
         await wait_for_revision(request, wanted)
     try:
-        fields = selection.fields
-        if selection.limit or fields.accepts is not None or fields.key is not None or fields.shows is not None:
-            return await _paged(selection)
-        return await _whole(selection)
+        return await _answer(selection)
     except RevisionExpired as error:
         raise expired_list(options, error) from error
 
 
-async def _paged(selection: Selection) -> ListAnswer:
-    page = await selection.page()
-    texts = await row_texts(selection.request, page.rows)
-
-    async def chunks() -> AsyncIterator[Sequence[str]]:
-        yield texts
-
-    return ListAnswer(selection.request.served, page.revision, chunks(), selection.continue_token(page), page.remaining)
-
-
-async def _whole(selection: Selection) -> ListAnswer:
-    """Everything, streamed: the store holds no more than two chunks of rows at a time."""
+async def _answer(selection: Selection) -> ListAnswer:
+    """Streamed: no more than two pages of rows are held at a time."""
     request = selection.request
-    pages = request.backend.store.scan(
-        request.tenant, request.served.resource_name, namespace=request.namespace or None, at=selection.at,
-        after=selection.after, requirements=selection.requirements)
+    pages = selection.pages()
     first = await anext(pages)
-    request.check_fresh(first.state)
-    ahead = [await row_texts(request, first.rows)]
+    ahead = deque([await row_texts(request, first.rows)])
     if request.served.conversions is not None:
         # What a webhook refuses must be told by the code of the answer, so before its beginning is sent.
-        while len(ahead) < CONVERTED_AHEAD and (page := await anext(pages, None)) is not None:
+        size = first.size
+        while size < CONVERTED_AHEAD_BYTES and (page := await anext(pages, None)) is not None:
             ahead.append(await row_texts(request, page.rows))
+            size += page.size
 
     async def chunks() -> AsyncIterator[Sequence[str]]:
-        for texts in ahead:
-            yield texts
-        async for page in pages:
-            yield await row_texts(request, page.rows)
+        async with aclosing(pages):
+            while ahead:
+                yield ahead.popleft()
+            async for page in pages:
+                yield await row_texts(request, page.rows)
 
-    return ListAnswer(request.served, first.revision, chunks())
+    token = selection.continue_token(first) if selection.limit else ""
+    return ListAnswer(request.served, first.revision, chunks(), token, first.remaining)
 
 
 async def row_texts(request: ResourceRequest, rows: Sequence[Row]) -> Sequence[str]:

@@ -62,9 +62,10 @@ class SharedEntries:
             return NOTHING_BOUND
         known = {one.resource: self._known(one) for one in bound}
         missing = [resource for resource, kept in known.items() if kept is None]
-        if missing:
-            for provider, name, revision, body in await self._store.sharing.bodies(tenant, missing):
+        while missing and (found_bodies := await self._store.sharing.bodies(tenant, missing)):
+            for provider, name, revision, body in found_bodies:
                 known[ResourceName(name)] = self._remember(provider, name, revision, body)
+            missing = [resource for resource in missing if resource > found_bodies[-1][1]]
         found: dict[ResourceName, Shared] = {}
         for one in bound:
             kept = known[one.resource]

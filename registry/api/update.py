@@ -304,7 +304,7 @@ async def store_update(request: ResourceRequest, changed: Changed, guards: Guard
     write = Write(Operation.UPDATE, served.resource_name, row.key, actor, uid=Uid(row.uid), version=changed.version,
                   schema=changed.schema, body=changed.body, labels=labels_of(new, served.strategy),
                   owners=owners_of(new), doc=request.document(new, changed.body),
-                  expected_revision=row.revision, expected_guards=guards,
+                  expected_revision=row.revision, expected_guards=guards, replaced_bytes=len(row.body),
                   unless_used=unless_used, **with_collection(served.strategy.write_flags(new, changed.old), new))
     committed = await request.commit(write)
     tell_updated(request, row.key, new, changed.old)
@@ -316,7 +316,8 @@ async def delete_row(request: ResourceRequest, obj: Object, row: Row, guards: Gu
                      unless_used: bool = False) -> None:
     served = request.served
     write = Write(Operation.DELETE, served.resource_name, row.key, request.actor(manager, verb), uid=Uid(row.uid),
-                  expected_revision=row.revision, expected_guards=guards, unless_used=unless_used,
+                  expected_revision=row.revision, expected_guards=guards, replaced_bytes=len(row.body),
+                  unless_used=unless_used,
                   **served.strategy.write_flags(obj, obj))
     await request.commit(write)
     tell_deleted(request, obj, Uid(row.uid))

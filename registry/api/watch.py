@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import replace
+from typing import NamedTuple
 
 from registry.api.answers import Event, WatchAnswer
 from registry.api.conversions import Image
@@ -42,8 +44,18 @@ async def watch(request: ResourceRequest) -> WatchAnswer:
     if revision > 0:
         await wait_for_revision(request, revision)
     # Read here, so that a request that was judged by old definitions is judged again instead of ending at once.
-    page = await selection.page() if begins_with_state(options, revision) else None
-    return WatchAnswer(request.served, _events(selection, options, revision, page))
+    beginning: Beginning | None = None
+    if begins_with_state(options, revision):
+        pages = selection.pages()
+        beginning = Beginning(await anext(pages), pages)
+    return WatchAnswer(request.served, _events(selection, options, revision, beginning))
+
+
+class Beginning(NamedTuple):
+    """What is there when a watch begins."""
+
+    first: Page
+    others: AsyncGenerator[Page, None]
 
 
 def begins_with_state(options: ListOptions, revision: int) -> bool:
@@ -64,22 +76,28 @@ def start_of(options: ListOptions) -> int:
 
 
 async def _events(selection: Selection, options: ListOptions, revision: int,
-                  page: Page | None) -> AsyncIterator[Sequence[Event]]:
+                  beginning: Beginning | None) -> AsyncGenerator[Sequence[Event], None]:
     seconds = options.timeout_seconds or random.uniform(MIN_WATCH_SECONDS, 2 * MIN_WATCH_SECONDS)
     deadline = asyncio.get_running_loop().time() + seconds
     request = selection.request
     try:
-        if page is not None:
-            if page.rows:
-                yield [Event("ADDED", text) for text in await row_texts(request, page.rows)]
+        if beginning is not None:
+            page: Page | None
+            (page, others), beginning = beginning, None     # a watch lives long, its beginning need not
             revision = page.revision
-            page = None     # a watch lives long, its beginning need not
+            async with aclosing(others):
+                while page is not None:
+                    if page.rows:
+                        yield [Event("ADDED", text) for text in await row_texts(request, page.rows)]
+                    page = await anext(others, None)
             if options.allow_watch_bookmarks:
                 yield [bookmark(request, revision, ends_initial_events=True)]
         elif revision == 0:
             revision = (await request.backend.store.state(request.tenant)).revision
-        async for events in _live(selection, options, revision, deadline):
-            yield events
+        async with aclosing(_live(selection, options, revision, deadline)) as live:
+            while (events := await anext(live, None)) is not None:
+                yield events
+                del events      # the next may be long in coming
     except StatusError as error:
         yield [error_event(error)]      # the webhook failed
     except RevisionExpired as error:
@@ -89,7 +107,7 @@ async def _events(selection: Selection, options: ListOptions, revision: int,
 
 
 async def _live(selection: Selection, options: ListOptions, revision: int,
-                deadline: float) -> AsyncIterator[Sequence[Event]]:
+                deadline: float) -> AsyncGenerator[Sequence[Event], None]:
     request = selection.request
     now = asyncio.get_running_loop().time
     quiet_since = now()
@@ -121,6 +139,7 @@ async def _live(selection: Selection, options: ListOptions, revision: int,
                 if options.allow_watch_bookmarks:
                     yield [bookmark(request, batch.revision)]
                 quiet_since = now()
+            del batch, events       # what a watch has sent is not its to keep until there is more
     finally:
         subscription.close()
 

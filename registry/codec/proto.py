@@ -64,6 +64,18 @@ def encode_proto(obj: Mapping[str, Json]) -> bytes:
     return _MAGIC + delimited(1, _encode(_TYPE_META, obj)) + delimited(2, message)
 
 
+def encode_list_item(obj: Mapping[str, Json]) -> bytes:
+    """A PartialObjectMetadata as it stands in its list."""
+    return delimited(2, _encode(_PARTIALOBJECT_METADATA, obj))
+
+
+def encode_list_beginning(obj: Mapping[str, Json], items_bytes: int) -> bytes:
+    """The PartialObjectMetadataList `obj` up to its items, which follow with `items_bytes` together."""
+    beginning = _encode(_MESSAGES[obj["kind"]], {**obj, "items": None})
+    length = varint(len(beginning) + items_bytes)
+    return _MAGIC + delimited(1, _encode(_TYPE_META, obj)) + tag(2, 2) + length + beginning
+
+
 def encode_watch_event(type_: str, obj: Mapping[str, Json]) -> bytes:
     """One frame of a watch: four bytes of length, then the event, whose object has an envelope of its own."""
     event = delimited(1, type_.encode()) + delimited(2, delimited(1, encode_proto(obj)))

@@ -20,6 +20,8 @@ from registry.api.strategy import Context
 from registry.api.update import Change, change
 from registry.codec.stored import decode_stored
 from registry.controllers.queue import Unfinished
+from registry.store.bounds import READ_BYTES
+from registry.store.pages import Place
 from registry.store.types import ObjectKey, Row, Tenant
 
 SERVER: Final = User(SERVER_NAME, (ADMINISTRATORS, AUTHENTICATED))
@@ -27,8 +29,10 @@ SERVER: Final = User(SERVER_NAME, (ADMINISTRATORS, AUTHENTICATED))
 SERVER_MANAGER: Final = "kube-apiserver"
 CONTROLLER_MANAGER: Final = "kube-controller-manager"
 _JUDGEMENTS = 8
-# Deletions that are under way at a time: a transaction takes this many.
+# Deletions that are under way at a time: a transaction takes this many. Each holds its object, so they are bounded by
+# bytes, too.
 _CONCURRENT_DELETES = 64
+_CONCURRENT_BYTES = READ_BYTES
 
 
 class Controlled:
@@ -104,23 +108,35 @@ class Controlled:
         raise Unfinished
 
     async def delete_all(self, served: Served, options: DeleteOptions, namespace: str | None = None) -> int:
-        """Deletes the objects of a resource, many at a time; how many there were. All are tried before it raises."""
-        pending: set[asyncio.Task[None]] = set()
+        """Deletes the objects of a resource, many at a time; how many there were. All are tried before it raises.
+
+        By their keys, so that it holds no more objects than are being deleted, however large all together are.
+        """
+        pending: dict[asyncio.Task[None], int] = {}
         failure: BaseException | None = None
         found = 0
-        async for row in self.rows(served, namespace):
-            found += 1
-            if _waits(row):
-                continue
-            while len(pending) >= _CONCURRENT_DELETES:
-                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-                failure = next((e for e in (task.exception() for task in done) if e is not None), failure)
-            pending.add(asyncio.create_task(self.delete(served, row.key, options)))
+        async for part in self.backend.store.places(self.tenant, served.resource_name, namespace=namespace):
+            for place in part.places:
+                found += 1
+                while pending and (len(pending) >= _CONCURRENT_DELETES
+                                   or sum(pending.values()) + place.size > _CONCURRENT_BYTES):
+                    done, _ = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                    failure = next((e for e in (task.exception() for task in done) if e is not None), failure)
+                    for task in done:
+                        del pending[task]
+                pending[asyncio.create_task(self._delete_at(served, place, options))] = place.size
         for error in await asyncio.gather(*pending, return_exceptions=True):
             failure = error if isinstance(error, BaseException) else failure
         if failure is not None:
             raise failure
         return found
+
+    async def _delete_at(self, served: Served, place: Place, options: DeleteOptions) -> None:
+        if place.marked:
+            row, _ = await self.backend.store.load(self.tenant, served.resource_name, place.key)
+            if row is None or _waits(row):
+                return
+        await self.delete(served, place.key, options)
 
     async def rows(self, served: Served, namespace: str | None = None) -> AsyncIterator[Row]:
         """The objects of a resource, all at one revision."""

@@ -201,7 +201,7 @@ class Collector:
             rows = await self._backend.store.owned_by(tenant, uids, after=after, limit=_PAGE_ROWS)
             for row in rows:
                 await self._queue.put(Work(tenant, row.resource, row.key, Look.OBJECT))
-            if len(rows) < _PAGE_ROWS:
+            if not rows:
                 break
             after = rows[-1]
         blocked = [(g.namespace, r) for g in gone for r in g.owners if r.get("blockOwnerDeletion")]

@@ -191,10 +191,10 @@ class Garbage:
         after: Row | None = None
         while True:
             rows = await self._store.owned_by(self._tenant, [Uid(uid)], after=after)
+            if not rows:
+                return
             for row in rows:
                 yield row, metadata_of(row)
-            if len(rows) < _PAGE_ROWS:
-                return
             after = rows[-1]
 
     async def _delete_dependents(self, found: Found, *, again: bool) -> None:
@@ -267,10 +267,6 @@ class Owners(NamedTuple):
     live: list[Reference]
     absent: list[Reference]
     waiting: list[Reference]    # in foreground deletion
-
-
-# What a page of Store.owned_by holds.
-_PAGE_ROWS = 500
 
 
 def _policy_of(finalizers: Sequence[str]) -> str:

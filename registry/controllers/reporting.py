@@ -186,8 +186,6 @@ async def _rewrite_of(tenant: Tenant, pool: Pool, report: Report, documents: Doc
             made.append((key, revision, None if documents is None or sealed else documents.of_body(body)))
         await put_documents(pool, tenant, report.resource, made)
         after = rows[-1][0]
-        if len(rows) < PAGE_ROWS:
-            break
         await asyncio.sleep(_PAUSE_SECONDS)
 
 

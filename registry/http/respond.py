@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import orjson
@@ -16,7 +17,7 @@ from starlette.types import Scope, Send
 
 from registry import logs
 from registry.api.answers import DocumentAnswer, ListAnswer, ObjectAnswer
-from registry.api.errors import StatusError, bad_request, not_acceptable, plain_internal
+from registry.api.errors import StatusError, bad_request, not_acceptable, plain_internal, too_large
 from registry.api.jsonpath import Visits
 from registry.api.options import Query
 from registry.api.served import Object, Served
@@ -40,8 +41,12 @@ from registry.slices import Slices
 GZIP_THRESHOLD_BYTES = 128 * 1024
 # The fastest level, as kube-apiserver: clients are near, and processors dear.
 _GZIP_LEVEL = 1
+# Small items of a list are sent together. Not less than the threshold: one piece that is smaller is the whole list.
+PIECE_BYTES = GZIP_THRESHOLD_BYTES
+# What a list in protobuf, which is one of metadata alone, may have.
+PROTOBUF_LIST_BYTES = 64 << 20
 # What is encrypted and handed over at a time; more would keep others waiting.
-_PART_BYTES = 64 * 1024
+PART_BYTES = 64 * 1024
 _FIXED = [(b"cache-control", b"no-cache, private")]
 Headers = list[tuple[bytes, bytes]]
 
@@ -167,13 +172,31 @@ async def respond_list(send: Send, scope: Scope, answer: ListAnswer, form: Form,
     """A list in pieces; a short one in one piece with its length."""
     headers = headers_for(form.representation.media_type, context.warnings)
     if form.is_plain:
-        return await _stream(send, scope, headers, _plain_list(answer), accept_encoding)
-    body = await _whole_list(answer, form)
-    return await _stream(send, scope, headers, _one(body), accept_encoding)
+        pieces = _plain_list(answer)
+    elif form.representation.encoding == PROTOBUF:
+        pieces = _proto_list(answer, form)
+    else:
+        pieces = _formed_list(answer, form)
+    async with aclosing(_joined(pieces)) as joined:
+        return await _stream(send, scope, headers, joined, accept_encoding)
 
 
-async def _one(body: bytes) -> AsyncIterator[bytes]:
-    yield body
+async def _joined(pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """The same bytes in pieces of PIECE_BYTES at least, but for the last; there is one at least."""
+    parts: list[bytes] = []
+    size = 0
+    async with aclosing(pieces):
+        async for piece in pieces:
+            parts.append(piece)
+            size += len(piece)
+            if size >= PIECE_BYTES:
+                whole = piece if len(parts) == 1 else b"".join(parts)
+                parts, size = [], 0
+                del piece
+                yield whole
+                del whole
+    if parts:
+        yield b"".join(parts)
 
 
 def list_metadata(answer: ListAnswer) -> dict[str, Any]:
@@ -187,62 +210,118 @@ def list_metadata(answer: ListAnswer) -> dict[str, Any]:
     return metadata
 
 
-async def _plain_list(answer: ListAnswer) -> AsyncIterator[bytes]:
-    """`{"apiVersion":"g/v1","items":[...],"kind":"WidgetList","metadata":{...}}` in pieces of about a chunk."""
+async def _plain_list(answer: ListAnswer) -> AsyncGenerator[bytes, None]:
+    """`{"apiVersion":"g/v1","items":[...],"kind":"WidgetList","metadata":{...}}`, many small items at a time."""
     served = answer.served
-    beginning = f'{{"apiVersion":"{served.api_version}","items":['
+    yield f'{{"apiVersion":"{served.api_version}","items":['.encode()
     separator = ""
     # Items of the server's own kinds do not repeat what they are.
     head = f'{{"apiVersion":"{served.api_version}","kind":"{served.kind.name}",' if served.definition.strategy else ""
     async for texts in answer.chunks:
-        if texts:
-            if head:
-                texts = ["{" + text.removeprefix(head) if text.startswith(head) else text for text in texts]
-            yield (beginning + separator + ",".join(texts)).encode()
-            beginning, separator = "", ","
+        if head:
+            texts = ["{" + text.removeprefix(head) if text.startswith(head) else text for text in texts]
+        for some in _batches(texts):
+            yield (separator + ",".join(some)).encode()
+            separator = ","
     kind = served.definition.names.list_kind
-    ending = f'],"kind":"{kind}","metadata":{encode_json(list_metadata(answer)).decode()}}}\n'
-    yield (beginning + ending).encode()
+    yield f'],"kind":"{kind}","metadata":{encode_json(list_metadata(answer)).decode()}}}\n'.encode()
 
 
-async def _whole_list(answer: ListAnswer, form: Form) -> bytes:
-    """The other forms of a list. What is decoded of each object is let go once its row or metadata is made.
+def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """So many texts at a time as make a piece."""
+    start, size = 0, 0
+    for place, text in enumerate(texts, 1):
+        size += len(text)
+        if size >= PIECE_BYTES:
+            yield texts[start:place]
+            start, size = place, 0
+    if start < len(texts):
+        yield texts[start:]
 
-    Rows and metadata in plain JSON are encoded one by one: the whole at the end would take long and nobody else a turn.
-    """
-    representation, now = form.representation, time.time()
-    is_builtin = bool(answer.served.definition.strategy)
-    by_item = representation.transform != "" and representation.encoding == JSON and not representation.pretty
-    items: list[Any] = []
+
+# Stands for the items in a document that is made without them. No text of a client's comes behind them.
+_ITEMS = "-- the items --"
+
+
+async def _formed_list(answer: ListAnswer, form: Form) -> AsyncGenerator[bytes, None]:
+    """The other forms of a list, item by item: no more than one object is decoded at a time."""
+    now, is_builtin = time.time(), bool(answer.served.definition.strategy)
+    item_bytes, separator, mark = _ITEM_FORMS[_layout(form.representation)]
+    ending = b""
     slices, visits = Slices.current(), Visits(TABLE_VISITS)
     async for texts in answer.chunks:
         for text in texts:
-            item = _item(decode_stored(text), form, now, visits, is_builtin=is_builtin)
-            items.append(encode_json(item) if by_item else item)
+            item = item_bytes(_item(decode_stored(text), form, now, visits, is_builtin=is_builtin))
+            if ending:
+                yield separator
+            else:
+                beginning, _, ending = _list_document(answer, form, [_ITEMS]).rpartition(mark)
+                yield beginning
+            yield item
             if slices.over():
                 await slices.rest_for_client()
-    if by_item and items:
-        whole = _list_document(answer, form, [0])
-        # The items stand last in both forms.
-        return whole.removesuffix(b"[0]}\n") + b"[" + b",".join(items) + b"]}\n"
-    return _list_document(answer, form, items)
+    yield ending or _list_document(answer, form, [])
+
+
+def _layout(representation: Representation) -> str:
+    if representation.encoding == YAML:
+        return YAML
+    return "pretty" if representation.pretty else JSON
+
+
+def _pretty_item(item: Any) -> bytes:
+    """Indented as deep as the items of a list are: `{\n  "": [\n    <item>\n  ]\n}` without what is around it."""
+    return orjson.dumps({"": [item]}, option=orjson.OPT_INDENT_2)[14:-6]
+
+
+def _yaml_item(item: Any) -> bytes:
+    return encode_yaml({"i": [item]}).removeprefix(b"i:\n")
+
+
+# How one item is encoded, what stands between two, and how the mark looks that stands for all.
+_ITEM_FORMS: dict[str, tuple[Callable[[Any], bytes], bytes, bytes]] = {
+    JSON: (encode_json, b",", encode_json(_ITEMS)),
+    "pretty": (_pretty_item, b",\n    ", encode_json(_ITEMS)),
+    YAML: (_yaml_item, b"", _yaml_item(_ITEMS)),
+}
+
+
+async def _proto_list(answer: ListAnswer, form: Form) -> AsyncGenerator[bytes, None]:
+    """A PartialObjectMetadataList. Protobuf says how long it is before it begins, so that all of it is held."""
+    version, slices = form.representation.version, Slices.current()
+    items: list[bytes] = []
+    size = 0
+    async for texts in answer.chunks:
+        for text in texts:
+            items.append(proto.encode_list_item(partial_object_metadata(decode_stored(text), version)))
+            size += len(items[-1])
+            if size > PROTOBUF_LIST_BYTES:
+                raise too_large(f"the list has more than {PROTOBUF_LIST_BYTES >> 20} MiB: ask for pages of it, or JSON")
+            if slices.over():
+                await slices.rest_for_client()
+    yield proto.encode_list_beginning(_partial_list(answer, form), size)
+    items.reverse()
+    while items:
+        yield items.pop()
 
 
 def _list_document(answer: ListAnswer, form: Form, items: Sequence[Any]) -> bytes:
     representation = form.representation
     metadata = list_metadata(answer)
-    version = representation.version
     if form.table is not None:
         if not answer.continue_:
             metadata.pop("continue", None)
-        return document(form.table.document(items, metadata, version), representation)
+        return document(form.table.document(items, metadata, representation.version), representation)
     if representation.transform == PARTIAL_LIST:
-        shown = {"kind": PARTIAL_LIST, "apiVersion": f"meta.k8s.io/{version}", "metadata": metadata,
-                 "items": items or None}
-        return proto.encode_proto(shown) if representation.encoding == PROTOBUF else document(shown, representation)
+        return document({**_partial_list(answer, form), "items": items or None}, representation)
     served = answer.served
     return document({"apiVersion": served.api_version, "items": items, "kind": served.definition.names.list_kind,
                      "metadata": metadata}, representation)
+
+
+def _partial_list(answer: ListAnswer, form: Form) -> dict[str, Any]:
+    return {"kind": PARTIAL_LIST, "apiVersion": f"meta.k8s.io/{form.representation.version}",
+            "metadata": list_metadata(answer)}
 
 
 def _item(obj: Object, form: Form, now: float, visits: Visits, *, is_builtin: bool) -> Any:
@@ -257,13 +336,12 @@ def _item(obj: Object, form: Form, now: float, visits: Visits, *, is_builtin: bo
 
 async def _stream(send: Send, scope: Scope, headers: Headers, pieces: AsyncIterator[bytes],
                   accept_encoding: bytes) -> int:
-    """Sends pieces; compressed where the client takes gzip and the first of them is long."""
-    first = await anext(pieces)
-    second = await anext(pieces, None)
-    if second is None and len(first) < GZIP_THRESHOLD_BYTES:
-        return await send_body(send, scope, 200, headers, first)
-    gzip = b"gzip" in accept_encoding and len(first) + len(second or b"") >= GZIP_THRESHOLD_BYTES
-    packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, 31) if gzip else None
+    """Sends pieces; compressed where the client takes gzip and there is more than one, which means it is long."""
+    piece: bytes | None = await anext(pieces)
+    assert piece is not None
+    if len(piece) < GZIP_THRESHOLD_BYTES:
+        return await send_body(send, scope, 200, headers, piece)
+    packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, 31) if b"gzip" in accept_encoding else None
     slices = Slices.current()
     if packer is not None:
         headers += [(b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding")]
@@ -271,18 +349,17 @@ async def _stream(send: Send, scope: Scope, headers: Headers, pieces: AsyncItera
     if scope["method"] == "HEAD":
         await send({"type": "http.response.body", "body": b""})
         return 200
-    for piece in (first, second):
-        if piece is not None:
-            await _send_piece(send, piece, packer, slices)
-    async for piece in pieces:
+    while piece is not None:
         await _send_piece(send, piece, packer, slices)
+        piece = None        # it need not be held while the next one is made
+        piece = await anext(pieces, None)
     await send({"type": "http.response.body", "body": packer.flush() if packer else b""})
     return 200
 
 
 async def _send_piece(send: Send, piece: bytes, packer: Any, slices: Slices) -> None:
-    for start in range(0, len(piece), _PART_BYTES):
-        part = piece if len(piece) <= _PART_BYTES else piece[start:start + _PART_BYTES]
+    for start in range(0, len(piece), PART_BYTES):
+        part = piece if len(piece) <= PART_BYTES else piece[start:start + PART_BYTES]
         if packer is not None:
             part = packer.compress(part)
         if part:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import aclosing
 
 from starlette.types import Receive, Scope, Send
 
@@ -21,7 +22,7 @@ from registry.codec.json_encode import encode_json
 from registry.codec.stored import decode_stored
 from registry.http import metrics
 from registry.http.negotiation import PROTOBUF, TABLE
-from registry.http.respond import Form, headers_for
+from registry.http.respond import PART_BYTES, Form, headers_for
 
 
 async def respond_watch(scope: Scope, receive: Receive, send: Send, answer: WatchAnswer, form: Form, context: Context,
@@ -72,15 +73,12 @@ async def _send_events(send: Send, answer: WatchAnswer, form: Form) -> None:
     writer = _EventWriter(form)
     resource = answer.served.resource
     counter = metrics.watch_events(resource.group, resource.name)
-    events = answer.events
-    try:
-        async for batch in events:
-            await send({"type": "http.response.body", "body": writer.lines(batch), "more_body": True})
+    async with aclosing(answer.events) as events:
+        while (batch := await anext(events, None)) is not None:
+            for piece in writer.pieces(batch):
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
             counter.inc(len(batch))
-    finally:
-        close = getattr(events, "aclose", None)
-        if close is not None:
-            await close()
+            del batch       # the next may be long in coming
 
 
 class _EventWriter:
@@ -90,10 +88,24 @@ class _EventWriter:
         self._form = form
         self._headers = form.representation.transform == TABLE
 
-    def lines(self, events: Sequence[Event]) -> bytes:
-        if self._form.is_plain:
-            return b"".join([plain_line(e) for e in events])
-        return b"".join([self._line(e) for e in events])
+    def pieces(self, events: Sequence[Event]) -> Iterator[bytes]:
+        """The lines of events: short ones together, a long one in parts, so that no more than a piece waits for the
+        client beside what is shared with others."""
+        parts: list[bytes] = []
+        size = 0
+        line_of = plain_line if self._form.is_plain else self._line
+        for event in events:
+            line = line_of(event)
+            if parts and size + len(line) > PART_BYTES:
+                yield b"".join(parts)
+                parts, size = [], 0
+            if len(line) > PART_BYTES:
+                yield from (line[start:start + PART_BYTES] for start in range(0, len(line), PART_BYTES))
+            else:
+                parts.append(line)
+                size += len(line)
+        if parts:
+            yield b"".join(parts)
 
     def _line(self, event: Event) -> bytes:
         if event.type == "ERROR":       # a Status, in every form

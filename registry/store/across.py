@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Final, LiteralString, NamedTuple
 
 from registry.store.batch import indexed_prefix, storable
+from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.connection import Pool
 from registry.store.errors import RevisionExpired, RevisionInFuture, TenantNotFound
 from registry.store.statements import Statement, statement
@@ -72,8 +73,11 @@ def _page(tenants: LiteralString) -> Statement:
             FROM touched u WHERE u.previous_revision IS NOT NULL
             ORDER BY tenant_id, key LIMIT %(limit)s::bigint
         )
-        SELECT p.current, p.floor, p.at, s.name, s.definitions_revision, s.namespaces_revision, f.*
-        FROM place p LEFT JOIN found f ON true LEFT JOIN seen s ON s.id = f.tenant_id
+        SELECT p.current, p.floor, p.at, (SELECT count(*) FROM found),
+            s.name, s.definitions_revision, s.namespaces_revision,
+            f.tenant_id, f.key, f.uid, f.revision, f.version, f.schema_id, f.body, f.labels
+        FROM place p LEFT JOIN (""" + within_bytes("SELECT * FROM found", "r.tenant_id, r.key") + """) f ON true
+            LEFT JOIN seen s ON s.id = f.tenant_id
         ORDER BY f.tenant_id, f.key
         """,
     )
@@ -112,7 +116,10 @@ async def page(
     after: tuple[TenantId, ObjectKey],
     limit: int,
 ) -> AcrossPage:
-    """At most `limit` rows after a place. Raises RevisionExpired, RevisionInFuture, TenantNotFound (of the domain)."""
+    """At most `limit` rows after a place, fewer where they are large.
+
+    Raises RevisionExpired, RevisionInFuture, TenantNotFound (of the domain).
+    """
     start, before = "", None
     if namespace:
         # "0" is the character after "/": all keys of the namespace, and no other, are between the two.
@@ -120,24 +127,24 @@ async def page(
     values = {
         "domain": domain, "resource": resource, "at": at, "after_tenant": after[0], "limit": limit + 1, "from": start,
         "after": max(start.encode(), storable(after[1]).encode()).decode(), "before": before,
-        "provider": provider.id if provider is not None else None,
+        "provider": provider.id if provider is not None else None, "bytes": READ_BYTES,
     }  # fmt: skip
     # Planned with its values: how many tenants there are decides.
     rows = await pool.fetch(_OF_DOMAIN if provider is None else _OF_PROVIDER, values, prepare=False)
     if not rows:
         raise TenantNotFound("there are no such tenants")
-    current, floor, revision = rows[0][:3]
+    current, floor, revision, total = rows[0][:4]
     if revision < floor:
         raise RevisionExpired(revision, floor, current)
     if revision > current:
         raise RevisionInFuture(revision, current)
     found = []
     for row in rows[:limit]:
-        name, definitions, namespaces, tenant, key, uid, changed, version, schema, body, labels = row[3:]
+        name, definitions, namespaces, tenant, key, uid, changed, version, schema, body, labels = row[4:]
         if tenant is None:
             break
         skip = len(indexed_prefix(tenant, resource))
         owner = Tenant(TenantId(tenant), TenantName(name), domain, Guards(definitions, namespaces))
         stored = Row(resource, ObjectKey(key), Uid(uid), changed, version, schema, body)
         found.append(AcrossRow(owner, stored, [label[skip:] for label in labels] if labels else ()))
-    return AcrossPage(found, revision, len(rows) > limit)
+    return AcrossPage(found, revision, total > len(found))

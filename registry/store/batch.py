@@ -222,7 +222,8 @@ def _flags(write: Write) -> int:
 
 
 def size_of(write: Write) -> int:
-    return len(write.body) + (len(write.doc) if write.doc else 0)
+    """What the call carries, there and back."""
+    return len(write.body) + (len(write.doc) if write.doc else 0) + write.replaced_bytes
 
 
 def indexed_prefix(tenant: TenantId, resource: str) -> str:

@@ -13,6 +13,7 @@ import datetime
 from collections.abc import AsyncIterator
 from typing import Any, Final, NamedTuple
 
+from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.connection import Pool
 from registry.store.sealing import Sealing
 from registry.store.statements import statement
@@ -66,18 +67,21 @@ FORGET: Final = statement(
 # Read page by page in the order of the log's index of revisions; older partitions are left out by `at`.
 OWED: Final = statement(
     "owed",
-    "Since a time: the objects that are gone, those that were written with owners, and new namespaces; by the log's"
-    " index of revisions, over the partitions since then.",
-    """
-    SELECT t.id, t.name, t.domain_id, t.definitions_revision, t.namespaces_revision, t.attributes,
+    "Since a time: the objects that are gone, those that were written with owners, and new namespaces, up to some"
+    " bytes; by the log's index of revisions, over the partitions since then.",
+    within_bytes(
+        """
+    SELECT t.id, t.name, t.domain_id AS domain, t.definitions_revision, t.namespaces_revision, t.attributes,
         c.domain_id, c.revision, c.resource, c.key, c.uid,
-        CASE WHEN c.type = 'DELETED' THEN c.previous_body END
+        CASE WHEN c.type = 'DELETED' THEN c.previous_body END AS body
     FROM changes c JOIN tenants t ON t.id = c.tenant_id
     WHERE c.at >= %(since)s::timestamptz AND (c.domain_id, c.revision) > (%(domain)s::bigint, %(revision)s::bigint)
         AND (c.type = 'DELETED' OR strpos(c.body, '"ownerReferences"') > 0
             OR (c.type = 'ADDED' AND c.resource = 'namespaces')) AND t.deleted_at IS NULL
     ORDER BY c.domain_id, c.revision LIMIT %(limit)s::bigint
-    """,
+        """,
+        "r.domain_id, r.revision", "coalesce(octet_length(r.body), 0)",
+    ),
 )
 
 
@@ -128,10 +132,10 @@ class Duties:
         domain, revision = 0, 0
         while True:
             rows = await self._pool.fetch(OWED, {"since": start, "domain": domain, "revision": revision,
-                                                 "limit": PAGE_ROWS})
-            yield [await self._owed(row) for row in rows]
-            if len(rows) < PAGE_ROWS:
+                                                 "limit": PAGE_ROWS, "bytes": READ_BYTES})
+            if not rows:
                 return
+            yield [await self._owed(row) for row in rows]
             domain, revision = rows[-1][6], rows[-1][7]
 
     async def _owed(self, row: tuple[Any, ...]) -> Owed:

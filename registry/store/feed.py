@@ -52,7 +52,7 @@ MAX_DOMAINS: Final = 200
 class DomainFeed:
     """What the feed knows of one domain."""
 
-    __slots__ = ("base", "domain", "newest", "position", "ring", "since_unused", "subscriptions")
+    __slots__ = ("base", "domain", "newest", "position", "read", "ring", "since_unused", "subscriptions")
 
     def __init__(self, domain: DomainId, position: int) -> None:
         self.domain = domain
@@ -62,6 +62,8 @@ class DomainFeed:
         self.ring: deque[tuple[TenantId, Change]] = deque()
         # The newest revision heard of: when it is above the position there is something to read.
         self.newest = position
+        # Grows with each read that has brought changes.
+        self.read = 0
         self.subscriptions: dict[tuple[TenantId, ResourceName | None], set[Subscription]] = {}
         self.since_unused: float | None = None
 
@@ -97,13 +99,9 @@ class DomainFeed:
                     shares.setdefault(which, []).append(change)
         for which, share in shares.items():
             shared = tuple(share)
-            size = sum(map(size_of, shared))
+            size = sum([change.size for change in shared])
             for subscription in self.subscriptions[which]:
                 subscription.push(shared, size)
-
-
-def size_of(change: Change) -> int:
-    return 500 + len(change.body) + (len(change.previous_body) if change.previous_body else 0)
 
 
 class Feed:
@@ -117,6 +115,7 @@ class Feed:
         # In the order in which they were read: whose oldest change is the oldest of all, and its size.
         self._ages: deque[tuple[DomainFeed, int]] = deque()
         self._ring_bytes = 0
+        self._reads = 0
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._closed = False
@@ -207,6 +206,8 @@ class Feed:
             behind = [feed for feed in self._domains.values() if feed.newest > feed.position]
             if not behind:
                 return
+            # Large changes of some may leave no room for others: those come first that have waited longest.
+            behind.sort(key=lambda feed: feed.read)
             behind = behind[:MAX_DOMAINS]
             asked = {feed.domain: (feed, feed.position, feed.newest) for feed in behind}
             found = await log.news(self._pool, {domain: entry[1] for domain, entry in asked.items()})
@@ -219,6 +220,8 @@ class Feed:
                 elif changes[0][1].revision != position + 1:
                     await self._start_again([feed])
                 else:
+                    self._reads += 1
+                    feed.read = self._reads
                     feed.publish(changes)
                     self._remember(feed, changes)
             if quiet:
@@ -251,7 +254,7 @@ class Feed:
 
     def _remember(self, feed: DomainFeed, changes: list[tuple[TenantId, Change]]) -> None:
         for _, change in changes:
-            size = size_of(change)
+            size = change.size
             self._ages.append((feed, size))
             self._ring_bytes += size
         while self._ages and (len(self._ages) > RING_CHANGES or self._ring_bytes > RING_BYTES):

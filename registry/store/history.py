@@ -1,6 +1,6 @@
 """What the change log knows of one object, and which objects of a resource are gone.
 
-Both go back as far as the log is kept (compaction.py). Pages are bounded by rows and by bytes as they are stored.
+Both go back as far as the log is kept (compaction.py). Pages are bounded by rows and by bytes.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from typing import Any, Final, LiteralString
 
 from registry.store import log
 from registry.store.batch import storable
+from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.connection import Pool
 from registry.store.errors import TenantNotFound
 from registry.store.statements import Statement, statement
 from registry.store.types import Change, Guards, ObjectKey, ResourceName, State, Tenant
 
-# As stored, that is compressed: a page of enormous objects ends early.
-MAX_PAGE_BYTES: Final = 4 << 20
+# A page of enormous objects ends early.
+MAX_PAGE_BYTES: Final = READ_BYTES
 
 # What every answer begins with: the counter, the horizon of the log and the guards, in the snapshot of the rows.
 _STATE: Final = """
@@ -26,20 +27,23 @@ _STATE: Final = """
     WHERE t.id = %(tenant)s::bigint AND t.deleted_at IS NULL
 """
 
+_SIZE: Final = log.SIZE.replace("c.", "r.")
+
 OBJECT_HISTORY: Final = statement(
     "object-history",
     "The changes of one object before a revision, newest first; by the log's index of keys.",
-    "SELECT s.*, c.* FROM (" + _STATE + ") s LEFT JOIN LATERAL (SELECT" + log.COLUMNS + """, c.before FROM (
-            SELECT c.*, sum(""" + log.SIZE + """) OVER (ORDER BY c.revision DESC ROWS UNBOUNDED PRECEDING) - (
-                """ + log.SIZE + """) AS before
-            FROM (
-                SELECT * FROM changes c
-                WHERE c.tenant_id = %(tenant)s::bigint AND c.resource = %(resource)s::text
-                    AND c.key = %(key)s::text AND c.revision < %(before)s::bigint
-                ORDER BY c.revision DESC LIMIT %(limit)s::bigint
-            ) c
+    "SELECT s.*, c.* FROM (" + _STATE + ") s LEFT JOIN LATERAL (SELECT" + log.COLUMNS + ", c.found FROM (" +
+    within_bytes(
+        """
+        SELECT *, count(*) OVER () AS found FROM (
+            SELECT * FROM changes c
+            WHERE c.tenant_id = %(tenant)s::bigint AND c.resource = %(resource)s::text
+                AND c.key = %(key)s::text AND c.revision < %(before)s::bigint
+            ORDER BY c.revision DESC LIMIT %(limit)s::bigint
         ) c
-    ) c ON true
+        """,
+        "r.revision DESC", _SIZE,
+    ) + """) c) c ON true
     ORDER BY c.revision DESC
     """,
 )
@@ -50,10 +54,10 @@ def _deleted(condition: LiteralString) -> Statement:
         "deleted",
         "The deletions of a range of keys whose objects have not come again, in the order of the keys, each key's last;"
         " by the log's index of deletions and the primary key.",
-        "SELECT s.*, c.* FROM (" + _STATE + ") s LEFT JOIN LATERAL (SELECT" + log.COLUMNS + """, c.before FROM (
-            SELECT c.*, sum(""" + log.SIZE + """) OVER (ORDER BY c.key ROWS UNBOUNDED PRECEDING) - (
-                """ + log.SIZE + """) AS before
-            FROM (
+        "SELECT s.*, c.* FROM (" + _STATE + ") s LEFT JOIN LATERAL (SELECT" + log.COLUMNS + ", c.found FROM (" +
+        within_bytes(
+            """
+            SELECT *, count(*) OVER () AS found FROM (
                 SELECT DISTINCT ON (c.key) c.* FROM changes c
                 WHERE c.type = 'DELETED' AND c.tenant_id = %(tenant)s::bigint AND c.resource = %(resource)s::text
                     AND c.key > %(after)s::text """ + condition + """
@@ -63,8 +67,9 @@ def _deleted(condition: LiteralString) -> Statement:
                     )
                 ORDER BY c.key, c.revision DESC LIMIT %(limit)s::bigint
             ) c
-        ) c
-    ) c ON true
+            """,
+            "r.key", _SIZE,
+        ) + """) c) c ON true
     ORDER BY c.key
     """,
     )
@@ -90,7 +95,7 @@ async def of_object(
 ) -> Past:
     """The changes of one object with revisions below `before`, newest first."""
     parameters = {"tenant": tenant.id, "resource": resource, "key": storable(key), "before": before,
-                  "limit": limit + 1}
+                  "limit": limit + 1, "bytes": MAX_PAGE_BYTES}
     return _past(tenant, await pool.fetch(OBJECT_HISTORY, parameters), limit)
 
 
@@ -101,7 +106,8 @@ async def deleted(
     """The last deletion of each key that has no object now, in the order of the keys after `after`; of `key` alone
     where it is named, which then is one of the namespace."""
     start = storable(after)
-    parameters: dict[str, Any] = {"tenant": tenant.id, "resource": resource, "limit": limit + 1, "after": start}
+    parameters: dict[str, Any] = {"tenant": tenant.id, "resource": resource, "limit": limit + 1, "after": start,
+                                  "bytes": MAX_PAGE_BYTES}
     if key is not None:
         return _past(tenant, await pool.fetch(_DELETED_KEY, {**parameters, "key": storable(key)}), limit)
     if namespace is not None:
@@ -116,8 +122,6 @@ def _past(tenant: Tenant, rows: list[tuple[Any, ...]], limit: int) -> Past:
     if not rows:
         raise TenantNotFound(f"tenant {tenant.name} does not exist")
     current, floor, definitions, namespaces = rows[0][:4]
-    found = [row for row in rows if row[5] is not None]
-    # At least one, however large it is.
-    fits = [row for row in found[:limit] if row[-1] < MAX_PAGE_BYTES]
+    fits = [row for row in rows if row[5] is not None][:limit]
     changes = [log.change_of(row[4:-1]) for row in fits]
-    return Past(changes, len(found) > len(fits), floor, State(current, Guards(definitions, namespaces)))
+    return Past(changes, bool(fits) and rows[0][-1] > len(fits), floor, State(current, Guards(definitions, namespaces)))

@@ -6,6 +6,7 @@ from typing import Any, Final, cast
 
 from registry.store.arrays import BigintArray
 from registry.store.batch import indexed_prefix
+from registry.store.bounds import READ_BYTES
 from registry.store.connection import Pool
 from registry.store.errors import RevisionExpired, TenantNotFound
 from registry.store.statements import statement
@@ -17,23 +18,26 @@ COLUMNS: Final = """
     c.actor_user, c.actor_manager, c.actor_verb, c.at
 """
 
-# What a row brings along as it is stored, that is compressed: for bounds on what one query gives.
-SIZE: Final = "coalesce(pg_column_size(c.body), 0) + coalesce(pg_column_size(c.previous_body), 0)"
+# What a row brings along, before compression (bounds.py).
+SIZE: Final = "coalesce(octet_length(c.body), 0) + coalesce(octet_length(c.previous_body), 0)"
 
+# The first of each domain come before the second of any, so that a domain of large changes does not hold up the others.
 NEWS: Final = statement(
     "news",
-    "The next changes of several domains, each after a revision, up to some bytes each; by the log's index of"
+    "The next changes of several domains, each after a revision, up to some bytes together; by the log's index of"
     " revisions.",
-    "SELECT w.domain_id," + COLUMNS + """
-    FROM unnest(%(domains)s::bigint[], %(positions)s::bigint[]) AS w (domain_id, position)
-    CROSS JOIN LATERAL (
-        SELECT c.*, sum(""" + SIZE + """) OVER (ORDER BY c.revision ROWS UNBOUNDED PRECEDING) - (""" + SIZE + """)
-            AS before
-        FROM changes c
-        WHERE c.domain_id = w.domain_id AND c.revision > w.position AND c.revision <= w.position + %(rows)s::bigint
+    "SELECT c.domain_id," + COLUMNS + """
+    FROM (
+        SELECT c.*, """ + SIZE + """ AS size, sum(""" + SIZE + """) OVER (
+            ORDER BY c.revision - c.position, c.ordinal ROWS UNBOUNDED PRECEDING) AS upto
+        FROM unnest(%(domains)s::bigint[], %(positions)s::bigint[]) WITH ORDINALITY AS w (domain_id, position, ordinal)
+        CROSS JOIN LATERAL (
+            SELECT c.*, w.position, w.ordinal FROM changes c
+            WHERE c.domain_id = w.domain_id AND c.revision > w.position AND c.revision <= w.position + %(rows)s::bigint
+        ) c
     ) c
-    WHERE c.before < %(bytes)s::bigint
-    ORDER BY w.domain_id, c.revision
+    WHERE c.upto <= %(bytes)s::bigint OR c.upto = c.size
+    ORDER BY c.domain_id, c.revision
     """,
 )
 
@@ -56,14 +60,14 @@ REPLAY: Final = statement(
     " by the log's index of revisions.",
     "SELECT d.revision AS current, d.floor, c.* FROM domains d LEFT JOIN LATERAL (SELECT" + COLUMNS + """
         FROM (
-            SELECT c.*, sum(""" + SIZE + """) OVER (ORDER BY c.revision ROWS UNBOUNDED PRECEDING) - (""" + SIZE + """)
-                AS before
+            SELECT c.*, """ + SIZE + """ AS size, sum(""" + SIZE + """) OVER (
+                ORDER BY c.revision ROWS UNBOUNDED PRECEDING) AS upto
             FROM changes c
             WHERE c.domain_id = d.id AND c.revision > %(after)s::bigint AND c.revision <= %(upto)s::bigint
                 AND (%(tenant)s::bigint = 0 OR c.tenant_id + 0 = %(tenant)s::bigint)
                 AND (%(resource)s::text IS NULL OR c.resource = %(resource)s::text)
         ) c
-        WHERE c.before < %(bytes)s::bigint
+        WHERE c.upto <= %(bytes)s::bigint OR c.upto = c.size
         ORDER BY c.revision
         LIMIT %(rows)s::bigint
     ) c ON true
@@ -78,7 +82,7 @@ ALL_TENANTS: Final = TenantId(0)
 # The window bounds the work where few of the revisions are of the resource; rows and bytes bound the answer.
 REPLAY_WINDOW: Final = 10_000
 MAX_ROWS: Final = 500
-MAX_BYTES: Final = 4 << 20
+MAX_BYTES: Final = READ_BYTES
 
 
 async def counters(pool: Pool, domains: list[DomainId]) -> dict[DomainId, tuple[int, int]]:
@@ -92,7 +96,10 @@ async def alive(pool: Pool, tenants: list[TenantId]) -> set[TenantId]:
 
 
 async def news(pool: Pool, positions: dict[DomainId, int]) -> dict[DomainId, list[tuple[TenantId, Change]]]:
-    """For each domain its next changes after its position: all that there are, or the first of many."""
+    """For each domain its next changes after its position: all that there are, or the first of many.
+
+    Where all together are too large, the domains that were named last may get none.
+    """
     rows = await pool.fetch(
         NEWS,
         {

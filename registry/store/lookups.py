@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final, NamedTuple
 
 from registry.store.arrays import TextArray
 from registry.store.batch import owner_element, storable
+from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.connection import Pool
 from registry.store.statements import statement
 from registry.store.tenants import tenant_of
@@ -26,13 +27,17 @@ RESOURCES: Final = statement(
 
 OWNED_BY: Final = statement(
     "owned-by",
-    "The objects that name one of some owners, in the order of their keys after one of them; by the index of owners.",
-    """
-    SELECT resource, key, uid, revision, version, schema_id, body FROM objects
-    WHERE owners IS NOT NULL AND owners && %(owners)s AND tenant_id = %(tenant)s::bigint
-        AND (resource, key) > (%(resource)s::text, %(key)s::text)
-    ORDER BY resource, key LIMIT %(limit)s::bigint
-    """,
+    "The first objects that name one of some owners, in the order of their keys after one of them, up to some bytes; by"
+    " the index of owners.",
+    within_bytes(
+        """
+        SELECT resource, key, uid, revision, version, schema_id, body FROM objects
+        WHERE owners IS NOT NULL AND owners && %(owners)s AND tenant_id = %(tenant)s::bigint
+            AND (resource, key) > (%(resource)s::text, %(key)s::text)
+        ORDER BY resource, key LIMIT %(limit)s::bigint
+        """,
+        "r.resource, r.key",
+    ),
 )
 
 IN_OTHER_NAMESPACES: Final = statement(
@@ -115,11 +120,17 @@ NEWEST_OF: Final = statement(
 
 ROWS_OF: Final = statement(
     "rows-of",
-    "All objects of some resources, with the bodies of those that are newer than a revision; by the primary key.",
-    """
-    SELECT resource, key, revision, CASE WHEN revision > %(after)s::bigint THEN body END FROM objects
-    WHERE tenant_id = %(tenant)s::bigint AND resource = ANY (%(resources)s)
-    """,
+    "The first objects of some resources after one of them, with the bodies of those that are newer than a revision, up"
+    " to some bytes; by the primary key.",
+    within_bytes(
+        """
+        SELECT resource, key, revision, CASE WHEN revision > %(newer)s::bigint THEN body END AS body,
+            count(*) OVER () AS found FROM objects
+        WHERE tenant_id = %(tenant)s::bigint AND resource = ANY (%(resources)s)
+            AND (resource, key) > (%(resource)s::text, %(key)s::text)
+        """,
+        "r.resource, r.key", "coalesce(octet_length(r.body), 0)",
+    ),
 )
 
 IN_USE: Final = statement(
@@ -172,9 +183,10 @@ class Lookups:
                 "resource": after.resource if after else "",
                 "key": after.key if after else "",
                 "limit": limit,
+                "bytes": READ_BYTES,
             },
         )
-        return [Row(ResourceName(row[0]), ObjectKey(row[1]), Uid(row[2]), *row[3:]) for row in rows]
+        return [Row(ResourceName(row[0]), ObjectKey(row[1]), Uid(row[2]), *row[3:7]) for row in rows]
 
     async def in_other_namespaces(self, tenant: Tenant, resource: ResourceName, name: str, uid: Uid) -> list[str]:
         rows = await self._pool.fetch(
@@ -208,8 +220,29 @@ class Lookups:
         return rows[0][0], rows[0][1]
 
     async def rows_of(
-        self, tenant: Tenant, resources: Sequence[ResourceName], *, after: int
-    ) -> list[tuple[ResourceName, ObjectKey, int, str | None]]:
-        parameters = {"tenant": tenant.id, "resources": TextArray(resources), "after": after}
+        self, tenant: Tenant, resources: Sequence[ResourceName], *, newer: int
+    ) -> AsyncIterator[list[RowOf]]:
+        parameters = {"tenant": tenant.id, "resources": TextArray(resources), "newer": newer, "resource": "", "key": "",
+                      "bytes": READ_BYTES}
         rows = await self._pool.fetch(ROWS_OF, parameters)
-        return [(ResourceName(row[0]), ObjectKey(row[1]), row[2], row[3]) for row in rows]
+        if not rows or rows[0][4] == len(rows):
+            yield _rows_of(rows)
+            return
+        # More than one query brings: in one snapshot, or a change between two of them would never be seen.
+        async with self._pool.connection() as connection, connection.transaction():
+            await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            while True:
+                cursor = await connection.execute(ROWS_OF.sql, parameters, binary=True)
+                rows = await cursor.fetchall()
+                if not rows:
+                    return
+                yield _rows_of(rows)
+                parameters |= {"resource": rows[-1][0], "key": rows[-1][1]}
+
+
+# Resource, key, revision, and the body of one that is newer than what is known.
+RowOf = tuple[ResourceName, ObjectKey, int, str | None]
+
+
+def _rows_of(rows: list[tuple[Any, ...]]) -> list[RowOf]:
+    return [(ResourceName(row[0]), ObjectKey(row[1]), row[2], row[3]) for row in rows]

@@ -12,12 +12,14 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Final, LiteralString
+from typing import Any, Final, LiteralString, NamedTuple
 
 from registry.slices import Slices
 from registry.store.batch import storable
+from registry.store.bounds import READ_BYTES
 from registry.store.connection import Pool
 from registry.store.errors import RevisionExpired, RevisionInFuture, TenantNotFound
+from registry.store.sealing import MARK
 from registry.store.selectors import Predicate, predicate
 from registry.store.statements import Statement, statement
 from registry.store.types import (
@@ -36,10 +38,13 @@ from registry.store.types import (
 # Rows a query of an unlimited list, the first; later ones have up to twice as many. Enough to make the query's own cost
 # small, few enough to bound what is held twice, and how long reading them holds the event loop.
 CHUNK_ROWS: Final = 500
-CHUNK_BYTES: Final = 4 << 20
+CHUNK_BYTES: Final = READ_BYTES
 
-# As stored, that is compressed. A page of enormous objects ends early rather than fill the memory.
-MAX_PAGE_BYTES: Final = 16 << 20
+# A page of enormous objects ends early rather than fill the memory; it has one object at least.
+MAX_PAGE_BYTES: Final = READ_BYTES
+
+# Keys that are read at a time, without bodies.
+PLACES: Final = 2_000
 
 # Up to so many changes since R, all of them are looked at for the undo (some 0.4 µs each); beyond, the page's own keys.
 NEAR: Final = 2_000
@@ -64,6 +69,24 @@ class Query:
     after: ObjectKey | None = None
     requirements: Sequence[Requirement] = ()
     key: ObjectKey | None = None
+
+
+class Place(NamedTuple):
+    """Where an object is, without its body: `size` is the body's, in bytes. `marked` says that it may be terminating:
+    for certain where the body is not sealed."""
+
+    key: ObjectKey
+    size: int
+    marked: bool
+
+
+class Places(NamedTuple):
+    """As a Page, without bodies."""
+
+    places: Sequence[Place]
+    revision: int
+    more: bool
+    state: State
 
 
 class Pages:
@@ -107,23 +130,42 @@ class Pages:
                 ahead.cancel()
         yield page
 
+    async def places(self, tenant: Tenant, query: Query, limit: int) -> Places:
+        """At most `limit` objects after `query.after`, without their bodies."""
+        state, total, columns = await self._fetch(tenant, query, limit, _GATHERED_PLACES)
+        found = [Place(*values) for values in zip(*columns, strict=True)][:limit] if total else []
+        return Places(found, state.revision if query.at is None else query.at, total > len(found), state)
+
     async def _page(self, tenant: Tenant, query: Query, limit: int) -> Page:
+        state, total, columns = await self._fetch(tenant, query, limit, _GATHERED)
+        found: list[Row] = []
+        if total:
+            resource = query.resource
+            slices = Slices.current()
+            for values in zip(*columns, strict=True):
+                found.append(Row(resource, *values))
+                if slices.over():
+                    await slices.rest()
+            del found[limit:]
+        # `total` is one above the limit when there are more; it is above what was given when that was cut by bytes.
+        return Page(found, state.revision if query.at is None else query.at, total > len(found), None, state)
+
+    async def _fetch(self, tenant: Tenant, query: Query, limit: int, gathered: LiteralString) -> tuple[
+            State, int, list[Any]]:
+        """The state, how many rows were found, one more than `limit` at the most, and the columns of those that fit."""
         condition = predicate(tenant.id, query.resource, query.requirements)
         parameters = {**_range_parameters(query), **condition.values, "tenant": tenant.id, "domain": tenant.domain}
         parameters["resource"] = query.resource
         parameters["limit"] = limit + 1
         parameters["bytes"] = MAX_PAGE_BYTES
         if query.at is None:
-            chosen = _page_now(query, condition)
+            chosen = _page_now(query, condition, gathered)
         else:
             parameters["at"] = query.at
             near = self._seen.get(tenant.domain, 0) - query.at <= NEAR
-            chosen = _page_at(query, condition, near=near)
+            chosen = _page_at(query, condition, gathered, near=near)
         # With a selector the best plan depends on its values: not prepared, so planned with them.
         rows = await self._pool.fetch(chosen, parameters, prepare=not query.requirements)
-        return await self._assemble(tenant, query, limit, rows)
-
-    async def _assemble(self, tenant: Tenant, query: Query, limit: int, rows: list[tuple[Any, ...]]) -> Page:
         if not rows:
             raise TenantNotFound(f"tenant {tenant.name} does not exist")
         current, floor, definitions, namespaces, total, *columns = rows[0]
@@ -135,17 +177,7 @@ class Pages:
             raise RevisionExpired(at, floor, current)
         if at > current:
             raise RevisionInFuture(at, current)
-        found: list[Row] = []
-        if total:
-            resource = query.resource
-            slices = Slices.current()
-            for values in zip(*columns, strict=True):
-                found.append(Row(resource, *values))
-                if slices.over():
-                    await slices.rest()
-            del found[limit:]
-        # `total` is one above the limit when there are more; it is above what was given when that was cut by bytes.
-        return Page(found, at, total > len(found), None, State(current, Guards(definitions, namespaces)))
+        return State(current, Guards(definitions, namespaces)), total, columns
 
     async def _remaining(self, tenant: Tenant, query: Query, page: Page) -> int | None:
         rest = Query(query.resource, query.namespace, page.revision, page.rows[-1].key)
@@ -204,23 +236,23 @@ _COLUMNS: Final = "o.key, o.uid, o.revision, o.version, o.schema_id, o.body"
 
 # A page is one row of arrays. As rows of their own, psycopg would wait for the socket some hundred times a page, each
 # time through the event loop, since libpq takes what comes in portions of 16 kB until it sees a longer message.
-_GATHERED: Final = """
-    SELECT count(*) AS total,
-        array_agg(r.key) FILTER (WHERE r.before < %(bytes)s::bigint),
-        array_agg(r.uid) FILTER (WHERE r.before < %(bytes)s::bigint),
-        array_agg(r.revision) FILTER (WHERE r.before < %(bytes)s::bigint),
-        array_agg(r.version) FILTER (WHERE r.before < %(bytes)s::bigint),
-        array_agg(r.schema_id) FILTER (WHERE r.before < %(bytes)s::bigint),
-        array_agg(r.body) FILTER (WHERE r.before < %(bytes)s::bigint)
-    FROM (
-        SELECT f.*, sum(pg_column_size(f.body)) OVER (ORDER BY f.key ROWS UNBOUNDED PRECEDING)
-            - pg_column_size(f.body) AS before
-        FROM found f
-    ) r
-"""
+_FITS: Final = " FILTER (WHERE r.upto <= %(bytes)s::bigint OR r.place = 1)"
+_GATHERED: Final = (
+    "SELECT count(*) AS total, array_agg(r.key)" + _FITS + ", array_agg(r.uid)" + _FITS + ", array_agg(r.revision)"
+    + _FITS + ", array_agg(r.version)" + _FITS + ", array_agg(r.schema_id)" + _FITS + ", array_agg(r.body)" + _FITS +
+    " FROM (SELECT f.*, sum(octet_length(f.body)) OVER w AS upto, row_number() OVER w AS place FROM found f"
+    " WINDOW w AS (ORDER BY f.key ROWS UNBOUNDED PRECEDING)) r"
+)
+
+# A sealed body is not looked into: its object may be marked.
+_GATHERED_PLACES: Final = (
+    "SELECT count(*) AS total, array_agg(f.key ORDER BY f.key), array_agg(octet_length(f.body) ORDER BY f.key),"
+    " array_agg(strpos(f.body, '\"deletionTimestamp\"') > 0 OR starts_with(f.body, '" + MARK + "') ORDER BY f.key)"
+    " FROM found f"
+)
 
 
-def _page_now(query: Query, condition: Predicate) -> Statement:
+def _page_now(query: Query, condition: Predicate, gathered: LiteralString) -> Statement:
     return statement(
         "page-now",
         "The first rows of a range of keys, with the state of the tenant; by the primary key, or the index of labels.",
@@ -228,11 +260,11 @@ def _page_now(query: Query, condition: Predicate) -> Statement:
         " SELECT " + _COLUMNS + " FROM objects o"
         " WHERE o.tenant_id = %(tenant)s::bigint AND o.resource = %(resource)s::text AND " + _range(query, "o.key") +
         " AND " + condition.sql("o.labels", "o.key") + " ORDER BY o.key LIMIT %(limit)s::bigint"
-        ") SELECT * FROM (" + _STATE + ") s CROSS JOIN (" + _GATHERED + ") a",
+        ") SELECT * FROM (" + _STATE + ") s CROSS JOIN (" + gathered + ") a",
     )
 
 
-def _page_at(query: Query, condition: Predicate, *, near: bool) -> Statement:
+def _page_at(query: Query, condition: Predicate, gathered: LiteralString, *, near: bool) -> Statement:
     return statement(
         "page-at",
         "The first rows of a range of keys as they were at a revision: those unchanged since, by the primary key, and"
@@ -250,7 +282,7 @@ def _page_at(query: Query, condition: Predicate, *, near: bool) -> Statement:
         " SELECT u.key, u.uid, u.previous_revision, u.previous_version, u.previous_schema_id, u.previous_body"
         " FROM touched u WHERE u.previous_revision IS NOT NULL AND " + condition.sql("u.previous_labels", "u.key") +
         " ORDER BY key LIMIT %(limit)s::bigint"
-        ") SELECT * FROM (" + _STATE + ") s CROSS JOIN (" + _GATHERED + ") a",
+        ") SELECT * FROM (" + _STATE + ") s CROSS JOIN (" + gathered + ") a",
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 import psycopg
 
 from registry.store.arrays import BigintArray, TextArray
+from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.connection import PATIENCE, Connection, connect_patiently
 from registry.store.errors import StoreError, TenantNotFound, Unavailable
 from registry.store.statements import statement
@@ -27,18 +28,25 @@ MAX_KEYS: Final = 100
 # What may wait for a lane; at 15,000 reads a second this is a second's worth.
 MAX_WAITING: Final = 20_000
 
-LOAD: Final = statement(
-    "load",
-    "Objects by their keys, with the states of their tenants; by the primary keys of tenants, domains and objects.",
-    """
+_LOAD: Final = """
     SELECT w.ordinal, d.revision, t.definitions_revision, t.namespaces_revision,
-        o.uid, o.revision, o.version, o.schema_id, o.body
+        o.uid, o.revision AS changed, o.version, o.schema_id, o.body
     FROM unnest(%(tenants)s::bigint[], %(resources)s::text[], %(keys)s::text[])
         WITH ORDINALITY AS w (tenant_id, resource, key, ordinal)
     JOIN tenants t ON t.id = w.tenant_id AND t.deleted_at IS NULL
     JOIN domains d ON d.id = t.domain_id
     LEFT JOIN objects o ON o.tenant_id = w.tenant_id AND o.resource = w.resource AND o.key = w.key
-    """,
+"""
+
+LOAD_ONE: Final = statement(
+    "load", "An object by its key, with the state of its tenant; by the primary keys.", _LOAD
+)
+
+LOAD: Final = statement(
+    "load-some",
+    "Objects by their keys, with the states of their tenants, the first up to some bytes; by the primary keys of"
+    " tenants, domains and objects.",
+    within_bytes(_LOAD, "r.ordinal", "coalesce(octet_length(r.body), 0)"),
 )
 
 Loaded = tuple[Row | None, State]
@@ -130,22 +138,33 @@ class Reader:
                 if attempt == 2 or not (connection.closed and is_transient(error)):
                     _fail(batch, translated(error))
                     return connection
-        _settle(batch, asked, rows)
+        # What did not fit is asked for again, before what has come meanwhile.
+        left = _settle(batch, asked, rows)
+        for which, askers in left.items():
+            askers += self._waiting.pop(which, ())
+        self._waiting = left | self._waiting
         return connection
 
 
 async def _query(connection: Connection, asked: list[_Which]) -> list[tuple[Any, ...]]:
-    parameters = {
+    parameters: dict[str, Any] = {
         "tenants": BigintArray([which[0] for which in asked]),
         "resources": TextArray([which[1] for which in asked]),
         "keys": TextArray([which[2] for which in asked]),
     }
-    cursor = await connection.execute(LOAD.sql, parameters, binary=True)
+    if len(asked) == 1:
+        cursor = await connection.execute(LOAD_ONE.sql, parameters, binary=True)
+    else:
+        cursor = await connection.execute(LOAD.sql, {**parameters, "bytes": READ_BYTES}, binary=True)
     return await cursor.fetchall()
 
 
-def _settle(batch: _Batch, asked: list[_Which], rows: list[tuple[Any, ...]]) -> None:
-    for ordinal, now, definitions, namespaces, uid, revision, version, schema, body in rows:
+def _settle(batch: _Batch, asked: list[_Which], rows: list[tuple[Any, ...]]) -> _Batch:
+    """Gives each its answer; what is behind the last row, where there was no room for all, is left."""
+    left: _Batch = {}
+    if rows and len(rows) < len(asked):
+        left = {which: batch.pop(which) for which in asked[rows[-1][0]:]}
+    for ordinal, now, definitions, namespaces, uid, revision, version, schema, body, *_ in rows:
         which = asked[ordinal - 1]
         state = State(now, Guards(definitions, namespaces))
         row = None
@@ -156,6 +175,7 @@ def _settle(batch: _Batch, asked: list[_Which], rows: list[tuple[Any, ...]]) -> 
             if not future.done():
                 future.set_result(answer)
     _fail(batch, TenantNotFound("the tenant does not exist"))
+    return left
 
 
 def _storable(text: str) -> bool:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from registry.store.arrays import BigintArray
+from registry.store.bounds import READ_BYTES
 from registry.store.connection import Pool
 from registry.store.documents import emptied
 from registry.store.errors import Unstorable
@@ -20,9 +21,12 @@ Document = tuple[str, int, str | None]
 
 async def stale_documents(pool: Pool, tenant: Tenant, resource: str, layout: str, after: str,
                           limit: int) -> list[tuple[str, int, str]]:
-    """Key, revision and body of objects whose document is not of the layout. An empty layout: that have one."""
+    """Key, revision and body of objects whose document is not of the layout. An empty layout: that have one.
+
+    None where there are no others; fewer than `limit` says nothing.
+    """
     rows = await pool.fetch(STALE_DOCUMENTS, {"tenant": tenant.id, "resource": resource, "after": after,
-                                              "layout": layout or None, "limit": limit})
+                                              "layout": layout or None, "limit": limit, "bytes": READ_BYTES})
     return [(row[0], row[1], row[2]) for row in rows]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from registry.store.bounds import within_bytes
 from registry.store.statements import statement
 
 OUTDATED: Final = statement(
@@ -109,13 +110,17 @@ BOUND: Final = statement(
 
 STALE_DOCUMENTS: Final = statement(
     "stale-documents",
-    "Objects whose document is missing or of another layout, in the order of their keys; by the primary key.",
-    """
-    SELECT key, revision, body FROM objects
-    WHERE tenant_id = %(tenant)s::bigint AND resource = %(resource)s::text AND key > %(after)s::text
-        AND (doc #>> '{metadata,facets,layout}') IS DISTINCT FROM %(layout)s::text
-    ORDER BY key LIMIT %(limit)s::bigint
-    """,
+    "The first objects whose document is missing or of another layout, in the order of their keys, up to some bytes; by"
+    " the primary key.",
+    within_bytes(
+        """
+        SELECT key, revision, body FROM objects
+        WHERE tenant_id = %(tenant)s::bigint AND resource = %(resource)s::text AND key > %(after)s::text
+            AND (doc #>> '{metadata,facets,layout}') IS DISTINCT FROM %(layout)s::text
+        ORDER BY key LIMIT %(limit)s::bigint
+        """,
+        "r.key",
+    ),
 )
 
 PUT_DOCUMENTS: Final = statement(

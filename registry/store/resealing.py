@@ -13,7 +13,9 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from registry.store import log
 from registry.store.arrays import BigintArray, TextArray
+from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.connection import Pool
 from registry.store.errors import Unreadable
 from registry.store.keys import PURPOSE as SIGNING
@@ -61,21 +63,30 @@ _STALE_BODY: Final = """
 
 STALE_OBJECTS: Final = statement(
     "stale-objects",
-    "Objects of a tenant that are to be sealed anew, after one of them; by the primary key.",
-    "SELECT resource, key, revision, body, NULL, owners IS NOT NULL FROM objects WHERE tenant_id = %(tenant)s::bigint"
-    " AND (resource, key) > (%(resource)s::text, %(key)s::text) AND " + _STALE_BODY.replace("{0}", "body") +
-    " ORDER BY resource, key LIMIT %(limit)s::bigint",
+    "The first objects of a tenant that are to be sealed anew, after one of them, up to some bytes; by the primary"
+    " key.",
+    within_bytes(
+        "SELECT resource, key, revision, body, NULL, owners IS NOT NULL FROM objects"
+        " WHERE tenant_id = %(tenant)s::bigint"
+        " AND (resource, key) > (%(resource)s::text, %(key)s::text) AND " + _STALE_BODY.replace("{0}", "body") +
+        " ORDER BY resource, key LIMIT %(limit)s::bigint",
+        "r.resource, r.key",
+    ),
 )
 
 STALE_CHANGES: Final = statement(
     "stale-changes",
-    "Changes of a tenant that are to be sealed anew, after one of them; by the log's index of keys.",
-    "SELECT resource, key, revision, body, previous_body, strpos(coalesce(body, ''), '\"ownerReferences\"') > 0"
-    " FROM changes WHERE tenant_id = %(tenant)s::bigint"
-    " AND (resource, key, revision) > (%(resource)s::text, %(key)s::text, %(revision)s::bigint)"
-    " AND (" + _STALE_BODY.replace("{0}", "coalesce(body, previous_body)") + " OR " +
-    _STALE_BODY.replace("{0}", "coalesce(previous_body, body)") + ")"
-    " ORDER BY resource, key, revision LIMIT %(limit)s::bigint",
+    "The first changes of a tenant that are to be sealed anew, after one of them, up to some bytes; by the log's index"
+    " of keys.",
+    within_bytes(
+        "SELECT resource, key, revision, body, previous_body, strpos(coalesce(body, ''), '\"ownerReferences\"') > 0"
+        " FROM changes WHERE tenant_id = %(tenant)s::bigint"
+        " AND (resource, key, revision) > (%(resource)s::text, %(key)s::text, %(revision)s::bigint)"
+        " AND (" + _STALE_BODY.replace("{0}", "coalesce(body, previous_body)") + " OR " +
+        _STALE_BODY.replace("{0}", "coalesce(previous_body, body)") + ")"
+        " ORDER BY resource, key, revision LIMIT %(limit)s::bigint",
+        "r.resource, r.key, r.revision", log.SIZE.replace("c.", "r."),
+    ),
 )
 
 LOCK_DOMAIN: Final = statement(
@@ -272,7 +283,7 @@ async def _stale(pool: Pool, find: Statement, sealing: Sealing, tenant: TenantId
     while True:
         values: dict[str, Any] = {
             "tenant": tenant, "resources": TextArray(sorted(sealing.resources)), "prefix": prefix_of(tenant, number),
-            "mark": MARK, "resource": resource, "key": key, "limit": BATCH_ROWS}
+            "mark": MARK, "resource": resource, "key": key, "limit": BATCH_ROWS, "bytes": READ_BYTES}
         if find is STALE_CHANGES:
             values["revision"] = revision
         rows = await pool.fetch(find, values)

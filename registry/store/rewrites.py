@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.connection import Pool
 from registry.store.sealing import Sealing
 from registry.store.statements import statement
@@ -12,13 +13,17 @@ from registry.store.types import ObjectKey, ResourceName, Row, Tenant, Uid
 
 OUTDATED: Final = statement(
     "outdated",
-    "Rows that are not of a version (nor, where one is given, of a schema), after a key; by the primary key.",
-    """
-    SELECT key, uid, revision, version, schema_id, body FROM objects
-    WHERE tenant_id = %(tenant)s::bigint AND resource = %(resource)s::text AND key > %(after)s::text
-        AND (version <> %(version)s::text OR schema_id <> %(schema)s::bigint)
-    ORDER BY key LIMIT %(limit)s::bigint
-    """,
+    "The first rows after a key that are not of a version (nor, where one is given, of a schema), up to some bytes; by"
+    " the primary key.",
+    within_bytes(
+        """
+        SELECT key, uid, revision, version, schema_id, body FROM objects
+        WHERE tenant_id = %(tenant)s::bigint AND resource = %(resource)s::text AND key > %(after)s::text
+            AND (version <> %(version)s::text OR schema_id <> %(schema)s::bigint)
+        ORDER BY key LIMIT %(limit)s::bigint
+        """,
+        "r.key",
+    ),
 )
 
 # The canonical text of a definition has its stored versions in one place; a schema that has the same text in it makes
@@ -55,13 +60,16 @@ class Rewrites:
     async def outdated(
         self, tenant: Tenant, resource: ResourceName, *, version: str, schema: int | None, after: ObjectKey, limit: int
     ) -> list[Row]:
-        """Rows, in the order of their keys, that are of another version, or of another schema if one is given."""
+        """The first rows, in the order of their keys, that are of another version, or schema if one is given.
+
+        None where there are no others; fewer than `limit` says nothing.
+        """
         rows = await self._pool.fetch(
             OUTDATED,
             {"tenant": tenant.id, "resource": resource, "version": version, "schema": schema, "after": after,
-             "limit": limit},
+             "limit": limit, "bytes": READ_BYTES},
         )  # fmt: skip
-        found = [Row(resource, ObjectKey(row[0]), Uid(row[1]), *row[2:]) for row in rows]
+        found = [Row(resource, ObjectKey(row[0]), Uid(row[1]), *row[2:6]) for row in rows]
         return list(await self._sealing.rows(tenant.id, found))
 
     async def mixed(self, definitions: ResourceName, *, seconds: float, limit: int) -> list[tuple[Tenant, ObjectKey]]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from registry.store.arrays import TextArray
+from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.connection import Pool
 from registry.store.statements import statement
 from registry.store.tenants import tenant_of
@@ -19,7 +20,8 @@ BOUND: Final = statement(
     "bound-definitions",
     "The definitions that a tenant has bound, with their revisions and the bindings; by primary keys.",
     """
-    SELECT b.resource, b.provider_id, d.revision, o.body
+    SELECT b.resource, b.provider_id, d.revision,
+        CASE WHEN strpos(o.body, '"deletionTimestamp"') > 0 THEN o.body ELSE '' END
     FROM api_bindings b
     JOIN objects d ON d.tenant_id = b.provider_id AND d.key = b.resource
         AND d.resource = 'customresourcedefinitions.apiextensions.k8s.io'
@@ -31,13 +33,16 @@ BOUND: Final = statement(
 
 BODIES: Final = statement(
     "bodies-of-bound-definitions",
-    "Some definitions that a tenant has bound; by primary keys.",
-    """
-    SELECT d.tenant_id, d.key, d.revision, d.body
-    FROM api_bindings b JOIN objects d ON d.tenant_id = b.provider_id AND d.key = b.resource
-        AND d.resource = 'customresourcedefinitions.apiextensions.k8s.io'
-    WHERE b.tenant_id = %(tenant)s::bigint AND b.until IS NULL AND b.resource = ANY (%(resources)s)
-    """,
+    "The first of some definitions that a tenant has bound, up to some bytes; by primary keys.",
+    within_bytes(
+        """
+        SELECT d.tenant_id, d.key, d.revision, d.body
+        FROM api_bindings b JOIN objects d ON d.tenant_id = b.provider_id AND d.key = b.resource
+            AND d.resource = 'customresourcedefinitions.apiextensions.k8s.io'
+        WHERE b.tenant_id = %(tenant)s::bigint AND b.until IS NULL AND b.resource = ANY (%(resources)s)
+        """,
+        "r.key",
+    ),
 )
 
 CONSUMERS: Final = statement(
@@ -110,7 +115,8 @@ CLEAN: Final = statement(
 
 
 class Bound(NamedTuple):
-    """A definition that a tenant has bound; `binding` is the body of the binding's row."""
+    """A definition that a tenant has bound; `binding` is the body of the binding's row where that may be terminating,
+    else empty."""
 
     resource: ResourceName
     provider: TenantId
@@ -143,8 +149,12 @@ class Sharing:
         return [Bound(ResourceName(r[0]), TenantId(r[1]), r[2], r[3]) for r in rows]
 
     async def bodies(self, tenant: Tenant, resources: Sequence[ResourceName]) -> list[tuple[TenantId, str, int, str]]:
-        """Provider, name, revision and body of some definitions that the tenant has bound."""
-        return await self._pool.fetch(BODIES, {"tenant": tenant.id, "resources": TextArray(list(resources))})
+        """Provider, name, revision and body of the first of some definitions that the tenant has bound, by their names.
+
+        None where it has bound none of them; fewer than are asked for says nothing.
+        """
+        values = {"tenant": tenant.id, "resources": TextArray(list(resources)), "bytes": READ_BYTES}
+        return [(row[0], row[1], row[2], row[3]) for row in await self._pool.fetch(BODIES, values)]
 
     async def consumers(self, provider: Tenant, export: str) -> list[tuple[Tenant, ObjectKey]]:
         rows = await self._pool.fetch(CONSUMERS, {"tenant": provider.id, "export": export})

@@ -10,7 +10,7 @@ import asyncio
 import datetime
 import logging
 import secrets
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final, Self
@@ -24,8 +24,8 @@ from registry.store.feed import Feed
 from registry.store.history import Past
 from registry.store.keys import Keys
 from registry.store.leader import Leader
-from registry.store.lookups import Lookups, Part
-from registry.store.pages import CHUNK_ROWS, Pages, Query
+from registry.store.lookups import Lookups, Part, RowOf
+from registry.store.pages import CHUNK_ROWS, PLACES, Pages, Places, Query
 from registry.store.reader import Reader
 from registry.store.rewrites import Rewrites
 from registry.store.sealing import MARK, Encryption, Sealing
@@ -201,15 +201,33 @@ class Store:
         at: int | None = None,
         after: ObjectKey | None = None,
         requirements: Sequence[Requirement] = (),
+        key: ObjectKey | None = None,
         rows: int = CHUNK_ROWS,
     ) -> AsyncGenerator[Page, None]:
         """All rows in chunks of about `rows`, all at one revision; at least one chunk. Holds two chunks at a time."""
-        return self._scan(tenant, Query(resource, namespace, at, after, requirements), rows)
+        return self._scan(tenant, Query(resource, namespace, at, after, requirements, key), rows)
 
     async def _scan(self, tenant: Tenant, query: Query, rows: int) -> AsyncGenerator[Page, None]:
         async with aclosing(self._pages.scan(tenant, query, rows)) as pages:
             async for page in pages:
                 yield await self._opened(tenant, page)
+
+    async def places(
+        self, tenant: Tenant, resource: ResourceName, *, namespace: str | None = None, at: int | None = None,
+        after: ObjectKey | None = None, requirements: Sequence[Requirement] = (), key: ObjectKey | None = None,
+        limit: int | None = None,
+    ) -> AsyncGenerator[Places, None]:
+        """Where objects are, all at one revision, without their bodies: at least one part, perhaps empty."""
+        left = limit
+        while True:
+            query = Query(resource, namespace, at, after, requirements, key)
+            part = await self._pages.places(tenant, query, min(left or PLACES, PLACES))
+            yield part
+            if left is not None:
+                left -= len(part.places)
+            if not part.more or left == 0:
+                return
+            at, after = part.revision, part.places[-1].key
 
     async def _opened(self, tenant: Tenant, page: Page) -> Page:
         rows = await self._sealing.rows(tenant.id, page.rows)
@@ -254,15 +272,17 @@ class Store:
         everybody = Tenant(log.ALL_TENANTS, TenantName("*"), domain, Guards(0, 0))
         return await self._feed.subscribe(everybody, resource, after)
 
-    async def changes(self, tenant: Tenant, resource: ResourceName, *, after: int) -> tuple[list[Change], State]:
-        """What changed of a resource after a revision, up to a state that was read first. Raises RevisionExpired."""
-        state = await self.state(tenant)
-        found: list[Change] = []
-        while after < state.revision:
+    async def changes(
+        self, tenant: Tenant, resource: ResourceName, *, after: int, upto: int
+    ) -> AsyncIterator[Sequence[Change]]:
+        """What changed of a resource after a revision, up to another one at least, in parts that are bounded by bytes.
+
+        Raises RevisionExpired.
+        """
+        while after < upto:
             changes, after = await log.replay(self._pool, tenant.id, tenant.domain, resource, after)
             await self._sealing.changes(tenant.id, changes)
-            found.extend(changes)
-        return found, state
+            yield changes
 
     async def history(
         self, tenant: Tenant, resource: ResourceName, key: ObjectKey, *, before: int, limit: int
@@ -323,11 +343,12 @@ class Store:
         """
         return await self._lookups.newest_of(tenant, resources)
 
-    async def rows_of(
-        self, tenant: Tenant, resources: Sequence[ResourceName], *, after: int
-    ) -> list[tuple[ResourceName, ObjectKey, int, str | None]]:
-        """Resource, key and revision of all objects of some resources; the body of those newer than `after`."""
-        return await self._lookups.rows_of(tenant, resources, after=after)
+    def rows_of(
+        self, tenant: Tenant, resources: Sequence[ResourceName], *, newer: int
+    ) -> AsyncIterator[list[RowOf]]:
+        """Resource, key and revision of all objects of some resources, in that order, and the body of those newer than
+        a revision; in parts that are bounded by bytes, all of one snapshot."""
+        return self._lookups.rows_of(tenant, resources, newer=newer)
 
     async def create_tenant(
         self, name: TenantName, domain: DomainId | None = None, attributes: dict[str, Any] | None = None

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.store import log
+from registry.store.bounds import READ_BYTES
 from registry.store.connection import Pool
 from registry.store.errors import RevisionExpired, StoreError, TenantNotFound, Unavailable
 from registry.store.sealing import Sealing
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 # What may wait for a reader before it has to read again from the ring or the log. The changes are shared with all
 # others who wait for them, so this bounds how far back their bodies are kept.
 MAX_QUEUED: Final = 1_000
-MAX_QUEUED_BYTES: Final = 4 << 20
+MAX_QUEUED_BYTES: Final = READ_BYTES
+# What its reader is given at a time.
+MAX_BATCH_BYTES: Final = READ_BYTES
 
 
 class Subscription:
@@ -52,7 +55,7 @@ class Subscription:
         self.position = after
         # Invariant: live means that the queue holds all of ours between `position` and the feed's position.
         self._live = False
-        self._queue: deque[tuple[Change, ...]] = deque()
+        self._queue: deque[tuple[tuple[Change, ...], int]] = deque()
         self._queued = 0
         self._queued_bytes = 0
         self._waiter: asyncio.Future[None] | None = None
@@ -141,7 +144,7 @@ class Subscription:
         if self._queue and (self._queued >= MAX_QUEUED or self._queued_bytes >= MAX_QUEUED_BYTES):
             self.fall_behind()
             return
-        self._queue.append(changes)
+        self._queue.append((changes, size))
         self._queued += len(changes)
         self._queued_bytes += size
         self._wake()
@@ -160,12 +163,25 @@ class Subscription:
         changes: tuple[Change, ...]
         if len(self._queue) == 1:
             # The usual case; the tuple is the same object for all subscriptions.
-            changes = self._queue[0]
+            changes = self._queue[0][0]
+            self._forget_queue()
         else:
-            changes = tuple([change for share in self._queue for change in share])
-        self._forget_queue()
-        self.position = max(self.position, self._feed.position)
+            changes = self._first_shares()
+        # What is still queued begins behind the last of these.
+        self.position = changes[-1].revision if self._queue else max(self.position, self._feed.position)
         return Batch(changes, self.position)
+
+    def _first_shares(self) -> tuple[Change, ...]:
+        """Takes shares out of the queue, as many as a batch may have bytes, and one at least."""
+        taken: list[Change] = []
+        size = 0
+        while self._queue and (not taken or size + self._queue[0][1] <= MAX_BATCH_BYTES):
+            share, share_size = self._queue.popleft()
+            taken += share
+            size += share_size
+        self._queued -= len(taken)
+        self._queued_bytes -= size
+        return tuple(taken)
 
     async def _catch_up(self) -> Batch | None:
         """The next changes from the ring, which makes it live, or else from the log."""
@@ -176,8 +192,9 @@ class Subscription:
             )
             self.position = revision
             return Batch(changes, revision) if changes else None
-        if len(recent) > MAX_QUEUED:
-            recent = recent[:MAX_QUEUED]
+        fitting = _fitting(recent)
+        if len(fitting) < len(recent):
+            recent = fitting
             self.position = recent[-1].revision
             return Batch(tuple(recent), self.position)
         self._live = True
@@ -205,6 +222,16 @@ class Subscription:
     def _forget_queue(self) -> None:
         self._queue.clear()
         self._queued = self._queued_bytes = 0
+
+
+def _fitting(changes: list[Change]) -> list[Change]:
+    """The first changes, as many as a batch may have; one at least."""
+    size = 0
+    for count, change in enumerate(changes):
+        size += change.size
+        if count and (count >= MAX_QUEUED or size > MAX_BATCH_BYTES):
+            return changes[:count]
+    return changes
 
 
 def _resolve(waiter: asyncio.Future[Any]) -> None:

@@ -138,8 +138,10 @@ async def test_two_managers_at_once_do_it_once(dying: Controlled, next_one: Cont
         await asyncio.gather(*(one.delete(served, key(f"root-{i}"), DeleteOptions())
                                for i, one in enumerate(deleting)))
         await _left(next_one, set())
-        changes, _ = await next_one.backend.store.changes(next_one.tenant, served.resource_name, after=0)
-        deleted = [c.key for c in changes if c.type == "DELETED"]
+        store = next_one.backend.store
+        upto = (await store.state(next_one.tenant)).revision
+        deleted = [c.key async for part in store.changes(next_one.tenant, served.resource_name, after=0, upto=upto)
+                   for c in part if c.type == "DELETED"]
         assert len(deleted) == len(set(deleted)) == 25
 
 

@@ -23,4 +23,4 @@ def test_an_error_is_a_status_in_the_encoding_of_the_watch(accept: str) -> None:
     form = form_of(negotiate_watch(accept), builtin_table("", "ConfigMap"), {}, custom=False)
     expected = (encode_watch_event("ERROR", status) if accept == PROTOBUF
                 else encode_json({"type": "ERROR", "object": status}) + b"\n")
-    assert _EventWriter(form).lines([Event("ERROR", encode_json_text(status))]) == expected
+    assert list(_EventWriter(form).pieces([Event("ERROR", encode_json_text(status))])) == [expected]

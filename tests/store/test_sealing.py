@@ -94,7 +94,8 @@ async def test_every_way_out_opens(store: Store, tenant: Tenant) -> None:
     scanned = [r async for page in store.scan(tenant, SECRETS, rows=1) for r in page.rows]
     assert all("hidden" in r.body for r in scanned)
     assert all("hidden" in r.body for r in await store.owned_by(tenant, [Uid("owner")]))
-    changes, _ = await store.changes(tenant, SECRETS, after=state.revision - 5)
+    changes = [c async for part in store.changes(tenant, SECRETS, after=state.revision - 5, upto=state.revision)
+               for c in part]
     past = await store.history(tenant, SECRETS, ObjectKey("ns/a"), before=1 << 62, limit=10)
     gone = await store.deleted(tenant, SECRETS, namespace="ns", after=ObjectKey(""), limit=10)
     watched: list[Any] = []

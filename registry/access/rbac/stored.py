@@ -66,7 +66,7 @@ def policy_of(entries: Entries, defaults: Entries) -> Policy:
 
 
 def changed(known: Entries, rows: Iterable[tuple[ResourceName, ObjectKey, int, str | None]]) -> dict[Which, Entry]:
-    """`rows` are all that there are, with the body of those alone that are newer than all that is known."""
+    """The entries of `rows`, which have the body of those alone that are newer than all that is known."""
     found: dict[Which, Entry] = {}
     for resource, key, revision, body in rows:
         which = (resource, key)

@@ -1,0 +1,174 @@
+"""What clients can make a server hold: objects that are large as they are served, and small as they are stored.
+
+A started server; its memory is what the kernel says was the most that the process had resident.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from http.client import HTTPResponse, HTTPSConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.running import RunningServer, data_folder, running_server
+
+pytestmark = pytest.mark.slow
+
+COUNT = 60
+LETTERS = 2_900_000
+# What a request may add to the resident memory of the process. All objects together have 174 MB.
+MORE_MB = 150.0
+GROUP = "/apis/memory.example.com/v1/namespaces/default/texts"
+DEFINITION = {
+    "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+    "metadata": {"name": "texts.memory.example.com"},
+    "spec": {
+        "group": "memory.example.com", "scope": "Namespaced",
+        "names": {"plural": "texts", "singular": "text", "kind": "Text", "listKind": "TextList"},
+        "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {
+            "type": "object", "properties": {
+                "spec": {"type": "object", "properties": {"text": {"type": "string"}}}}}}}],
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RunningServer]:
+    """Filled, and started again: so what the writes took is not in it."""
+    with data_folder() as folder:
+        with running_server(folder / "data") as filling:
+            _fill(filling)
+        with running_server(folder / "data") as running:
+            yield running
+
+
+@pytest.fixture(scope="module")
+def base_kb(server: RunningServer) -> int:
+    """What the process has resident once it has answered something small."""
+    with closing(Api(server)) as api:
+        assert api.request("GET", "/apis/memory.example.com/v1")[0] == 200
+    return _memory(server, "VmRSS")
+
+
+@pytest.fixture
+def api(server: RunningServer) -> Iterator[Api]:
+    with closing(Api(server)) as made:
+        yield made
+
+
+@pytest.fixture
+def grown_mb(server: RunningServer, base_kb: int) -> Callable[[], float]:
+    """How much more than at first the process has had resident since the test began, at the most."""
+    (Path("/proc") / str(server.process.pid) / "clear_refs").write_text("5")
+
+    def grown() -> float:
+        megabytes = (_memory(server, "VmHWM") - base_kb) / 1024
+        print(f"{base_kb / 1024:.0f} MB, +{megabytes:.0f} MB")
+        return megabytes
+
+    return grown
+
+
+def _memory(server: RunningServer, name: str) -> int:
+    lines = (Path("/proc") / str(server.process.pid) / "status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(name + ":")).split()[1])
+
+
+def _fill(server: RunningServer) -> None:
+    with closing(Api(server)) as api:
+        code, _, end = api.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", DEFINITION)
+        assert code == 201, end
+        _until(lambda: api.request("GET", GROUP)[0] == 200)
+        for i in range(COUNT):
+            code, _, end = api.request("POST", GROUP, {
+                "apiVersion": "memory.example.com/v1", "kind": "Text", "metadata": {"name": f"text-{i:02}"},
+                "spec": {"text": "a" * LETTERS}})
+            assert code == 201, end
+
+
+class Api:
+    """One connection."""
+
+    def __init__(self, server: RunningServer) -> None:
+        self._server = server
+        self._context = ssl.create_default_context(cafile=str(server.authority))
+        self._connection = HTTPSConnection("127.0.0.1", server.port, context=self._context, timeout=120)
+
+    def request(self, method: str, path: str, body: Any = None, accept: str = "application/json"
+                ) -> tuple[int, int, bytes]:
+        """Code, length and the last kilobyte of the answer, which is read as it comes."""
+        code, answer = self._ask(method, path, body, accept)
+        length, end = 0, b""
+        while piece := answer.read(1 << 16):
+            length += len(piece)
+            end = (end + piece)[-1024:]
+        return code, length, end
+
+    def _ask(self, method: str, path: str, body: Any, accept: str) -> tuple[int, HTTPResponse]:
+        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        headers = {"Authorization": f"Bearer {self._server.token}", "Accept": accept, "Content-Type": kind}
+        self._connection.request(method, path, json.dumps(body) if body is not None else None, headers)
+        answer = self._connection.getresponse()
+        return answer.status, answer
+
+    def json(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        code, answer = self._ask(method, path, body, "application/json")
+        return code, json.loads(answer.read())
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _until(condition: Any) -> None:
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline, "it does not come about"
+        time.sleep(0.05)
+
+
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+READS = {
+    "list of all": (GROUP, "application/json"),
+    "list of all in YAML": (GROUP, "application/yaml"),
+    "list of all, indented": (GROUP + "?pretty=true", "application/json"),
+    "table of all": (GROUP, TABLE),
+    "table of all with objects": (GROUP + "?includeObject=Object", TABLE),
+    "metadata of all": (GROUP, "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"),
+    "what a watch begins with": (GROUP + "?watch=true&timeoutSeconds=2", "application/json"),
+    "a name over all namespaces": ("/apis/memory.example.com/v1/texts?fieldSelector=metadata.name!%3Dx",
+                                   "application/json"),
+}
+
+
+@pytest.mark.parametrize("path, accept", READS.values(), ids=READS)
+def test_reads(api: Api, grown_mb: Callable[[], float], path: str, accept: str) -> None:
+    code, _, end = api.request("GET", path, accept=accept)
+    assert code == 200, end
+    assert grown_mb() < MORE_MB
+
+
+def test_pages(api: Api, grown_mb: Callable[[], float]) -> None:
+    names, token = 0, ""
+    while True:
+        code, page = api.json("GET", f"{GROUP}?limit=500&continue={token}")
+        assert code == 200, page
+        names += len(page["items"])
+        token = page["metadata"]["continue"]
+        if not token:
+            break
+    assert names == COUNT
+    assert grown_mb() < MORE_MB
+
+
+def test_the_definition_is_deleted(api: Api, grown_mb: Callable[[], float]) -> None:
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/texts.memory.example.com"
+    code, _, end = api.request("DELETE", path)
+    assert code == 200, end
+    _until(lambda: api.request("GET", path)[0] == 404)
+    assert grown_mb() < MORE_MB

@@ -1,0 +1,257 @@
+"""What one read brings along is bounded by the size of bodies as they are served: they compress to next to nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+
+from registry.store import bounds, log, pages
+from registry.store.pages import CHUNK_ROWS, Place
+from registry.store.reader import Reader
+from registry.store.reporting_documents import stale_documents
+from registry.store.store import Store
+from registry.store.types import Match, ObjectKey, Requirement, Tenant, TenantName, Uid
+from tests.store.writes import GADGETS, WIDGETS, commit_all, create, delete, update
+
+COUNT = 9
+BODY = '"spec":{"text":"' + "a" * 1_500_000 + '"}}'
+# Two of these bodies fit into one read.
+READ = bounds.READ_BYTES
+KEYS = [f"ns/{i}" for i in range(COUNT)]
+
+
+@pytest.fixture
+async def filled(store: Store, tenant: Tenant) -> Tenant:
+    await commit_all(store, tenant, [create(key, body=BODY, labels=("a=b",), owners=("owner",)) for key in KEYS])
+    return tenant
+
+
+Part = tuple[Sequence[str], int]
+"""Keys and bytes."""
+
+
+async def _pages(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
+    at, after = None, None
+    while True:
+        page = await store.page(tenant, WIDGETS, limit=500, at=at, after=after)
+        yield [row.key for row in page.rows], page.size
+        if not page.more:
+            return
+        at, after = page.revision, page.rows[-1].key
+
+
+async def _selected(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
+    after = None
+    while True:
+        page = await store.page(tenant, WIDGETS, limit=500, after=after,
+                                requirements=[Requirement("a", Match.IN, ("b",))])
+        yield [row.key for row in page.rows], page.size
+        if not page.more:
+            return
+        after = page.rows[-1].key
+
+
+async def _scan(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
+    async for page in store.scan(tenant, WIDGETS, rows=CHUNK_ROWS):
+        yield [row.key for row in page.rows], page.size
+
+
+async def _past(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
+    """As the objects were before they were made small."""
+    at = (await store.state(tenant)).revision
+    await commit_all(store, tenant, [update(key, body='"spec":{}}') for key in KEYS])
+    async for page in store.scan(tenant, WIDGETS, at=at):
+        yield [row.key for row in page.rows], page.size
+
+
+async def _across(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
+    page = await store.page_across(tenant.domain, None, WIDGETS, limit=500)
+    while True:
+        yield [one.row.key for one in page.rows], sum(len(one.row.body) for one in page.rows)
+        if not page.more:
+            return
+        page = await store.page_across(tenant.domain, None, WIDGETS, limit=500, after=page.rows[-1].place)
+
+
+async def _history(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
+    for key in KEYS[1:]:
+        await store.commit(tenant, delete(key))
+    for i in range(COUNT - 1):
+        await store.commit(tenant, update(KEYS[0], body=BODY.replace("aa", f"{i}a", 1)))
+    before = 1 << 62
+    while True:
+        past = await store.history(tenant, WIDGETS, ObjectKey(KEYS[0]), before=before, limit=100)
+        yield [KEYS[len(KEYS) - 1]] * len(past.changes), _bytes(past.changes)
+        if not past.more:
+            return
+        before = past.changes[-1].revision
+
+
+async def _deleted(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
+    await commit_all(store, tenant, [delete(key) for key in KEYS])
+    after = ObjectKey("")
+    while True:
+        past = await store.deleted(tenant, WIDGETS, namespace=None, after=after, limit=100)
+        yield [change.key for change in past.changes], _bytes(past.changes)
+        if not past.more:
+            return
+        after = past.changes[-1].key
+
+
+async def _owned(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
+    after = None
+    while rows := await store.owned_by(tenant, [Uid("owner")], after=after):
+        yield [row.key for row in rows], sum(len(row.body) for row in rows)
+        after = rows[-1]
+
+
+async def _outdated(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
+    after = ObjectKey("")
+    while rows := await store.rewrites.outdated(tenant, WIDGETS, version="v2", schema=None, after=after, limit=500):
+        yield [row.key for row in rows], sum(len(row.body) for row in rows)
+        after = rows[-1].key
+
+
+async def _owed(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
+    await commit_all(store, tenant, [delete(key) for key in KEYS])
+    since = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=5)
+    async for part in store.duties().owed(since):
+        gone = [owed for owed in part if owed.last_body is not None]
+        yield [owed.key for owed in gone], sum(len(owed.last_body or "") for owed in gone)
+
+
+async def _rows_of(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
+    await commit_all(store, tenant, [create("ns/x", resource=GADGETS)])
+    async for part in store.rows_of(tenant, [WIDGETS, GADGETS], newer=0):
+        yield [key for resource, key, *_ in part if resource == WIDGETS], sum(len(row[3] or "") for row in part)
+
+
+async def _documents(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
+    after = ""
+    while rows := await stale_documents(store.reporting_pool, tenant, WIDGETS, "a-layout", after, 200):
+        yield [row[0] for row in rows], sum(len(row[2]) for row in rows)
+        after = rows[-1][0]
+
+
+async def _log(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
+    revision = (await store.state(tenant)).revision
+    async for part in store.changes(tenant, WIDGETS, after=0, upto=revision):
+        yield [change.key for change in part], _bytes(part)
+
+
+async def _watched_late(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
+    watch = await store.subscribe(tenant, WIDGETS, 0)
+    found = 0
+    while found < COUNT:
+        batch = await watch.next_batch(60)
+        found += len(batch.changes)
+        yield [change.key for change in batch.changes], _bytes(batch.changes)
+
+
+async def _watched_live(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
+    """The reader comes when all has been read from the log: out of its queue, or out of memory."""
+    watch = await store.subscribe(tenant, GADGETS)
+    await watch.next_batch(0)
+    await commit_all(store, tenant, [create(key, resource=GADGETS, body=BODY) for key in KEYS])
+    witness = await store.subscribe(tenant, GADGETS)
+    while (await witness.next_batch(0.1)).revision < 2 * COUNT:
+        pass
+    found = 0
+    while found < COUNT:
+        batch = await watch.next_batch(60)
+        found += len(batch.changes)
+        yield [change.key for change in batch.changes], _bytes(batch.changes)
+
+
+def _bytes(changes: Sequence[Any]) -> int:
+    """Of a deletion `body` is the text that `previous_body` is."""
+    return sum(len(c.body) + len(c.previous_body or "") - (len(c.body) if c.type == "DELETED" else 0) for c in changes)
+
+
+Read = Callable[[Store, Tenant], AsyncIterator[Part]]
+
+
+@pytest.mark.parametrize("read", [
+    _pages, _selected, _scan, _past, _across, _history, _deleted, _owned, _outdated, _owed, _rows_of, _documents, _log,
+    _watched_late, _watched_live,
+], ids=lambda read: read.__name__.strip("_"))  # fmt: skip
+async def test_large_bodies_come_few_at_a_time(store: Store, filled: Tenant, read: Read) -> None:
+    parts = [part async for part in read(store, filled)]
+    assert max(size for _, size in parts) <= READ
+    assert len([key for keys, _ in parts for key in keys]) == COUNT
+
+
+async def test_one_body_that_is_larger_than_a_read_comes_alone(
+    store: Store, filled: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "MAX_PAGE_BYTES", 10)
+    assert [keys async for keys, _ in _pages(store, filled)] == [[key] for key in KEYS]
+
+
+async def test_point_reads_of_large_bodies_are_answered_one_after_the_other(
+    store: Store, filled: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+
+    async def noted(*arguments: Any) -> list[tuple[Any, ...]]:
+        rows = await query(*arguments)
+        sizes.append(sum(len(row[8] or "") for row in rows))
+        return rows
+
+    from registry.store import reader
+
+    query = reader._query
+    monkeypatch.setattr(reader, "_query", noted)
+    gone = await store.create_tenant(TenantName("gone"))
+    await store.delete_tenant(gone)
+    loads: list[Awaitable[Any]] = [store.load(filled, WIDGETS, ObjectKey(key)) for key in [*KEYS, "ns/none"]]
+    found: list[Any] = await asyncio.gather(
+        *loads, store.load(gone, WIDGETS, ObjectKey("ns/1")), return_exceptions=True)
+    assert [row.key for row, _ in found[:COUNT]] == KEYS
+    assert found[COUNT][0] is None
+    assert type(found[-1]).__name__ == "TenantNotFound"
+    assert max(sizes) <= READ
+    assert isinstance(store._reader, Reader)
+
+
+async def test_no_tenant_keeps_the_changes_of_another_from_being_read(
+    store: Store, filled: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One read of the log for several domains is bounded as a whole, and those that got nothing come next."""
+    monkeypatch.setattr(log, "MAX_BYTES", 1_000)
+    others = [await store.create_tenant(TenantName(f"other-{i}")) for i in range(5)]
+    watches = [await store.subscribe(tenant, WIDGETS) for tenant in (filled, *others)]
+    await asyncio.gather(*(commit_all(store, tenant, [create(f"ns/{tenant.name}-{i}", body=BODY) for i in range(2)])
+                           for tenant in (filled, *others)))
+    for watch, tenant in zip(watches, (filled, *others), strict=True):
+        seen: list[str] = []
+        while len(seen) < 2:
+            seen += [change.key for change in (await watch.next_batch(60)).changes]
+        assert seen == [f"ns/{tenant.name}-{i}" for i in range(2)]
+
+
+async def test_places_tell_sizes_and_marks_without_bodies(store: Store, tenant: Tenant) -> None:
+    marked = '"deletionTimestamp":"2024-01-01T00:00:00Z"}}'
+    await commit_all(store, tenant, [create("ns/a"), create("ns/b", body=marked), create("ns/c", body='"sealed":"x"}')])
+    [part] = [part async for part in store.places(tenant, WIDGETS)]
+    expected = [("ns/a", 10, False), ("ns/b", len(marked), True), ("ns/c", 13, True)]
+    assert part.places == [Place(ObjectKey(key), size, is_marked) for key, size, is_marked in expected]
+
+
+async def test_places_are_those_of_one_revision(
+    store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from registry.store import store as stores
+
+    monkeypatch.setattr(stores, "PLACES", 2)
+    await commit_all(store, tenant, [create(f"ns/{i}") for i in range(5)])
+    seen = []
+    async for part in store.places(tenant, WIDGETS):
+        seen += [place.key for place in part.places]
+        if len(seen) == 2:
+            await commit_all(store, tenant, [delete("ns/3"), create("ns/6")])
+    assert seen == [f"ns/{i}" for i in range(5)]
