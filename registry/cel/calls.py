@@ -10,9 +10,22 @@ from registry.cel.code import COST, Code, Frame, Run, charge, failing, value_of
 from registry.cel.libraries.lists import sum_from
 from registry.cel.libraries.maps import key_text
 from registry.cel.libraries.regex import matcher
+from registry.cel.libraries.strings import CHARACTERS
 from registry.cel.libraries.table import PER_CALL_LIMIT, REGEX_FACTOR, STRING_FACTOR, Implementation
 from registry.cel.times import Duration
-from registry.cel.values import CostExceeded, EvalError, Map, Optional, Uint, Value, no_such_overload, size_of
+from registry.cel.values import (
+    WORK,
+    CostExceeded,
+    EvalError,
+    ListValue,
+    Map,
+    MapValue,
+    Optional,
+    Uint,
+    Value,
+    no_such_overload,
+    size_of,
+)
 
 
 def plain_call(implementation: Implementation, arguments: list[Code]) -> Code:
@@ -37,7 +50,11 @@ def costed_call(implementation: Implementation, arguments: list[Code],
 
         def call_binary(frame: Frame) -> Value:
             values = (first(frame), second(frame))
-            result = implementation(*values)
+            try:
+                result = implementation(*values)
+            except EvalError:
+                _weigh(values)      # no cost is counted, and a loop may absorb the error and call again
+                raise
             total = frame[COST] + cost_of(values, result)
             frame[COST] = total
             if total > PER_CALL_LIMIT:
@@ -47,7 +64,11 @@ def costed_call(implementation: Implementation, arguments: list[Code],
 
     def call(frame: Frame) -> Value:
         values = tuple([run(frame) for run in runs])
-        result = implementation(*values)
+        try:
+            result = implementation(*values)
+        except EvalError:
+            _weigh(values)
+            raise
         charge(frame, cost_of(values, result))
         return result
     return Code(call, cost)
@@ -71,6 +92,28 @@ def matches_constant(arguments: list[Code]) -> Code:
         return found(value)
     return Code(matches, arguments[0].cost)
 
+
+def weighed(implementation: Implementation) -> Implementation:
+    """A function whose cost does not grow with what it reads: that is counted as work before the call.
+
+    kube-apiserver's costs do not see it: double('1111…') costs 1.
+    """
+    def call(*arguments: Value) -> Value:
+        _weigh(arguments)
+        return implementation(*arguments)
+    return call
+
+
+def _weigh(arguments: tuple[Value, ...]) -> None:
+    for value in arguments:
+        kind = type(value)
+        if kind is str or kind is bytes:
+            WORK.add(len(value) // CHARACTERS)
+        elif kind is list or isinstance(value, _SIZED):
+            WORK.add(len(value))
+
+
+_SIZED: Final = (ListValue, MapValue)
 
 _ZEROS: Final[Mapping[str, Any]] = {"double": 0.0, "uint": Uint(0), "duration": Duration(0)}
 

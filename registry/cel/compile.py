@@ -15,7 +15,16 @@ from typing import Final
 
 from registry.cel import access, ast, logic
 from registry.cel.ast import Call, Comprehension, Expr, Ident, Kind, ListExpr, Literal, MapExpr, Select, StructExpr
-from registry.cel.calls import alternative, costed_call, list_of, map_of, matches_constant, plain_call, typed_sum
+from registry.cel.calls import (
+    alternative,
+    costed_call,
+    list_of,
+    map_of,
+    matches_constant,
+    plain_call,
+    typed_sum,
+    weighed,
+)
 from registry.cel.checker import Checked
 from registry.cel.code import (
     COST,
@@ -34,6 +43,7 @@ from registry.cel.code import (
 from registry.cel.libraries.conversions import TYPE_NAMES
 from registry.cel.libraries.standard import add, divide, modulo, multiply, negate, subtract
 from registry.cel.libraries.table import (
+    CONSTANT_TIME,
     COSTS,
     GLOBALS,
     LIST_COST,
@@ -235,7 +245,8 @@ class _Compiler:
         if cost_of is not None:
             code = costed_call(implementation, arguments, cost_of)
         else:
-            code = costing(plain_call(implementation, arguments), 1)
+            constant_time = name in CONSTANT_TIME
+            code = costing(plain_call(implementation if constant_time else weighed(implementation), arguments), 1)
         if all(a.constant for a in arguments):
             return _folded(code)
         return code

@@ -279,7 +279,8 @@ def parse_duration(text: str) -> int | None:
     return -total if text[0] == "-" else total
 
 
-_LOOSE: Final = re.compile(r"([0-9]+)\s*([A-Za-zµ]+)")
+# As in schema/formats.py: a long run of digits without a unit must not be tried from each of them.
+_LOOSE: Final = re.compile(r"(?<![0-9])([0-9]++)\s*+([A-Za-zµ]+)")
 _LOOSE_UNITS: Final[tuple[tuple[int, tuple[str, ...]], ...]] = (
     (1, ("ns", "nano")),
     (1_000, ("us", "µs", "micro")),
@@ -300,13 +301,14 @@ def parse_format_duration(text: str) -> int | None:
         return strict
     total, found = 0, False
     for match in _LOOSE.finditer(text):
-        if len(match[1]) > 19 or int(match[1]) > INT_MAX:
+        digits = match[1].lstrip("0")
+        if len(digits) > 19 or int(digits or 0) > INT_MAX:
             return None
         unit = match[2].lower()
         for factor, names in _LOOSE_UNITS:
             for name in names:
                 if unit == name or (name is names[-1] and unit.startswith(name)):
-                    total, found = total + int(match[1]) * factor, True
+                    total, found = total + int(digits or 0) * factor, True
     return (total + (1 << 63)) % (1 << 64) - (1 << 63) if found else None
 
 

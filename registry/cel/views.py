@@ -18,7 +18,7 @@ from typing import Any, Final
 from registry.cel.escaping import escape
 from registry.cel.schema_values import Preserved, SchemaList, SchemaMap
 from registry.cel.times import Duration, parse_date, parse_format_date_time, parse_format_duration
-from registry.cel.values import EvalError, Value
+from registry.cel.values import WORK, EvalError, Value
 from registry.schema.model import Structural
 
 Json = Any
@@ -198,8 +198,13 @@ def _formatted(read: Callable[[str], Value]) -> Callable[[Json], Value]:
     def convert(value: Json) -> Value:
         if type(value) is not str:
             raise _mistyped("string", value)
+        if len(value) > _SHORT:
+            WORK.add(len(value))        # read again for each time that the field is named
         return read(value)
     return convert
+
+
+_SHORT: Final = 200
 
 
 def _duration(text: str) -> Value:
@@ -216,14 +221,15 @@ def _date(text: str) -> Value:
     return day
 
 
-_URL_ALPHABET: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+_URL_ALPHABET: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 
 def _bytes(text: str) -> Value:
     """Reads base64 in the alphabet of URLs, as Kubernetes does here: + and / are refused."""
     data = text.encode("utf-8", "replace").replace(b"\r", b"").replace(b"\n", b"")
     body = data.rstrip(b"=")
-    bad = next((i for i, byte in enumerate(body) if byte not in _URL_ALPHABET), -1)
+    bad = len(body) - len(body.lstrip(_URL_ALPHABET))       # where the first byte is that does not belong there
+    bad = bad if bad < len(body) else -1
     try:
         if bad >= 0 or len(data) % 4:
             raise binascii.Error

@@ -65,12 +65,13 @@ class _Effort(threading.local):
     _began = _spent = 0
 
     def begin(self) -> None:
-        self._began, self._spent = thread_time_ns(), 0
+        self._began = self._spent = 0       # the clock is read when something is spent
 
     def add(self, nanoseconds: int) -> None:
         """Raises TooExpensive over the limit, and from then on until the next `begin`."""
-        if thread_time_ns() - self._began > _FORGOTTEN_NANOSECONDS:
-            self.begin()        # whoever matches now is not the one that began
+        now = thread_time_ns()
+        if self._began == 0 or now - self._began > _FORGOTTEN_NANOSECONDS:
+            self._began, self._spent = now, 0       # that long after, it is for another object, which did not begin
         self._spent += nanoseconds
         if self._spent > MAX_NANOSECONDS:
             raise TooExpensive

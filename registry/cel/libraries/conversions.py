@@ -111,16 +111,21 @@ def to_uint(value: Value) -> Uint:
 
 def _parse_integer(text: str, *, signed: bool) -> int | None:
     """strconv.ParseInt and ParseUint in base 10: no blanks, no underscores; a sign for the former only."""
-    if not re.fullmatch(r"[+-]?[0-9]{1,64}" if signed else r"[0-9]{1,64}", text, re.ASCII):
+    match = (_SIGNED if signed else _UNSIGNED).fullmatch(text)
+    if match is None or len(match[2]) > _MAX_DIGITS:
         return None
-    number = int(text)
+    number = int(f"{match[1]}{match[2] or 0}")
     return number if (INT_MIN if signed else 0) <= number <= (INT_MAX if signed else UINT_MAX) else None
 
 
+_SIGNED: Final = re.compile(r"([+-]?)(?=[0-9])0*+([0-9]*+)", re.ASCII)
+_UNSIGNED: Final = re.compile(r"()(?=[0-9])0*+([0-9]*+)", re.ASCII)
+_MAX_DIGITS: Final = 20         # of 2^64 - 1, without zeros in front
+
 _FLOAT: Final = re.compile(
-    r"[+-]?(?:[0-9][0-9_]*\.?[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?|inf|infinity|nan)",
+    r"[+-]?(?:[0-9][0-9_]*+(?:\.[0-9]*+)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?|inf|infinity|nan)",
     re.ASCII | re.IGNORECASE)
-_HEX_FLOAT: Final = re.compile(r"[+-]?0x[0-9a-f]*\.?[0-9a-f]*p[+-]?[0-9]+", re.ASCII | re.IGNORECASE)
+_HEX_FLOAT: Final = re.compile(r"[+-]?0x[0-9a-f]*+(?:\.[0-9a-f]*+)?p[+-]?[0-9]+", re.ASCII | re.IGNORECASE)
 
 
 @function("double", 1)

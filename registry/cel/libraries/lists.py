@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from registry.cel.libraries.standard import add
+from registry.cel.libraries.strings import CHARACTERS
 from registry.cel.libraries.table import (
     STRING_FACTOR,
     allocation,
@@ -38,6 +39,7 @@ from registry.cel.values import (
 @member("isSorted", 1, cost=list_traversal)
 def is_sorted(value: Value) -> bool:
     items = elements(value)
+    WORK.add(len(items))
     kinds = set(map(type, items))
     if kinds == {int} or kinds == {str}:
         return items == sorted(items)
@@ -60,6 +62,9 @@ def maximum(value: Value) -> Value:
 def _extreme(items: list[Value], name: str, worse: int) -> Value:
     if not items:
         raise EvalError(f"{name} called on empty list")
+    WORK.add(len(items))
+    if set(map(type, items)) in ({int}, {str}):
+        return min(items) if worse > 0 else max(items)
     best = items[0]
     for item in items:
         if not is_ordered(item):
@@ -79,10 +84,23 @@ def sum_from(zero: Value, value: Value) -> Value:
     items = elements(value)
     if not items:
         return zero
+    WORK.add(len(items))
+    if type(items[0]) in (str, bytes):
+        return _concatenation(items)
     result = zero if type(zero) is type(items[0]) else None
     for item in items:
         result = item if result is None else add(result, item)
     return result
+
+
+def _concatenation(parts: list[Value]) -> Value:
+    """What `+` makes of texts, in linear time."""
+    kind = type(parts[0])
+    for part in parts:
+        if type(part) is not kind:
+            return add(parts[0], part)      # which raises what there is to say
+    WORK.add(sum(map(len, parts)) // CHARACTERS)
+    return kind().join(parts)
 
 
 # --- the extension
@@ -122,11 +140,18 @@ def flatten(value: Value, depth: Value = 1) -> list[Value]:
         raise no_such_overload()
     if depth < 0:
         raise EvalError("level must be non-negative")
-    while depth and any(map(is_list, items)):
-        WORK.add(sum(size_of(item) for item in items))
-        items = [part for item in items for part in (elements(item) if is_list(item) else (item,))]
-        depth -= 1
-    return items
+    result: list[Value] = []
+    open_lists = [iter(items)]
+    while open_lists:
+        for item in open_lists[-1]:
+            if is_list(item) and len(open_lists) <= depth:
+                WORK.add(len(item))
+                open_lists.append(iter(elements(item)))
+                break
+            result.append(item)
+        else:
+            open_lists.pop()
+    return result
 
 
 @function("lists.range", 1, cost=_output_cost)

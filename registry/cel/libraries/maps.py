@@ -6,7 +6,7 @@ Follows cel-go ext/comprehensions.go.
 from __future__ import annotations
 
 from registry.cel.libraries.table import function
-from registry.cel.values import EvalError, Map, MapValue, Missing, Value, no_such_overload
+from registry.cel.values import WORK, EvalError, Map, MapValue, Missing, Value, no_such_overload
 
 
 @function("cel.@mapInsert", 2, 3)
@@ -17,6 +17,7 @@ def map_insert(target: Value, key: Value, value: Value = Missing) -> Map:
     if value is not Missing:
         insert(target, key, value)
     elif isinstance(key, MapValue):
+        WORK.add(len(key))
         for name in key.all_keys():
             insert(target, name, key.find(name))
     else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from registry.cel.libraries.table import function, member, mismatch
 from registry.cel.times import Duration
-from registry.cel.values import NONE, Map, Optional, Uint, Value, elements, no_such_overload
+from registry.cel.values import NONE, ListValue, Map, Optional, Uint, Value, elements, is_list, no_such_overload
 
 
 @function("optional.of", 1)
@@ -54,14 +54,21 @@ def optional_has_value(optional: Value) -> bool:
 
 @member("first", 1)
 def first(value: Value) -> Optional:
-    items = elements(value)
-    return Optional(items[0]) if items else NONE
+    return _at(value, 0)
 
 
 @member("last", 1)
 def last(value: Value) -> Optional:
-    items = elements(value)
-    return Optional(items[-1]) if items else NONE
+    return _at(value, len(value) - 1 if is_list(value) else 0)
+
+
+def _at(value: Value, position: int) -> Optional:
+    """The one element; the others are not looked at."""
+    if type(value) is list:
+        return Optional(value[position]) if value else NONE
+    if isinstance(value, ListValue):
+        return Optional(value.get(position)) if len(value) else NONE
+    raise no_such_overload()
 
 
 @function("optional.unwrap", 1)

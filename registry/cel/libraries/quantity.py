@@ -20,7 +20,8 @@ QUANTITY: Final = Type("kubernetes.Quantity")
 _FORMAT: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _SUFFIX: Final = "unable to parse quantity's suffix"
 
-_TEXT: Final = re.compile(r"([+-]?)0*([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
+# Possessive: three runs of digits that can each take what the others leave would be tried in all ways.
+_TEXT: Final = re.compile(r"([+-]?)0*+([0-9]*+)(?:\.([0-9]*+))?([eEinumkKMGTP]*+[-+]?[0-9]*+)", re.ASCII)
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
@@ -65,8 +66,8 @@ def aligned(left: Quantity, right: Quantity) -> tuple[int, int, int]:
 @cached_by_text
 def parse_quantity(text: str) -> Quantity:
     """Raises EvalError in the words of apimachinery."""
-    match = _TEXT.fullmatch(text)
-    if match is None or not text or len(text) > _MAX_EXPONENT:
+    match = _TEXT.fullmatch(text) if 0 < len(text) <= _MAX_EXPONENT else None
+    if match is None:
         raise EvalError(_FORMAT)
     whole, fraction, suffix = match[2], match[3] or "", match[4]     # `m` and `.` are zero, as in Kubernetes
     base, exponent = _scale(suffix)
@@ -171,8 +172,10 @@ def as_integer(value: Value) -> int:
 @member("asApproximateFloat", 1)
 def as_approximate_float(value: Value) -> float:
     amount = _quantity(value, "asApproximateFloat")
+    if abs(amount.digits) >= 1 << 1000:
+        return _infinity(amount.digits)
     if amount.scale == 0:
-        return float(amount.digits) if abs(amount.digits) < 1 << 1000 else _infinity(amount.digits)
+        return float(amount.digits)
     if amount.digits == 0 or amount.scale < -323:
         return 0.0
     if amount.scale > 308:

@@ -50,6 +50,7 @@ def _check_position(position: int, length: int) -> None:
 def index_of(value: Value, part: Value, offset: Value = 0) -> int:
     """Where `part` begins, or where an element stands in a list; -1 when it is not there."""
     if type(value) is list or isinstance(value, ListValue):
+        WORK.add(len(value))
         return next((i for i, item in enumerate(elements(value)) if _same(item, part)), -1)
     if type(value) is not str or type(part) is not str or type(offset) is not int:
         raise mismatch("indexOf", value, part)
@@ -57,7 +58,14 @@ def index_of(value: Value, part: Value, offset: Value = 0) -> int:
         raise EvalError(f"index out of range: {offset}")
     if part == "":
         return min(offset, len(value))
+    _count_search(value, part)
     return value.find(part, offset)
+
+
+def _count_search(text: str, part: str) -> None:
+    """Python compares `part` place by place in short texts, and in long ones when it is short."""
+    length = len(text)
+    WORK.add(length * min(len(part), length if length < 2500 else 100 if length < 30_000 else 10) // 1000)
 
 
 @member("lastIndexOf", 2, 3, cost=list_traversal)
@@ -65,11 +73,12 @@ def last_index_of(value: Value, part: Value, offset: Value = None) -> int:
     """Where `part` begins for the last time, not after `offset`."""
     if type(value) is list or isinstance(value, ListValue):
         items = elements(value)
+        WORK.add(len(items))
         return next((i for i in range(len(items) - 1, -1, -1) if _same(items[i], part)), -1)
     if type(value) is not str or type(part) is not str:
         raise mismatch("lastIndexOf", value, part)
     if offset is None:
-        return value.rfind(part)
+        return _last(value, part)
     if type(offset) is not int:
         raise no_such_overload()
     if offset < 0:
@@ -78,7 +87,14 @@ def last_index_of(value: Value, part: Value, offset: Value = None) -> int:
         return min(offset, len(value))
     if offset >= len(value):
         return -1
-    return value.rfind(part, 0, offset + len(part))
+    return _last(value[:offset + len(part)], part)
+
+
+def _last(text: str, part: str) -> int:
+    """`text.rfind(part)`, which takes the product of both lengths; looking forward, Python finds in linear time."""
+    _count_search(text, part)
+    found = text[::-1].find(part[::-1])
+    return -1 if found < 0 else len(text) - found - len(part)
 
 
 def _same(item: Value, other: Value) -> bool:
@@ -109,6 +125,7 @@ def replace(text: Value, old: Value, new: Value, count: Value = -1) -> str:
         raise mismatch("replace", text, old, new)
     if count < 0 or count > INT_MAX:
         count = -1
+    _count_search(text, old)
     found = text.count(old)
     WORK.add(found * len(new) // CHARACTERS if count < 0 else min(found, count) * len(new) // CHARACTERS)
     return text.replace(old, new, count)
@@ -122,6 +139,7 @@ def split(text: Value, separator: Value, count: Value = -1) -> list[str]:
     if count == 0:
         return []
     if separator:
+        _count_search(text, separator)
         return text.split(separator, count - 1 if 0 < count <= len(text) + 1 else -1)
     if 0 < count < len(text):
         return [*text[:count - 1], text[count - 1:]]

@@ -22,6 +22,12 @@ GLOBALS: Final[dict[tuple[str, int], Implementation]] = {}
 MEMBERS: Final[dict[tuple[str, int], Implementation]] = {}
 COSTS: Final[dict[str, Cost]] = {}
 
+# Functions without a cost of their own whose work does not grow with their arguments. That of the others is counted.
+CONSTANT_TIME: Final = frozenset((
+    "bool", "cel.@mapInsert", "charAt", "dyn", "first", "hasValue", "last", "optional.none", "optional.of",
+    "optional.ofNonZeroValue", "size", "type", "value",
+))
+
 # What one evaluation may cost (celconfig.PerCallLimit). Functions whose work grows faster than their arguments refuse
 # to begin what would exceed it.
 PER_CALL_LIMIT: Final = 1_000_000
