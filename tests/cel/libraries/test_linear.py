@@ -264,12 +264,15 @@ def measured(expression: str, make: Callable[[int], Any], size: int) -> tuple[fl
 @pytest.mark.parametrize("name", CASES)
 def test_time_grows_with_the_length(name: str) -> None:
     expression, make = CASES[name]
-    short, _ = measured(expression, make, SHORT)
-    assert short < 5
-    long, units = measured(expression, make, LONG)
-    assert long < 10
-    assert long < max(FREE_SECONDS, 30 * short), f"{long / short:.0f} times as long for eight times the size"
-    assert long < FREE_SECONDS + units * SECONDS_PER_UNIT, f"{long:.3f} s for {units} units"
+    for attempts_left in (2, 1, 0):         # other work on the machine may spoil a measurement, but not three
+        short, _ = measured(expression, make, SHORT)
+        assert short < 5
+        long, units = measured(expression, make, LONG)
+        assert long < 10
+        grows = f"{long / short:.0f} times as long for eight times the size, {long:.3f} s for {units} units"
+        if long < max(FREE_SECONDS, 30 * short) and long < FREE_SECONDS + units * SECONDS_PER_UNIT:
+            return
+        assert attempts_left, grows
 
 
 def test_every_function_has_a_case() -> None:
