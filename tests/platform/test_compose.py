@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -38,3 +39,39 @@ def test_commands_are_ours() -> None:
     assert len(commands) == 3
     for command in commands:
         parser().parse_args(command)
+
+
+def test_only_root_reads_secrets() -> None:
+    """They are mounted with the mode of their files, which a umask of 077 closes to every other account."""
+    for name, service in COMPOSE["services"].items():
+        if name != "postgres":  # its image starts as root
+            assert not service.get("secrets") or service.get("user") == "root", name
+
+
+@pytest.mark.parametrize(
+    "service, expected",
+    [
+        ("credentials", {"state/pgpass": "postgres:5432:registry:registry:one\n", "state/admin-token": "two\n",
+                         "state/encryption-keys": "five\n"}),
+        ("report-credentials", {"state/reports-password": "three\n", "grafana/reports-password": "three\n",
+                                "grafana/grafana-password": "four\n"}),
+    ],
+)  # fmt: skip
+def test_credentials_are_copied_for_who_needs_them(tmp_path: Path, service: str, expected: dict[str, str]) -> None:
+    (script,) = COMPOSE["services"][service]["command"]
+    script = script.replace("$$", "$")
+    for path, stand_in in {"/run/secrets": "secrets", "/var/lib/registry": "state", "/reporting": "grafana"}.items():
+        (tmp_path / stand_in).mkdir()
+        script = script.replace(path, str(tmp_path / stand_in))
+    secrets = {"postgres-password": "one", "admin-token": "two", "encryption-keys": "five"}
+    secrets |= {"reports-password": "three", "grafana-password": "four"}
+    for name in COMPOSE["services"][service]["secrets"]:
+        (tmp_path / "secrets" / name).write_text(f"{secrets[name]}\n")
+    # The image's account is not on this machine.
+    script = f'chown() {{ echo "$*"; }}\n{script}'
+    done = subprocess.run(["sh", "-euc", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+    made = [file for folder in ("state", "grafana") for file in (tmp_path / folder).iterdir()]
+    assert {str(file.relative_to(tmp_path)): file.read_text() for file in made} == expected
+    assert {file.stat().st_mode & 0o777 for file in made} == {0o600}
