@@ -25,6 +25,7 @@ from registry.api.served import Served
 from registry.codec.json_encode import encode_json_text
 from registry.codec.stored import decode_stored
 from registry.store.across import AcrossPage, AcrossRow
+from registry.store.bounds import READ_BYTES
 from registry.store.sharing import Span
 from registry.store.types import ObjectKey, Tenant, TenantId
 
@@ -76,7 +77,8 @@ class View:
                 if limit and len(found) == limit:
                     more = page.more or any(self._selects(r) for r in page.rows[position + 1:])
                     return AcrossPage(found, page.revision, more)
-            if not page.more or (found and not limit):
+            size = sum([len(one.row.body) for one in found])
+            if not page.more or (found and not limit) or size > READ_BYTES:
                 return AcrossPage(found, page.revision, page.more)
             after, at = page.rows[-1].place, page.revision
 

@@ -161,6 +161,8 @@ class AdmissionInputs:
                                 requirements=requirements)
         if len(page.rows) > _MAX_PARAMS:
             raise ConfigurationError(f"more than {_MAX_PARAMS} objects are selected by paramRef.selector")
+        if page.more:       # a page of large objects ends early, and a policy needs all of its parameters
+            raise ConfigurationError("the objects that are selected by paramRef.selector are too large together")
         return page.rows
 
     async def _param(self, served: Served, row: Row) -> Object:

@@ -191,6 +191,18 @@ async def test_parameters(api: Client) -> None:
     (await api.post(WIDGETS, widget("b", size=7))).ok(201)
 
 
+async def test_no_policy_is_judged_by_a_part_of_its_parameters(api: Client) -> None:
+    """Those that are too large to be read together: the last, which denies, must not be left out."""
+    await enforce(api, "object.spec.size < int(params.data.max)", **PARAMS,
+                  binding={"paramRef": {"selector": {}, "parameterNotFoundAction": "Deny"}})
+    for i in range(6):
+        (await api.post(CONFIG_MAPS, {"metadata": {"name": f"large-{i}"},
+                                      "data": {"max": "1" if i == 5 else "9", "text": "a" * 900_000}})).ok(201)
+    answer = await api.post(WIDGETS, widget("a", size=4))
+    assert answer.code == 422
+    assert "are too large together" in answer.text
+
+
 async def test_a_kind_of_parameters_that_is_not_there(api: Client) -> None:
     await enforce(api, "true", paramKind={"apiVersion": "no.example.com/v1", "kind": "None"})
     answer = await api.post(WIDGETS, widget("a"))
