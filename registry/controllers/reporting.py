@@ -17,6 +17,8 @@ import logging
 from types import TracebackType
 from typing import Any, Final, Self
 
+from prometheus_client import Counter
+
 from registry.api.catalog import DEFINITIONS
 from registry.api.request import Backend
 from registry.api.served import Object
@@ -37,6 +39,9 @@ from registry.store.reporting_model import Report
 from registry.store.types import ObjectKey, ResourceName, Tenant
 
 logger = logging.getLogger(__name__)
+
+LOGIN_DRIFTS: Final = Counter(
+    "registry_report_login_drifts", "Changes that SQL logins had made to themselves, and that were put back.", ["what"])
 
 # Definitions that are worked on at a time: their schemas are read in turns, their views made one by one.
 _WORKERS = 2
@@ -118,6 +123,9 @@ class ReportingController:
                 break
         await self._reporting.follow_bindings()
         await self._reporting.enforce_limits()
+        for drift in await self._reporting.repair_logins():
+            LOGIN_DRIFTS.labels(drift.what).inc()
+            logger.warning("the SQL login %s had changed its own %s: what it was granted is put back", *drift)
         await self._reporting.tidy(self._backend.store.retention)
 
     async def _catch_up(self, tenant: Tenant) -> None:

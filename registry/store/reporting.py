@@ -8,12 +8,15 @@ whose last definition has gone stays for the retention time, since its history d
     reporting_schemas.py     schemas of tenants of their own
     reporting_catalogue.py   the rows that are kept of all that
     reporting_documents.py   the documents of objects
+    reporting_repair.py      what logins have changed of themselves
 """
 
 from __future__ import annotations
 
 import datetime
+import time
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import psycopg
 from psycopg.types.json import Jsonb
@@ -51,12 +54,16 @@ from registry.store.reporting_places import (
     version_made_by,
     version_text,
 )
+from registry.store.reporting_repair import Drift, repair
 from registry.store.reporting_schemas import follow_bindings, name_schema
 from registry.store.reporting_setup import ALL_SCHEMA, OWN_SCHEMA, Roles, begin, make_policies, make_schema, roles_of
 from registry.store.reporting_sql import SQL_VERSION, identifier, literal
 from registry.store.reporting_statements import BOUND, DEFINITIONS, GONE, OUTDATED, SETTLED
 from registry.store.tenants import tenant_of
 from registry.store.types import ObjectKey, ResourceName, Tenant
+
+# How often passwords of logins are set again where the server may not read whether they have changed.
+UNSEEN_SECONDS: Final = 3600.0
 
 
 class ReportingUnavailable(Exception):
@@ -75,6 +82,7 @@ class Reporting:
         self._name = name
         self._mark = mark
         self._roles: Roles | None = None
+        self._passwords_set = -UNSEEN_SECONDS
 
     async def prepare(self) -> None:
         """Roles, policies and schemas, and all views anew where they are made differently now.
@@ -254,6 +262,16 @@ class Reporting:
     async def enforce_limits(self, transaction_seconds: int = TRANSACTION_SECONDS) -> None:
         """Ends what report logins do for longer than they may."""
         await self._pool.execute(ENFORCE, {"transaction_seconds": transaction_seconds})
+
+    async def repair_logins(self) -> list[Drift]:
+        """Puts back what report logins have changed of themselves; what it was."""
+        now = time.monotonic()
+        unseen = now - self._passwords_set >= UNSEEN_SECONDS
+        async with self._pool.connection() as connection:
+            found = await repair(connection, self._roles or await roles_of(connection), unseen=unseen)
+        if unseen:
+            self._passwords_set = now
+        return found
 
     async def tidy(self, retention: datetime.timedelta) -> list[str]:
         """Drops the views that no definition has had for the retention time."""

@@ -1,7 +1,9 @@
 """Logins for reports: made, listed, withdrawn. A login reads the views that its kind of reader may, and nothing else.
 
 What a session may see is decided by the row in `report_logins` under the name that it was opened with. Time-outs stand
-in the role's settings; a session can change its own, so the server ends what goes on for longer (`ENFORCE`).
+in the role's settings; a session can change its own, so the server ends what goes on for longer (`ENFORCE`). A login
+can also change its own password and settings, which PostgreSQL always allows: what it was granted is kept (`KEEP`), and
+put back by reporting_repair.py.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from psycopg.pq.abc import PGconn
 
 from registry.store.arrays import BigintArray
 from registry.store.connection import Connection
-from registry.store.reporting_setup import ALL_SCHEMA, OWN_SCHEMA, Roles, roles_of
+from registry.store.reporting_setup import ALL_SCHEMA, OWN_SCHEMA, Roles, begin, roles_of
 from registry.store.reporting_sql import identifier, literal
 from registry.store.statements import statement
 
@@ -54,6 +56,22 @@ ENFORCE: Final = statement(
     WHERE a.datname = current_database() AND (s.lasts_long
         OR a.state = 'active' AND a.query_start < clock_timestamp() - 1.1 * l.timeout_seconds * interval '1 second'
         OR a.state LIKE 'idle in transaction%%' AND a.state_change < clock_timestamp() - interval '75 seconds')
+    """,
+)
+
+
+KEEP: Final = statement(
+    "keep-grant-of-login",
+    "Keeps what a login was granted: the password as PostgreSQL stores it, and the settings of the role. Of which role"
+    " in which database goes with it, since a copy of the database has other ones.",
+    """
+    INSERT INTO settings (name, value)
+    SELECT 'report-login:' || r.rolname, jsonb_build_object('role', r.oid::bigint, 'database', d.oid::bigint,
+        'password', %(password)s::text, 'settings', to_jsonb(s.setconfig))
+    FROM pg_roles r JOIN pg_database d ON d.datname = current_database()
+        LEFT JOIN pg_db_role_setting s ON s.setrole = r.oid AND s.setdatabase = d.oid
+    WHERE r.rolname = %(name)s::text
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value
     """,
 )
 
@@ -99,6 +117,7 @@ async def grant(connection: Connection, wish: Wish) -> str:
         raise LoginError(f"{wish.name!r} is no name for a login: use lower case letters, digits and underscores")
     password = wish.password or secrets.token_urlsafe(24)
     async with connection.transaction():
+        await begin(connection)     # not while a server puts back what a login has changed
         roles = await roles_of(connection)
         tenants = await _tenant_ids(connection, wish.tenants)
         providers = await _tenant_ids(connection, (wish.provider,)) if wish.provider else None
@@ -111,10 +130,21 @@ async def grant(connection: Connection, wish: Wish) -> str:
         await _do(connection, f"{'ALTER' if exists else 'CREATE'} ROLE {quoted} LOGIN NOCREATEDB NOCREATEROLE"
                               f" INHERIT CONNECTION LIMIT {int(wish.connections)} PASSWORD {literal(secret)}")
         await _put(connection, wish, tenants, providers[0] if providers else None)
-        schemas = await _schemas(connection, wish, tenants)
-        await _set(connection, quoted, roles, wish, schemas)
-        await _give(connection, quoted, roles, wish, schemas)
+        await equip(connection, roles, wish, tenants, secret)
     return password
+
+
+async def equip(connection: Connection, roles: Roles, wish: Wish, tenants: list[int] | None,
+                secret: str | None) -> None:
+    """Gives a login its settings and rights, and keeps what was granted. `secret` is its password as PostgreSQL stores
+    it; None where that is not known."""
+    quoted = identifier(wish.name)
+    schemas = await _schemas(connection, wish, tenants)
+    for where in (f"ALTER ROLE {quoted}", f"ALTER ROLE {quoted} IN DATABASE {identifier(roles.database)}"):
+        await _do(connection, f"{where} RESET ALL")
+    await _set(connection, quoted, roles, wish, schemas)
+    await _give(connection, quoted, roles, wish, schemas)
+    await connection.execute(KEEP.sql, {"name": wish.name, "password": secret})
 
 
 async def revoke(connection: Connection, name: str) -> None:
@@ -123,6 +153,7 @@ async def revoke(connection: Connection, name: str) -> None:
         if not await _one(connection, "SELECT 1 FROM report_logins WHERE name = %s", name):
             raise LoginError(f"there is no login {name} for reports")
         await connection.execute("DELETE FROM report_logins WHERE name = %s", (name,))
+        await connection.execute("DELETE FROM settings WHERE name = %s", (f"report-login:{name}",))
         if await _one(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", name):
             quoted = identifier(name)
             await _do(connection, f"ALTER ROLE {quoted} NOLOGIN")

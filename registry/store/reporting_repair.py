@@ -1,0 +1,129 @@
+"""Puts back what a login for reports has changed of itself.
+
+PostgreSQL lets every role change its own password and its own settings, as soon as its transaction is one that may
+write; no right can be withdrawn to prevent it, and event triggers do not fire for roles (PostgreSQL's pages on ALTER
+ROLE and on event triggers). So each login is compared with what it was granted, and what differs is granted again: its
+settings, and its password where the server may read pg_authid, else once in a while.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final, NamedTuple
+
+import psycopg
+
+from registry.store.arrays import TextArray
+from registry.store.connection import Connection
+from registry.store.reporting_logins import Wish, equip
+from registry.store.reporting_setup import Roles, begin
+from registry.store.reporting_sql import identifier, literal
+from registry.store.statements import statement
+
+logger = logging.getLogger(__name__)
+
+PASSWORD, SETTINGS = "password", "settings"
+
+STATES: Final = statement(
+    "states-of-logins",
+    "What report logins were granted and what they have; reads all logins. `elsewhere`: the role is also one of another"
+    " database, which it cannot make itself.",
+    r"""
+    SELECT l.name, l.across, l.tenant_ids, l.timeout_seconds, k.value AS kept, own.setconfig AS settings,
+        EXISTS (SELECT 1 FROM pg_db_role_setting s WHERE s.setrole = r.oid AND s.setdatabase = 0) AS everywhere,
+        EXISTS (SELECT 1 FROM pg_auth_members m JOIN pg_roles p ON p.oid = m.roleid
+            WHERE m.member = r.oid AND p.rolname <> ALL (%(readers)s)
+                AND (p.rolname LIKE '%%\_reader' OR p.rolname LIKE '%%\_reader\_all')) AS elsewhere
+    FROM report_logins l JOIN pg_roles r ON r.rolname = l.name JOIN pg_database d ON d.datname = current_database()
+        LEFT JOIN pg_db_role_setting own ON own.setrole = r.oid AND own.setdatabase = d.oid
+        LEFT JOIN settings k ON k.name = 'report-login:' || l.name AND k.value ->> 'role' = r.oid::text
+            AND k.value ->> 'database' = d.oid::text
+    ORDER BY l.name
+    """,
+)
+
+READS_PASSWORDS: Final = statement(
+    "reads-passwords", "Whether the passwords of roles can be read, as they are stored: by superusers.",
+    "SELECT has_table_privilege('pg_catalog.pg_authid', 'SELECT')")
+
+STORED_PASSWORDS: Final = statement(
+    "stored-passwords", "Passwords of report logins as they are stored.",
+    "SELECT a.rolname, coalesce(a.rolpassword, '') FROM pg_catalog.pg_authid a"
+    " JOIN report_logins l ON l.name = a.rolname")
+
+
+class Drift(NamedTuple):
+    """Something that a login had changed of itself, and that has been put back: one of the two above."""
+
+    login: str
+    what: str
+
+
+class _State(NamedTuple):
+    name: str
+    across: bool
+    tenants: list[int] | None
+    timeout_seconds: int
+    kept: dict[str, Any] | None
+    settings: list[str] | None
+    everywhere: bool
+    elsewhere: bool
+
+
+async def repair(connection: Connection, roles: Roles, *, unseen: bool) -> list[Drift]:
+    """Puts back what differs, in a transaction for each login. `unseen`: also sets passwords that cannot be read.
+
+    A login from before grants were kept is given its settings again, and its password is left.
+    """
+    cursor = await connection.execute(STATES.sql, {"readers": TextArray([roles.reader, roles.reader_all])})
+    states = [_State(*row) for row in await cursor.fetchall()]
+    if not states:
+        return []
+    stored = await _stored_passwords(connection)
+    found: list[Drift] = []
+    for state in states:
+        wrong = _differences(state, stored)
+        secret: str | None = (state.kept or {}).get("password")
+        sets_password = PASSWORD in wrong or (unseen and stored is None and secret is not None and not state.elsewhere)
+        if state.kept is not None and not wrong and not sets_password:
+            continue
+        try:
+            async with connection.transaction():
+                await begin(connection)
+                await _restore(connection, roles, state, secret, sets_password=sets_password)
+        except psycopg.Error as error:
+            logger.warning("what the login %s has changed of itself cannot be put back: %s", state.name,
+                           str(error).partition("\n")[0])
+            continue
+        if state.kept is not None:
+            found += [Drift(state.name, what) for what in wrong]
+    return found
+
+
+def _differences(state: _State, stored: dict[str, str] | None) -> list[str]:
+    """What differs from what was granted."""
+    kept = state.kept or {}
+    wrong = []
+    secret = kept.get("password")
+    if stored is not None and secret is not None and not state.elsewhere and stored.get(state.name) != secret:
+        wrong.append(PASSWORD)
+    if state.everywhere or sorted(state.settings or ()) != sorted(kept.get("settings") or ()):
+        wrong.append(SETTINGS)
+    return wrong
+
+
+async def _restore(connection: Connection, roles: Roles, state: _State, secret: str | None, *,
+                   sets_password: bool) -> None:
+    if sets_password and secret is not None:
+        text = f"ALTER ROLE {identifier(state.name)} PASSWORD {literal(secret)}"
+        await connection.execute(text.encode(), prepare=False)
+    wish = Wish(state.name, None, state.across, timeout_seconds=state.timeout_seconds)
+    await equip(connection, roles, wish, state.tenants, secret)
+
+
+async def _stored_passwords(connection: Connection) -> dict[str, str] | None:
+    """None where the server may not read them."""
+    row = await (await connection.execute(READS_PASSWORDS.sql)).fetchone()
+    if row is None or not row[0]:
+        return None
+    return dict(await (await connection.execute(STORED_PASSWORDS.sql)).fetchall())

@@ -1,0 +1,216 @@
+"""What a login can change of itself, which PostgreSQL always allows, is put back, and told."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from registry.controllers import reporting
+from registry.store.connection import connect
+from registry.store.reporting_repair import repair
+from registry.store.reporting_setup import roles_of
+from tests.api.client import eventually
+from tests.api.conftest import api_database, api_template, running
+from tests.reporting.conftest import Reports
+from tests.reporting.outsiders import Outsiders, logged_in
+
+__all__ = ["api_database", "api_template"]
+
+
+@pytest.fixture
+async def outsiders(reports: Reports) -> Outsiders:
+    made = await logged_in(reports)
+    with psycopg.connect(reports.url) as connection:
+        connection.execute("UPDATE tenants SET sql_schema = 'acme_parts' WHERE name = 'acme'")
+    assert await reports.reporting.name_schema(await reports.tenant("acme")) == ""
+    await made.add("two", ("acme",), across=False)
+    return made
+
+
+def state(outsiders: Outsiders, name: str) -> tuple[Any, ...]:
+    """Its password as it is stored, its settings, and its rights."""
+    with psycopg.connect(outsiders.reports.url) as connection:
+        found = connection.execute(
+            """
+            SELECT a.rolpassword, ARRAY(SELECT ROW(s.setdatabase, s.setconfig)::text FROM pg_db_role_setting s
+                    WHERE s.setrole = a.oid AND s.setdatabase IN (0, d.oid) ORDER BY 1),
+                has_database_privilege(a.oid, d.oid, 'CONNECT'), has_schema_privilege(a.oid, 'reports', 'USAGE'),
+                has_schema_privilege(a.oid, 'acme_parts', 'USAGE')
+            FROM pg_authid a, pg_database d WHERE a.rolname = %s AND d.datname = current_database()
+            """, (outsiders.prefix + name,)).fetchone()
+    assert found is not None
+    return found
+
+
+CHANGES = {
+    "its password": ("ALTER ROLE CURRENT_USER PASSWORD 'own'", ["password"]),
+    "no password": ("ALTER ROLE CURRENT_USER PASSWORD NULL", ["password"]),
+    "a time-out everywhere": ("ALTER ROLE CURRENT_USER SET statement_timeout = 0", ["settings"]),
+    "a time-out here": ("ALTER ROLE CURRENT_USER IN DATABASE {database} SET statement_timeout = 0", ["settings"]),
+    "writing": ("ALTER ROLE CURRENT_USER IN DATABASE {database} SET default_transaction_read_only = off", ["settings"]),
+    "another setting": ("ALTER ROLE CURRENT_USER IN DATABASE {database} SET work_mem = '1GB'", ["settings"]),
+    "another role": ("ALTER ROLE CURRENT_USER SET role = 'somebody'", ["settings"]),
+    "a library": ("ALTER ROLE CURRENT_USER SET local_preload_libraries = 'none'", ["settings"]),
+    "none of them": ("ALTER ROLE CURRENT_USER IN DATABASE {database} RESET ALL", ["settings"]),
+    "both": ("ALTER ROLE CURRENT_USER PASSWORD 'own'; ALTER ROLE CURRENT_USER SET work_mem = '1GB'",
+             ["password", "settings"]),
+}
+# What is let pass and changes nothing.
+NOTHING = ("DROP OWNED BY CURRENT_USER", "REASSIGN OWNED BY CURRENT_USER TO CURRENT_USER",
+           "REVOKE USAGE ON SCHEMA reports, acme_parts FROM CURRENT_USER",
+           "REVOKE CONNECT ON DATABASE {database} FROM CURRENT_USER")
+REFUSED = ("ALTER ROLE CURRENT_USER VALID UNTIL 'infinity'", "ALTER ROLE CURRENT_USER NOLOGIN",
+           "ALTER ROLE CURRENT_USER CONNECTION LIMIT 50", "ALTER ROLE CURRENT_USER NOINHERIT",
+           "ALTER ROLE CURRENT_USER IN DATABASE {database} SET temp_file_limit = -1",
+           "ALTER ROLE {prefix}one PASSWORD 'own'", "ALTER ROLE {prefix}one SET statement_timeout = 0",
+           "ALTER ROLE {prefix}one RESET ALL", "GRANT {prefix}two TO {prefix}one", "GRANT {prefix}one TO {prefix}two",
+           "REVOKE {reader} FROM {prefix}two", "GRANT {reader} TO {prefix}all", "COMMENT ON ROLE {prefix}two IS 'x'",
+           "ALTER ROLE {prefix}two RENAME TO x", "DROP ROLE {prefix}one", "ALTER ROLE ALL SET work_mem = '1GB'",
+           "ALTER DATABASE {database} SET work_mem = '1GB'")
+
+
+def change(outsiders: Outsiders, name: str, *texts: str) -> None:
+    database = urlsplit(outsiders.reports.url).path[1:]
+    with outsiders.connection(name) as connection:
+        # What makes it possible, and cannot be forbidden.
+        connection.execute("SET default_transaction_read_only = off")
+        for text in texts:
+            connection.execute(text.format(
+                database=database, prefix=outsiders.prefix, reader=f"{database}_reader").encode())
+
+
+@pytest.mark.parametrize("text, what", CHANGES.values(), ids=CHANGES.keys())
+async def test_what_a_login_has_changed_is_put_back(outsiders: Outsiders, text: str, what: list[str]) -> None:
+    repairs = outsiders.reports.reporting.repair_logins
+    assert await repairs() == []
+    granted = state(outsiders, "two")
+    others = [state(outsiders, name) for name in ("one", "some", "all")]
+    change(outsiders, "two", text)
+    assert state(outsiders, "two") != granted
+    assert await repairs() == [(f"{outsiders.prefix}two", one) for one in what]
+    assert state(outsiders, "two") == granted
+    assert await repairs() == []
+    with outsiders.connection("two") as connection:
+        assert connection.execute("SHOW default_transaction_read_only").fetchone() == ("on",)
+        assert connection.execute("SHOW statement_timeout").fetchone() == ("1min",)
+    assert [state(outsiders, name) for name in ("one", "some", "all")] == others
+
+
+async def test_its_rights_and_other_logins_it_cannot_change(outsiders: Outsiders) -> None:
+    granted = [state(outsiders, name) for name in ("one", "two", "some", "all")]
+    change(outsiders, "two", *NOTHING)
+    for text in REFUSED:
+        with pytest.raises((psycopg.errors.InsufficientPrivilege, psycopg.errors.InvalidGrantOperation,
+                            psycopg.errors.FeatureNotSupported)):
+            change(outsiders, "two", text)
+    assert [state(outsiders, name) for name in ("one", "two", "some", "all")] == granted
+    assert await outsiders.reports.reporting.repair_logins() == []
+
+
+async def test_what_is_granted_anew_is_no_change(outsiders: Outsiders) -> None:
+    await outsiders.add("two", ("beta",), across=False, timeout_seconds=7)
+    granted = state(outsiders, "two")
+    assert await outsiders.reports.reporting.repair_logins() == []
+    assert state(outsiders, "two") == granted
+    # The schema of its tenant goes: its settings name one that is no more, until it is granted anew.
+    with psycopg.connect(outsiders.reports.url) as connection:
+        connection.execute("UPDATE tenants SET sql_schema = NULL WHERE name = 'acme'")
+    assert await outsiders.reports.reporting.name_schema(await outsiders.reports.tenant("acme")) == ""
+    assert await outsiders.reports.reporting.repair_logins() == []
+
+
+async def test_a_login_from_before_gets_its_settings_and_keeps_its_password(outsiders: Outsiders) -> None:
+    granted = state(outsiders, "two")
+    with psycopg.connect(outsiders.reports.url) as connection:
+        connection.execute("DELETE FROM settings WHERE name LIKE 'report-login:%'")
+    change(outsiders, "two", "ALTER ROLE CURRENT_USER SET work_mem = '1GB'")
+    assert await outsiders.reports.reporting.repair_logins() == []
+    assert state(outsiders, "two") == granted
+    # From here on its settings are known.
+    change(outsiders, "two", "ALTER ROLE CURRENT_USER SET work_mem = '1GB'")
+    assert await outsiders.reports.reporting.repair_logins() == [(f"{outsiders.prefix}two", "settings")]
+
+
+async def test_the_password_of_a_login_of_another_database_too_is_left(
+        outsiders: Outsiders, roles: Callable[[str], None]) -> None:
+    """A copy of a database shares its logins: two servers would each put back their own."""
+    roles(f"{outsiders.prefix}other")
+    with psycopg.connect(outsiders.reports.url) as connection:
+        other = sql.Identifier(f"{outsiders.prefix}other_reader")
+        connection.execute(sql.SQL("CREATE ROLE {}").format(other))
+        connection.execute(sql.SQL("GRANT {} TO {}").format(other, sql.Identifier(f"{outsiders.prefix}two")))
+    change(outsiders, "two", "ALTER ROLE CURRENT_USER PASSWORD 'own'")
+    assert await outsiders.reports.reporting.repair_logins() == []
+    outsiders.passwords["two"] = "own"
+    assert outsiders.ask("two", "SELECT 1") == [(1,)]
+
+
+async def test_a_server_that_cannot_read_passwords_sets_them_again(
+        outsiders: Outsiders, roles: Callable[[str], None]) -> None:
+    name = f"{outsiders.prefix}server"
+    roles(name)
+    granted = state(outsiders, "two")
+    with psycopg.connect(outsiders.reports.url) as own:
+        connection = await connect(outsiders.reports.url, "test")
+        as_server = await roles_of(connection)
+        server, login, reader = (sql.Identifier(n) for n in (name, f"{outsiders.prefix}two", as_server.reader))
+        own.execute(sql.SQL("CREATE ROLE {} CREATEROLE").format(server))
+        own.execute(sql.SQL("GRANT {}, {} TO {} WITH ADMIN OPTION").format(login, reader, server))
+        own.execute(sql.SQL("GRANT {} TO {}").format(sql.Identifier(as_server.owner), server))
+        for text in ("SELECT, INSERT, UPDATE ON report_logins, settings TO {}", "SELECT ON report_schemas TO {}",
+                     "EXECUTE ON FUNCTION pg_advisory_xact_lock(bigint) TO {}",
+                     "CONNECT ON DATABASE {database} TO {} WITH GRANT OPTION"):
+            database = sql.Identifier(urlsplit(outsiders.reports.url).path[1:])
+            own.execute(sql.SQL("GRANT " + text).format(server, database=database))
+        own.execute(sql.SQL("DELETE FROM report_logins WHERE name <> {}").format(f"{outsiders.prefix}two"))
+    change(outsiders, "two", "ALTER ROLE CURRENT_USER PASSWORD 'own'")
+    try:
+        await connection.execute(sql.SQL("SET ROLE {}").format(server))
+        assert await repair(connection, as_server, unseen=False) == []
+        assert state(outsiders, "two")[0] != granted[0]
+        await repair(connection, as_server, unseen=True)
+        assert state(outsiders, "two")[0] == granted[0]
+    finally:
+        await connection.close()
+
+
+async def test_the_server_puts_it_back_and_says_so(
+        roles: Callable[[str], None], api_database: str, tmp_path: Path, caplog: pytest.LogCaptureFixture,
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reporting, "SWEEP_SECONDS", 0.1)
+    database = urlsplit(api_database).path[1:]
+    roles(f"{database}_re")
+    roles(f"login_{database}_")
+    async with running(api_database, tmp_path):
+        from registry import sql_cli
+        from registry.cli import parser
+
+        typed = vars(parser().parse_args(["sql", "grant", f"login_{database}_a", "--tenant", "default",
+                                          "--database-url", api_database, "--password-file", str(_password(tmp_path))]))
+        typed.pop("command")
+        assert await asyncio.to_thread(sql_cli.run, typed) == 0
+        own = api_database.replace("registry@", f"login_{database}_a:first@")
+        before = reporting.LOGIN_DRIFTS.labels("password")._value.get()
+        with caplog.at_level(logging.WARNING), psycopg.connect(own, autocommit=True) as connection:
+            connection.execute("SET default_transaction_read_only = off")
+            connection.execute("ALTER ROLE CURRENT_USER PASSWORD 'second'")
+
+            async def told() -> bool:
+                return "had changed its own password" in caplog.text
+
+            await eventually(told)
+        assert reporting.LOGIN_DRIFTS.labels("password")._value.get() == before + 1
+        psycopg.connect(own).close()
+
+
+def _password(folder: Path) -> Path:
+    (folder / "password").write_text("first")
+    return folder / "password"
