@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 LOCKED := install --require-hashes --only-binary :all:
 OURSELVES := --no-deps --no-build-isolation
 
-.PHONY: serve install develop test lint bench docs dist lock sbom pin-images clean
+.PHONY: serve install develop test lint bench docs dist lock sbom audit pin-images clean
 
 serve: $(VENV)/.installed
 	$(BIN)/registry serve $(ARGS)
@@ -56,6 +56,10 @@ sbom: $(VENV)/.installed $(TOOLS)/.installed
 		sed "s/^dynamic = .*/version = \"$${version#registry }\"/" pyproject.toml > build/pyproject.toml
 	$(TOOLS)/bin/cyclonedx-py environment build/image/bin/python --pyproject build/pyproject.toml --output-reproducible \
 		--output-format JSON --output-file build/sbom.json
+
+# What the package index knows against what is locked: vulnerabilities, releases that were withdrawn.
+audit: $(BIN)/python
+	$(BIN)/python tools/audit.py $(ARGS)
 
 # Adds digests to the images that Dockerfile and docker-compose.yml name, or renews them.
 pin-images:

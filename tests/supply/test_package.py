@@ -1,0 +1,113 @@
+"""The wheel and the sdist: complete, and the wheel runs in an environment in which nothing of the sources is."""
+
+from __future__ import annotations
+
+import email
+import email.message
+import os
+import shutil
+import ssl
+import subprocess
+import sys
+import tarfile
+import urllib.request
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from registry import __version__
+from tests.running import data_folder, running_server
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ("registry", "migrations")
+# pip's words for an index that cannot be reached, or has nothing.
+NO_INDEX = ("No matching distribution found", "Temporary failure in name resolution", "Connection refused",
+            "Network is unreachable", "Max retries exceeded")  # fmt: skip
+pytestmark = pytest.mark.slow
+
+
+def _run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    hidden = ("REGISTRY_", "PYTHONPATH", "VIRTUAL_ENV")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
+    return subprocess.run([str(part) for part in command], cwd=cwd, env=environment, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=600, check=False)  # fmt: skip
+
+
+def _built(kind: str, folder: Path) -> Path:
+    pattern = {"wheel": "*.whl", "sdist": "*.tar.gz"}[kind]
+    (found,) = folder.glob(pattern)
+    return found
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the sdist, and the wheel that is built from it. It is built from a copy: setuptools writes."""
+    pytest.importorskip("build", reason="build is not installed: make develop")
+    folder = tmp_path_factory.mktemp("package")
+    source = folder / "source"
+    leave_out = shutil.ignore_patterns("__pycache__")
+    for name in (*SOURCES, "docs", "requirements"):
+        shutil.copytree(ROOT / name, source / name, ignore=leave_out)
+    for name in ("pyproject.toml", "README.md", "SECURITY.md", "MANIFEST.in"):
+        shutil.copy(ROOT / name, source)
+    done = _run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder / "dist", source, cwd=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "dist"
+
+
+def _tracked() -> set[str]:
+    """Every file of the packages: 'registry/py.typed'."""
+    files = (path for name in SOURCES for path in (ROOT / name).rglob("*") if path.is_file())
+    return {str(path.relative_to(ROOT)) for path in files if "__pycache__" not in path.parts}
+
+
+def test_the_wheel_has_every_file_of_the_packages_and_no_other(built: Path) -> None:
+    with zipfile.ZipFile(_built("wheel", built)) as wheel:
+        names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    assert names == _tracked()
+
+
+def test_the_sdist_has_what_a_wheel_is_built_from(built: Path) -> None:
+    with tarfile.open(_built("sdist", built)) as sdist:
+        names = {member.name.partition("/")[2] for member in sdist.getmembers() if member.isfile()}
+    assert names >= _tracked()
+    assert names >= {"pyproject.toml", "README.md", "SECURITY.md", "requirements/install.txt", "docs/sql.md"}
+    assert not [name for name in names if name.startswith(("tests/", "secrets/", "build/", "."))]
+
+
+def test_the_wheel_says_what_it_is(built: Path) -> None:
+    with zipfile.ZipFile(_built("wheel", built)) as wheel:
+        (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
+        metadata: email.message.Message = email.message_from_bytes(wheel.read(name))
+    assert metadata["Name"] == "registry"
+    assert metadata["Version"] == __version__
+    assert metadata["Requires-Python"] == ">=3.11"
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    # A name that another project has on the public index: an upload by mistake is refused there.
+    assert "Private :: Do Not Upload" in metadata.get_all("Classifier", [])
+
+
+def test_an_installed_wheel_serves(built: Path, tmp_path: Path) -> None:
+    done = _run(sys.executable, "-m", "venv", "--without-pip", "venv", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    pip: list[str | Path] = [sys.executable, "-m", "pip", "--python", tmp_path / "venv/bin/python"]
+    locked: list[str | Path] = ["--require-hashes", "--only-binary", ":all:", "-r", ROOT / "requirements/install.txt"]
+    done = _run(*pip, "install", "--quiet", *locked, cwd=tmp_path)
+    if done.returncode and any(words in done.stderr for words in NO_INDEX):
+        pytest.skip(f"no package index here: {done.stderr.strip().splitlines()[-1]}")
+    assert done.returncode == 0, done.stderr
+    done = _run(*pip, "install", "--quiet", "--no-index", "--no-deps", _built("wheel", built), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    # What the wheel says that it needs is what the lock has.
+    done = _run(*pip, "check", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+
+    command = tmp_path / "venv" / "bin" / "registry"
+    assert _run(command, "version", cwd=tmp_path).stdout == f"registry {__version__}\n"
+    assert "serve" in _run(command, "--help", cwd=tmp_path).stdout
+    outside = ("env", "--unset=PYTHONPATH", f"--chdir={tmp_path}", str(command))
+    with data_folder() as folder, running_server(folder / "data", command=outside) as server:
+        trust = ssl.create_default_context(cafile=str(server.authority))
+        with urllib.request.urlopen(f"{server.url}/readyz", timeout=30, context=trust) as answer:
+            assert answer.read() == b"ok"
