@@ -1,8 +1,8 @@
 """Asks the package index for known vulnerabilities and yanked releases of what requirements/*.txt name: `make audit`.
 
-The index is the one that pip is configured for; its JSON API (`/pypi/<name>/<version>/json`, as PyPI
-documents it) has the vulnerabilities of a release. Exit code 1 if there are findings. What the index does not tell is listed
-and forgiven, but with `--strict` (exit code 2), which CI uses.
+The index is the one that pip is configured for; its JSON API (`/pypi/<name>/<version>/json`, as PyPI documents it) has
+the vulnerabilities of a release. Exit code 1 if there are findings. What the index does not tell is listed,
+and forgiven unless `--strict` is given (exit code 2), as in CI.
 """
 
 from __future__ import annotations
