@@ -14,7 +14,7 @@ from registry.access.authorization import Attributes
 from registry.access.identity import AUTHENTICATED, User
 from registry.access.rbac.defaults import default_entries
 from registry.access.rbac.match import CompiledRole
-from registry.access.rbac.model import Binding, Reference, Rule, Subject
+from registry.access.rbac.model import Binding, Reference, PolicyRule, Subject
 from registry.access.rbac.policy import Policy
 from registry.access.rbac.stored import Entry, policy_of
 from registry.store.types import ObjectKey, ResourceName
@@ -30,8 +30,8 @@ def entries() -> dict[tuple[ResourceName, ObjectKey], Entry]:
     found = dict(default_entries())
     for number in range(ROLES):
         name = f"role-{number}"
-        rules = [Rule(("get", "list", "watch"), (f"group-{number}.example.com",), ("widgets", "gadgets/status")),
-                 Rule(("update", "patch"), (f"group-{number}.example.com",), ("widgets",), ("one", "two"))]
+        rules = [PolicyRule(("get", "list", "watch"), (f"group-{number}.example.com",), ("widgets", "gadgets/status")),
+                 PolicyRule(("update", "patch"), (f"group-{number}.example.com",), ("widgets",), ("one", "two"))]
         subject = Subject("Group", f"team-{number % TEAMS}")
         found[ROLES_RESOURCE, ObjectKey(name)] = Entry(number, CompiledRole(rules))
         found[BINDINGS_RESOURCE, ObjectKey(name)] = Entry(

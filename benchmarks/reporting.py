@@ -147,7 +147,7 @@ async def _prepare(url: str, objects: int) -> str:
                 tenant = await store.create_tenant(TenantName(name))
                 report = report_of(CRD)
                 await fill(url, tenant.id, documents_of(CRD).layout, count)
-                await reporting.settle(tenant, report, 1, indexed=True)
+                await reporting.apply_report(tenant, report, 1, indexed=True)
         connection = await connect(url, "bench")
         try:
             password = await grant(connection, Wish("bench", ("big",), False))

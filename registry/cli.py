@@ -15,7 +15,7 @@ from contextlib import nullcontext
 from typing import Any, Final
 
 from registry import __version__, convert_cli, encryption, sql_cli, tenant_cli, token_cli
-from registry.settings import ADDRESS, CLIENT, DATABASE, OWN_DATABASE, SettingsError, add_flags, any_given, load
+from registry.settings import ADDRESS, CLIENT, DATABASE, OWN_DATABASE, SettingsError, add_flags, any_set, load
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -118,7 +118,7 @@ def kubeconfig(typed: dict[str, Any]) -> int:
     settings = load(typed, os.environ)
     if not settings.admin_token_path.exists():
         raise SettingsError(f"{settings.admin_token_path} does not exist yet: `registry serve` makes it")
-    found = made.reached(settings, server, named=any_given(typed, os.environ, *ADDRESS))
+    found = made.resolve_server(settings, server, named=any_set(typed, os.environ, *ADDRESS))
     print(made.kubeconfig(made.with_tenant(found.server, tenant), made.ensure_admin_token(settings), found.authority,
                           name=tenant or "registry"), end="")
     return 0

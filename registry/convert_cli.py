@@ -83,7 +83,7 @@ def _definition(given: Object) -> tuple[Object, list[FieldError]]:
         crd = strategy.prepare_for_create(crd)
         errors = validation.validate_create(crd, demands=validation.OF_V1BETA1, spec=conversion.internal_beta(crd))
         return conversion.to_v1(crd), errors
-    except decode.DecodeError as error:
+    except decode.StructDecodeError as error:
         raise SettingsError(f"the definition cannot be read: {error}") from error
 
 
@@ -100,7 +100,7 @@ def _try(crd: Object, plan: Plan, sample: Object, *, quiet: bool) -> bool:
     """Whether a sample becomes each version, and itself again."""
     from registry.conversion.errors import ConversionError
     from registry.definitions.compiled import compile_definition
-    from registry.schema.objectmeta import DecodeError as MetadataError
+    from registry.schema.objectmeta import MetadataDecodeError as MetadataError
     from registry.schema.objectmeta import decode_object_meta
 
     definition = compile_definition(crd)

@@ -55,7 +55,7 @@ class Reached(NamedTuple):
     authority: Path | None
 
 
-def reached(settings: Settings, server: str | None, *, named: bool) -> Reached:
+def resolve_server(settings: Settings, server: str | None, *, named: bool) -> Reached:
     """How the server is reached: at `server`, else as the settings say where they are `named` (typed, or in the
     environment), else as it was last started in the data folder, whose kubeconfig tells."""
     authority: Path | None = settings.data_dir / "ca.crt"

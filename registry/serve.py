@@ -75,7 +75,7 @@ def work(settings: Settings, *, listener: int, link: int, number: int, applicati
             settings,
             socket.socket(fileno=listener),
             application=application,
-            when_ready=lambda: _tell_ready(parent),
+            when_ready=lambda: _notify_ready(parent),
             parent=parent,
         )
     except (ServeError, TlsError) as problem:
@@ -145,7 +145,7 @@ def check_authentication(settings: Settings) -> None:
             raise SettingsError(f"--authentication-config: {error}") from error
 
 
-def _tell_ready(parent: socket.socket) -> None:
+def _notify_ready(parent: socket.socket) -> None:
     with contextlib.suppress(OSError):
         parent.send(b"r")
 

@@ -356,7 +356,7 @@ def add_flags(parser: argparse.ArgumentParser, only: Collection[str] = ()) -> No
             parser.add_argument(one.flag, dest=one.name, default=argparse.SUPPRESS, metavar="VALUE", help=text)
 
 
-def any_given(typed: Mapping[str, Any], environ: Mapping[str, str], *wanted: str) -> bool:
+def any_set(typed: Mapping[str, Any], environ: Mapping[str, str], *wanted: str) -> bool:
     """Whether one of these settings was typed or stands in the environment."""
     return any(one.name in typed or environ.get(one.variable) for one in declarations() if one.name in wanted)
 

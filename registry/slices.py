@@ -35,7 +35,7 @@ class ClientGone(Exception):
     """The client hung up before its request was answered."""
 
 
-class Slices:
+class TimeSlice:
     """Begins with the first slice. `rest` lets others go on, and gives the seconds of the next slice; `is_gone` says
     whether the client has hung up."""
 
@@ -48,18 +48,18 @@ class Slices:
         self._is_gone = is_gone
 
     @staticmethod
-    def current() -> Slices:
+    def current() -> TimeSlice:
         """Those of the request that this task serves."""
-        return _current.get() or Slices()
+        return _current.get() or TimeSlice()
 
     def begin(self) -> None:
         """From here on they are the current ones of this task."""
         _current.set(self)
 
-    def over(self) -> bool:
+    def expired(self) -> bool:
         return time.perf_counter() >= self._end
 
-    async def rest(self) -> None:
+    async def yield_now(self) -> None:
         """Lets others go on; the next slice begins."""
         seconds = SLICE_SECONDS
         if self._rest is not None:
@@ -70,9 +70,9 @@ class Slices:
 
     async def rest_for_client(self) -> None:
         """`rest` where nothing has been changed yet: raises ClientGone where there is nobody to answer any more."""
-        await self.rest()
+        await self.yield_now()
         if self._is_gone is not None and self._is_gone():
             raise ClientGone
 
 
-_current: ContextVar[Slices | None] = ContextVar("slices", default=None)
+_current: ContextVar[TimeSlice | None] = ContextVar("slices", default=None)

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from registry import kubeconfig as made
-from registry.settings import ADDRESS, Settings, SettingsError, any_given, load
+from registry.settings import ADDRESS, Settings, SettingsError, any_set, load
 from registry.tenant_cli import LIMITS
 
 _PATH: Final = "/clusters/system/apis/tenancy.registry/v1/tenants"
@@ -45,7 +45,7 @@ def run(typed: dict[str, Any], environ: dict[str, str]) -> int:
     action = typed.pop("action")
     arguments = argparse.Namespace(**{name: typed.pop(name) for name in _ARGUMENTS if name in typed})
     settings = load(typed, environ)
-    reached = made.reached(settings, arguments.server, named=any_given(typed, environ, *ADDRESS))
+    reached = made.resolve_server(settings, arguments.server, named=any_set(typed, environ, *ADDRESS))
     try:
         _ACTIONS[action](_Server(settings, *reached), arguments)
     except Refused as problem:

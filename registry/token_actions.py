@@ -44,7 +44,7 @@ def run(typed: dict[str, Any], environ: dict[str, str]) -> int:
 
 async def _create(settings: Settings, arguments: argparse.Namespace, seconds: int | None) -> None:
     ends = None if seconds is None else datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds)
-    async with _opened(settings) as store:
+    async with _open_store(settings) as store:
         tenant = await store.tenant(TenantName(arguments.tenant))
         token, stored = await BearerTokens(store).create(tenant, arguments.user, arguments.groups,
                                                          arguments.description, ends)
@@ -55,7 +55,7 @@ async def _create(settings: Settings, arguments: argparse.Namespace, seconds: in
 
 
 async def _list(settings: Settings, arguments: argparse.Namespace, seconds: int | None) -> None:
-    async with _opened(settings) as store:
+    async with _open_store(settings) as store:
         tenant = await store.tenant(TenantName(arguments.tenant))
         rows: list[tuple[str, ...]] = [("ID", "USER", "GROUPS", "STATE", "CREATED", "EXPIRES", "DESCRIPTION")]
         rows += [_row(stored) for stored in await _all(store, tenant)]
@@ -82,7 +82,7 @@ def _row(stored: StoredToken) -> tuple[str, ...]:
 
 
 async def _revoke(settings: Settings, arguments: argparse.Namespace, seconds: int | None) -> None:
-    async with _opened(settings) as store:
+    async with _open_store(settings) as store:
         tenant = await store.tenant(TenantName(arguments.tenant))
         stored = await BearerTokens(store).revoke(tenant, arguments.id)
     if stored is None:
@@ -91,7 +91,7 @@ async def _revoke(settings: Settings, arguments: argparse.Namespace, seconds: in
 
 
 async def _rotate(settings: Settings, arguments: argparse.Namespace, seconds: int | None) -> None:
-    async with _opened(settings) as store:
+    async with _open_store(settings) as store:
         # A new key is sealed as the others are, or not made.
         await store.require_readable()
         print(f"key {await SigningKeys(store).rotate()} signs from now on")
@@ -102,7 +102,7 @@ _ACTIONS: Final[dict[str, _Action]] = {"create": _create, "list": _list, "revoke
 
 
 @contextlib.asynccontextmanager
-async def _opened(settings: Settings) -> AsyncIterator[Store]:
+async def _open_store(settings: Settings) -> AsyncIterator[Store]:
     """The store of a running server, or of the database that is named."""
     url = settings.database_url
     if url is None:

@@ -30,7 +30,7 @@ class Across:
     provider: Tenant | None
 
 
-class Asked(NamedTuple):
+class WildcardTarget(NamedTuple):
     """`judge` is the tenant whose rules hold, `lead` the one whose discovery is shown."""
 
     across: Across
@@ -42,7 +42,7 @@ def is_across(tenant: str) -> bool:
     return tenant == "*" or tenant.startswith("*.")
 
 
-async def asked(tenants: Tenants, store: Store, user: User, named: str) -> Asked:
+async def resolve_wildcard(tenants: Tenants, store: Store, user: User, named: str) -> WildcardTarget:
     """`named` is "*" or "*.<domain>". Raises TenantNotFound."""
     domain_name = named[2:]
     of_platform = user.tenant is None or user.tenant == SYSTEM
@@ -56,4 +56,4 @@ async def asked(tenants: Tenants, store: Store, user: User, named: str) -> Asked
         if of_platform:
             lead = await tenants.tenant_of(user, found[1])
     judge = await tenants.tenant_of(user, SYSTEM) if of_platform else home
-    return Asked(Across(domain, None if of_platform else home), judge, lead)
+    return WildcardTarget(Across(domain, None if of_platform else home), judge, lead)

@@ -93,7 +93,7 @@ class Authentication:
             try:
                 certified = user_of_connection(extensions.get("tls"))
             except ValueError as error:
-                self._refusals.tell("a client certificate", str(error))
+                self._refusals.log("a client certificate", str(error))
                 if not authorization:
                     raise Unauthenticated from error
             else:
@@ -107,7 +107,7 @@ class Authentication:
         faults: list[str] = []
         found = await self.identify(token, None, faults)
         if found is None:
-            self._refusals.tell("a bearer token", ", ".join(faults) or INVALID)
+            self._refusals.log("a bearer token", ", ".join(faults) or INVALID)
             raise Unauthenticated
         return found.user
 
@@ -144,7 +144,7 @@ class _Refusals:
         self._next = 0.0
         self._untold = 0
 
-    def tell(self, what: str, why: str) -> None:
+    def log(self, what: str, why: str) -> None:
         now = time.monotonic()
         if now < self._next:
             self._untold += 1

@@ -28,9 +28,9 @@ from registry.store.types import Tenant, TenantId
 # A tenant counts as present this long after its last request.
 PRESENT_SECONDS: Final = 0.1
 # Requests of a tenant that are under way at a time while several tenants are present, and how long one counts as such.
-PLACES: Final = 1
-HELD_SECONDS: Final = 0.005
-LIST_HELD_SECONDS: Final = 0.05
+SEATS_PER_TENANT: Final = 1
+SEAT_SECONDS: Final = 0.005
+LIST_SEAT_SECONDS: Final = 0.05
 # What may wait of one tenant; beyond it the answer is 429 at once.
 MAX_WAITING: Final = 2_000
 # Tenants with rates that are remembered; one that is dropped while nothing of it is under way begins anew.
@@ -44,10 +44,10 @@ class TooManyRequests(Exception):
 
 
 # No tenant has this name.
-_NOBODY: Final = "?"
+_UNKNOWN: Final = "?"
 
 
-class Place:
+class Seat:
     """What a request has while it counts as under way, and as a short one; until then, by the clock of the requests."""
 
     __slots__ = ("reads", "short_until", "tenant", "until")
@@ -56,19 +56,19 @@ class Place:
         self.tenant = tenant
         self.reads = True
         self.until = now + held
-        self.short_until = now + HELD_SECONDS       # or until it ends or rests
+        self.short_until = now + SEAT_SECONDS       # or until it ends or rests
 
 
 # Of a request of a tenant that is alone: nothing is counted.
-ALONE: Final = Place(_NOBODY, 0.0, 0.0)
+EXEMPT: Final = Seat(_UNKNOWN, 0.0, 0.0)
 
 
-class _Rest(NamedTuple):
-    before: Sequence[Place]     # what may be short, and goes before it
+class _Yielded(NamedTuple):
+    before: Sequence[Seat]     # what may be short, and goes before it
     over: asyncio.Future[None]
 
 
-class Turns:
+class FairQueue:
     """The order in which requests begin.
 
     Tenants are known by their names as requests say them: to find out more would be the work that is to wait. Names
@@ -85,49 +85,49 @@ class Turns:
         self._last: str | None = None
         self._shared_until = 0.0
         # The places that are taken, oldest first. Invariant: neither here nor below is anything empty.
-        self._taken: dict[str, list[Place]] = {}
+        self._taken: dict[str, list[Seat]] = {}
         # The first tenant is the one whose turn it is.
-        self._waiting: OrderedDict[str, deque[tuple[asyncio.Future[Place], float]]] = OrderedDict()
+        self._waiting: OrderedDict[str, deque[tuple[asyncio.Future[Seat], float]]] = OrderedDict()
         self._renewal: asyncio.TimerHandle | None = None
         # Who rests, in the order in which they go on.
-        self._resting: deque[_Rest] = deque()
+        self._resting: deque[_Yielded] = deque()
         self._rousing = False       # in the next round of the event loop
         self._later: asyncio.TimerHandle | None = None
 
-    def admitted(self, name: str) -> None:
+    def mark_known(self, name: str) -> None:
         """A request that named this tenant was let in."""
         if name not in self._names:
             if len(self._names) >= MAX_TENANTS:
                 self._names.clear()
             self._names.add(name)
 
-    def begins(self, name: str, now: float, held: float = HELD_SECONDS) -> Place | None:
+    def try_acquire(self, name: str, now: float, held: float = SEAT_SECONDS) -> Seat | None:
         """The place of a request that may begin at once; it is held for so long at the most."""
-        tenant = name if name in self._names else _NOBODY
+        tenant = name if name in self._names else _UNKNOWN
         if tenant == self._last:
             if now > self._shared_until and not self._waiting:
-                return ALONE
+                return EXEMPT
         else:
             if self._last is not None:
                 self._shared_until = now + PRESENT_SECONDS
             self._last = tenant
-        return None if tenant in self._waiting else self._taken_by(tenant, now, held)
+        return None if tenant in self._waiting else self._take_seat(tenant, now, held)
 
-    async def turn(self, name: str, held: float = HELD_SECONDS) -> Place:
+    async def acquire(self, name: str, held: float = SEAT_SECONDS) -> Seat:
         """Waits for a place of the tenant's. Raises TooManyRequests where too many wait already."""
-        tenant = name if name in self._names else _NOBODY
+        tenant = name if name in self._names else _UNKNOWN
         queue = self._waiting.get(tenant)
         if queue is None:
             queue = self._waiting[tenant] = deque()
         elif len(queue) >= MAX_WAITING:
             raise TooManyRequests
-        future: asyncio.Future[Place] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Seat] = asyncio.get_running_loop().create_future()
         queue.append((future, held))
         if self._renewal is None:
-            self._renewal = asyncio.get_running_loop().call_later(HELD_SECONDS, self._renew_again)
+            self._renewal = asyncio.get_running_loop().call_later(SEAT_SECONDS, self._grant_seats_again)
         return await future
 
-    def ends(self, place: Place) -> None:
+    def release(self, place: Seat) -> None:
         """The request has been answered, or is one that lasts."""
         place.short_until = 0.0
         taken = self._taken.get(place.tenant)
@@ -137,44 +137,44 @@ class Turns:
         if not taken:
             del self._taken[place.tenant]
         if self._resting:
-            self._rouse_soon()
+            self._resume_soon()
         if self._waiting:
             # In the next turn of the event loop: what has come meanwhile is read first, and gets its turn.
-            asyncio.get_running_loop().call_soon(self._renew)
+            asyncio.get_running_loop().call_soon(self._grant_seats)
 
-    async def rest(self, name: str, place: Place, *, for_reads: bool = False) -> float:
+    async def yield_now(self, name: str, place: Seat, *, for_reads: bool = False) -> float:
         """A long request lets others go on, and goes on itself when it is its turn: for so many seconds."""
-        if place is not ALONE:
+        if place is not EXEMPT:
             place.short_until = 0.0
         now = self._clock()
         if now > self._shared_until and not self._resting:
             await asyncio.sleep(0)
             return SLICE_SECONDS
-        tenant = name if name in self._names else _NOBODY
+        tenant = name if name in self._names else _UNKNOWN
         others = [other for taken in self._taken.values() for other in taken
                   if other.tenant != tenant and (other.reads or not for_reads)]
-        rest = _Rest(others, asyncio.get_running_loop().create_future())
+        rest = _Yielded(others, asyncio.get_running_loop().create_future())
         self._resting.append(rest)
-        self._rouse_soon()
+        self._resume_soon()
         await rest.over
         return SHARED_SLICE_SECONDS
 
-    async def gap(self, place: Place, *, reads: bool) -> None:
+    async def wait_for_short_requests(self, place: Seat, *, reads: bool) -> None:
         """Before a request for which the database has to work: waits as a slice does. Then it counts as short again.
 
         A write waits for reads only: the writes of many tenants are committed together.
         """
-        if place is not ALONE:
+        if place is not EXEMPT:
             place.reads = reads
-            await self.rest(place.tenant, place, for_reads=not reads)
-            place.short_until = self._clock() + HELD_SECONDS
+            await self.yield_now(place.tenant, place, for_reads=not reads)
+            place.short_until = self._clock() + SEAT_SECONDS
 
-    def _rouse_soon(self) -> None:
+    def _resume_soon(self) -> None:
         if not self._rousing:
             self._rousing = True
-            asyncio.get_running_loop().call_soon(self._rouse)
+            asyncio.get_running_loop().call_soon(self._resume_next)
 
-    def _rouse(self) -> None:
+    def _resume_next(self) -> None:
         """Lets the next of those who rest go on, unless a short request goes before it."""
         self._rousing = False
         if self._later is not None:
@@ -187,39 +187,39 @@ class Turns:
         now = self._clock()
         if any(place.short_until >= now for place in self._resting[0].before):
             # It ends, or its time does.
-            self._later = asyncio.get_running_loop().call_later(HELD_SECONDS / 4, self._rouse)
+            self._later = asyncio.get_running_loop().call_later(SEAT_SECONDS / 4, self._resume_next)
             return
         self._resting.popleft().over.set_result(None)
         if self._resting:
-            self._rouse_soon()
+            self._resume_soon()
 
-    def _taken_by(self, tenant: str, now: float, held: float) -> Place | None:
+    def _take_seat(self, tenant: str, now: float, held: float) -> Seat | None:
         taken = self._taken.get(tenant)
         if taken is None:
             taken = self._taken[tenant] = []
         while taken and taken[0].until < now:
             del taken[0]
-        if len(taken) >= PLACES:
+        if len(taken) >= SEATS_PER_TENANT:
             return None
-        place = Place(tenant, now, held)
+        place = Seat(tenant, now, held)
         taken.append(place)
         return place
 
-    def _renew_again(self) -> None:
+    def _grant_seats_again(self) -> None:
         """While anything waits: places also become free by time."""
         self._renewal = None
-        self._renew()
+        self._grant_seats()
         if self._waiting:
-            self._renewal = asyncio.get_running_loop().call_later(HELD_SECONDS, self._renew_again)
+            self._renewal = asyncio.get_running_loop().call_later(SEAT_SECONDS, self._grant_seats_again)
 
-    def _renew(self) -> None:
+    def _grant_seats(self) -> None:
         """Gives the places that are free to those who wait, one to each tenant in turn."""
         now = self._clock()
         for tenant in [*self._waiting]:
             queue = self._waiting[tenant]
             while queue and queue[0][0].done():
                 queue.popleft()     # who waited has gone
-            if queue and (place := self._taken_by(tenant, now, queue[0][1])) is not None:
+            if queue and (place := self._take_seat(tenant, now, queue[0][1])) is not None:
                 queue.popleft()[0].set_result(place)
             if queue:
                 self._waiting.move_to_end(tenant)

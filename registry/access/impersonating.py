@@ -57,7 +57,7 @@ class Impersonation:
         """`wanted` as he is to be judged, and by which constraint ("impersonate:user-info"; "" is the classic right).
         `groups` are those that the request names. Raises ImpersonationRefused.
         """
-        modes = [*_constrained(wanted, groups), _LEGACY]
+        modes = [*_constrained_mode(wanted, groups), _LEGACY]
         who = (tenant, requester.name)
         last = self._modes.get(who)
         if last in modes:
@@ -81,7 +81,7 @@ class Impersonation:
             self._modes.popitem(last=False)
 
 
-def _constrained(wanted: User, groups: tuple[str, ...]) -> Iterator[str]:
+def _constrained_mode(wanted: User, groups: tuple[str, ...]) -> Iterator[str]:
     """The one constrained mode for this user, if there is one: nodes and accounts are nothing but their names."""
     only_name = not (groups or wanted.uid or wanted.extra)
     if _node_of(wanted.name) is not None:

@@ -19,8 +19,8 @@ from registry.access.authorization import Attributes, Decision, Rules
 from registry.access.identity import ADMINISTRATORS, AUTHENTICATED, User
 from registry.access.rbac.defaults import default_entries
 from registry.access.rbac.model import EVERYTHING
-from registry.access.rbac.policy import Policy, told_rules
-from registry.access.rbac.stored import RESOURCES, Entries, Entry, Which, changed, policy_of
+from registry.access.rbac.policy import Policy, review_rules
+from registry.access.rbac.stored import RESOURCES, Entries, Entry, Which, refresh, policy_of
 from registry.store.store import Store
 from registry.store.types import Tenant, TenantId
 
@@ -38,7 +38,7 @@ PLATFORM: Final = "system"
 ISSUER: Final = "/.well-known/openid-configuration"
 
 
-def seen_in(user: User, tenant: str) -> User:
+def user_in_tenant(user: User, tenant: str) -> User:
     """The user as a tenant's rules see him.
 
     An identity of the platform, and one of the tenant's own, is what it says. A stranger has another name, which no
@@ -68,7 +68,7 @@ class _Known:
     writes: int = field(default=0)
 
 
-class Policies:
+class Authorizer:
     """`clock` counts seconds, for tests."""
 
     def __init__(self, store: Store, *, check_seconds: float = CHECK_SECONDS,
@@ -88,7 +88,7 @@ class Policies:
         """What holds in a tenant that has made no rules of its own."""
         return self._default
 
-    def changed(self, tenant: Tenant) -> None:
+    def invalidate(self, tenant: Tenant) -> None:
         """This process has written a role or a binding: the next decision looks."""
         if tenant.id not in self._known and tenant.id not in self._checking:
             return      # nothing is known of it, and nothing is being read
@@ -121,7 +121,7 @@ class Policies:
             async with lock:
                 known = self._known.get(tenant.id)
                 if known is None or not self._is_fresh(tenant.id, known):
-                    known = await self._checked(tenant, known)
+                    known = await self._check(tenant, known)
                 return known
         finally:
             if not lock.locked():
@@ -131,7 +131,7 @@ class Policies:
         return (known.writes == self._written.get(tenant, 0)
                 and self._clock() - known.checked < self._check_seconds)
 
-    async def _checked(self, tenant: Tenant, known: _Known | None) -> _Known:
+    async def _check(self, tenant: Tenant, known: _Known | None) -> _Known:
         now, writes = self._clock(), self._written.get(tenant.id, 0)
         count, newest = await self._store.newest_of(tenant, RESOURCES)
         if known is not None and (known.count, known.newest) == (count, newest):
@@ -152,9 +152,9 @@ class Policies:
         entries: dict[Which, Entry] = {}
         async for rows in self._store.rows_of(tenant, RESOURCES, newer=known.newest if known is not None else 0):
             if sum(body is not None for *_, body in rows) > FEW:
-                entries |= await asyncio.to_thread(changed, before, rows)
+                entries |= await asyncio.to_thread(refresh, before, rows)
             else:
-                entries |= changed(before, rows)
+                entries |= refresh(before, rows)
         newest = max((entry.revision for entry in entries.values()), default=0)
         return _Known(policy_of(entries, default_entries()), entries, len(entries), newest, now, writes=writes)
 
@@ -172,7 +172,7 @@ class Policies:
         rules, missing = (await self.of(tenant)).rules_for(user, namespace)
         if ADMINISTRATORS in user.groups and EVERYTHING[0] not in rules:
             rules = [*EVERYTHING, *rules]
-        return told_rules(rules, missing)
+        return review_rules(rules, missing)
 
 
 _ALLOWED = Decision(True)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from registry.cel.libraries.table import member, mismatch
-from registry.cel.values import EvalError, Opaque, Type, Value, no_such_overload, register_type
+from registry.cel.values import EvalError, Opaque, TypeValue, Value, no_such_overload, register_type
 from registry.schema.names import name_is_dns_label, name_is_dns_subdomain
 
 # What asking costs (library/cost.go): three checks in one expression are over its limit.
@@ -79,7 +79,7 @@ class _Receiver(Opaque):
 
 class Authorizer(_Receiver):
     __slots__ = ("account", "decisions")
-    type = Type("kubernetes.authorization.Authorizer")
+    type = TypeValue("kubernetes.authorization.Authorizer")
 
     def __init__(self, decisions: Decisions, account: tuple[str, str] | None = None) -> None:
         self.decisions = decisions
@@ -88,7 +88,7 @@ class Authorizer(_Receiver):
 
 class GroupCheck(_Receiver):
     __slots__ = ("authorizer", "group")
-    type = Type("kubernetes.authorization.GroupCheck")
+    type = TypeValue("kubernetes.authorization.GroupCheck")
 
     def __init__(self, authorizer: Authorizer, group: str) -> None:
         self.authorizer = authorizer
@@ -107,17 +107,17 @@ class Check(_Receiver):
 
 class PathCheck(Check):
     __slots__ = ()
-    type = Type("kubernetes.authorization.PathCheck")
+    type = TypeValue("kubernetes.authorization.PathCheck")
 
 
 class ResourceCheck(Check):
     __slots__ = ()
-    type = Type("kubernetes.authorization.ResourceCheck")
+    type = TypeValue("kubernetes.authorization.ResourceCheck")
 
 
 class Decision(_Receiver):
     __slots__ = ("answer",)
-    type = Type("kubernetes.authorization.Decision")
+    type = TypeValue("kubernetes.authorization.Decision")
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
@@ -193,7 +193,7 @@ def check(target: Value, verb: Value) -> Decision:
     return Decision(target.decisions.of(target.question._replace(verb=verb)))
 
 
-def _told(function: str, tell: Any) -> None:
+def _register(function: str, tell: Any) -> None:
     @member(function, 1)
     def read(target: Value) -> Value:
         if type(target) is not Decision:
@@ -201,7 +201,7 @@ def _told(function: str, tell: Any) -> None:
         return tell(target.answer)
 
 
-_told("allowed", lambda answer: answer.allowed)
-_told("reason", lambda answer: answer.reason)
-_told("errored", lambda answer: bool(answer.error))
-_told("error", lambda answer: answer.error)
+_register("allowed", lambda answer: answer.allowed)
+_register("reason", lambda answer: answer.reason)
+_register("errored", lambda answer: bool(answer.error))
+_register("error", lambda answer: answer.error)

@@ -47,7 +47,7 @@ class DynamicMap(MapValue):
     def find(self, key: Value) -> Value:
         if type(key) is not str or key not in self.value:
             return MISSING
-        return converted(self.value[key])
+        return to_value(self.value[key])
 
     def all_keys(self) -> list[Value]:
         return list(self.value)
@@ -58,7 +58,7 @@ class DynamicMap(MapValue):
         WORK.add(2 * len(self.value))
         for key, value in self.value.items():
             found = other.find(key)
-            if found is MISSING or not equal(converted(value), found):
+            if found is MISSING or not equal(to_value(value), found):
                 return False
         return True
 
@@ -77,11 +77,11 @@ class DynamicList(ListValue):
         return len(self.value)
 
     def get(self, index: int) -> Value:
-        return converted(self.value[index])
+        return to_value(self.value[index])
 
     def elements(self) -> list[Value]:
         if self._elements is None:
-            self._elements = list(map(converted, self.value))
+            self._elements = list(map(to_value, self.value))
         return self._elements
 
     def equals(self, other: Value) -> bool:
@@ -104,7 +104,7 @@ class DynamicList(ListValue):
 register_type(DynamicList, LIST)
 
 
-def converted(value: Json) -> Value:
+def to_value(value: Json) -> Value:
     """The CEL value of decoded JSON."""
     kind = type(value)
     if kind is dict:

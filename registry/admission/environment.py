@@ -20,7 +20,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from registry.admission.authorizer import Authorizer, Decisions, request_check
-from registry.admission.dynamic import converted
+from registry.admission.dynamic import to_value
 from registry.admission.messages import MESSAGES, MUTATION_FUNCTIONS
 from registry.cel import types
 from registry.cel.checker import Checked, check
@@ -139,22 +139,22 @@ class Expression:
 def compile_expression(text: str, scope: Scope, *wanted: Type) -> Expression:
     """`wanted` are the types that it may have; without any it may have each."""
     try:
-        return _compiled(text, scope, wanted)
+        return _compile(text, scope, wanted)
     except RecursionError:
         return Expression(text, None, CompileError("compilation failed: ERROR: <input>:-1:0: max recursion depth "
                                                    "exceeded"))
 
 
-def _compiled(text: str, scope: Scope, wanted: tuple[Type, ...]) -> Expression:
+def _compile(text: str, scope: Scope, wanted: tuple[Type, ...]) -> Expression:
     checked, issues = check_text(text, scope)
     if issues:
         return Expression(text, checked, CompileError(f"compilation failed: {issues}"))
     found = checked.result
     if wanted and not any(found.same(of) for of in wanted):
         if len(wanted) == 1:
-            reason = f"must evaluate to {_shown(wanted[0])} but got {_shown(found)}"
+            reason = f"must evaluate to {_type_name(wanted[0])} but got {_type_name(found)}"
         else:
-            reason = f"must evaluate to one of [{' '.join(map(_shown, wanted))}] but got {_shown(found)}"
+            reason = f"must evaluate to one of [{' '.join(map(_type_name, wanted))}] but got {_type_name(found)}"
         return Expression(text, checked, CompileError(reason))
     fault = program_error(checked)
     if fault is not None:
@@ -162,14 +162,14 @@ def _compiled(text: str, scope: Scope, wanted: tuple[Type, ...]) -> Expression:
     return Expression(text, checked, None)
 
 
-def _shown(of: Type) -> str:
+def _type_name(of: Type) -> str:
     """A type by its name at run time: `list(string)`, `null_type`."""
-    return f"{of.runtime_name}({', '.join(map(_shown, of.parameters))})" if of.parameters else of.runtime_name
+    return f"{of.runtime_name}({', '.join(map(_type_name, of.parameters))})" if of.parameters else of.runtime_name
 
 
 def check_text(text: str, scope: Scope) -> tuple[Checked, str]:
     """The checked tree, and pictures of what is wrong with it."""
-    checked = check(_parsed(text), scope.names(), functions=MUTATION_FUNCTIONS if scope.patches else FUNCTIONS,
+    checked = check(_parse(text), scope.names(), functions=MUTATION_FUNCTIONS if scope.patches else FUNCTIONS,
                     messages=MESSAGES if scope.patches else None)
     issues = checked.issues or literal_issues(checked)
     return checked, display(checked.parsed.source, issues) if issues else ""
@@ -178,7 +178,7 @@ def check_text(text: str, scope: Scope) -> tuple[Checked, str]:
 _cached_parse = lru_cache(maxsize=512)(parse)
 
 
-def _parsed(text: str) -> Parsed:
+def _parse(text: str) -> Parsed:
     return _cached_parse(text) if len(text) <= 2000 else parse(text)
 
 
@@ -250,7 +250,7 @@ class _Variables(MapValue):
             return MISSING
         if key not in self._found:
             try:
-                self._found[key] = self._activation.composed(expression)
+                self._found[key] = self._activation.variable(expression)
             except EvalError as error:
                 self._found[key] = EvalError(f'composited variable "{key}" fails to evaluate: {error}')
         found = self._found[key]
@@ -302,8 +302,8 @@ class Activation:
     def _bound(self) -> tuple[Value, ...]:
         inputs = self._inputs
         request = dict(inputs.request)
-        return (converted(inputs.object), converted(inputs.old_object), converted(request), converted(inputs.namespace),
-                converted(inputs.params), Authorizer(inputs.decisions), request_check(inputs.decisions, request),
+        return (to_value(inputs.object), to_value(inputs.old_object), to_value(request), to_value(inputs.namespace),
+                to_value(inputs.params), Authorizer(inputs.decisions), request_check(inputs.decisions, request),
                 _Variables(self, self._known or {}))
 
     def value(self, expression: Expression) -> Value:
@@ -333,7 +333,7 @@ class Activation:
             return Failed(f"expression '{expression.text}' resulted in error: {value}")
         return value
 
-    def composed(self, expression: Expression) -> Value:
+    def variable(self, expression: Expression) -> Value:
         """The value of a variable; its cost counts together with that of the expression that asks for it, whether it
         has a value or not."""
         if expression.error is not None:

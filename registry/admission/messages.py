@@ -15,7 +15,7 @@ from registry.cel.declarations import FUNCTIONS, Function, Overload
 from registry.cel.libraries.table import function, mismatch
 from registry.cel.types import Type
 from registry.cel.values import MISSING, EvalError, MapValue, Value, equal, register_type
-from registry.cel.values import Type as RuntimeType
+from registry.cel.values import TypeValue as RuntimeType
 from registry.schema.field import go_quote
 
 OBJECT: Final = types.struct("Object", {})

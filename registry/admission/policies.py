@@ -30,7 +30,7 @@ from registry.admission.rules import Match
 from registry.apply import json_patch
 from registry.apply.configuration import apply_configuration
 from registry.apply.errors import ApplyError, TypedError
-from registry.apply.types import Type as AppliedType
+from registry.apply.types import MergeType as AppliedType
 from registry.cel import types
 from registry.cel.libraries.strings import trim_space
 from registry.cel.values import EvalError, Value, elements
@@ -126,7 +126,7 @@ class Binding:
 # --- validating
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class PolicyDecision:
     """A failure: `reason` is that of the Status, empty for an error."""
 
     message: str
@@ -134,10 +134,10 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PolicyOutcome:
     """`decisions` are the failures in their order; `annotations` what the audit log gets; `broken` errors of those."""
 
-    decisions: tuple[tuple[int, Decision], ...] = ()
+    decisions: tuple[tuple[int, PolicyDecision], ...] = ()
     annotations: tuple[tuple[str, str], ...] = ()
     broken: tuple[str, ...] = ()
 
@@ -169,30 +169,30 @@ class ValidatingPolicy(_Policy):
                                                     types.STRING, types.NULL))
             for a in spec.get("auditAnnotations") or ())
 
-    def validate(self, inputs: Inputs) -> Outcome:
+    def validate(self, inputs: Inputs) -> PolicyOutcome:
         """Raises Paused, and Undecided."""
         try:
             if not self.conditions.hold(inputs, self.variables):
-                return Outcome()
-            return self._validated(inputs)
+                return PolicyOutcome()
+            return self._validate(inputs)
         except Failed as failed:
-            return self._failed(str(failed))
+            return self._failure(str(failed))
         except OutOfBudget:
-            return self._failed(OUT_OF_BUDGET)
+            return self._failure(OUT_OF_BUDGET)
 
-    def _failed(self, message: str) -> Outcome:
-        return Outcome(((0, Decision(message)),)) if self.fails else Outcome()
+    def _failure(self, message: str) -> PolicyOutcome:
+        return PolicyOutcome(((0, PolicyDecision(message)),)) if self.fails else PolicyOutcome()
 
-    def _validated(self, inputs: Inputs) -> Outcome:
+    def _validate(self, inputs: Inputs) -> PolicyOutcome:
         activation = inputs.activation("validations", self.variables)
         results = values(activation, [v.expression for v in self.validations])
-        decisions: list[tuple[int, Decision]] = []
+        decisions: list[tuple[int, PolicyDecision]] = []
         for i, (validation, result) in enumerate(zip(self.validations, results, strict=True)):
             if isinstance(result, Failed):
                 if self.fails:
-                    decisions.append((i, Decision(str(result))))
+                    decisions.append((i, PolicyDecision(str(result))))
             elif result is not True:
-                decisions.append((i, Decision(_message(activation, validation), validation.reason)))
+                decisions.append((i, PolicyDecision(_message(activation, validation), validation.reason)))
         annotations: list[tuple[str, str]] = []
         broken: list[str] = []
         if self.annotations:
@@ -203,7 +203,7 @@ class ValidatingPolicy(_Policy):
                         broken.append(str(value))
                 elif type(value) is str and trim_space(value):
                     annotations.append((key, trim_space(value)[:_MAX_ANNOTATION_BYTES]))
-        return Outcome(tuple(decisions), tuple(annotations), tuple(broken))
+        return PolicyOutcome(tuple(decisions), tuple(annotations), tuple(broken))
 
 
 def _message(activation: Activation, validation: _Validation) -> str:
@@ -242,7 +242,7 @@ class MutatingPolicy(_Policy):
         expression, is_patch = self.mutations[mutation]
         try:
             value = inputs.activation(f"mutation {mutation}", self.variables).value(expression)
-            return _patched(inputs.object, value) if is_patch else _applied(inputs.object, value, schema)
+            return _patch(inputs.object, value) if is_patch else _apply(inputs.object, value, schema)
         except OutOfBudget:
             raise MutationFailed(OUT_OF_BUDGET) from None
         except (Failed, EvalError) as failed:
@@ -257,7 +257,7 @@ def _mutation(mutation: Mapping[str, Any], scope: Scope) -> tuple[Expression, bo
     return compile_expression(text, scope, OBJECT), False
 
 
-def _applied(obj: Object, value: Value, schema: AppliedType) -> Object:
+def _apply(obj: Object, value: Value, schema: AppliedType) -> Object:
     applied = {"apiVersion": obj.get("apiVersion"), "kind": obj.get("kind"), **configuration(value)}
     try:
         return apply_configuration(schema, obj, applied)
@@ -265,7 +265,7 @@ def _applied(obj: Object, value: Value, schema: AppliedType) -> Object:
         raise MutationFailed(f"error applying patch: {error}") from error
 
 
-def _patched(obj: Object, value: Value) -> Object:
+def _patch(obj: Object, value: Value) -> Object:
     try:
         patched = json_patch.apply_json_patch(obj, json_patch.decode(operations(elements(value))))
     except ApplyError as error:

@@ -129,7 +129,7 @@ def _check_patch(patch: bytes, patch_type: object, mutating: bool) -> None:
         raise InvalidAnswer('webhook returned invalid response.patchType of ""')
 
 
-def decoded_patch(found: Verdict) -> Any:
+def decode_patch(found: Verdict) -> Any:
     """The operations of a verdict's patch, None where there are none. Raises BadPatch."""
     if not found.patch:
         return None

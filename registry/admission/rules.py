@@ -18,7 +18,7 @@ Json = Mapping[str, Any]
 _ANY = "*"
 
 
-class Rule:
+class RuleMatcher:
     """One rule, `resourceNames` included; `*` stands for everything."""
 
     __slots__ = ("_groups", "_names", "_operations", "_resources", "_scope", "_versions")
@@ -60,8 +60,8 @@ class Match:
     __slots__ = ("_empty_matches", "_equivalent", "_excluded", "_namespaces", "_objects", "_rules")
 
     def __init__(self, resources: Json, *, rules: str = "resourceRules", empty_matches: bool = True) -> None:
-        self._rules = [Rule(rule) for rule in resources.get(rules) or ()]
-        self._excluded = [Rule(rule) for rule in resources.get("excludeResourceRules") or ()]
+        self._rules = [RuleMatcher(rule) for rule in resources.get(rules) or ()]
+        self._excluded = [RuleMatcher(rule) for rule in resources.get("excludeResourceRules") or ()]
         self._equivalent = (resources.get("matchPolicy") or "Equivalent") == "Equivalent"
         self._namespaces = compile_selector(resources.get("namespaceSelector"))
         self._objects = compile_selector(resources.get("objectSelector"))
@@ -73,13 +73,13 @@ class Match:
             of_objects = (labels_of(attributes.object), labels_of(attributes.old_object))
             if not any(labels is not None and self._objects(labels) for labels in of_objects):
                 return None
-        if self._excluded and self._matched(self._excluded, attributes) is not None:
+        if self._excluded and self._match(self._excluded, attributes) is not None:
             return None
         if not self._rules and self._empty_matches:
             return attributes.resource
-        return self._matched(self._rules, attributes)
+        return self._match(self._rules, attributes)
 
-    def _matched(self, rules: Sequence[Rule], attributes: Attributes) -> Resource | None:
+    def _match(self, rules: Sequence[RuleMatcher], attributes: Attributes) -> Resource | None:
         own = attributes.resource
         if any(rule.matches(attributes, own) for rule in rules):
             return own

@@ -51,7 +51,7 @@ def type_warnings(policy: Json, resolve: Resolve, params: Kind | None) -> list[d
     for i, validation in enumerate(spec.get("validations") or ()):
         for name in ("expression", "messageExpression"):
             text = validation.get(name)
-            told = _told(text, scopes) if text else ""
+            told = _warning(text, scopes) if text else ""
             if told:
                 warnings.append({"fieldRef": f"spec.validations[{i}].{name}", "warning": told})
     return warnings
@@ -95,7 +95,7 @@ def _scope(spec: Json, kind: Kind, params: Kind | None) -> Scope:
     return replace(scope, variables=known)
 
 
-def _told(text: str, scopes: Sequence[tuple[Kind, Scope]]) -> str:
+def _warning(text: str, scopes: Sequence[tuple[Kind, Scope]]) -> str:
     told = []
     for kind, scope in scopes:
         try:

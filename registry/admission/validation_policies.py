@@ -13,7 +13,7 @@ from registry.admission.messages import JSON_PATCHES, OBJECT
 from registry.admission.validation_rules import (
     REINVOCATION_POLICIES,
     binding_errors,
-    compiled_errors,
+    compile_errors,
     condition_errors,
     enum_errors,
     failure_policy_errors,
@@ -78,13 +78,13 @@ def _validation_errors(validation: Json, scope: Scope, path: str) -> list[FieldE
     if not trim_space(text):
         errors.append(required(f"{path}.expression", "expression is not specified"))
     else:
-        errors += compiled_errors(text, scope, f"{path}.expression", types.BOOL)
+        errors += compile_errors(text, scope, f"{path}.expression", types.BOOL)
     message_expression = validation.get("messageExpression") or ""
     if message_expression and not trim_space(message_expression):
         errors.append(invalid(f"{path}.messageExpression", message_expression, "must be non-empty if specified"))
     elif message_expression:
         unauthorized = Scope(params=scope.params, authorizer=False, variables=scope.variables)
-        errors += compiled_errors(message_expression, unauthorized, f"{path}.messageExpression", types.STRING)
+        errors += compile_errors(message_expression, unauthorized, f"{path}.messageExpression", types.STRING)
     if message and not trim_space(message):
         errors.append(invalid(f"{path}.message", message, "must be non-empty if specified"))
     elif any(c in trim_space(message) for c in "\r\n"):
@@ -111,7 +111,7 @@ def _annotations_errors(name: str, annotations: list[Json], scope: Scope) -> lis
         elif len(text.encode("utf-8", "replace")) > _MAX_ANNOTATION_BYTES:
             errors.append(required(f"{at}.valueExpression", f"must not exceed {_MAX_ANNOTATION_BYTES} bytes in length"))
         else:
-            errors += compiled_errors(text, scope, f"{at}.valueExpression", types.STRING, types.NULL)
+            errors += compile_errors(text, scope, f"{at}.valueExpression", types.STRING, types.NULL)
         if key in seen:
             errors.append(duplicate(f"{at}.key", key))
         seen.add(key)
@@ -174,7 +174,7 @@ def _mutation_errors(mutation: Json, params: bool, variables: Mapping[str, Type]
         errors.append(required(f"{path}.{name}.expression"))
     else:
         scope = Scope(params=params, patches=True, variables=variables)
-        errors += compiled_errors(patch["expression"], scope, f"{path}.{name}.expression", wanted)
+        errors += compile_errors(patch["expression"], scope, f"{path}.{name}.expression", wanted)
     errors += [invalid(f"{path}.{other}", f"{{{other}}}", f"must not be specified when patchType is {kind}")
                for other, _ in _PATCHES.values() if other != name and mutation.get(other) is not None]
     return errors

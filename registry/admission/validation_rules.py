@@ -52,7 +52,7 @@ def expression_errors(expression: Expression, path: str, shown: str = "") -> lis
     return [invalid(path, shown or expression.text, expression.error.detail)]
 
 
-def compiled_errors(text: str, scope: Scope, path: str, *wanted: Type) -> list[FieldError]:
+def compile_errors(text: str, scope: Scope, path: str, *wanted: Type) -> list[FieldError]:
     return expression_errors(compile_expression(text, scope, *wanted), path)
 
 
@@ -156,7 +156,7 @@ def condition_errors(conditions: Sequence[Json] | None, path: str, *, params: bo
         if not text:
             errors.append(required(f"{at}.expression"))
         else:
-            errors += compiled_errors(text, scope, f"{at}.expression", types.BOOL)
+            errors += compile_errors(text, scope, f"{at}.expression", types.BOOL)
         if not name:
             errors.append(required(f"{at}.name"))
             continue

@@ -23,7 +23,7 @@ from registry.api.errors import (
     revision_in_future,
 )
 from registry.api.list import (
-    expired_list,
+    list_expired,
     list_position,
     list_revision,
 )
@@ -77,7 +77,7 @@ async def _list(view: View) -> ListAnswer:
     try:
         page = await view.page(at, _place(after), limit)
     except RevisionExpired as error:
-        raise expired_list(options, error) from error
+        raise list_expired(options, error) from error
     except RevisionInFuture as error:
         raise revision_in_future(error.revision, error.current) from error
     first = await view.texts(page.rows)

@@ -99,7 +99,7 @@ class View:
             else:
                 text = served.leniently().text(one.row) if one.row.version not in served.definition.versions \
                     else served.text(one.row)
-            found.append(annotated(text, served, one.tenant.name))
+            found.append(annotate(text, served, one.tenant.name))
         return found
 
     async def spans(self) -> list[Span]:
@@ -109,7 +109,7 @@ class View:
         return await sharing.spans(across.provider, self.request.served.resource_name, across.domain)
 
 
-def annotated(text: str, served: Served, tenant: str) -> str:
+def annotate(text: str, served: Served, tenant: str) -> str:
     """The object with the annotation that names its tenant: spliced in where the text is what is stored."""
     if text.startswith(served.head) and ANNOTATION not in text:
         end = text.find('",', len(served.head)) + 2

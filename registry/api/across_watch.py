@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from registry.access.across import SUBRESOURCE
-from registry.api.across_view import View, annotated, wait
+from registry.api.across_view import View, annotate, wait
 from registry.api.answers import Event, WatchAnswer
 from registry.api.errors import (
     StatusError,
@@ -22,7 +22,7 @@ from registry.api.served import Served
 from registry.api.watch import (
     BOOKMARK_SECONDS,
     MIN_WATCH_SECONDS,
-    Sight,
+    EventFilter,
     begins_with_state,
     bookmark,
     error_event,
@@ -83,7 +83,7 @@ async def _live(view: View, options: ListOptions, revision: int,
     request = view.request
     now = asyncio.get_running_loop().time
     quiet_since = now()
-    eyes = Eyes(view)
+    eyes = TenantVisibility(view)
     await eyes.look()
     schemas = {request.served.identity}
     subscription = await request.backend.store.subscribe_across(view.across.domain, request.served.resource_name,
@@ -113,13 +113,13 @@ async def _live(view: View, options: ListOptions, revision: int,
         subscription.close()
 
 
-class Eyes:
+class TenantVisibility:
     """What a watch over several tenants sees of the domain's changes."""
 
     def __init__(self, view: View) -> None:
         self._view = view
         self._spans: Mapping[TenantId, Sequence[Span]] = {}
-        self._sights: dict[int, Sight] = {}
+        self._sights: dict[int, EventFilter] = {}
 
     async def look(self) -> None:
         """Which tenants may be seen. Raises a StatusError 410 where one has gone that could be."""
@@ -141,7 +141,7 @@ class Eyes:
                 continue
             sight = self._sights.get(id(served))
             if sight is None:
-                sight = self._sights[id(served)] = Sight(replace(self._view.selection, request=replace(
+                sight = self._sights[id(served)] = EventFilter(replace(self._view.selection, request=replace(
                     self._view.request, served=served)))
             await sight.convert((change,))
             event = sight.event(change)
@@ -157,5 +157,5 @@ def _annotated_event(event: Event, served: Served, tenant: str) -> Event:
     key = (SUBRESOURCE, *event.text_key)
     text = cache.get(key)
     if text is None:
-        text = cache[key] = annotated(event.text, served, tenant)
+        text = cache[key] = annotate(event.text, served, tenant)
     return Event(event.type, text, cache, key)

@@ -16,7 +16,7 @@ from typing import Any
 
 from registry.admission.attributes import Attributes, Object, Resource
 from registry.admission.configuration import Admission, policies_apply, webhooks_apply
-from registry.api.admission_hooks import Hooks
+from registry.api.admission_hooks import WebhookAdmission
 from registry.api.admission_inputs import AdmissionInputs
 from registry.api.admission_options import Options
 from registry.api.admission_policies import PolicyAdmission
@@ -49,7 +49,7 @@ class Admitter:
         self._webhooks = webhooks
         inputs = AdmissionInputs(request)
         self._by_policies = PolicyAdmission(request, inputs)
-        self._by_webhooks = Hooks(request, inputs)
+        self._by_webhooks = WebhookAdmission(request, inputs)
 
     @property
     def mutates(self) -> bool:

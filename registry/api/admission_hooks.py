@@ -13,15 +13,15 @@ from http import HTTPStatus
 
 from registry.admission.attributes import Attributes, Object, Resource
 from registry.admission.environment import Failed, Inputs
-from registry.admission.review import BadPatch, InvalidAnswer, Verdict, decoded_patch, denial, request_body, verdict
+from registry.admission.review import BadPatch, InvalidAnswer, Verdict, decode_patch, denial, request_body, verdict
 from registry.admission.webhooks import Webhook
 from registry.api.admission_inputs import AdmissionInputs
 from registry.api.admission_metrics import CALLING_ERROR, INTERNAL_ERROR, NO_ERROR, Call
 from registry.api.admission_rounds import Rounds
 from registry.api.errors import Qualified, StatusError, bad_request, forbidden, internal_error
-from registry.api.judging import Answer, Judging, Question, Unheard
+from registry.api.judging import Answer, RetryMemo, Question, NoAnswer
 from registry.api.request import ResourceRequest
-from registry.api.sameness import same
+from registry.api.sameness import equal
 from registry.apply import json_patch
 from registry.apply.errors import ApplyError
 from registry.webhooks.answers import run_aside
@@ -32,7 +32,7 @@ from registry.webhooks.errors import CallFailed
 logger = logging.getLogger(__name__)
 
 
-class Hooks:
+class WebhookAdmission:
     """The webhooks of a tenant for one request."""
 
     def __init__(self, request: ResourceRequest, inputs: AdmissionInputs) -> None:
@@ -47,7 +47,7 @@ class Hooks:
             if rounds.is_again and hook.identity not in told.wanted:
                 # The order matters only for its cost: whether it matches is not asked of those who are not called.
                 continue
-            resource = await self.matched(hook, attributes)
+            resource = await self.match(hook, attributes)
             if resource is None:
                 continue
             if await self._mutate_by(hook, resource, attributes, again=rounds.is_again):
@@ -62,18 +62,18 @@ class Hooks:
         if answer is None:
             return False
         current = await self._inputs.at(attributes.object, resource, attributes)
-        patched = await self.patched(hook, answer, current)
+        patched = await self.apply_patch(hook, answer, current)
         if patched is None or patched is current:
             return False
         before = attributes.object or {}
-        attributes.object = await self._inputs.decoded(patched, resource, attributes)
-        return not same(before, attributes.object)
+        attributes.object = await self._inputs.decode(patched, resource, attributes)
+        return not equal(before, attributes.object)
 
     async def validate(self, hooks: Sequence[Webhook], attributes: Attributes) -> None:
         """All of them at once; the first refusal in their order counts."""
         asked = []
         for hook in hooks:
-            resource = await self.matched(hook, attributes)
+            resource = await self.match(hook, attributes)
             if resource is not None:
                 asked.append((hook, resource))
         if len(asked) == 1:
@@ -84,7 +84,7 @@ class Hooks:
             if isinstance(result, BaseException):
                 raise result
 
-    async def matched(self, hook: Webhook, attributes: Attributes) -> Resource | None:
+    async def match(self, hook: Webhook, attributes: Attributes) -> Resource | None:
         """The resource at the version that the webhook is to be asked about, None where it is not to be asked."""
         resource = hook.match.resource(attributes)
         if resource is None:
@@ -102,7 +102,7 @@ class Hooks:
                         attributes.request(resource), await self._inputs.namespace_object(attributes),
                         decisions=self._inputs.decisions, effort=self._inputs.effort)
         try:
-            return await self._inputs.decided(lambda: hook.conditions.hold(inputs))
+            return await self._inputs.decide(lambda: hook.conditions.hold(inputs))
         except Failed as failed:
             if not hook.fails:
                 return False
@@ -117,20 +117,20 @@ class Hooks:
         """
         call = Call(attributes.operation, mutating=mutating)
         if attributes.dry_run and hook.side_effects not in ("None", "NoneOnDryRun"):
-            call.refused(INTERNAL_ERROR, 0)
+            call.refuse(INTERNAL_ERROR, 0)
             raise bad_request(f'admission webhook "{hook.name}" does not support dry run')
         obj = await self._inputs.at(attributes.object, resource, attributes)
         old = await self._inputs.at(attributes.old_object, resource, attributes)
         uid = str(uuid.uuid4())
         body = request_body(hook.review_version, uid, attributes, resource, obj, old)
-        judging = self._request.judging or Judging()
+        judging = self._request.judging or RetryMemo()
         question = Question.of(hook, body, uid, again=again)
         answer = judging.answers.get(question)
         if answer is None:
-            answer = judging.answers[question] = await self._called(hook, body, uid, call, dry_run=attributes.dry_run)
-        return self._said(hook, answer)
+            answer = judging.answers[question] = await self._call_once(hook, body, uid, call, dry_run=attributes.dry_run)
+        return self._verdict(hook, answer)
 
-    async def _called(self, hook: Webhook, body: bytes, uid: str, call: Call, *, dry_run: bool) -> Answer:
+    async def _call_once(self, hook: Webhook, body: bytes, uid: str, call: Call, *, dry_run: bool) -> Answer:
         """What came of a call, which is counted."""
         try:
             found = await self._call(
@@ -138,19 +138,19 @@ class Hooks:
         except CallFailed as error:
             what = "could not get REST client" if "root certificates" in str(error) else "failed to call webhook"
             _unheard(call, hook, HTTPStatus.SERVICE_UNAVAILABLE)
-            return Unheard(f"{what}: {error}")
+            return NoAnswer(f"{what}: {error}")
         except InvalidAnswer as error:
             _unheard(call, hook, HTTPStatus.SERVICE_UNAVAILABLE)
-            return Unheard(f"received invalid webhook response: {error}")
+            return NoAnswer(f"received invalid webhook response: {error}")
         if found.allowed:
-            call.allowed()
+            call.allow()
         else:
-            call.refused(NO_ERROR, _denial(hook, found).code)
+            call.refuse(NO_ERROR, _denial(hook, found).code)
         return found
 
-    def _said(self, hook: Webhook, answer: Answer) -> Verdict | None:
-        if isinstance(answer, Unheard):
-            self._failed(hook, answer.reason)
+    def _verdict(self, hook: Webhook, answer: Answer) -> Verdict | None:
+        if isinstance(answer, NoAnswer):
+            self._fail(hook, answer.reason)
             return None
         self._request.context.warnings.extend(answer.warnings)
         for key, text in answer.annotations.items():
@@ -170,19 +170,19 @@ class Hooks:
             raise CallFailed("this process calls no webhooks")
         return webhooks.converter.client
 
-    def _failed(self, hook: Webhook, reason: str) -> None:
+    def _fail(self, hook: Webhook, reason: str) -> None:
         """Raises where a webhook that is not heard refuses; else it is only noted."""
         text = f'failed calling webhook "{hook.name}": {reason}'
         if hook.fails:
             raise internal_error(text)
         logger.warning("failing open: %s", text)
 
-    async def patched(self, hook: Webhook, found: Verdict, obj: Object | None) -> Object | None:
+    async def apply_patch(self, hook: Webhook, found: Verdict, obj: Object | None) -> Object | None:
         """The object with the patch of an answer; `obj` itself where there is none."""
         try:
-            operations = await run_aside(len(found.patch), lambda: decoded_patch(found))
+            operations = await run_aside(len(found.patch), lambda: decode_patch(found))
         except BadPatch as error:
-            self._failed(hook, str(error))
+            self._fail(hook, str(error))
             return obj
         if operations is None:
             return obj
@@ -205,6 +205,6 @@ def _denial(hook: Webhook, found: Verdict) -> StatusError:
 def _unheard(call: Call, hook: Webhook, code: int) -> None:
     """The webhook has given no answer that can be used."""
     if hook.fails:
-        call.refused(CALLING_ERROR, code)
+        call.refuse(CALLING_ERROR, code)
     else:
-        call.failed_open(code)
+        call.fail_open(code)

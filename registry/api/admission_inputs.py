@@ -21,9 +21,9 @@ from registry.api.namespaces import NAMESPACES
 from registry.api.request import ResourceRequest
 from registry.api.selectors import parse_label_selector
 from registry.api.served import Object, Served
-from registry.api.strategy import DecodeError
+from registry.api.strategy import ObjectDecodeError
 from registry.codec.stored import decode_stored
-from registry.slices import Slices
+from registry.slices import TimeSlice
 from registry.store.types import ObjectKey, Row
 
 T = TypeVar("T")
@@ -46,9 +46,9 @@ class AdmissionInputs:
     def __init__(self, request: ResourceRequest) -> None:
         self._request = request
         self._namespace: Object | None = None
-        self._slices = Slices.current()
+        self._slices = TimeSlice.current()
         self.decisions = Decisions()
-        self.effort = Effort(self._slices.over)
+        self.effort = Effort(self._slices.expired)
 
     # -- the namespace
 
@@ -80,35 +80,35 @@ class AdmissionInputs:
         own = attributes.resource
         if obj is None or matched is own or matched.version == own.version or attributes.subresource == "scale":
             return obj
-        return await self._converted(obj, matched)
+        return await self._convert(obj, matched)
 
     async def back(self, obj: Object, matched: Resource, attributes: Attributes) -> Object:
         own = attributes.resource
         if matched is own or matched.version == own.version or attributes.subresource == "scale":
             return obj
-        return await self._converted(obj, own)
+        return await self._convert(obj, own)
 
-    async def decoded(self, obj: Object, resource: Resource, attributes: Attributes) -> Object:
+    async def decode(self, obj: Object, resource: Resource, attributes: Attributes) -> Object:
         """What a mutation has made, with the defaults of its kind and nothing that the kind does not know."""
         if attributes.subresource == "scale":
             return obj
         try:
             decoded = self.served_at(resource).strategy.decode({**obj}, [])
-        except DecodeError as error:
+        except ObjectDecodeError as error:
             raise internal_error(str(error)) from error
         return await self.back(decoded, resource, attributes)
 
-    async def _converted(self, obj: Object, to: Resource) -> Object:
+    async def _convert(self, obj: Object, to: Resource) -> Object:
         request = self._request
         served = self.served_at(to)
         source = {**obj, "metadata": dict(obj["metadata"])}
 
         def convert() -> Object:
-            found = request.served.converted({**source, "metadata": dict(source["metadata"])}, served.api_version)
+            found = request.served.convert({**source, "metadata": dict(source["metadata"])}, served.api_version)
             served.version.schema().prune_and_default(found)
             return found
 
-        return await request.settled(convert)
+        return await request.run_with_conversions(convert)
 
     def served_at(self, resource: Resource) -> Served:
         """The resource of the request at another of its versions."""
@@ -166,13 +166,13 @@ class AdmissionInputs:
         return page.rows
 
     async def _param(self, served: Served, row: Row) -> Object:
-        from registry.api.conversions import settled
+        from registry.api.conversions import run_with_conversions
 
-        return await settled(served, self._request.context.warnings, partial(served.object, row))
+        return await run_with_conversions(served, self._request.context.warnings, partial(served.object, row))
 
     # -- rights
 
-    async def decided(self, evaluate: Callable[[], T]) -> T:
+    async def decide(self, evaluate: Callable[[], T]) -> T:
         """What `evaluate` returns once all that it asks about rights has been answered. Others have their turn between
         the expressions; raises ClientGone where the client has hung up meanwhile."""
         while len(self.decisions.known) < _MAX_QUESTIONS:

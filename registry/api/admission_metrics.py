@@ -48,23 +48,23 @@ class Call:
         self._operation = operation
         self._started = time.perf_counter()
 
-    def allowed(self) -> None:
+    def allow(self) -> None:
         self._observe(200, rejected=False)
 
-    def refused(self, error_type: str, code: int) -> None:
+    def refuse(self, error_type: str, code: int) -> None:
         """`code` is that of the webhook, or what the call came to; 0 where it was not made."""
-        REJECTIONS.labels(self.type, self._operation, error_type, _bounded(code)).inc()
+        REJECTIONS.labels(self.type, self._operation, error_type, _bounded_code(code)).inc()
         self._observe(code, rejected=True)
 
-    def failed_open(self, code: int) -> None:
+    def fail_open(self, code: int) -> None:
         FAIL_OPEN.labels(self.type).inc()
         self._observe(code, rejected=False)
 
     def _observe(self, code: int, *, rejected: bool) -> None:
         told = "true" if rejected else "false"
-        REQUESTS.labels(self.type, self._operation, _bounded(code), told).inc()
+        REQUESTS.labels(self.type, self._operation, _bounded_code(code), told).inc()
         DURATIONS.labels(self.type, self._operation, told).observe(time.perf_counter() - self._started)
 
 
-def _bounded(code: int) -> str:
+def _bounded_code(code: int) -> str:
     return str(code if code == 0 or code in _CODES else 600)

@@ -12,16 +12,16 @@ from typing import Any, Final
 
 from registry.admission.attributes import Attributes, Object, Resource
 from registry.admission.environment import OUT_OF_BUDGET, Failed, Inputs
-from registry.admission.policies import Binding, Decision, MutatingPolicy, MutationFailed, Outcome, ValidatingPolicy
+from registry.admission.policies import Binding, PolicyDecision, MutatingPolicy, MutationFailed, PolicyOutcome, ValidatingPolicy
 from registry.admission.rules import Match
 from registry.api.admission_inputs import AdmissionInputs, ConfigurationError
 from registry.api.admission_metrics import CHECKS, NO_ERROR
 from registry.api.admission_rounds import Rounds
 from registry.api.errors import Qualified, StatusError, forbidden
 from registry.api.request import ResourceRequest
-from registry.api.sameness import same
+from registry.api.sameness import equal
 from registry.apply.types import UNTYPED, compile_type
-from registry.apply.types import Type as AppliedType
+from registry.apply.types import MergeType as AppliedType
 from registry.codec.json_encode import encode_json_text
 
 _FAILURE: Final = "validation.policy.admission.k8s.io/validation_failure"
@@ -50,7 +50,7 @@ class PolicyAdmission:
             for binding, resource, params, error in await self._bound(policy, bindings, attributes):
                 if error:
                     if policy.fails:
-                        errors.append((_denied(policy, binding, error), "Forbidden"))
+                        errors.append((_denial_message(policy, binding, error), "Forbidden"))
                 elif binding is not None:
                     found += [(policy, binding, resource, param) for param in params]
         dirty = False
@@ -58,7 +58,7 @@ class PolicyAdmission:
             key = (policy.name, binding.name, (param or {}).get("metadata", {}).get("name"))
             changed, failures = await self._mutate_by(policy, binding, resource, param, attributes, rounds, key)
             if policy.fails:
-                errors += [(_denied(policy, binding, failure), "Invalid") for failure in failures]
+                errors += [(_denial_message(policy, binding, failure), "Invalid") for failure in failures]
             if changed is None:
                 continue
             if changed:
@@ -70,7 +70,7 @@ class PolicyAdmission:
             told.require()
         told.output = attributes.object
         if errors:
-            raise self._refused_by_policies(attributes, errors)
+            raise self._refusal(attributes, errors)
 
     async def _mutate_by(self, policy: MutatingPolicy, binding: Binding, resource: Resource, param: Object | None,
                          attributes: Attributes, rounds: Rounds, key: Any) -> tuple[bool | None, list[str]]:
@@ -78,7 +78,7 @@ class PolicyAdmission:
         mutation that fails does not keep those after it from being made."""
         inputs = await self._policy_inputs(attributes, resource, param)
         try:
-            if not await self._inputs.decided(lambda: policy.conditions.hold(inputs, policy.variables)):
+            if not await self._inputs.decide(lambda: policy.conditions.hold(inputs, policy.variables)):
                 return None, []
         except Failed as failed:
             return None, [str(failed)]
@@ -96,45 +96,45 @@ class PolicyAdmission:
                 return policy.mutate(i, current, schema)
 
             try:
-                made = await self._inputs.decided(mutated)
+                made = await self._inputs.decide(mutated)
             except MutationFailed as failed:
                 failures.append(str(failed))
                 continue
             if made is not current.object:
-                attributes.object = await self._inputs.decoded(made, resource, attributes)
-        return before is not attributes.object and not same(before or {}, attributes.object or {}), failures
+                attributes.object = await self._inputs.decode(made, resource, attributes)
+        return before is not attributes.object and not equal(before or {}, attributes.object or {}), failures
 
     def _schema(self, resource: Resource, attributes: Attributes) -> AppliedType:
         if attributes.subresource == "scale":
             return UNTYPED
         return _type_of(self._inputs.served_at(resource).version.schema().structural)
 
-    def _refused_by_policies(self, attributes: Attributes, errors: list[tuple[str, str]]) -> StatusError:
+    def _refusal(self, attributes: Attributes, errors: list[tuple[str, str]]) -> StatusError:
         text, reason = errors[0]
-        base = forbidden(_qualified(attributes), _shown_name(attributes), text, [{"message": m} for m, _ in errors])
+        base = forbidden(_resource_of(attributes), _display_name(attributes), text, [{"message": m} for m, _ in errors])
         return StatusError(403, reason, text, base.details)
 
     # -- validating
 
     async def validate(self, policies: Sequence[tuple[ValidatingPolicy, tuple[Binding, ...]]],
                        attributes: Attributes) -> None:
-        denied: list[tuple[ValidatingPolicy, Binding | None, Decision]] = []
+        denied: list[tuple[ValidatingPolicy, Binding | None, PolicyDecision]] = []
         for policy, bindings in policies:
             noted: dict[str, list[str]] = {}
             for binding, resource, params, error in await self._bound(policy, bindings, attributes):
                 if error:
                     if policy.fails:
-                        denied.append((policy, binding, Decision(error)))
+                        denied.append((policy, binding, PolicyDecision(error)))
                     continue
                 assert binding is not None
                 for param in params:
                     inputs = await self._policy_inputs(attributes, resource, param)
 
-                    def judge(policy: ValidatingPolicy = policy, inputs: Inputs = inputs) -> Outcome:
+                    def judge(policy: ValidatingPolicy = policy, inputs: Inputs = inputs) -> PolicyOutcome:
                         return policy.validate(inputs)
 
-                    outcome = await self._inputs.decided(judge)
-                    denied += self._enforced(policy, binding, outcome)
+                    outcome = await self._inputs.decide(judge)
+                    denied += self._enforce(policy, binding, outcome)
                     for key, text in outcome.annotations:
                         if text not in noted.setdefault(key, []):
                             noted[key].append(text)
@@ -143,10 +143,10 @@ class PolicyAdmission:
         if denied:
             raise self._denial(attributes, *denied[0])
 
-    def _enforced(self, policy: ValidatingPolicy, binding: Binding,
-                  outcome: Outcome) -> list[tuple[ValidatingPolicy, Binding | None, Decision]]:
+    def _enforce(self, policy: ValidatingPolicy, binding: Binding,
+                  outcome: PolicyOutcome) -> list[tuple[ValidatingPolicy, Binding | None, PolicyDecision]]:
         """What the binding makes of the failures: those that deny; the others are told."""
-        denied: list[tuple[ValidatingPolicy, Binding | None, Decision]] = []
+        denied: list[tuple[ValidatingPolicy, Binding | None, PolicyDecision]] = []
         where = f"'{policy.name}' with binding '{binding.name}'"
         for index, decision in outcome.decisions:
             error_type = _error_type(decision)
@@ -159,19 +159,19 @@ class PolicyAdmission:
                         f"Validation failed for ValidatingAdmissionPolicy {where}: {decision.message}")
                 else:
                     self._note(policy, binding, index, decision)
-        denied += [(policy, binding, Decision(error)) for error in outcome.broken]
+        denied += [(policy, binding, PolicyDecision(error)) for error in outcome.broken]
         return denied
 
-    def _note(self, policy: ValidatingPolicy, binding: Binding, index: int, decision: Decision) -> None:
+    def _note(self, policy: ValidatingPolicy, binding: Binding, index: int, decision: PolicyDecision) -> None:
         failure = {"message": decision.message, "policy": policy.name, "binding": binding.name,
                    "expressionIndex": index, "validationActions": list(binding.actions)}
         self._request.context.annotate(_FAILURE, encode_json_text([failure]))
 
     def _denial(self, attributes: Attributes, policy: ValidatingPolicy, binding: Binding | None,
-                decision: Decision) -> StatusError:
+                decision: PolicyDecision) -> StatusError:
         where = f" with binding '{binding.name}'" if binding is not None else ""
         text = f"ValidatingAdmissionPolicy '{policy.name}'{where} denied request: {decision.message}"
-        base = forbidden(_qualified(attributes), _shown_name(attributes), text, [{"message": text}])
+        base = forbidden(_resource_of(attributes), _display_name(attributes), text, [{"message": text}])
         reason = decision.reason or "Invalid"
         return StatusError(_CODES.get(reason, 422), reason, base.message, base.details)
 
@@ -217,24 +217,24 @@ class PolicyAdmission:
                       self._inputs.decisions, self._inputs.effort)
 
 
-def _error_type(decision: Decision) -> str:
+def _error_type(decision: PolicyDecision) -> str:
     """As metrics tell it."""
     if decision.reason:
         return NO_ERROR
     return "out_of_budget" if decision.message == OUT_OF_BUDGET else "invalid_error"
 
 
-def _denied(policy: MutatingPolicy, binding: Binding | None, message: str) -> str:
+def _denial_message(policy: MutatingPolicy, binding: Binding | None, message: str) -> str:
     if binding is None:
         return f'policy "{policy.name}" denied request: {message}'
     return f"policy '{policy.name}' with binding '{binding.name}' denied request: {message}"
 
 
-def _qualified(attributes: Attributes) -> Qualified:
+def _resource_of(attributes: Attributes) -> Qualified:
     return Qualified(attributes.resource.resource, attributes.resource.group)
 
 
-def _shown_name(attributes: Attributes) -> str:
+def _display_name(attributes: Attributes) -> str:
     """The name that a refusal tells: that of the request, else of the object, else what it is generated from."""
     if attributes.name:
         return attributes.name

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from registry.admission.attributes import Object
-from registry.api.sameness import same
+from registry.api.sameness import equal
 
 
-class Told:
+class Invocations:
     """Who of one sort of plugin has been asked and wants to be asked again, and the object as they left it."""
 
     __slots__ = ("invoked", "output", "wanted")
@@ -23,7 +23,7 @@ class Told:
 
     def look(self, obj: Object | None) -> None:
         """In the second round: whether others have changed the object since."""
-        if self.output is not None and not same(self.output, obj or {}):
+        if self.output is not None and not equal(self.output, obj or {}):
             self.require()
 
     def require(self) -> None:
@@ -38,5 +38,5 @@ class Rounds:
     def __init__(self) -> None:
         self.again = False          # something has changed the object
         self.is_again = False       # this is the second round
-        self.policies = Told()
-        self.webhooks = Told()
+        self.policies = Invocations()
+        self.webhooks = Invocations()

@@ -13,8 +13,8 @@ from registry.api.options import WriteOptions, manager_of
 from registry.api.ownership import own_apply
 from registry.api.request import Body, ResourceRequest
 from registry.api.served import Object
-from registry.api.strategy import DecodeError
-from registry.api.update import Change, change
+from registry.api.strategy import ObjectDecodeError
+from registry.api.update import UpdateSpec, guaranteed_update
 from registry.codec.model import Decoded
 from registry.codec.model import DecodeError as CodecError
 from registry.codec.yaml_decode import decode_yaml
@@ -22,17 +22,17 @@ from registry.schema.field import invalid as invalid_field
 
 
 async def apply(request: ResourceRequest, body: Body, options: WriteOptions) -> ObjectAnswer:
-    decoded = decode_applied(body)
+    decoded = decode_configuration(body)
     manager = manager_of(options, request.context.user_agent)
     force = bool(options.force)
 
     def make(old: Object) -> Object:
         result = own_apply(request, old, decoded.value, manager, force=force)
         note_duplicates(request, decoded, options)
-        return _finished(request, result)
+        return _complete(request, result)
 
     try:
-        return await change(request, Change(make=make, verb="apply", manager=manager, dry_run=options.dry_run,
+        return await guaranteed_update(request, UpdateSpec(make_object=make, verb="apply", manager=manager, dry_run=options.dry_run,
                                             owned=True, options=options))
     except StatusError as error:
         if error.code != 404 or request.subresource or error.reason != "NotFound":
@@ -49,23 +49,23 @@ async def _create(request: ResourceRequest, decoded: Decoded, manager: str, opti
         raise invalid(request.served.kind, request.name, [wrong, wrong])
     obj = own_apply(request, None, applied, manager, force=bool(options.force))
     note_duplicates(request, decoded, options)
-    obj = _finished(request, obj)
+    obj = _complete(request, obj)
     obj["metadata"].pop("resourceVersion", None)
     return await create_object(request, obj, options, manager, "apply", owned=True)
 
 
-def _finished(request: ResourceRequest, result: Object) -> Object:
+def _complete(request: ResourceRequest, result: Object) -> Object:
     """The applied object decoded by its kind; what it says of its name must be what the path says."""
     try:
         obj = request.served.strategy.complete({**result})
-    except DecodeError as error:
+    except ObjectDecodeError as error:
         raise bad_request(str(error)) from error
     agree_on_namespace(request, obj)
     agree_on_name(request, obj)
     return obj
 
 
-def decode_applied(body: Body) -> Decoded:
+def decode_configuration(body: Body) -> Decoded:
     """The configuration of an apply: an object, empty where the body is."""
     try:
         decoded = body.read(decode_yaml)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from registry.access.authorization import Attributes
 from registry.access.identity import User
-from registry.access.rbac.cover import go_texts, missing_texts, uncovered
-from registry.access.rbac.model import GROUP, Reference, Rule
+from registry.access.rbac.cover import go_texts, missing_texts, missing_rules
+from registry.access.rbac.model import GROUP, Reference, PolicyRule
 from registry.access.rbac.policy import Policy, aggregate
 from registry.api.errors import Qualified, forbidden, not_found
 from registry.schema.field import go_quote
@@ -28,7 +28,7 @@ class Authority:
     namespace: str
     name: str
 
-    def check_rules(self, name: str, rules: Sequence[Rule], refusal: str = "") -> None:
+    def check_rules(self, name: str, rules: Sequence[PolicyRule], refusal: str = "") -> None:
         """Raises a 403 unless the writer has all of `rules`, or may escalate; `refusal` replaces the text."""
         if self._may("escalate", self.plural, self.name):
             return
@@ -51,10 +51,10 @@ class Authority:
         asked = Attributes(verb, "", plural, "", GROUP, self.namespace, name)
         return self.policy.decide(self.user, asked).allowed
 
-    def _missing(self, rules: Sequence[Rule]) -> str:
+    def _missing(self, rules: Sequence[PolicyRule]) -> str:
         """What the writer lacks, in words; empty where he has it all."""
         have, unknown = self.policy.rules_for(self.user, self.namespace)
-        missing = uncovered(have, rules)
+        missing = missing_rules(have, rules)
         if not missing:
             return ""
         lines = "\n".join(missing_texts(missing))

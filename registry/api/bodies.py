@@ -13,7 +13,7 @@ from registry.api.errors import StatusError, bad_request
 from registry.api.options import WriteOptions
 from registry.api.request import Body, ResourceRequest
 from registry.api.served import Object, Served
-from registry.api.strategy import DecodeError
+from registry.api.strategy import ObjectDecodeError
 from registry.codec.go_text import json_type
 from registry.codec.json_decode import decode_json
 from registry.codec.model import Decoded, JsonNumberError
@@ -33,9 +33,9 @@ def decode_object(request: ResourceRequest, body: Body, options: WriteOptions) -
     try:
         decoded = _parse(served, body)
     except JsonNumberError as error:        # told only when the kind is right
-        _recognized(served, error.decoded.value, body.data)
+        _recognize(served, error.decoded.value, body.data)
         raise cannot_be_handled(served, str(error)) from error
-    obj = _recognized(served, decoded.value, body.data)
+    obj = _recognize(served, decoded.value, body.data)
     unknown: list[str] = []
     obj = decode_kind(served, obj, unknown)
     if "items" in unknown and obj.get("kind") != served.kind.name:
@@ -51,7 +51,7 @@ def decode_object(request: ResourceRequest, body: Body, options: WriteOptions) -
 def decode_kind(served: Served, obj: Object, unknown: list[str]) -> Object:
     try:
         return served.strategy.decode(obj, unknown)
-    except DecodeError as error:
+    except ObjectDecodeError as error:
         raise cannot_be_handled(served, str(error)) from error
 
 
@@ -108,7 +108,7 @@ def unrecognized(served: Served, why: str, data: bytes) -> StatusError:
 _GO_META = ('struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }')
 
 
-def _recognized(served: Served, value: object, data: bytes) -> Object:
+def _recognize(served: Served, value: object, data: bytes) -> Object:
     if value is not None and not isinstance(value, dict):
         why = ("couldn't get version/kind; json parse error: json: cannot unmarshal "
                f"{json_type(value)} into Go value of type {_GO_META}")

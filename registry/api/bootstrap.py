@@ -41,7 +41,7 @@ async def furnish(backend: Backend, tenant: Tenant) -> None:
         for name in INITIAL_NAMESPACES))
 
 
-class Furnisher:
+class TenantBootstrapper:
     """Gives a tenant what it is born with when it is first asked for: until then it costs no more than its row."""
 
     def __init__(self, backend: Backend) -> None:
@@ -83,7 +83,7 @@ async def _create(backend: Backend, tenant: Tenant, group: str, plural: str, wan
         served = catalog.served(group, "v1", plural)
         assert served is not None
         context = Context(tenant, _SERVER, _MANAGER, by_server=True)
-        request = ResourceRequest(backend, context, catalog.unadmitted(), served, "", name, "", {})
+        request = ResourceRequest(backend, context, catalog.without_admission(), served, "", name, "", {})
         try:
             await create_object(request, copy.deepcopy(wanted), WriteOptions(), _MANAGER, "create")
             return

@@ -138,7 +138,7 @@ class TenantCatalog:
         fresh.unbounded_namespaces = set()
         return fresh
 
-    def unadmitted(self) -> TenantCatalog:
+    def without_admission(self) -> TenantCatalog:
         """The same catalog for what the server itself writes, which no policy or webhook judges."""
         if self.admission is None:
             return self
@@ -185,7 +185,7 @@ class Catalogs:
         self._catalogs.move_to_end(tenant.id)
         return catalog
 
-    def known(self, tenant: Tenant) -> TenantCatalog | None:
+    def cached(self, tenant: Tenant) -> TenantCatalog | None:
         """What is known, without reading anything."""
         return self._catalogs.get(tenant.id)
 
@@ -232,7 +232,7 @@ class Catalogs:
     async def _read(self, tenant: Tenant, known: TenantCatalog | None) -> TenantCatalog:
         if known is not None:
             try:
-                entries, state = await self._changed(tenant, known)
+                entries, state = await self._refresh(tenant, known)
                 # Read after the guards: what is newer than they are only makes the catalog be read once more.
                 configured = await load_admission(self._store, tenant, known.configured)
                 bound = await self._shared.of(tenant)
@@ -257,7 +257,7 @@ class Catalogs:
         bound = await self._shared.of(tenant)
         return TenantCatalog(guards, self._builtin_of(tenant), entries, self._strategy_for, configured, bound)
 
-    async def _changed(self, tenant: Tenant, known: TenantCatalog) -> tuple[dict[ObjectKey, Entry], State]:
+    async def _refresh(self, tenant: Tenant, known: TenantCatalog) -> tuple[dict[ObjectKey, Entry], State]:
         """The known definitions brought up to date by the change log: reading costs what has changed."""
         entries = dict(known.entries)
         state = await self._store.state(tenant)

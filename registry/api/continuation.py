@@ -34,7 +34,7 @@ def encode(revision: int, last_key: str) -> str:
 def decode(token: str) -> Continuation:
     """400 with what is wrong with the token."""
     try:
-        raw = _unpadded(token)
+        raw = _decode_unpadded(token)
         value = decode_json(raw).value
     except SyntaxFault as fault:
         raise _invalid(f"continue key is not valid: {fault}") from fault
@@ -58,7 +58,7 @@ def _invalid(why: str) -> StatusError:
 _ALPHABET = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 
 
-def _unpadded(token: str) -> bytes:
+def _decode_unpadded(token: str) -> bytes:
     for position, character in enumerate(token):
         if character not in _ALPHABET:
             before = len(token[:position].encode(errors="replace"))

@@ -24,7 +24,7 @@ from registry.conversion.converter import Converter
 from registry.conversion.declarative.plan import Plan
 from registry.conversion.errors import ConversionError
 from registry.definitions.model import Definition
-from registry.slices import Slices
+from registry.slices import TimeSlice
 
 if TYPE_CHECKING:
     from registry.api.served import Served
@@ -38,7 +38,7 @@ CACHE_SIZE = 64 * 1024 * 1024
 _MOST_CONVERSIONS = 200
 
 
-class Unconverted(Exception):
+class ConversionNeeded(Exception):
     """`obj` is needed at `api_version`, and has not been converted yet."""
 
     def __init__(self, obj: Object, api_version: str) -> None:
@@ -115,44 +115,44 @@ class Conversions:
         self._definition = definition
         self._done: dict[tuple[str, str], str | ConversionError] = {}
 
-    def converted(self, obj: Object, api_version: str) -> Object:
+    def convert_object(self, obj: Object, api_version: str) -> Object:
         """A new object; raises Unconverted, or a 500 where the webhook failed."""
         found = self._done.get((api_version, encode_canonical(obj)))
         if found is None:
-            raise Unconverted(obj, api_version)
+            raise ConversionNeeded(obj, api_version)
         if isinstance(found, ConversionError):
             raise plain_internal(str(found))
         return decode_stored(found)
 
-    def converted_for_owners(self, obj: Object, api_version: str) -> Object:
+    def convert_for_owners(self, obj: Object, api_version: str) -> Object:
         """For managedFields, which can do without where the webhook fails."""
         if obj.get("apiVersion") == api_version:
             return obj
         if api_version.rpartition("/")[2] not in self._definition.versions:
             raise ConversionFailed(f"request to convert CR to an invalid group/version: {api_version}")
         try:
-            return self.converted(obj, api_version)
+            return self.convert_object(obj, api_version)
         except StatusError as error:
             raise ConversionFailed(error.message) from error
 
-    async def _converted(self, objects: Sequence[Object], api_version: str) -> list[Object]:
+    async def _convert_all(self, objects: Sequence[Object], api_version: str) -> list[Object]:
         """`objects`, which are all of one version, at another. Raises ConversionError."""
         if not self._definition.conversion_rules:
             return await self._shared.converter.convert(self._definition.conversion, objects, api_version)
         plan = plan_of(self._definition)
-        converted, slices = [], Slices.current()
+        converted, slices = [], TimeSlice.current()
         for obj in objects:
-            if slices.over():
-                await slices.rest()
+            if slices.expired():
+                await slices.yield_now()
             converted.append(plan.convert(obj, api_version))
         return converted
 
-    async def convert(self, need: Unconverted) -> None:
+    async def convert(self, need: ConversionNeeded) -> None:
         if len(self._done) >= _MOST_CONVERSIONS:
             raise plain_internal("the object is owned at more versions than can be converted for one write")
         key = (need.api_version, encode_canonical(need.obj))
         try:
-            [result] = await self._converted([need.obj], need.api_version)
+            [result] = await self._convert_all([need.obj], need.api_version)
             self._done[key] = encode_canonical(result)
         except ConversionError as error:
             self._done[key] = error
@@ -161,7 +161,7 @@ class Conversions:
         """The JSON of stored objects at the version of `served`; what is not known is asked for in batches."""
         images = list(images)
         known = self._shared.cache.get
-        key, target, passes = served.conversion_key, served.version.name, served.passes
+        key, target, passes = served.conversion_key, served.version.name, served.is_passthrough
         bodies: list[str | None] = []
         missing: dict[str, list[int]] = {}
         for place, image in enumerate(images):
@@ -202,10 +202,10 @@ class Conversions:
         current = stored.schema().identity if stored is not None else 0
         bodies, convert = [], plan_of(self._definition).bodies(served.kind.name, version, served.version.name)
         key, keep = served.conversion_key, self._shared.cache.put
-        slices = Slices.current()
+        slices = TimeSlice.current()
         for image in images:
-            if slices.over():
-                await slices.rest()
+            if slices.expired():
+                await slices.yield_now()
             body = convert(image.name, image.uid, image.body) if image.schema == current else None
             if body is None:
                 [body] = await self._by_objects(served, version, [image])
@@ -215,14 +215,14 @@ class Conversions:
         return bodies
 
     async def _by_objects(self, served: Served, version: str, images: Sequence[Image]) -> list[str]:
-        objects = [served.as_stored(i.revision, version, i.schema, i.body) for i in images]
+        objects = [served.at_storage_version(i.revision, version, i.schema, i.body) for i in images]
         if version == served.version.name:
-            return [served.seen_body(obj) for obj in objects]
+            return [served.pruned_body(obj) for obj in objects]
         try:
-            results = await self._converted(objects, served.api_version)
+            results = await self._convert_all(objects, served.api_version)
         except ConversionError as error:
             raise plain_internal(str(error)) from error
-        bodies = [served.seen_body(obj) for obj in results]
+        bodies = [served.pruned_body(obj) for obj in results]
         for image, body in zip(images, bodies, strict=True):
             self._shared.cache.put(_key(served, image), body)
         return bodies
@@ -241,7 +241,7 @@ def _key(served: Served, image: Image) -> tuple[Any, ...]:
     return served.conversion_key, image.uid, image.revision, image.version
 
 
-async def settled(served: Served, warnings: list[str], make: Callable[[], T]) -> T:
+async def run_with_conversions(served: Served, warnings: list[str], make: Callable[[], T]) -> T:
     """What `make` returns once every conversion that it needs has been done."""
     conversions = served.conversions
     if conversions is None:
@@ -250,6 +250,6 @@ async def settled(served: Served, warnings: list[str], make: Callable[[], T]) ->
         warned = len(warnings)
         try:
             return make()
-        except Unconverted as need:
+        except ConversionNeeded as need:
             del warnings[warned:]
             await conversions.convert(need)

@@ -14,13 +14,13 @@ from registry.api.admission import Admitter, admitter_of
 from registry.api.admission_options import write_options_json
 from registry.api.answers import ObjectAnswer
 from registry.api.bodies import decode_object
-from registry.api.dependents import tell_created
+from registry.api.dependents import notify_created
 from registry.api.errors import StatusError, already_exists, forbidden, invalid, plain_internal
-from registry.api.metadata import agree_on_namespace, fill_for_create, generated_name, is_terminating
+from registry.api.metadata import agree_on_namespace, fill_for_create, generate_name, is_terminating
 from registry.api.namespaces import require_active_namespace
 from registry.api.options import WriteOptions, manager_of, parse_revision, write_options
 from registry.api.ownership import own_create
-from registry.api.quota import counted
+from registry.api.quota import reserve_quota
 from registry.api.request import Body, CatalogStale, ResourceRequest
 from registry.api.served import Object, kind_of, labels_of, owners_of
 from registry.store.errors import AlreadyExists, GuardsChanged
@@ -54,12 +54,12 @@ async def create_object(request: ResourceRequest, obj: Object, options: WriteOpt
     if admitter is None:
         obj = prepare(request, obj, manager, owned=owned, dry_run=options.dry_run)
     else:
-        obj = await _admitted(request, obj, manager, admitter, owned=owned, dry_run=options.dry_run)
+        obj = await _prepare_with_admission(request, obj, manager, admitter, owned=owned, dry_run=options.dry_run)
     if verb != "create":
         await _require_create(request, obj["metadata"]["name"])
-    async with counted(request, obj, dry_run=options.dry_run):
+    async with reserve_quota(request, obj, dry_run=options.dry_run):
         if options.dry_run:
-            return await _pretend(request, obj)
+            return await _dry_run(request, obj)
         return await _commit(request, obj, manager, verb, GENERATED_NAME_TRIES if generated else 1)
 
 
@@ -80,14 +80,14 @@ async def _see_configuration(request: ResourceRequest) -> None:
     request.check_fresh(await request.backend.store.state(request.tenant))
 
 
-async def _admitted(request: ResourceRequest, obj: Object, manager: str, admitter: Admitter, *, owned: bool,
+async def _prepare_with_admission(request: ResourceRequest, obj: Object, manager: str, admitter: Admitter, *, owned: bool,
                     dry_run: bool) -> Object:
     """`prepare` with what policies and webhooks say before and after it."""
     name = obj["metadata"].get("name") or ""
     revision = obj["metadata"].pop("resourceVersion", None)
     managed = begin(request, obj, manager, owned=owned)
     if admitter.mutates:
-        obj = await _mutated(request, obj, name, managed, admitter)
+        obj = await _mutate(request, obj, name, managed, admitter)
         managed = obj["metadata"].get("managedFields")
         obj["metadata"].pop("resourceVersion", None)
     obj = finish(request, obj, managed, revision, dry_run=dry_run)
@@ -95,7 +95,7 @@ async def _admitted(request: ResourceRequest, obj: Object, manager: str, admitte
     return obj
 
 
-async def _mutated(request: ResourceRequest, obj: Object, name: str, managed: list[Object] | None,
+async def _mutate(request: ResourceRequest, obj: Object, name: str, managed: list[Object] | None,
                    admitter: Admitter) -> Object:
     """The object as mutating admission leaves it, which sees nothing yet of what the server fills in."""
     filled = {key: obj["metadata"][key] for key in ("uid", "creationTimestamp", "name") if key in obj["metadata"]}
@@ -177,7 +177,7 @@ def _is_revision(text: str) -> bool:
         return False
 
 
-async def _pretend(request: ResourceRequest, obj: Object) -> ObjectAnswer:
+async def _dry_run(request: ResourceRequest, obj: Object) -> ObjectAnswer:
     """A dry run: the object as it would be, without a resource version."""
     name = obj["metadata"]["name"]
     key = request.served.key(request.namespace, name)
@@ -192,7 +192,7 @@ async def _commit(request: ResourceRequest, obj: Object, manager: str, verb: str
     served = request.served
     metadata = obj["metadata"]
     while True:
-        version, schema, body = await request.settled(partial(served.body, obj))
+        version, schema, body = await request.run_with_conversions(partial(served.body, obj))
         write = Write(Operation.CREATE, served.resource_name, served.key(request.namespace, metadata["name"]),
                       request.actor(manager, verb), uid=Uid(metadata["uid"]), version=version, schema=schema, body=body,
                       labels=labels_of(obj, served.strategy), owners=owners_of(obj), doc=request.document(obj, body),
@@ -205,10 +205,10 @@ async def _commit(request: ResourceRequest, obj: Object, manager: str, verb: str
             tries -= 1
             if not tries:
                 raise _exists(request, exists.current, metadata["name"]) from exists
-            metadata["name"] = generated_name(metadata["generateName"])
+            metadata["name"] = generate_name(metadata["generateName"])
             continue
-        tell_created(request, write.key, obj)
-        text = await request.settled(partial(served.text_of, committed.revision, version, schema, body))
+        notify_created(request, write.key, obj)
+        text = await request.run_with_conversions(partial(served.text_of, committed.revision, version, schema, body))
         return ObjectAnswer(served, text=text, code=201)
 
 

@@ -17,17 +17,17 @@ from collections.abc import Iterable
 from typing import Any
 
 from registry.access.identity import ADMINISTRATORS, AUTHENTICATED, User
-from registry.access.rbac.cover import compacted, uncovered
+from registry.access.rbac.cover import compact, missing_rules
 from registry.access.rbac.defaults import AUTOUPDATE, default_objects
 from registry.access.rbac.match import CompiledRole
-from registry.access.rbac.model import GROUP, Rule, rules_of
+from registry.access.rbac.model import GROUP, PolicyRule, rules_of
 from registry.access.rbac.stored import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, Entries, Which
 from registry.api.create import create_object
 from registry.api.errors import StatusError
 from registry.api.options import WriteOptions
 from registry.api.request import Backend, CatalogStale, ResourceRequest
 from registry.api.strategy import Context, Object
-from registry.api.update import Change, change, copy_of
+from registry.api.update import UpdateSpec, guaranteed_update, copy_of
 from registry.store.types import ObjectKey, ResourceName, Tenant
 
 _SERVER = User("system:apiserver", (ADMINISTRATORS, AUTHENTICATED))
@@ -40,7 +40,7 @@ async def ensure_default_roles(backend: Backend, tenant: Tenant) -> None:
     """Makes the tenant's roles and bindings its own, unless they are."""
     if backend.policies.first_touch(tenant):
         # A process that has died may have left aggregated roles behind what they select.
-        backend.nudge(tenant, CLUSTER_ROLES, ObjectKey("*"))
+        backend.enqueue(tenant, CLUSTER_ROLES, ObjectKey("*"))
     entries = await backend.policies.entries_of(tenant)
     if any(resource == CLUSTER_ROLE_BINDINGS for resource, _ in entries):
         return
@@ -51,7 +51,7 @@ async def ensure_default_roles(backend: Backend, tenant: Tenant) -> None:
         await _add_rules(backend, tenant, which, rules)
     await _create_all(backend, tenant, (which for which in missing if which[0] != CLUSTER_ROLE_BINDINGS))
     await _create_all(backend, tenant, (which for which in missing if which[0] == CLUSTER_ROLE_BINDINGS))
-    backend.policies.changed(tenant)
+    backend.policies.invalidate(tenant)
 
 
 async def _create_all(backend: Backend, tenant: Tenant, wanted: Iterable[Which]) -> None:
@@ -75,16 +75,16 @@ async def _create(backend: Backend, tenant: Tenant, which: Which) -> None:
             raise
 
 
-def _lacking(which: Which, entries: Entries) -> list[Rule]:
+def _lacking(which: Which, entries: Entries) -> list[PolicyRule]:
     """What a stored default role lacks of what it should have."""
     stored = entries[which].value
     wanted = default_objects()[which]
     if which[0] != CLUSTER_ROLES or not isinstance(stored, CompiledRole) or wanted.get("aggregationRule"):
         return []
-    return compacted(uncovered(stored.rules, rules_of(wanted)))
+    return compact(missing_rules(stored.rules, rules_of(wanted)))
 
 
-async def _add_rules(backend: Backend, tenant: Tenant, which: Which, rules: list[Rule]) -> None:
+async def _add_rules(backend: Backend, tenant: Tenant, which: Which, rules: list[PolicyRule]) -> None:
     def with_rules(old: Object) -> Object:
         if ((old["metadata"].get("annotations") or {}).get(AUTOUPDATE)) == "false":
             return copy_of(old)
@@ -93,7 +93,7 @@ async def _add_rules(backend: Backend, tenant: Tenant, which: Which, rules: list
     for _ in range(_JUDGEMENTS):
         request = await _request(backend, tenant, which, named=True)
         try:
-            await change(request, Change(make=with_rules, verb="update", manager=_MANAGER))
+            await guaranteed_update(request, UpdateSpec(make_object=with_rules, verb="update", manager=_MANAGER))
             return
         except CatalogStale as stale:
             await backend.catalogs.fresh(tenant, stale.guards)
@@ -103,7 +103,7 @@ async def _add_rules(backend: Backend, tenant: Tenant, which: Which, rules: list
             raise
 
 
-def _object_of(rule: Rule) -> dict[str, Any]:
+def _object_of(rule: PolicyRule) -> dict[str, Any]:
     members = {"verbs": rule.verbs, "apiGroups": rule.groups, "resources": rule.resources,
                "resourceNames": rule.names, "nonResourceURLs": rule.paths}
     return {name: list(values) for name, values in members.items() if values}
@@ -114,7 +114,7 @@ async def _request(backend: Backend, tenant: Tenant, which: Which, *, named: boo
     served = catalog.served(GROUP, "v1", _plural(which[0]))
     assert served is not None
     namespace, _, name = which[1].rpartition("/")
-    return ResourceRequest(backend, Context(tenant, _SERVER, _MANAGER, by_server=True), catalog.unadmitted(), served,
+    return ResourceRequest(backend, Context(tenant, _SERVER, _MANAGER, by_server=True), catalog.without_admission(), served,
                            namespace, name if named else "", "", {})
 
 

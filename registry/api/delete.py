@@ -20,15 +20,15 @@ from registry.api.admission_options import delete_options_json
 from registry.api.answers import Answer, ListAnswer, ObjectAnswer, deleted_status
 from registry.api.dependents import FOREGROUND, ORPHAN
 from registry.api.errors import StatusError, conflict, internal_error, modified, not_found
-from registry.api.judging import Judging
+from registry.api.judging import RetryMemo
 from registry.api.list import row_texts, select
 from registry.api.metadata import is_terminating
 from registry.api.options import DeleteOptions, delete_options, list_options, manager_of, write_options
 from registry.api.protection import in_use, require_unprotected
 from registry.api.request import CatalogStale, ResourceRequest
-from registry.api.sameness import same
+from registry.api.sameness import equal
 from registry.api.served import Object
-from registry.api.update import CONFLICT_TRIES, Changed, copy_of, delete_row, store_update
+from registry.api.update import CONFLICT_TRIES, PreparedUpdate, copy_of, delete_row, store_update
 from registry.store.errors import GuardsChanged, InUse, NotFound, RevisionConflict
 from registry.store.types import Guards, ObjectKey, Row
 
@@ -62,7 +62,7 @@ async def delete_with(request: ResourceRequest, options: DeleteOptions, *, named
 async def _delete_row(request: ResourceRequest, row: Row, guards: Guards, options: DeleteOptions, *,
                       named: bool = True) -> Answer:
     served = request.served
-    old = await request.settled(partial(served.object, row))
+    old = await request.run_with_conversions(partial(served.object, row))
     _check_preconditions(request, row, options)
     if request.catalog.admission is not None:
         await _admit(request, old, options, named=named)
@@ -74,9 +74,9 @@ async def _delete_row(request: ResourceRequest, row: Row, guards: Guards, option
         set_propagation(obj, options)
     if obj["metadata"].get("finalizers") or served.strategy.waits(obj):
         mark(obj, request.context.timestamp)
-        if same(obj, old) or options.dry_run:
+        if equal(obj, old) or options.dry_run:
             return ObjectAnswer(served, obj=obj)
-        changed = Changed(obj, old, row, *await request.settled(partial(served.body, obj)))
+        changed = PreparedUpdate(obj, old, row, *await request.run_with_conversions(partial(served.body, obj)))
         actor = request.actor(manager, "delete")
         stored, _ = await store_update(request, changed, guards, actor, unless_used=unless_used)
         return ObjectAnswer(served, text=await request.text(stored))
@@ -153,14 +153,14 @@ async def _delete_one(request: ResourceRequest, options: DeleteOptions) -> None:
     Judged again by newer definitions where they change meanwhile: the whole request cannot be, for what it has deleted
     until then would be missing from its answer.
     """
-    said = request.context.said()
-    request = replace(request, judging=Judging())
+    said = request.context.checkpoint()
+    request = replace(request, judging=RetryMemo())
     for _ in range(_JUDGEMENTS):
         try:
             await delete_with(request, options, named=False)
             return
         except CatalogStale as stale:
-            request.context.unsay(said)
+            request.context.rollback(said)
             served = request.served
             catalog = await request.backend.catalogs.fresh(request.tenant, stale.guards)
             found = catalog.served(served.definition.group, served.version.name, served.definition.names.plural)

@@ -33,7 +33,7 @@ SERVER_NAME: Final = "system:apiserver"
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class DeletedObject:
     """An object that is no more. `kind` is empty where its definition is not known any more."""
 
     group: str
@@ -47,16 +47,16 @@ class Gone:
 class Dependents(Protocol):
     """Returns at once; what follows goes on in the background."""
 
-    def owned(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
+    def notify_owned(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
         """An object has new owners."""
 
-    def marked(self, tenant: Tenant, resource: ResourceName, key: ObjectKey, *, by_server: bool) -> None:
+    def notify_marked(self, tenant: Tenant, resource: ResourceName, key: ObjectKey, *, by_server: bool) -> None:
         """An object waits for the collector. `by_server`: marked by a controller, so that nobody looks at it."""
 
-    def unblocked(self, tenant: Tenant, namespace: str, owners: Sequence[Reference]) -> None:
+    def notify_unblocked(self, tenant: Tenant, namespace: str, owners: Sequence[Reference]) -> None:
         """An object of a namespace does not block the deletion of these owners any more."""
 
-    def gone(self, tenant: Tenant, gone: Gone) -> None: ...
+    def notify_gone(self, tenant: Tenant, gone: DeletedObject) -> None: ...
 
 
 def is_collecting(obj: Object) -> bool:
@@ -73,26 +73,26 @@ def with_collection(flags: WriteFlags, obj: Object) -> WriteFlags:
     return {**flags, "pending": True} if is_collecting(obj) else flags
 
 
-def tell_created(request: ResourceRequest, key: ObjectKey, obj: Object) -> None:
+def notify_created(request: ResourceRequest, key: ObjectKey, obj: Object) -> None:
     dependents = request.backend.dependents
     if dependents is not None and obj["metadata"].get("ownerReferences"):
-        dependents.owned(request.tenant, request.served.resource_name, key)
+        dependents.notify_owned(request.tenant, request.served.resource_name, key)
 
 
-def tell_updated(request: ResourceRequest, key: ObjectKey, new: Object, old: Object) -> None:
+def notify_updated(request: ResourceRequest, key: ObjectKey, new: Object, old: Object) -> None:
     dependents = request.backend.dependents
     if dependents is None:
         return
     references, before = new["metadata"].get("ownerReferences"), old["metadata"].get("ownerReferences")
     if references != before:
         if references:
-            dependents.owned(request.tenant, request.served.resource_name, key)
+            dependents.notify_owned(request.tenant, request.served.resource_name, key)
         blocking = {r.get("uid") for r in references or () if r.get("blockOwnerDeletion")}
         unblocked = [r for r in before or () if r.get("blockOwnerDeletion") and r.get("uid") not in blocking]
         if unblocked:
-            dependents.unblocked(request.tenant, new["metadata"].get("namespace") or "", unblocked)
+            dependents.notify_unblocked(request.tenant, new["metadata"].get("namespace") or "", unblocked)
     if is_collecting(new) and _begins(new["metadata"], old["metadata"]):
-        dependents.marked(request.tenant, request.served.resource_name, key, by_server=request.context.by_server)
+        dependents.notify_marked(request.tenant, request.served.resource_name, key, by_server=request.context.by_server)
 
 
 def _begins(new: Object, old: Object) -> bool:
@@ -102,9 +102,9 @@ def _begins(new: Object, old: Object) -> bool:
                for f in (FOREGROUND, ORPHAN))
 
 
-def tell_deleted(request: ResourceRequest, obj: Object, uid: Uid) -> None:
+def notify_deleted(request: ResourceRequest, obj: Object, uid: Uid) -> None:
     dependents = request.backend.dependents
     if dependents is not None:
         metadata, kind = obj["metadata"], request.served.kind
-        dependents.gone(request.tenant, Gone(kind.group, kind.name, metadata.get("namespace") or "",
+        dependents.notify_gone(request.tenant, DeletedObject(kind.group, kind.name, metadata.get("namespace") or "",
                                              metadata.get("name") or "", uid, metadata.get("ownerReferences") or ()))

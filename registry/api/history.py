@@ -39,14 +39,14 @@ from registry.api.options import Query, WriteOptions, list_options, manager_of, 
 from registry.api.request import Body, ResourceRequest
 from registry.api.selectors import satisfies
 from registry.api.served import Object, Served
-from registry.api.strategy import DecodeError
-from registry.api.update import Change, change
+from registry.api.strategy import ObjectDecodeError
+from registry.api.update import UpdateSpec, guaranteed_update
 from registry.apply.diff import json_diff, merge_diff
 from registry.codec.json_decode import decode_json
 from registry.codec.model import DecodeError as SyntaxFault
 from registry.codec.yaml_decode import decode_yaml
 from registry.reporting.redaction import without
-from registry.schema.values import copied
+from registry.schema.values import deep_copy
 from registry.store.errors import RevisionExpired
 from registry.store.history import Past
 from registry.store.reporting_model import LAST_APPLIED
@@ -95,7 +95,7 @@ async def serve(request: ResourceRequest, verb: str, body: Body | None) -> Answe
             assert body is not None
             return await undelete(request, body)
         case _:
-            return await deleted(request)
+            return await list_deleted(request)
 
 
 # -- looking back
@@ -123,13 +123,13 @@ async def history(request: ResourceRequest) -> DocumentAnswer:
 
 async def _entry(request: ResourceRequest, logged: LoggedChange, difference: Difference | None, *,
                  with_objects: bool) -> Object:
-    entry = _told(logged)
+    entry = _change_entry(logged)
     new, old = _new_row(logged), _old_row(logged)
     try:
-        after = await _shown(request, new) if new is not None and (difference or with_objects) else None
+        after = await _redacted(request, new) if new is not None and (difference or with_objects) else None
         if difference is not None and after is not None:
-            before = await _shown(request, old) if old is not None else {}
-            entry["diff"] = difference(_compared(before), _compared(after))
+            before = await _redacted(request, old) if old is not None else {}
+            entry["diff"] = difference(_comparable(before), _comparable(after))
         if with_objects and after is not None:
             entry["object"] = after
     except VersionGone as gone:
@@ -137,7 +137,7 @@ async def _entry(request: ResourceRequest, logged: LoggedChange, difference: Dif
     return entry
 
 
-def _told(logged: LoggedChange) -> Object:
+def _change_entry(logged: LoggedChange) -> Object:
     entry: Object = {"resourceVersion": str(logged.revision)}
     if logged.previous_revision:
         entry["previousResourceVersion"] = str(logged.previous_revision)
@@ -152,17 +152,17 @@ _OPERATIONS: Final = {ChangeType.ADDED: "Create", ChangeType.MODIFIED: "Update",
 Difference = Callable[[Object, Object], Any]
 
 
-async def deleted(request: ResourceRequest) -> DocumentAnswer:
+async def list_deleted(request: ResourceRequest) -> DocumentAnswer:
     """A DeletedList in the order of namespaces and names: each object that is gone, as it was last."""
     limit, token = _page(request)
     past, more = await _gone(request, ObjectKey(token.after if token else ""), limit)
     items = []
     for logged in past.changes:
-        entry = _told(logged)
+        entry = _change_entry(logged)
         old = _old_row(logged)
         try:
             if old is not None:
-                entry["object"] = await _shown(request, old)
+                entry["object"] = await _redacted(request, old)
         except VersionGone as gone:
             namespace, _, name = logged.key.rpartition("/")
             entry |= {"namespace": namespace, "name": name, "message": gone.message}
@@ -186,7 +186,7 @@ async def _gone(request: ResourceRequest, after: ObjectKey, limit: int) -> tuple
     rows = MAX_LIMIT if accepts is not None or selection.requirements else limit
     found: list[LoggedChange] = []
     while True:
-        past = await request.backend.store.deleted(
+        past = await request.backend.store.list_deleted(
             request.tenant, request.served.resource_name, namespace=request.namespace or None, key=key, after=after,
             limit=rows)
         request.check_fresh(past.state)
@@ -206,8 +206,8 @@ async def state(request: ResourceRequest) -> ObjectAnswer:
     if not revision:
         raise bad_request("atResourceVersion: must be a resource version other than 0")
     row = await _row_at(request, revision)
-    if request.served.redacted:
-        return ObjectAnswer(request.served, obj=await _shown(request, row))
+    if request.served.redacted_paths:
+        return ObjectAnswer(request.served, obj=await _redacted(request, row))
     return ObjectAnswer(request.served, text=await request.text(row))
 
 
@@ -228,25 +228,25 @@ async def _row_at(request: ResourceRequest, revision: int) -> Row:
 # -- bringing back
 async def restore(request: ResourceRequest, body: Body) -> ObjectAnswer:
     """200 with the object, which is again what it was: labels, annotations, and all but metadata."""
-    wanted = _decoded(request, body)
+    wanted = _decode_options(request, body)
     revision = _wanted_revision(wanted)
     if not revision:
         raise bad_request("resourceVersion: the state to restore must be named")
     options = write_options(request.query, "UpdateOptions")
     current, _ = await request.load()
     preconditions = wanted.get("preconditions") or {}
-    past = await _seen(request, await _row_at(request, revision))
+    past = await _object_today(request, await _row_at(request, revision))
 
     def make(old: Object) -> Object:
         metadata = {k: v for k, v in old["metadata"].items() if k not in _RESTORED}
         metadata |= {k: past["metadata"][k] for k in _RESTORED if k in past["metadata"]}
         if preconditions.get("resourceVersion"):
             metadata["resourceVersion"] = preconditions["resourceVersion"]
-        return _decoded_by_kind(request, {**past, "metadata": metadata})
+        return _decode_by_kind(request, {**past, "metadata": metadata})
 
     manager = manager_of(options, request.context.user_agent)
     uid = preconditions.get("uid") or current.uid
-    return await change(request, Change(make=make, verb="restore", manager=manager, dry_run=options.dry_run,
+    return await guaranteed_update(request, UpdateSpec(make_object=make, verb="restore", manager=manager, dry_run=options.dry_run,
                                         uid_precondition=uid))
 
 
@@ -256,7 +256,7 @@ _RESTORED: Final = ("labels", "annotations")
 
 async def undelete(request: ResourceRequest, body: Body) -> ObjectAnswer:
     """201 with the object, created again as it was last, or at an earlier revision; 404 for one that nobody knows."""
-    wanted = _decoded(request, body)
+    wanted = _decode_options(request, body)
     options: WriteOptions = write_options(request.query, "CreateOptions")
     served = request.served
     past = await request.backend.store.history(
@@ -273,13 +273,13 @@ async def undelete(request: ResourceRequest, body: Body) -> ObjectAnswer:
     revision = _wanted_revision(wanted)
     row = await _row_at(request, revision) if revision else _old_row(last)
     assert row is not None, "a deletion has a previous state"
-    found = await _seen(request, row)
+    found = await _object_today(request, row)
     metadata = {k: found["metadata"][k] for k in ("name", "namespace", *_RESTORED) if k in found["metadata"]}
     if owners := found["metadata"].get("ownerReferences"):
         # They were of its time: owners that are gone would take it with them again.
         names = ", ".join(f"{o.get('kind')} {o.get('name')}" for o in owners)
         request.context.warnings.append(f"metadata.ownerReferences are not brought back: {names}")
-    obj = _decoded_by_kind(request, {**found, "metadata": metadata})
+    obj = _decode_by_kind(request, {**found, "metadata": metadata})
     manager = manager_of(options, request.context.user_agent)
     return await create_object(request, obj, options, manager, verb="undelete")
 
@@ -298,31 +298,31 @@ def _old_row(logged: LoggedChange) -> Row | None:
                logged.previous_schema, logged.previous_body)
 
 
-async def _seen(request: ResourceRequest, row: Row) -> Object:
+async def _object_today(request: ResourceRequest, row: Row) -> Object:
     """The object of a row at the request's version, by the schema of today."""
-    return await request.settled(partial(request.served.object, row))
+    return await request.run_with_conversions(partial(request.served.object, row))
 
 
-async def _shown(request: ResourceRequest, row: Row) -> Object:
+async def _redacted(request: ResourceRequest, row: Row) -> Object:
     """What is told of it: without sensitive fields, nor what holds copies of them."""
-    found = await _seen(request, row)
-    redacted = request.served.redacted
+    found = await _object_today(request, row)
+    redacted = request.served.redacted_paths
     return without(found, (*redacted, *_COPIES)) if redacted else found
 
 
 _COPIES: Final = (("metadata", "managedFields"), ("metadata", "annotations", LAST_APPLIED))
 
 
-def _compared(obj: Object) -> Object:
+def _comparable(obj: Object) -> Object:
     if "metadata" not in obj:
         return obj
     return {**obj, "metadata": {k: v for k, v in obj["metadata"].items() if k not in _NOT_COMPARED}}
 
 
-def _decoded_by_kind(request: ResourceRequest, obj: Object) -> Object:
+def _decode_by_kind(request: ResourceRequest, obj: Object) -> Object:
     try:
-        return request.served.strategy.decode(copied(obj), [])
-    except DecodeError as error:
+        return request.served.strategy.decode(deep_copy(obj), [])
+    except ObjectDecodeError as error:
         raise bad_request(f"what the object was then is no {request.served.kind.name} of today: {error}") from error
 
 
@@ -349,7 +349,7 @@ def _page(request: ResourceRequest) -> tuple[int, continuation.Continuation | No
     return min(options.limit or DEFAULT_LIMIT, highest), token
 
 
-def _decoded(request: ResourceRequest, body: Body) -> Object:
+def _decode_options(request: ResourceRequest, body: Body) -> Object:
     """What a restore or undelete asks for: `{"resourceVersion": "7", "preconditions": {"uid": ...}}`; may be empty."""
     if not body.data.strip():
         return {}

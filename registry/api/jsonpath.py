@@ -74,7 +74,7 @@ def compile_path(text: str) -> Callable[[Json, Visits], list[Json]]:
 _RELAXED = re.compile(r"\{\.?([^{}]+)\}\Z|\.?([^{}]+)\Z")
 
 
-def relaxed(text: str) -> str:
+def relax(text: str) -> str:
     """The path that people mean by `spec.a`, `.spec.a`, `{spec.a}` or `{.spec.a}`: `.spec.a`. Raises JsonPathError."""
     if not text:
         return text
@@ -251,7 +251,7 @@ def _filter(condition: Filter) -> Step:
     return run
 
 
-def _checked(compare: Callable[[Any, Any], bool], kinds: tuple[type, ...]) -> Callable[[Json, Json], bool]:
+def _same_type(compare: Callable[[Any, Any], bool], kinds: tuple[type, ...]) -> Callable[[Json, Json], bool]:
     """Go compares scalars of one type only, not even an integer with a float, and has no order of booleans."""
     def run(left: Json, right: Json) -> bool:
         if type(left) is not type(right) or type(left) not in kinds:
@@ -261,10 +261,10 @@ def _checked(compare: Callable[[Any, Any], bool], kinds: tuple[type, ...]) -> Ca
 
 
 _COMPARISONS: dict[str, Callable[[Json, Json], bool]] = {
-    "==": _checked(operator.eq, (str, int, float, bool)),
-    "!=": _checked(operator.ne, (str, int, float, bool)),
-    "<": _checked(operator.lt, (str, int, float)),
-    "<=": _checked(operator.le, (str, int, float)),
-    ">": _checked(operator.gt, (str, int, float)),
-    ">=": _checked(operator.ge, (str, int, float)),
+    "==": _same_type(operator.eq, (str, int, float, bool)),
+    "!=": _same_type(operator.ne, (str, int, float, bool)),
+    "<": _same_type(operator.lt, (str, int, float)),
+    "<=": _same_type(operator.le, (str, int, float)),
+    ">": _same_type(operator.gt, (str, int, float)),
+    ">=": _same_type(operator.ge, (str, int, float)),
 }

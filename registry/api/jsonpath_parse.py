@@ -109,7 +109,7 @@ class _Action:
         if character == "[":
             nodes.extend(self.brackets())
         elif character in "\"'":
-            nodes.append(Node("text", self.quoted(character)))
+            nodes.append(Node("text", self.quote(character)))
         elif character == ".":
             nodes.append(self.field())
         elif character in "+-" or character.isdigit():
@@ -170,7 +170,7 @@ class _Action:
         except ValueError as error:
             raise JsonPathError(f"cannot parse number {literal}") from error
 
-    def quoted(self, quote: str) -> str:
+    def quote(self, quote: str) -> str:
         start = self.position
         while True:
             character = self.next()
@@ -178,7 +178,7 @@ class _Action:
                 raise JsonPathError("unterminated quoted string")
             if character == quote and self.text[self.position - 2] != "\\":
                 break
-        return _unquoted(self.text[start:self.position - 1], quote)
+        return _unquote(self.text[start:self.position - 1], quote)
 
     def brackets(self) -> list[Node]:
         start = self.position
@@ -247,7 +247,7 @@ _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8}
 _LETTERS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "\\": "\\"}
 
 
-def _unquoted(text: str, quote: str) -> str:
+def _unquote(text: str, quote: str) -> str:
     def literal(match: re.Match[str]) -> str:
         digits = match[1] or match[2] or match[3]
         code = int(digits, 16) if digits else int(match[4], 8) if match[4] else -1

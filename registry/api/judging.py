@@ -16,13 +16,13 @@ from registry.admission.review import Verdict
 from registry.admission.webhooks import Webhook
 
 
-class Unheard(NamedTuple):
+class NoAnswer(NamedTuple):
     """A webhook has given no answer that can be used."""
 
     reason: str
 
 
-Answer = Verdict | Unheard
+Answer = Verdict | NoAnswer
 
 
 class Question(NamedTuple):
@@ -38,7 +38,7 @@ class Question(NamedTuple):
         return Question(webhook.written, again, sha256(body.replace(uid.encode(), b"", 1)).digest())
 
 
-class Judging:
+class RetryMemo:
     """Of one request on one object."""
 
     __slots__ = ("answers", "name", "uid")

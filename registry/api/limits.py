@@ -12,7 +12,7 @@ from registry.store.errors import QuotaExceeded, SharingRefused, StoreError, Ten
 from registry.store.types import ObjectKey, Tenant
 
 
-def refused(tenant: Tenant, served: Served, key: ObjectKey, why: StoreError) -> StatusError:
+def commit_refusal(tenant: Tenant, served: Served, key: ObjectKey, why: StoreError) -> StatusError:
     name = key.rpartition("/")[2]
     match why:
         case TenantSuspended():

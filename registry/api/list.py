@@ -32,7 +32,7 @@ from registry.api.selectors import (
 )
 from registry.api.served import field_value
 from registry.codec.stored import decode_stored
-from registry.slices import Slices
+from registry.slices import TimeSlice
 from registry.store.bounds import READ_BYTES
 from registry.store.errors import RevisionExpired
 from registry.store.types import ObjectKey, Page, Requirement, Row
@@ -268,7 +268,7 @@ async def list_(request: ResourceRequest) -> ListAnswer:
     try:
         return await _answer(selection)
     except RevisionExpired as error:
-        raise expired_list(options, error) from error
+        raise list_expired(options, error) from error
 
 
 async def _answer(selection: Selection) -> ListAnswer:
@@ -308,11 +308,11 @@ async def readable(request: ResourceRequest, rows: Sequence[Row]) -> tuple[Seque
     served = request.served
     try:
         if served.conversions is None:
-            text, slices, texts = served.text, Slices.current(), list[str]()
+            text, slices, texts = served.text, TimeSlice.current(), list[str]()
             for row in rows:
                 texts.append(text(row))
-                if slices.over():
-                    await slices.rest()
+                if slices.expired():
+                    await slices.yield_now()
             return rows, texts
         return rows, await served.conversions.texts(served, map(image_of, rows))
     except VersionGone as gone:
@@ -330,7 +330,7 @@ def image_of(row: Row) -> Image:
     return Image(row.uid, row.key, row.revision, row.revision, row.version, row.schema, row.body)
 
 
-def expired_list(options: ListOptions, error: RevisionExpired) -> StatusError:
+def list_expired(options: ListOptions, error: RevisionExpired) -> StatusError:
     """410; for a page with a token by which the rest can be had at the newest revision."""
     if not options.continue_:
         return expired(f"The resourceVersion for the provided list is too old: {error.revision} ({error.floor})")

@@ -9,7 +9,7 @@ import os
 import secrets
 
 from registry.api.errors import bad_request
-from registry.api.judging import Judging
+from registry.api.judging import RetryMemo
 from registry.api.request import ResourceRequest
 from registry.api.served import Object
 
@@ -20,7 +20,7 @@ _RANDOM_LENGTH = 5
 _GENERATED_BASE_LENGTH = 58
 
 
-def generated_name(base: str) -> str:
+def generate_name(base: str) -> str:
     end = "".join(secrets.choice(_ALPHABET) for _ in range(_RANDOM_LENGTH))
     return base[:_GENERATED_BASE_LENGTH] + end
 
@@ -71,16 +71,16 @@ _SYSTEM_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGrac
                   "selfLink", "managedFields")
 
 
-def fill_for_create(obj: Object, timestamp: str, judging: Judging | None) -> None:
+def fill_for_create(obj: Object, timestamp: str, judging: RetryMemo | None) -> None:
     """uid and creationTimestamp, and a name where only a generateName was given. They stay when it is judged again."""
     metadata = obj["metadata"]
     for name in _SYSTEM_FIELDS:
         metadata.pop(name, None)
-    kept = judging or Judging()
+    kept = judging or RetryMemo()
     kept.uid = metadata["uid"] = kept.uid or random_uid()
     metadata["creationTimestamp"] = timestamp
     if metadata.get("generateName") and not metadata.get("name"):
-        kept.name = metadata["name"] = kept.name or generated_name(metadata["generateName"])
+        kept.name = metadata["name"] = kept.name or generate_name(metadata["generateName"])
 
 
 # A write cannot change these: what is missing or different is put back silently. Another uid, or a deletionTimestamp

@@ -109,7 +109,7 @@ def _bounded(text: str) -> int | None:
     return -int(digits) if text.startswith("-") else int(digits)
 
 
-def watch_asked(query: Query) -> bool:
+def is_watch(query: Query) -> bool:
     return bool(_boolean(query, "watch"))
 
 
@@ -195,12 +195,12 @@ _NO_DELETE_OPTIONS = DeleteOptions()
 
 
 def _from_body(body: Mapping[str, Any]) -> tuple[DeleteOptions, list[FieldError]]:
-    conditions = _typed(body, "preconditions", dict, "object") or {}
-    dry_run = _typed(body, "dryRun", list, "array") or []
-    policy = _typed(body, "propagationPolicy", str, "string")
-    orphan = _typed(body, "orphanDependents", bool, "bool")
+    conditions = _typed_field(body, "preconditions", dict, "object") or {}
+    dry_run = _typed_field(body, "dryRun", list, "array") or []
+    policy = _typed_field(body, "propagationPolicy", str, "string")
+    orphan = _typed_field(body, "orphanDependents", bool, "bool")
     preconditions = Preconditions(conditions.get("uid"), conditions.get("resourceVersion"))
-    grace = _typed(body, "gracePeriodSeconds", int, "int64")
+    grace = _typed_field(body, "gracePeriodSeconds", int, "int64")
     options = DeleteOptions(bool(dry_run), policy or None, orphan, preconditions, grace)
     return options, _delete_errors(policy or None, orphan, dry_run)
 
@@ -209,7 +209,7 @@ _GO_TYPES = {"object": "v1.Preconditions", "array": "[]string", "string": "v1.De
              "int64": "int64"}
 
 
-def _typed(body: Mapping[str, Any], name: str, wanted: type, word: str) -> Any:
+def _typed_field(body: Mapping[str, Any], name: str, wanted: type, word: str) -> Any:
     value = body.get(name)
     if value is None or (isinstance(value, wanted) and not (wanted is int and isinstance(value, bool))):
         return value
@@ -239,7 +239,7 @@ def list_options(query: Query) -> ListOptions:
     return ListOptions(
         label_selector=_first(query, "labelSelector"),
         field_selector=_first(query, "fieldSelector"),
-        watch=watch_asked(query),
+        watch=is_watch(query),
         allow_watch_bookmarks=bool(_boolean(query, "allowWatchBookmarks")),
         resource_version=_first(query, "resourceVersion"),
         resource_version_match=_first(query, "resourceVersionMatch"),

@@ -33,7 +33,7 @@ def _field_manager(served: Served) -> FieldManager:
     schemas = {f"{prefix}{name}": _structural(version.schema) for name, version in definition.versions.items()}
     with_status = [f"{prefix}{name}" for name, version in definition.versions.items() if version.status]
     conversions = served.conversions
-    convert = conversions.converted_for_owners if conversions is not None else served.strategy.convert_for_owners
+    convert = conversions.convert_for_owners if conversions is not None else served.strategy.convert_for_owners
     return FieldManager(definition.names.kind, schemas, convert=convert, status_versions=with_status,
                         builtin=bool(definition.strategy))
 

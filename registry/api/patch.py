@@ -26,8 +26,8 @@ from registry.api.metadata import agree_on_name, agree_on_namespace
 from registry.api.options import WriteOptions, manager_of, write_options
 from registry.api.request import Body, ResourceRequest
 from registry.api.served import Object
-from registry.api.strategy import DecodeError
-from registry.api.update import Change, change
+from registry.api.strategy import ObjectDecodeError
+from registry.api.update import UpdateSpec, guaranteed_update
 from registry.apply import json_patch, strategic
 from registry.apply.errors import PatchInapplicable, PatchTooLong, PatchUndecodable, StrategicPatchError
 from registry.apply.merge_patch import apply_merge_patch, decode_merge_patch
@@ -37,7 +37,7 @@ from registry.codec.model import Decoded
 from registry.codec.model import DecodeError as CodecError
 from registry.schema.field import go_json
 from registry.schema.field import invalid as invalid_field
-from registry.schema.values import copied
+from registry.schema.values import deep_copy
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -55,7 +55,7 @@ async def patch(request: ResourceRequest, body: Body) -> ObjectAnswer:
         return await apply(request, body, options)
     reader = _Reader(request, body, options)
     manager = manager_of(options, request.context.user_agent)
-    return await change(request, Change(make=reader.patched, verb="patch", manager=manager, dry_run=options.dry_run,
+    return await guaranteed_update(request, UpdateSpec(make_object=reader.apply, verb="patch", manager=manager, dry_run=options.dry_run,
                                          options=options))
 
 
@@ -70,7 +70,7 @@ class _Reader:
         self._faults: list[str] = []
         self._warned_before = len(request.context.warnings)
 
-    def patched(self, old: Object) -> Object:
+    def apply(self, old: Object) -> Object:
         """The new object, decoded by its kind."""
         if self._patcher is None:
             self._patcher = self._read()
@@ -80,7 +80,7 @@ class _Reader:
             raise unprocessable(_REJECTED) from error
         except StrategicPatchError as error:
             raise _strategic_failure(error) from error
-        obj = self._decoded(result)
+        obj = self._decode(result)
         agree_on_namespace(self._request, obj)
         agree_on_name(self._request, obj)
         return obj
@@ -110,7 +110,7 @@ class _Reader:
                 kind = self._request.served.kind.name
                 return lambda old: strategic.apply_strategic(kind, old, decoded.value)
 
-    def _decoded(self, result: Any) -> Object:
+    def _decode(self, result: Any) -> Object:
         served, options = self._request.served, self._options
         if not isinstance(result, dict):
             raise _bad_result(result, f"json: cannot unmarshal {json_type(result)} into Go value of type "
@@ -120,11 +120,11 @@ class _Reader:
         if not result.get("apiVersion"):
             raise internal_error("Object 'apiVersion' is missing in 'object has no apiVersion field'")
         # Decoding prunes in place, and an error of strict validation shows the whole.
-        text = copied(result) if options.field_validation == "Strict" else result
+        text = deep_copy(result) if options.field_validation == "Strict" else result
         unknown: list[str] = []
         try:
             obj = served.strategy.decode({**result}, unknown)
-        except DecodeError as error:
+        except ObjectDecodeError as error:
             raise _bad_result(text, str(error)) from error
         faults = field_faults(self._faults, unknown)
         if faults and options.field_validation == "Strict":

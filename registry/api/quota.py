@@ -22,7 +22,7 @@ from registry.api.ownership import field_manager_of
 from registry.api.request import QUOTAS, CatalogStale, ResourceRequest
 from registry.api.served import Object, Served, labels_of
 from registry.builtin.quantities import canonical_quantity, quantity
-from registry.cel.libraries.quantity import aligned
+from registry.cel.libraries.quantity import align
 from registry.store.errors import NotFound, RevisionConflict
 from registry.store.types import Actor, ObjectKey, Operation, Row, Uid, Write
 
@@ -42,7 +42,7 @@ Usage = Mapping[str, int]
 
 
 @asynccontextmanager
-async def counted(request: ResourceRequest, new: Object, old: Object | None = None, *,
+async def reserve_quota(request: ResourceRequest, new: Object, old: Object | None = None, *,
                   dry_run: bool) -> AsyncIterator[None]:
     """Counts a create, or an update of `old`, in the quotas of its namespace; what fails within gives its place back.
 
@@ -64,10 +64,10 @@ async def counted(request: ResourceRequest, new: Object, old: Object | None = No
         yield
     except BaseException:
         for row, less in taken:
-            await _change_use(request, row, partial(_used, change=less))
+            await _change_use(request, row, partial(_with_usage, change=less))
         raise
     if any(amount > wanted.get(name, 0) for name, amount in freed.items()) and not dry_run:
-        request.backend.nudge(request.tenant, QUOTAS, ObjectKey(f"{request.namespace}/"))
+        request.backend.enqueue(request.tenant, QUOTAS, ObjectKey(f"{request.namespace}/"))
 
 
 async def _counting(request: ResourceRequest, change: Usage, name: str) -> Sequence[Row]:
@@ -78,7 +78,7 @@ async def _counting(request: ResourceRequest, change: Usage, name: str) -> Seque
     page = await request.backend.store.page(request.tenant, QUOTAS, namespace=request.namespace)
     if page.state.guards != request.catalog.guards:
         raise CatalogStale(page.state.guards)
-    served = _served(request)
+    served = _served_quota(request)
     quotas = [(row, served.object(row)) for row in page.rows if '"hard"' in row.body]
     quotas = [(row, quota) for row, quota in quotas if _hard(quota)]
     if not quotas:
@@ -96,18 +96,18 @@ async def _count(request: ResourceRequest, row: Row, change: Usage, name: str, *
             return None
         _check_known(request, quota, change, name)
         _check(request, quota, change, name)
-        return _used(quota, change)
+        return _with_usage(quota, change)
 
     if dry_run:
-        use(_served(request).object(row))
+        use(_served_quota(request).object(row))
         return False
     return await _change_use(request, row, use)
 
 
 async def _change_use(request: ResourceRequest, row: Row, use: Callable[[Object], Object | None]) -> bool:
     """Writes the use that `use` makes of the quota; None leaves it as it is. A quota that is gone counts nothing."""
-    served, store = _served(request), request.backend.store
-    async with request.backend.turns.turn((request.tenant.id, QUOTAS, row.key)):
+    served, store = _served_quota(request), request.backend.store
+    async with request.backend.turns.lock((request.tenant.id, QUOTAS, row.key)):
         for _ in range(_TRIES):
             found, _state = await store.load(request.tenant, QUOTAS, row.key)
             if found is None:
@@ -142,21 +142,21 @@ def _check_known(request: ResourceRequest, quota: Object, change: Usage, name: s
         return
     title = quota["metadata"]["name"]
     # Perhaps it has been defined since the quota was counted for.
-    request.backend.nudge(request.tenant, QUOTAS, ObjectKey(f"{request.namespace}/{title}"))
-    raise _refused(request, name, f"status unknown for quota: {title}, resources: {','.join(concerned)}")
+    request.backend.enqueue(request.tenant, QUOTAS, ObjectKey(f"{request.namespace}/{title}"))
+    raise _refusal(request, name, f"status unknown for quota: {title}, resources: {','.join(concerned)}")
 
 
 def _check(request: ResourceRequest, quota: Object, change: Usage, name: str) -> None:
     hard, used = _hard(quota), (quota.get("status") or {}).get("used") or {}
     over = sorted(n for n, amount in change.items() if amount and n in hard
-                  and quantity(_added(used[n], amount)).compare(quantity(hard[n])) > 0)
+                  and quantity(_add(used[n], amount)).compare(quantity(hard[n])) > 0)
     if over:
         requested, use, limit = (",".join(f"{n}={amounts[n]}" for n in over) for amounts in (change, used, hard))
-        raise _refused(request, name, f"exceeded quota: {quota['metadata']['name']}, requested: {requested}, "
+        raise _refusal(request, name, f"exceeded quota: {quota['metadata']['name']}, requested: {requested}, "
                        f"used: {use}, limited: {limit}")
 
 
-def _refused(request: ResourceRequest, name: str, why: str) -> StatusError:
+def _refusal(request: ResourceRequest, name: str, why: str) -> StatusError:
     return forbidden(request.served.resource, name, why)
 
 
@@ -190,20 +190,20 @@ def _hard(quota: Object) -> dict[str, str]:
     return hard
 
 
-def _used(quota: Object, change: Usage) -> Object:
+def _with_usage(quota: Object, change: Usage) -> Object:
     status = dict(quota.get("status") or {})
     used, hard = dict(status.get("used") or {}), _hard(quota)
-    used.update({n: _added(used[n], amount) for n, amount in change.items() if amount and n in used and n in hard})
+    used.update({n: _add(used[n], amount) for n, amount in change.items() if amount and n in used and n in hard})
     return {**quota, "metadata": dict(quota["metadata"]), "status": {**status, "used": used}}
 
 
-def _added(amount: str, change: int) -> str:
-    left, right, scale = aligned(quantity(amount), quantity(str(abs(change))))
+def _add(amount: str, change: int) -> str:
+    left, right, scale = align(quantity(amount), quantity(str(abs(change))))
     total = max(0, left + right if change > 0 else left - right)
     return canonical_quantity(f"{total}e{scale}" if scale else str(total))
 
 
-def _served(request: ResourceRequest) -> Served:
+def _served_quota(request: ResourceRequest) -> Served:
     found = request.catalog.served("", "v1", "resourcequotas")
     assert found is not None
     return found

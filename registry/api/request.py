@@ -7,20 +7,20 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from registry.access.authentication import Authentication
-from registry.access.policies import Policies
+from registry.access.policies import Authorizer
 from registry.access.rbac.model import GROUP as RBAC
 from registry.access.tokens.accounts import RESOURCES as TOKEN_RESOURCES
 from registry.access.tokens.accounts import AccountTokens
 from registry.api.catalog import Catalogs, TenantCatalog
-from registry.api.conversions import SharedConversions, settled
+from registry.api.conversions import SharedConversions, run_with_conversions
 from registry.api.dependents import Dependents
 from registry.api.errors import not_found
-from registry.api.judging import Judging
-from registry.api.limits import refused
+from registry.api.judging import RetryMemo
+from registry.api.limits import commit_refusal
 from registry.api.options import Query
 from registry.api.served import Object, Served
 from registry.api.strategy import Context
-from registry.api.turns import Identity, Turns
+from registry.api.turns import Identity, ObjectLocks
 from registry.codec.model import Decoded, DecodeError
 from registry.store.errors import QuotaExceeded, SharingRefused, TenancyRefused, TenantSuspended
 from registry.store.store import Store
@@ -48,13 +48,13 @@ class Backend:
 
     store: Store
     catalogs: Catalogs
-    turns: Turns = field(default_factory=Turns)
+    turns: ObjectLocks = field(default_factory=ObjectLocks)
     # Told of each committed write that controllers have to go on with; replaced by the controllers' manager.
-    nudge: Callable[[Tenant, ResourceName, ObjectKey], None] = lambda tenant, resource, key: None
+    enqueue: Callable[[Tenant, ResourceName, ObjectKey], None] = lambda tenant, resource, key: None
     # How definitions with a conversion webhook or rules are served; with None versions differ by name, as without.
     webhooks: SharedConversions | None = None
     # Who may do what in each tenant.
-    policies: Policies = field(init=False)
+    policies: Authorizer = field(init=False)
     # Whether objects are written with the documents that SQL reports read.
     reports: bool = False
     # The garbage collector; there when the controllers run.
@@ -64,10 +64,10 @@ class Backend:
     authentication: Authentication | None = None
 
     def __post_init__(self) -> None:
-        self.policies = Policies(self.store)
+        self.policies = Authorizer(self.store)
 
 
-class Early:
+class PredecodedBody:
     """What came of decoding a body. It is given once: whoever takes it may change it."""
 
     def __init__(self, outcome: Decoded | DecodeError) -> None:
@@ -87,7 +87,7 @@ class Body:
     data: bytes
     media_type: str
     # Where a long body has been decoded already, aside of the event loop.
-    early: Early | None = None
+    early: PredecodedBody | None = None
 
     def read(self, decode: Callable[[bytes], Decoded]) -> Decoded:
         """What `decode` makes of the data. Raises what it raises."""
@@ -108,7 +108,7 @@ class ResourceRequest:
     subresource: str
     query: Query
     # Where the request may be judged again; None for what judges once.
-    judging: Judging | None = None
+    judging: RetryMemo | None = None
 
     @property
     def tenant(self) -> Tenant:
@@ -137,16 +137,16 @@ class ResourceRequest:
         try:
             committed = await self.backend.store.commit(self.tenant, write)
         except (TenantSuspended, QuotaExceeded, TenancyRefused, SharingRefused) as refusal:
-            raise refused(self.tenant, self.served, write.key, refusal) from refusal
+            raise commit_refusal(self.tenant, self.served, write.key, refusal) from refusal
         if self.backend.tokens is not None and write.resource in TOKEN_RESOURCES:
             self.backend.tokens.forget(self.tenant, write.resource, write.key)
             if _OF_ACCOUNT in write.labels:
-                self.backend.nudge(self.tenant, write.resource, write.key)
+                self.backend.enqueue(self.tenant, write.resource, write.key)
         if self.served.definition.group == RBAC:
-            self.backend.policies.changed(self.tenant)
-            self.backend.nudge(self.tenant, write.resource, write.key)
+            self.backend.policies.invalidate(self.tenant)
+            self.backend.enqueue(self.tenant, write.resource, write.key)
         if self.served.strategy.controlled or write.resource == QUOTAS:
-            self.backend.nudge(self.tenant, write.resource, write.key)
+            self.backend.enqueue(self.tenant, write.resource, write.key)
         return committed
 
     def converting(self, served: Served) -> Served:
@@ -154,17 +154,17 @@ class ResourceRequest:
         webhooks = self.backend.webhooks
         return served.converting(webhooks) if served.converts_contents and webhooks is not None else served
 
-    async def settled(self, make: Callable[[], T]) -> T:
+    async def run_with_conversions(self, make: Callable[[], T]) -> T:
         """What `make` returns, run again after each conversion that it turns out to need."""
         if self.served.conversions is None:
             return make()
-        return await settled(self.served, self.context.warnings, make)
+        return await run_with_conversions(self.served, self.context.warnings, make)
 
     async def text(self, row: Row) -> str:
         """The object of a row as JSON text at the request's version."""
         if self.served.conversions is None:
             return self.served.text(row)
-        return await settled(self.served, self.context.warnings, lambda: self.served.text(row))
+        return await run_with_conversions(self.served, self.context.warnings, lambda: self.served.text(row))
 
     def check_fresh(self, state: State) -> None:
         """Raises CatalogStale where `state` shows other definitions than this request was resolved by."""

@@ -64,8 +64,8 @@ async def _status(request: ResourceRequest, user: User, spec: Object) -> Object:
     if resource is None:
         path = spec.get("nonResourceAttributes") or {}
         asked = Attributes(path.get("verb") or "", path.get("path") or "")
-        return _told(await decide(request.tenant, user, asked))
-    return _with_parse_errors(_told(await decide(request.tenant, user, _attributes(resource))), resource)
+        return _decision_status(await decide(request.tenant, user, asked))
+    return _with_parse_errors(_decision_status(await decide(request.tenant, user, _attributes(resource))), resource)
 
 
 def _attributes(asked: Object) -> Attributes:
@@ -74,7 +74,7 @@ def _attributes(asked: Object) -> Attributes:
                       namespace=asked.get("namespace") or "", name=asked.get("name") or "", of_resource=True)
 
 
-def _told(decision: Decision) -> Object:
+def _decision_status(decision: Decision) -> Object:
     status: Object = {"allowed": decision.allowed}
     if decision.reason:
         status["reason"] = decision.reason

@@ -11,20 +11,20 @@ from typing import Any
 from registry.codec.json_encode import encode_json_text
 
 
-def same(new: dict[str, Any], old: dict[str, Any]) -> bool:
+def equal(new: dict[str, Any], old: dict[str, Any]) -> bool:
     return new == old and _text(new) == _text(old)
 
 
 def _text(value: object) -> str:
-    return encode_json_text(_sorted(value))
+    return encode_json_text(_canonical(value))
 
 
-def _sorted(value: object) -> object:
+def _canonical(value: object) -> object:
     """With keys in order and whole floats as integers, which is how both are served."""
     if isinstance(value, dict):
-        return {k: _sorted(value[k]) for k in sorted(value)}
+        return {k: _canonical(value[k]) for k in sorted(value)}
     if isinstance(value, list):
-        return [_sorted(v) for v in value]
+        return [_canonical(v) for v in value]
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
         return int(value)
     return value

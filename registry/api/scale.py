@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from registry.api.answers import DocumentAnswer
-from registry.api.apply import decode_applied, note_duplicates
+from registry.api.apply import decode_configuration, note_duplicates
 from registry.api.errors import Qualified, bad_request, internal_error, invalid
 from registry.api.options import WriteOptions, manager_of, write_options
 from registry.api.ownership import own_apply_scale, own_scale
@@ -23,7 +23,7 @@ from registry.api.patch import JSON_PATCH, MERGE_PATCH, apply_decoded_patch
 from registry.api.request import Body, ResourceRequest
 from registry.api.served import Object
 from registry.api.table import CREATED_DESCRIPTION, custom_table
-from registry.api.update import Change, change
+from registry.api.update import UpdateSpec, guaranteed_update
 from registry.codec.json_decode import decode_json
 from registry.codec.model import DecodeError as CodecError
 from registry.codec.yaml_decode import decode_yaml
@@ -42,7 +42,7 @@ _UNDECODABLE = ('no kind is registered for the type v1.Scale in scheme '
 
 async def get_scale(request: ResourceRequest) -> DocumentAnswer:
     row, _ = await request.load()
-    obj = await request.settled(partial(request.served.object, row))
+    obj = await request.run_with_conversions(partial(request.served.object, row))
     return DocumentAnswer(scale_of(obj, _paths(request)), table=_TABLE)
 
 
@@ -83,7 +83,7 @@ async def update_scale(request: ResourceRequest, body: Body) -> DocumentAnswer:
         decoded = body.read(decode_yaml if body.media_type == "yaml" else decode_json)
     except CodecError as error:
         raise bad_request(_UNDECODABLE) from error
-    scale = _decoded(decoded.value)
+    scale = _decode(decoded.value)
     return await _write(request, lambda old: scale, options, "update")
 
 
@@ -95,15 +95,15 @@ async def patch_scale(request: ResourceRequest, body: Body) -> DocumentAnswer:
         return await _apply(request, body, options, paths)
 
     def patched(old: Object) -> dict[str, Any]:
-        current = scale_of({**old, **_ensured(old, paths)}, paths)
-        return _decoded(apply_decoded_patch(body, current, strict=options.field_validation != "Ignore"))
+        current = scale_of({**old, **_with_replicas(old, paths)}, paths)
+        return _decode(apply_decoded_patch(body, current, strict=options.field_validation != "Ignore"))
 
     return await _write(request, patched, options, "patch")
 
 
 async def _apply(request: ResourceRequest, body: Body, options: WriteOptions, paths: Scale) -> DocumentAnswer:
     """The manager comes to own the replicas of the object."""
-    decoded = decode_applied(body)
+    decoded = decode_configuration(body)
     manager = manager_of(options, request.context.user_agent)
 
     def make(old: Object) -> Object:
@@ -112,34 +112,34 @@ async def _apply(request: ResourceRequest, body: Body, options: WriteOptions, pa
         note_duplicates(request, decoded, options)
         return request.served.strategy.complete({**result})
 
-    answer = await change(request, Change(make=make, verb="apply", manager=manager, dry_run=options.dry_run,
-                                          owned=True, options=options, face=_Face(paths)))
+    answer = await guaranteed_update(request, UpdateSpec(make_object=make, verb="apply", manager=manager, dry_run=options.dry_run,
+                                          owned=True, options=options, face=_ScaleView(paths)))
     return DocumentAnswer(scale_of(answer.object, paths), table=_TABLE)
 
 
-class _Face:
+class _ScaleView:
     """What admission sees of a write through the Scale."""
 
     def __init__(self, paths: Scale) -> None:
         self._paths = paths
 
-    def show(self, obj: Object) -> Object:
-        return scale_of({**obj, **_ensured(obj, self._paths)}, self._paths)
+    def present(self, obj: Object) -> Object:
+        return scale_of({**obj, **_with_replicas(obj, self._paths)}, self._paths)
 
-    def take(self, obj: Object, shown: Object) -> Object:
+    def merge_back(self, obj: Object, shown: Object) -> Object:
         """The replicas are all that a mutation can change."""
-        scale = _decoded(shown)
+        scale = _decode(shown)
         path = self._paths.spec_replicas_path
         new = obj if scale["replicas"] == _value(obj, path) else _with(obj, path, scale["replicas"])
         return {**new, "metadata": dict(new["metadata"])}
 
 
-def _ensured(old: Object, paths: Scale) -> Object:
+def _with_replicas(old: Object, paths: Scale) -> Object:
     """The object with replicas 0 where it has none, so that a patch has something to patch."""
     return {} if _value(old, paths.spec_replicas_path) is not None else _with(old, paths.spec_replicas_path, 0)
 
 
-def _decoded(value: Any) -> dict[str, Any]:
+def _decode(value: Any) -> dict[str, Any]:
     """A Scale's parts that count: metadata, and spec.replicas as an integer."""
     if not isinstance(value, dict) or value.get("kind") != "Scale" or value.get("apiVersion") != _API_VERSION:
         raise bad_request(_UNDECODABLE)
@@ -166,8 +166,8 @@ async def _write(request: ResourceRequest, scale_from: Callable[[Object], dict[s
             metadata["resourceVersion"] = scale["metadata"]["resourceVersion"]
         return own_scale(request, old, {**new, "metadata": metadata}, manager)
 
-    answer = await change(request, Change(make=make, verb=verb, manager=manager, dry_run=options.dry_run, owned=True,
-                                          options=options, face=_Face(paths)))
+    answer = await guaranteed_update(request, UpdateSpec(make_object=make, verb=verb, manager=manager, dry_run=options.dry_run, owned=True,
+                                          options=options, face=_ScaleView(paths)))
     return DocumentAnswer(scale_of(answer.object, paths), table=_TABLE)
 
 

@@ -142,7 +142,7 @@ class _Parser:
         if operator not in _OPERATORS:
             raise _Unparsable(f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
         values = self.value_set() if operator in ("in", "notin") else self.exact_value()
-        return _checked(Requirement(key, _OPERATORS[operator], tuple(sorted(values))))
+        return _check(Requirement(key, _OPERATORS[operator], tuple(sorted(values))))
 
     def exact_value(self) -> set[str]:
         if self.peek() in (_END, ","):
@@ -213,7 +213,7 @@ def _starts_requirement(token: str) -> bool:
     return token == "!" or _is_word(token)
 
 
-def _checked(requirement: Requirement) -> Requirement:
+def _check(requirement: Requirement) -> Requirement:
     errors: list[FieldError] = []
     if requirement.match in (Match.GREATER_THAN, Match.LESS_THAN):
         errors.extend(invalid(f"values[{i}]", value, "for 'Gt', 'Lt' operators, the value must be an integer")
@@ -308,11 +308,11 @@ def field_terms(text: str) -> list[FieldTerm]:
         match = _TERM.match(part)
         if match is None:
             raise SelectorError(f"invalid selector: '{text}'; can't understand '{part}'")
-        terms.append(FieldTerm(match[1], match[2] != "!=", _unescaped(match[3])))
+        terms.append(FieldTerm(match[1], match[2] != "!=", _unescape(match[3])))
     return terms
 
 
-def selected_name(text: str) -> str:
+def name_of_selector(text: str) -> str:
     """The name that a field selector requires, by which a list is authorized as that of one object; else "".
 
     Follows apiserver pkg/endpoints/request/requestinfo.go: a name that no path can hold does not count.
@@ -349,7 +349,7 @@ def _split(text: str) -> list[str]:
             return parts
 
 
-def _unescaped(value: str) -> str:
+def _unescape(value: str) -> str:
     if "\\" not in value and "=" not in value:
         return value
 

@@ -107,7 +107,7 @@ class Served:
     def text_of(self, revision: int, version: str, schema: int, body: str) -> str:
         if schema == self.identity and (version == self.version.name or version in self._by_name):
             return f'{self.head}{revision}",{body}'
-        return encode_json_text(self._long_way(revision, version, schema, body))
+        return encode_json_text(self._decode_and_convert(revision, version, schema, body))
 
     def object(self, row: Row) -> Object:
         """The object of a row, decoded, at this version."""
@@ -116,23 +116,23 @@ class Served:
     def object_of(self, revision: int, version: str, schema: int, body: str) -> Object:
         if schema == self.identity and (version == self.version.name or version in self._by_name):
             return decode_stored(f'{self.head}{revision}",{body}')
-        return self._long_way(revision, version, schema, body)
+        return self._decode_and_convert(revision, version, schema, body)
 
-    def passes(self, version: str, schema: int) -> bool:
+    def is_passthrough(self, version: str, schema: int) -> bool:
         """Whether a stored body is served as it is."""
         return schema == self.identity and (version == self.version.name or version in self._by_name)
 
-    def _long_way(self, revision: int, version: str, schema: int, body: str) -> Object:
+    def _decode_and_convert(self, revision: int, version: str, schema: int, body: str) -> Object:
         if self.translation is not None:
             head = head_of(self.translation.api_version, self.definition.names.kind)
             return self.translation.read(decode_stored(f'{head}{revision}",{body}'))
-        obj = self.as_stored(revision, version, schema, body)
+        obj = self.at_storage_version(revision, version, schema, body)
         if version != self.version.name:
-            obj = self._converted(obj, self.api_version)
+            obj = self._convert(obj, self.api_version)
             self.version.schema().prune(obj)
         return obj
 
-    def as_stored(self, revision: int, version: str, schema: int, body: str) -> Object:
+    def at_storage_version(self, revision: int, version: str, schema: int, body: str) -> Object:
         """The object at the version that it is stored at, whose defaults it gets; raises VersionGone without that."""
         names, group = self.definition.names, self.definition.group
         api_version = f"{group}/{version}" if group else version
@@ -185,24 +185,24 @@ class Served:
         own._parts = {}
         return own
 
-    def converted(self, obj: Object, api_version: str) -> Object:
+    def convert(self, obj: Object, api_version: str) -> Object:
         """The same for others; as the webhook or the strategy None gives it, not pruned."""
-        return self._converted(obj, api_version)
+        return self._convert(obj, api_version)
 
-    def _converted(self, obj: Object, api_version: str) -> Object:
+    def _convert(self, obj: Object, api_version: str) -> Object:
         """`obj` at another version; may be changed in place. Raises Unconverted (registry/api/conversions.py)."""
         if self.conversions is not None and not self.lenient:
-            return self.conversions.converted(obj, api_version)
+            return self.conversions.convert_object(obj, api_version)
         obj["apiVersion"] = api_version
         return obj
 
-    def seen_body(self, obj: Object) -> str:
+    def pruned_body(self, obj: Object) -> str:
         """The body of an object that has been converted to this version, without what the schema does not know."""
         self.version.schema().prune(obj)
         return body_of(obj)
 
     @cached_property
-    def redacted(self) -> tuple[Path, ...]:
+    def redacted_paths(self) -> tuple[Path, ...]:
         """What the past of an object does not show: by the schemas of this version and of the stored one."""
         if not self.definition.revision:
             return ()
@@ -245,7 +245,7 @@ class Served:
         if self.is_storage:
             return storage.name, identity, body_of(obj)
         if self.converts_contents or storage.schema().identity != identity:
-            obj = self._converted({**obj, "metadata": dict(obj["metadata"])}, self._storage_api_version)
+            obj = self._convert({**obj, "metadata": dict(obj["metadata"])}, self._storage_api_version)
             storage.schema().prune(obj)
             identity = 0
         return storage.name, identity, body_of(obj)

@@ -60,7 +60,7 @@ class SharedEntries:
         bound = await self._store.sharing.bound(tenant)
         if not bound:
             return NOTHING_BOUND
-        known = {one.resource: self._known(one) for one in bound}
+        known = {one.resource: self._cached(one) for one in bound}
         missing = [resource for resource, kept in known.items() if kept is None]
         while missing and (found_bodies := await self._store.sharing.bodies(tenant, missing)):
             for provider, name, revision, body in found_bodies:
@@ -74,7 +74,7 @@ class SharedEntries:
                 found[one.resource] = kept.terminating if _is_ending(one) else kept.living
         return found
 
-    def _known(self, one: Bound) -> _Kept | None:
+    def _cached(self, one: Bound) -> _Kept | None:
         kept = self._kept.get((one.provider, one.resource))
         if kept is None or kept.revision < one.revision:
             return None

@@ -22,7 +22,7 @@ from registry.store.types import Counted, Tenant
 Object = dict[str, Any]
 
 
-class Said(NamedTuple):
+class Checkpoint(NamedTuple):
     """What a client and the audit log had been told at a moment: so many warnings, and the keys of annotations."""
 
     warnings: int
@@ -56,10 +56,10 @@ class Context:
         if self.annotations is not None:
             self.annotations.setdefault(key, value)
 
-    def said(self) -> Said:
-        return Said(len(self.warnings), frozenset(self.annotations or ()))
+    def checkpoint(self) -> Checkpoint:
+        return Checkpoint(len(self.warnings), frozenset(self.annotations or ()))
 
-    def unsay(self, said: Said) -> None:
+    def rollback(self, said: Checkpoint) -> None:
         """Takes back what has been said since: that judgement does not count."""
         del self.warnings[said.warnings:]
         if self.annotations is not None:
@@ -72,7 +72,7 @@ class Context:
         return self.now.isoformat(timespec="seconds")[:19] + "Z"
 
 
-class DecodeError(Exception):
+class ObjectDecodeError(Exception):
     """A body that is not of its kind. The text follows `W in version "v1" cannot be handled as a W: `."""
 
 

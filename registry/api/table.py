@@ -80,7 +80,7 @@ class Table:
         cells = self.cells(obj, now, own)
         if visits is not None:
             visits.left = min(TABLE_VISITS, visits.left + ROW_VISITS - (granted - own.left))
-        return {"cells": cells, "object": _included(obj, include, table_version)}
+        return {"cells": cells, "object": _partial_object(obj, include, table_version)}
 
     def document(self, rows: Sequence[Mapping[str, Json]], metadata: Mapping[str, Json],
                  table_version: str = "v1", headers: bool = True) -> dict[str, Json]:
@@ -97,7 +97,7 @@ def partial_object_metadata(obj: Mapping[str, Json], version: str = "v1") -> dic
     return {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": obj["metadata"]}
 
 
-def _included(obj: Mapping[str, Json], include: str, table_version: str) -> Mapping[str, Json] | None:
+def _partial_object(obj: Mapping[str, Json], include: str, table_version: str) -> Mapping[str, Json] | None:
     if include == INCLUDE_OBJECT:
         return obj
     return None if include == INCLUDE_NONE else partial_object_metadata(obj, table_version)

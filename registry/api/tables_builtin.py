@@ -44,12 +44,12 @@ def _name(obj: Object, now: float) -> str:
     return str(obj["metadata"].get("name", ""))
 
 
-def _created(obj: Object, now: float) -> str:
+def _created_age(obj: Object, now: float) -> str:
     return obj["metadata"].get("creationTimestamp") or ""
 
 
 def _age(obj: Object, now: float) -> str:
-    return age(_created(obj, now), now)
+    return age(_created_age(obj, now), now)
 
 
 def _at(*path: str, default: str = "") -> Cell:
@@ -116,26 +116,26 @@ def _first(obj: Object, *names: str) -> Json:
     return next((obj[name] for name in names if obj.get(name)), None)
 
 
-def _first_seen(obj: Object, now: float) -> str:
+def _first_seen_age(obj: Object, now: float) -> str:
     return age(_first(obj, "firstTimestamp", "deprecatedFirstTimestamp", "eventTime") or "", now)
 
 
-def _last_seen(obj: Object, now: float) -> str:
+def _last_seen_age(obj: Object, now: float) -> str:
     observed = _walk(obj, ("series", "lastObservedTime"))
     last = observed or _first(obj, "lastTimestamp", "deprecatedLastTimestamp")
-    return age(last, now) if last else _first_seen(obj, now)
+    return age(last, now) if last else _first_seen_age(obj, now)
 
 
 def _times(obj: Object, now: float) -> int:
     return _walk(obj, ("series", "count")) or _first(obj, "count", "deprecatedCount") or 1
 
 
-def _involved(obj: Object) -> Object:
+def _involved_object(obj: Object) -> Object:
     return _first(obj, "involvedObject", "regarding") or {}
 
 
 def _object(obj: Object, now: float) -> str:
-    involved = _involved(obj)
+    involved = _involved_object(obj)
     kind, name = str(involved.get("kind", "")).lower(), involved.get("name")
     return f"{kind}/{name}" if name else kind
 
@@ -155,9 +155,9 @@ def _message(obj: Object, now: float) -> str:
 
 _NAME = column_definition("Name", format="name", description=NAME_DESCRIPTION), _name
 _AGE = _text("Age", CREATED_DESCRIPTION, _age)
-_CREATED_AT = column_definition("Created At", "date", description=CREATED_DESCRIPTION), _created
+_CREATED_AT = column_definition("Created At", "date", description=CREATED_DESCRIPTION), _created_age
 
-_DEFAULT = Table([_NAME[0], _CREATED_AT[0]], lambda obj, now, visits: [_name(obj, now), _created(obj, now)], None)
+_DEFAULT = Table([_NAME[0], _CREATED_AT[0]], lambda obj, now, visits: [_name(obj, now), _created_age(obj, now)], None)
 
 _CONFIG_MAP_DATA = (
     "Data contains the configuration data. Each key must consist of alphanumeric characters, '-', '_' or '.'. Values "
@@ -217,22 +217,22 @@ _WEBHOOKS = _table(
     _AGE)
 
 _EVENTS = _table(
-    _text("Last Seen", "The time at which the most recent occurrence of this event was recorded.", _last_seen),
+    _text("Last Seen", "The time at which the most recent occurrence of this event was recorded.", _last_seen_age),
     _text("Type", "Type of this event (Normal, Warning), new types could be added in the future", _at("type")),
     _text("Reason", "This should be a short, machine understandable string that gives the reason for the transition "
                     "into the object's current status.", _at("reason")),
     _text("Object", "The object that this event is about.", _object),
-    _text("Subobject", _FIELD_PATH, lambda obj, now: _involved(obj).get("fieldPath", ""), 1),
+    _text("Subobject", _FIELD_PATH, lambda obj, now: _involved_object(obj).get("fieldPath", ""), 1),
     _text("Source", "The component reporting this event. Should be a short machine understandable string.", _source, 1),
     _text("Message", "A human-readable description of the status of this operation.", _message),
     _text("First Seen", "The time at which the event was first recorded. (Time of server receipt is in TypeMeta.)",
-          _first_seen, 1),
+          _first_seen_age, 1),
     _text("Count", "The number of times this event has occurred.", _times, 1),
     (column_definition("Name", format="name", priority=1, description=NAME_DESCRIPTION), _name))
 
 _RBAC, _ADMISSION = "rbac.authorization.k8s.io", "admissionregistration.k8s.io"
 
-def _migrated(obj: Object, now: float) -> str:
+def _migrated_resource(obj: Object, now: float) -> str:
     """`crontabs.stable.example.com`; of the core group just `configmaps`."""
     resource = _walk(obj, ("spec", "resource")) or {}
     return ".".join(part for part in (resource.get("resource"), resource.get("group")) if part)
@@ -273,5 +273,5 @@ _TABLES: dict[tuple[str, str], Table] = {
     (_ADMISSION, "ValidatingWebhookConfiguration"): _WEBHOOKS,
     (_ADMISSION, "MutatingWebhookConfiguration"): _WEBHOOKS,
     ("storagemigration.k8s.io", "StorageVersionMigration"): _table(
-        _text("Name", NAME_DESCRIPTION, _name), _text("Resource", "Fully qualified resource to migrate", _migrated)),
+        _text("Name", NAME_DESCRIPTION, _name), _text("Resource", "Fully qualified resource to migrate", _migrated_resource)),
 }

@@ -19,7 +19,7 @@ from registry.store.types import Guards, ObjectKey, ResourceName, Row, TenantId
 Identity = tuple[TenantId, ResourceName, ObjectKey]
 
 
-class _Line:
+class _Entry:
     """Those who want to change one object. Kept while anybody is in it."""
 
     __slots__ = ("lock", "members", "written")
@@ -30,25 +30,25 @@ class _Line:
         self.written: tuple[Row, Guards] | None = None
 
 
-class Turns:
+class ObjectLocks:
     """One for each process; as large as the number of changes that are under way."""
 
     def __init__(self) -> None:
-        self._lines: dict[Identity, _Line] = {}
+        self._lines: dict[Identity, _Entry] = {}
 
-    def turn(self, identity: Identity) -> Turn:
-        return Turn(self._lines, identity)
+    def lock(self, identity: Identity) -> ObjectLock:
+        return ObjectLock(self._lines, identity)
 
 
-class Turn:
+class ObjectLock:
     """`async with turns.turn(identity) as turn:` waits for those who came before."""
 
     __slots__ = ("_identity", "_line", "_lines")
 
-    def __init__(self, lines: dict[Identity, _Line], identity: Identity) -> None:
+    def __init__(self, lines: dict[Identity, _Entry], identity: Identity) -> None:
         self._lines = lines
         self._identity = identity
-        self._line = lines.get(identity) or lines.setdefault(identity, _Line())
+        self._line = lines.get(identity) or lines.setdefault(identity, _Entry())
 
     async def __aenter__(self) -> Self:
         self._line.members += 1

@@ -20,7 +20,7 @@ from registry.api.admission_options import write_options_json
 from registry.api.answers import ObjectAnswer
 from registry.api.bodies import decode_object
 from registry.api.create import create_object
-from registry.api.dependents import tell_deleted, tell_updated, with_collection
+from registry.api.dependents import notify_deleted, notify_updated, with_collection
 from registry.api.errors import (
     StatusError,
     conflict,
@@ -33,10 +33,10 @@ from registry.api.metadata import agree_on_name, agree_on_namespace, is_released
 from registry.api.namespaces import require_namespace
 from registry.api.options import WriteOptions, manager_of, parse_revision, write_options
 from registry.api.ownership import own_update
-from registry.api.quota import counted
+from registry.api.quota import reserve_quota
 from registry.api.request import QUOTAS, Body, CatalogStale, ResourceRequest
 from registry.api.served import Object, kind_of, labels_of, owners_of
-from registry.api.turns import Turn
+from registry.api.turns import ObjectLock
 from registry.schema.field import invalid as invalid_field
 from registry.store.errors import GuardsChanged, NotFound, RevisionConflict
 from registry.store.types import Actor, Guards, ObjectKey, Operation, Row, Uid, Write
@@ -49,16 +49,16 @@ CONFLICT_TRIES = 5
 NO_OPTIONS = WriteOptions()
 
 
-class Face(Protocol):
+class AdmissionView(Protocol):
     """The form in which admission sees an object, and takes its changes back."""
 
-    def show(self, obj: Object) -> Object: ...
+    def present(self, obj: Object) -> Object: ...
 
-    def take(self, obj: Object, shown: Object) -> Object: ...
+    def merge_back(self, obj: Object, shown: Object) -> Object: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class UpdateSpec:
     """How a write changes an object.
 
     `make` gets the old object (not to be changed) and gives the new one, decoded by its kind. `uid_precondition` is
@@ -67,7 +67,7 @@ class Change:
     has asked for, where it was one. `face` is what admission sees of the object, where that is another (a Scale).
     """
 
-    make: Callable[[Object], Object]
+    make_object: Callable[[Object], Object]
     verb: str
     manager: str
     dry_run: bool = False
@@ -75,7 +75,7 @@ class Change:
     owned: bool = False
     tries: int = CONFLICT_TRIES
     options: WriteOptions = NO_OPTIONS
-    face: Face | None = None
+    face: AdmissionView | None = None
 
 
 async def update(request: ResourceRequest, body: Body) -> ObjectAnswer:
@@ -85,10 +85,10 @@ async def update(request: ResourceRequest, body: Body) -> ObjectAnswer:
     agree_on_namespace(request, obj)
     agree_on_name(request, obj)
     manager = manager_of(options, request.context.user_agent)
-    change_ = Change(make=lambda _: copy_of(obj), verb="update", manager=manager, dry_run=options.dry_run,
+    change_ = UpdateSpec(make_object=lambda _: copy_of(obj), verb="update", manager=manager, dry_run=options.dry_run,
                      uid_precondition=obj["metadata"].get("uid") or "", options=options)
     try:
-        return await change(request, change_)
+        return await guaranteed_update(request, change_)
     except StatusError as error:
         if error.code == 404 and request.served.strategy.allow_create_on_update:
             return await _create_instead(request, obj, options, manager)
@@ -105,16 +105,16 @@ def copy_of(obj: Object) -> Object:
     return {**obj, "metadata": dict(obj["metadata"])}
 
 
-async def change(request: ResourceRequest, change: Change) -> ObjectAnswer:
+async def guaranteed_update(request: ResourceRequest, change: UpdateSpec) -> ObjectAnswer:
     """Makes the change; a lost race is run again from the object as it is then."""
-    async with request.backend.turns.turn(request.identity) as turn:
+    async with request.backend.turns.lock(request.identity) as turn:
         handed = turn.take()
         if (handed is not None and handed[1].definitions == request.catalog.guards.definitions
                 and not _calls_webhooks(request)):
-            answer = await _change_handed(request, change, turn, *handed)
+            answer = await _update_from_handover(request, change, turn, *handed)
             if answer is not None:
                 return answer
-        return await _change_loaded(request, change, turn)
+        return await _update_from_store(request, change, turn)
 
 
 def _calls_webhooks(request: ResourceRequest) -> bool:
@@ -123,30 +123,30 @@ def _calls_webhooks(request: ResourceRequest) -> bool:
     return admission is not None and admission.calls_webhooks
 
 
-async def _change_handed(request: ResourceRequest, change: Change, turn: Turn, row: Row,
+async def _update_from_handover(request: ResourceRequest, change: UpdateSpec, turn: ObjectLock, row: Row,
                          guards: Guards) -> ObjectAnswer | None:
     """The change of a row that need not be the newest; None unless it could be committed."""
-    said = request.context.said()
+    said = request.context.checkpoint()
     try:
-        changed = await _changed(request, row, change)
+        changed = await _prepare_update(request, row, change)
         if changed is not None and not change.dry_run:
             return await _commit(request, changed, guards, change, turn)
     except (StatusError, RevisionConflict, NotFound, GuardsChanged):
         pass
-    request.context.unsay(said)
+    request.context.rollback(said)
     return None
 
 
-async def _change_loaded(request: ResourceRequest, change: Change, turn: Turn) -> ObjectAnswer:
+async def _update_from_store(request: ResourceRequest, change: UpdateSpec, turn: ObjectLock) -> ObjectAnswer:
     tries = change.tries
     while True:
         row, guards = await request.load()
         await require_namespace(request, guards)
-        changed = await _changed(request, row, change)
+        changed = await _prepare_update(request, row, change)
         if changed is None:
             return ObjectAnswer(request.served, text=await request.text(row))
         if change.dry_run:
-            async with counted(request, changed.new, changed.old, dry_run=True):
+            async with reserve_quota(request, changed.new, changed.old, dry_run=True):
                 return ObjectAnswer(request.served, obj=changed.new)
         try:
             return await _commit(request, changed, guards, change, turn)
@@ -161,7 +161,7 @@ async def _change_loaded(request: ResourceRequest, change: Change, turn: Turn) -
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class PreparedUpdate:
     """A change that has been found to be right, and is not made yet: `body` is what is to be stored.
 
     `released` says that the object goes by it.
@@ -176,47 +176,47 @@ class Changed:
     released: bool = False
 
 
-async def _changed(request: ResourceRequest, row: Row, change: Change) -> Changed | None:
+async def _prepare_update(request: ResourceRequest, row: Row, change: UpdateSpec) -> PreparedUpdate | None:
     """What becomes of the object in `row`; None where nothing does. Raises StatusError for what is wrong with it."""
     if request.catalog.admission is not None:
         options = write_options_json("UpdateOptions", replace(change.options, dry_run=change.dry_run))
         admitter = admitter_of(request, options, dry_run=change.dry_run)
         if admitter is not None:
-            return await _admitted(request, row, change, admitter)
+            return await _prepare_with_admission(request, row, change, admitter)
     if request.served.conversions is None:
-        return change_row(request, row, change)
-    return await request.settled(partial(change_row, request, row, change))
+        return prepare_row(request, row, change)
+    return await request.run_with_conversions(partial(prepare_row, request, row, change))
 
 
-def change_row(request: ResourceRequest, row: Row, change: Change) -> Changed | None:
-    old, new = made_row(request, row, change)
-    return stored_row(request, row, judged_row(request, old, new), old)
+def prepare_row(request: ResourceRequest, row: Row, change: UpdateSpec) -> PreparedUpdate | None:
+    old, new = apply_spec(request, row, change)
+    return encode_row(request, row, validate_update(request, old, new), old)
 
 
-async def _admitted(request: ResourceRequest, row: Row, change: Change, admitter: Admitter) -> Changed | None:
+async def _prepare_with_admission(request: ResourceRequest, row: Row, change: UpdateSpec, admitter: Admitter) -> PreparedUpdate | None:
     """`change_row` with what policies and webhooks say between its parts."""
-    old, new = await request.settled(partial(made_row, request, row, change))
+    old, new = await request.run_with_conversions(partial(apply_spec, request, row, change))
     face = change.face
-    name, shown_old = request.name, old if face is None else face.show(old)
+    name, shown_old = request.name, old if face is None else face.present(old)
     if admitter.mutates:
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
-        shown = new if face is None else face.show(new)
+        shown = new if face is None else face.present(new)
         mutated = await admitter.mutate(UPDATE, name, shown, shown_old)
         assert mutated is not None
-        new = copy_of(mutated) if face is None else face.take(new, mutated)
+        new = copy_of(mutated) if face is None else face.merge_back(new, mutated)
         new["metadata"].pop("resourceVersion", None)
         agree_on_namespace(request, new)
-    judged = await request.settled(lambda: judged_row(request, old, copy_of(new)))
+    judged = await request.run_with_conversions(lambda: validate_update(request, old, copy_of(new)))
     if admitter.validates:
-        await admitter.validate(UPDATE, name, judged if face is None else face.show(judged), shown_old)
-    return await request.settled(lambda: stored_row(request, row, judged, old))
+        await admitter.validate(UPDATE, name, judged if face is None else face.present(judged), shown_old)
+    return await request.run_with_conversions(lambda: encode_row(request, row, judged, old))
 
 
-def made_row(request: ResourceRequest, row: Row, change: Change) -> tuple[Object, Object]:
+def apply_spec(request: ResourceRequest, row: Row, change: UpdateSpec) -> tuple[Object, Object]:
     """The old object, and the new one as the client wants it, with its managedFields."""
     served = request.served
     old = served.object(row)
-    new = change.make(old)
+    new = change.make_object(old)
     if change.uid_precondition and change.uid_precondition != row.uid:
         raise _wrong_uid(request, change.uid_precondition, row.uid)
     _check_revision(request, new, row)
@@ -226,7 +226,7 @@ def made_row(request: ResourceRequest, row: Row, change: Change) -> tuple[Object
     return old, new
 
 
-def judged_row(request: ResourceRequest, old: Object, new: Object) -> Object:
+def validate_update(request: ResourceRequest, old: Object, new: Object) -> Object:
     """The new object with what only the server writes, if it is right; `new` is changed."""
     served, context = request.served, request.context
     strategy = served.strategy
@@ -243,25 +243,25 @@ def judged_row(request: ResourceRequest, old: Object, new: Object) -> Object:
     return new
 
 
-def stored_row(request: ResourceRequest, row: Row, new: Object, old: Object) -> Changed | None:
+def encode_row(request: ResourceRequest, row: Row, new: Object, old: Object) -> PreparedUpdate | None:
     """What is stored of the new object; None where that is what is there already."""
     served = request.served
     if is_released(new) and not served.strategy.waits(new):
-        return Changed(new, old, row, released=True)
+        return PreparedUpdate(new, old, row, released=True)
     version, schema, body = served.body(new)
     if body == row.body and version == row.version:
         return None
-    return Changed(new, old, row, version, schema, body)
+    return PreparedUpdate(new, old, row, version, schema, body)
 
 
-async def _commit(request: ResourceRequest, changed: Changed, guards: Guards, change: Change,
-                  turn: Turn) -> ObjectAnswer:
+async def _commit(request: ResourceRequest, changed: PreparedUpdate, guards: Guards, change: UpdateSpec,
+                  turn: ObjectLock) -> ObjectAnswer:
     """Makes a change. The last finalizer gone, the object goes too, and is answered as the write left it."""
     if changed.released:
         await delete_row(request, changed.new, changed.row, guards, change.manager, change.verb)
         return ObjectAnswer(request.served, obj=changed.new)
     actor = request.actor(change.manager, change.verb)
-    async with counted(request, changed.new, changed.old, dry_run=False):
+    async with reserve_quota(request, changed.new, changed.old, dry_run=False):
         row, found = await store_update(request, changed, guards, actor)
     turn.hand_over(row, found)
     return ObjectAnswer(request.served, text=await request.text(row))
@@ -297,7 +297,7 @@ def _wrong_uid(request: ResourceRequest, given: str, found: str) -> StatusError:
     return conflict(served.resource, request.name, why)
 
 
-async def store_update(request: ResourceRequest, changed: Changed, guards: Guards, actor: Actor, *,
+async def store_update(request: ResourceRequest, changed: PreparedUpdate, guards: Guards, actor: Actor, *,
                        unless_used: bool = False) -> tuple[Row, Guards]:
     """Commits a change over the row that was read. Raises RevisionConflict where somebody was faster."""
     served, row, new = request.served, changed.row, changed.new
@@ -307,7 +307,7 @@ async def store_update(request: ResourceRequest, changed: Changed, guards: Guard
                   expected_revision=row.revision, expected_guards=guards, replaced_bytes=len(row.body),
                   unless_used=unless_used, **with_collection(served.strategy.write_flags(new, changed.old), new))
     committed = await request.commit(write)
-    tell_updated(request, row.key, new, changed.old)
+    notify_updated(request, row.key, new, changed.old)
     stored = Row(row.resource, row.key, row.uid, committed.revision, changed.version, changed.schema, changed.body)
     return stored, committed.guards
 
@@ -320,8 +320,8 @@ async def delete_row(request: ResourceRequest, obj: Object, row: Row, guards: Gu
                   unless_used=unless_used,
                   **served.strategy.write_flags(obj, obj))
     await request.commit(write)
-    tell_deleted(request, obj, Uid(row.uid))
+    notify_deleted(request, obj, Uid(row.uid))
     if served.namespaced and request.namespace not in request.catalog.unbounded_namespaces:
         # There may be quotas in which it counted.
-        request.backend.nudge(request.tenant, QUOTAS, ObjectKey(f"{request.namespace}/"))
+        request.backend.enqueue(request.tenant, QUOTAS, ObjectKey(f"{request.namespace}/"))
 

@@ -46,11 +46,11 @@ async def serve(request: ResourceRequest, verb: str) -> DocumentAnswer:
         if request.name not in found:
             raise not_found(request.served.resource, request.name)
         return DocumentAnswer({"apiVersion": API_VERSION, "kind": "TenantUsage",
-                               **_told(request.name, found[request.name])})
+                               **_usage_entry(request.name, found[request.name])})
     page, more = await _page(request)
     metadata = {"continue": list(page)[-1]} if more else {}
     return DocumentAnswer({"apiVersion": API_VERSION, "kind": "TenantUsageList", "metadata": metadata,
-                           "items": [_told(name, usage) for name, usage in page.items()]})
+                           "items": [_usage_entry(name, usage) for name, usage in page.items()]})
 
 
 async def _page(request: ResourceRequest) -> tuple[dict[str, Usage], bool]:
@@ -80,7 +80,7 @@ async def _page(request: ResourceRequest) -> tuple[dict[str, Usage], bool]:
         after = list(page)[-1]
 
 
-def _told(name: str, usage: Usage) -> dict[str, Any]:
+def _usage_entry(name: str, usage: Usage) -> dict[str, Any]:
     """{'name': 'acme', 'used': {'objects': 12, ...}, 'limits': {'objects': 100}}"""
     figures = usage._asdict()
     limits = {key.removeprefix("max_"): value for key, value in figures.items()

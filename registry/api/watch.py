@@ -111,7 +111,7 @@ async def _live(selection: Selection, options: ListOptions, revision: int,
     request = selection.request
     now = asyncio.get_running_loop().time
     quiet_since = now()
-    sight = Sight(selection)
+    sight = EventFilter(selection)
     see = sight.event
     # The schemas that the changes so far were processed by; none of them is newer than this watch's.
     schemas = {request.served.identity}
@@ -152,7 +152,7 @@ async def is_superseded(request: ResourceRequest) -> bool:
     return found is None or found.identity != served.identity
 
 
-class Sight:
+class EventFilter:
     """What a watch sees of a change."""
 
     def __init__(self, selection: Selection) -> None:

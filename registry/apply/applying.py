@@ -11,12 +11,12 @@ from registry.apply.compare import Changes
 from registry.apply.errors import Conflict, Conflicts, TypedError
 from registry.apply.fieldsets import FieldSet, difference, intersection, union, without
 from registry.apply.fieldtexts import path_text, paths
-from registry.apply.kind import NOBODYS, Kind, object_changes
+from registry.apply.kind import NOBODYS, OwnershipKind, object_changes
 from registry.apply.managed import Managed, Manager, Owner
 from registry.apply.merge import merge, remove
-from registry.apply.objects import Object, named, without_managed
-from registry.apply.owned import Untypable, field_set, reconciled, with_named
-from registry.apply.types import Type
+from registry.apply.objects import Object, display_name, without_managed
+from registry.apply.owned import Untypable, field_set, reconcile_fields, with_named
+from registry.apply.types import MergeType
 from registry.apply.validate import errors_text, validate
 from registry.apply.values import equal
 
@@ -30,13 +30,13 @@ class Apply(NamedTuple):
     force: bool
 
 
-def applied_to(kind: Kind, live: Object, applied: Object, managed: Managed, by: Apply) -> tuple[Object, Managed]:
+def apply_to(kind: OwnershipKind, live: Object, applied: Object, managed: Managed, by: Apply) -> tuple[Object, Managed]:
     """The new object, `live` itself if it stays as it is, and its owners; no times are set."""
     node = kind.type_of(by.api_version)
     mismatches = validate(applied, node)
     if mismatches:
-        raise TypedError(f"failed to create typed patch object ({named(applied)}): {errors_text(mismatches)}")
-    owners = {manager: owner.owning(reconciled(owner.fields, kind.type_or_error(owner.api_version)))
+        raise TypedError(f"failed to create typed patch object ({display_name(applied)}): {errors_text(mismatches)}")
+    owners = {manager: owner.owning(reconcile_fields(owner.fields, kind.type_or_error(owner.api_version)))
               for manager, owner in managed.items()}
     last = owners.get(by.manager)
     mine = without(field_set(applied, node), kind.resets(by.api_version, by.subresource))
@@ -44,15 +44,15 @@ def applied_to(kind: Kind, live: Object, applied: Object, managed: Managed, by: 
     try:
         new = without_managed(merge(live, applied, node))
         if last and last.fields:
-            new = _pruned(kind, new, owners, last, by)
+            new = _prune(kind, new, owners, last, by)
         _take(kind, live, new, owners, by)
     except Untypable as error:
         raise kind.live_error(live, by.api_version, str(error)) from error
-    _settle(owners, by, last, difference(mine, NOBODYS))
+    _update_owner(owners, by, last, difference(mine, NOBODYS))
     return (live if equal(live, new) else new), owners
 
 
-def _settle(owners: Managed, by: Apply, last: Owner | None, mine: FieldSet) -> None:
+def _update_owner(owners: Managed, by: Apply, last: Owner | None, mine: FieldSet) -> None:
     """The applier's own entry: gone if it owns nothing, the very same if it owns the same."""
     if not mine:
         del owners[by.manager]
@@ -62,7 +62,7 @@ def _settle(owners: Managed, by: Apply, last: Owner | None, mine: FieldSet) -> N
         owners[by.manager] = Owner(by.api_version, mine, last.time if last else None)
 
 
-def _take(kind: Kind, live: Object, new: Object, owners: Managed, by: Apply) -> None:
+def _take(kind: OwnershipKind, live: Object, new: Object, owners: Managed, by: Apply) -> None:
     """Takes from the others what changes, and finds conflicts first. Changes `owners`."""
     by_version: dict[str, Changes] = {by.api_version: kind.changes(live, new, by.api_version, by.subresource)}
     conflicts: list[Conflict] = []
@@ -74,8 +74,8 @@ def _take(kind: Kind, live: Object, new: Object, owners: Managed, by: Apply) -> 
         there = by_version.get(version)
         if there is None:
             there = by_version[version] = object_changes(
-                kind.converted(live, version, "failed to convert old object"),
-                kind.converted(new, version, "failed to convert new object"), kind.type_of(version))
+                kind.convert(live, version, "failed to convert old object"),
+                kind.convert(new, version, "failed to convert new object"), kind.type_of(version))
         if not by.force:
             conflicts.extend(Conflict(manager.text(), path, path_text(path))
                              for path in paths(intersection(owner.fields, there.changed)))
@@ -88,7 +88,7 @@ def _take(kind: Kind, live: Object, new: Object, owners: Managed, by: Apply) -> 
         raise Conflicts(conflicts)
 
 
-def _pruned(kind: Kind, merged: Object, owners: Managed, last: Owner, by: Apply) -> Object:
+def _prune(kind: OwnershipKind, merged: Object, owners: Managed, last: Owner, by: Apply) -> Object:
     """`merged` without what the manager applied last time and nobody owns any more."""
     version = last.api_version
     if version == by.api_version and owners[by.manager].fields == last.fields:
@@ -101,24 +101,24 @@ def _pruned(kind: Kind, merged: Object, owners: Managed, last: Owner, by: Apply)
     node = kind.type_of(version)
     dropped = with_named(last.fields, node)
     what = "failed to prune fields: failed to convert merged object"
-    there = kind.converted(merged, version, f"{what} to last applied version")
+    there = kind.convert(merged, version, f"{what} to last applied version")
     pruned = remove(there, dropped, node)
     what = "failed to prune fields: failed add back owned items: failed to convert merged object at version"
     for at in sorted(owned, key=lambda name: name != version):
-        pruned = _kept(kind.converted(merged, at, f"{what} {at}"), kind.converted(pruned, at, f"{what} {at}"),
+        pruned = _keep_owned(kind.convert(merged, at, f"{what} {at}"), kind.convert(pruned, at, f"{what} {at}"),
                        owned[at], kind.type_of(at))
     # Only what the manager had applied goes; what stood beneath and was nobody's comes back with its parent.
     what = "failed to prune fields: failed to convert pruned object to last applied version"
-    gone = _gone(there, kind.converted(pruned, version, what), node)
+    gone = _removed_fields(there, kind.convert(pruned, version, what), node)
     pruned = remove(there, intersection(gone, dropped), node)
-    return kind.converted(pruned, by.api_version, what)
+    return kind.convert(pruned, by.api_version, what)
 
 
-def _kept(merged: Object, pruned: Object, owned: FieldSet, node: Type) -> Object:
+def _keep_owned(merged: Object, pruned: Object, owned: FieldSet, node: MergeType) -> Object:
     """`merged` without what `pruned` lacks, save for what somebody owns."""
-    kept: Object = remove(merged, difference(_gone(merged, pruned, node), with_named(owned, node)), node)
+    kept: Object = remove(merged, difference(_removed_fields(merged, pruned, node), with_named(owned, node)), node)
     return kept
 
 
-def _gone(merged: Object, pruned: Object, node: Type) -> FieldSet:
+def _removed_fields(merged: Object, pruned: Object, node: MergeType) -> FieldSet:
     return difference(with_named(field_set(merged, node), node), with_named(field_set(pruned, node), node))

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from registry.apply.fieldsets import FieldSet, union
-from registry.apply.owned import Untypable, added, added_items, added_members, item_element
-from registry.apply.types import UNTYPED, Items, Type
+from registry.apply.owned import Untypable, added_fields, added_items, added_members, item_element
+from registry.apply.types import UNTYPED, Items, MergeType
 from registry.apply.values import equal
 from registry.schema.model import Json
 
@@ -27,7 +27,7 @@ NOTHING = Changes({}, {})
 _ABSENT = object()
 
 
-def changes(old: dict[str, Json], new: dict[str, Json], node: Type) -> Changes:
+def changes(old: dict[str, Json], new: dict[str, Json], node: MergeType) -> Changes:
     """The changes from one object to another of the same type; Untypable if what is new in the other does not fit.
 
     `{"spec": {"a": 1, "b": 2}}` and `{"spec": {"a": 3, "c": 2}}` give `{"f:spec": {"f:a": {}, "f:c": {}}}` and
@@ -51,7 +51,7 @@ def changes(old: dict[str, Json], new: dict[str, Json], node: Type) -> Changes:
         else:
             raise Untypable(f"{name}: field not declared in schema")
         if other is _ABSENT:
-            changed[element] = {} if kind in accepts else added(value, type_)
+            changed[element] = {} if kind in accepts else added_fields(value, type_)
             continue
         shared += 1
         if kind in accepts:
@@ -66,7 +66,7 @@ def changes(old: dict[str, Json], new: dict[str, Json], node: Type) -> Changes:
             if name not in new:
                 field = fields.get(name)
                 element, type_ = (f"f:{name}", node.element or UNTYPED) if field is None else field[:2]
-                removed[element] = _removed(value, type_)
+                removed[element] = _removed_fields(value, type_)
     return Changes(changed, removed) if changed or removed else NOTHING
 
 
@@ -80,7 +80,7 @@ def _put(changed: FieldSet, removed: FieldSet, element: str, below: Changes | No
         removed[element] = below.removed
 
 
-def _changes(old: Json, new: Json, node: Type) -> Changes | None:
+def _changes(old: Json, new: Json, node: MergeType) -> Changes | None:
     """Of two values that are both there; None says that the field as such has another value.
 
     Null is like an empty map or list to one that is not empty, and different from one that is empty.
@@ -102,7 +102,7 @@ def _changes(old: Json, new: Json, node: Type) -> Changes | None:
     return _changes_of_kind(old, new, node)
 
 
-def _changes_of_kind(old: Json, new: Json, node: Type) -> Changes | None:
+def _changes_of_kind(old: Json, new: Json, node: MergeType) -> Changes | None:
     """The same where a value has become another kind of value."""
     try:
         before = _inside(old, node)
@@ -117,15 +117,15 @@ def _changes_of_kind(old: Json, new: Json, node: Type) -> Changes | None:
     return Changes({".": {}, **after}, before)
 
 
-def _removed(value: Json, node: Type) -> FieldSet:
+def _removed_fields(value: Json, node: MergeType) -> FieldSet:
     """What goes with an old value. It need not fit: the schema may have been another when it was written."""
     try:
-        return added(value, node)
+        return added_fields(value, node)
     except Untypable:
-        return added(value, UNTYPED)
+        return added_fields(value, UNTYPED)
 
 
-def _inside(value: Json, node: Type) -> FieldSet:
+def _inside(value: Json, node: MergeType) -> FieldSet:
     """What is owned part by part inside a value."""
     kind = type(value)
     if kind is dict:
@@ -141,7 +141,7 @@ def _inside(value: Json, node: Type) -> FieldSet:
     return {}
 
 
-def _item_changes(old: list[Json], new: list[Json], node: Type) -> Changes:
+def _item_changes(old: list[Json], new: list[Json], node: MergeType) -> Changes:
     """Items are matched by their path elements; their order is nobody's."""
     after = _by_element(new, node)
     try:
@@ -155,7 +155,7 @@ def _item_changes(old: list[Json], new: list[Json], node: Type) -> Changes:
     for element, items in after.items():
         others = before.get(element)
         if others is None:
-            changed[element] = added(items[0], item_type) if len(items) == 1 else {}
+            changed[element] = added_fields(items[0], item_type) if len(items) == 1 else {}
         elif len(items) == 1 and len(others) == 1:
             item, other = items[0], others[0]
             if item is other:
@@ -166,24 +166,24 @@ def _item_changes(old: list[Json], new: list[Json], node: Type) -> Changes:
                 changed[element] = {}
         elif len(items) == 1:
             # What was ambiguous is one item now: it is new, its place as a duplicate is gone.
-            changed[element] = added(items[0], item_type)
+            changed[element] = added_fields(items[0], item_type)
             removed[element] = {}
         else:
-            removed[element] = _removed(others[0], item_type)
+            removed[element] = _removed_fields(others[0], item_type)
             changed[element] = {}
     for element, others in before.items():
         if element not in after:
-            removed[element] = _removed(others[0], item_type) if len(others) == 1 else {}
+            removed[element] = _removed_fields(others[0], item_type) if len(others) == 1 else {}
     return Changes(changed, removed) if changed or removed else NOTHING
 
 
-def _by_element(items: list[Json], node: Type) -> dict[str, list[Json]]:
+def _by_element(items: list[Json], node: MergeType) -> dict[str, list[Json]]:
     result: dict[str, list[Json]] = {}
     for item in items:
         result.setdefault(item_element(item, node), []).append(item)
     return result
 
 
-def touched(found: Changes) -> FieldSet:
+def changed_fields(found: Changes) -> FieldSet:
     """All fields that changed in any way: what no other updater owns any more."""
     return union(found.changed, found.removed)

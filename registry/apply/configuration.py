@@ -10,12 +10,12 @@ from registry.apply.fieldtexts import path_text
 from registry.apply.merge import merge
 from registry.apply.objects import Object
 from registry.apply.owned import Untypable
-from registry.apply.types import Items, Type
+from registry.apply.types import Items, MergeType
 from registry.apply.validate import errors_text, validate
 from registry.schema.model import Json
 
 
-def apply_configuration(node: Type, original: Object, configuration: Object) -> Object:
+def apply_configuration(node: MergeType, original: Object, configuration: Object) -> Object:
     """`original` with what `configuration` says; both are of the type `node`.
 
     A configuration may not name atomic lists or maps, of which it could only replace the whole. Raises TypedError, to
@@ -38,7 +38,7 @@ def apply_configuration(node: Type, original: Object, configuration: Object) -> 
     return merged
 
 
-def _atomics(value: Json, node: Type, path: tuple[str, ...]) -> list[tuple[str, ...]]:
+def _atomics(value: Json, node: MergeType, path: tuple[str, ...]) -> list[tuple[str, ...]]:
     """The atomic lists and maps in what the schema declares of a value."""
     found: list[tuple[str, ...]] = []
     if type(value) is dict and node.is_map:

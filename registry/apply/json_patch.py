@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from registry.apply.errors import PatchInapplicable, PatchTooLong, PatchUndecodable
-from registry.apply.json_pointer import BadIndex, Pointed, copied, delete, get, index, insert
+from registry.apply.json_pointer import BadIndex, Pointed, copy_value, delete, get, index, insert
 from registry.apply.values import equal
 from registry.codec.go_text import json_type
 from registry.schema.model import Json
@@ -194,7 +194,7 @@ def _copy(state: Pointed, operation: Operation) -> None:
     if target is None:
         raise PatchInapplicable(
             f"copy operation does not apply: doc is missing destination path: {operation.path}: missing value")
-    value, size = copied(value, MAX_COPIED_BYTES)
+    value, size = copy_value(value, MAX_COPIED_BYTES)
     state.copied_bytes += size
     if state.copied_bytes > MAX_COPIED_BYTES:
         raise PatchInapplicable(f"Unable to complete the copy, the accumulated size increase of copy is "

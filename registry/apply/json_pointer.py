@@ -35,12 +35,12 @@ class Pointed:
             return None
         node = self.root
         for segment in segments[1:-1]:
-            node = _child(node, _unescaped(segment))
+            node = _child(node, _unescape(segment))
             if type(node) is not dict and type(node) is not list:
                 return None
         if type(node) is not dict and type(node) is not list:
             return None
-        return node, _unescaped(segments[-1])
+        return node, _unescape(segments[-1])
 
     def find_own(self, pointer: str) -> tuple[Json, str] | None:
         """The same for writing: each container on the way is this patch's own."""
@@ -49,22 +49,22 @@ class Pointed:
             return None
         if type(self.root) is not dict and type(self.root) is not list:
             return None
-        node = self.root = self._owned(self.root)
+        node = self.root = self._own(self.root)
         for segment in segments[1:-1]:
-            name = _unescaped(segment)
+            name = _unescape(segment)
             child = _child(node, name)
             if type(child) is not dict and type(child) is not list:
                 return None
-            owned = self._owned(child)
+            owned = self._own(child)
             if owned is not child:
                 if type(node) is dict:
                     node[name] = owned
                 else:
                     node[int(name)] = owned
             node = owned
-        return node, _unescaped(segments[-1])
+        return node, _unescape(segments[-1])
 
-    def _owned(self, container: Json) -> Json:
+    def _own(self, container: Json) -> Json:
         if id(container) in self.own:
             return container
         copy = container.copy()
@@ -76,7 +76,7 @@ class BadIndex(Exception):
     """A segment that names nothing in its container."""
 
 
-def _unescaped(segment: str) -> str:
+def _unescape(segment: str) -> str:
     return segment.replace("~1", "/").replace("~0", "~") if "~" in segment else segment
 
 
@@ -133,7 +133,7 @@ def _not_a_number(name: str) -> str:
     return f"strconv.Atoi: parsing {go_quote(name)}: invalid syntax"
 
 
-def copied(value: Json, max_bytes: int) -> tuple[Json, int]:
+def copy_value(value: Json, max_bytes: int) -> tuple[Json, int]:
     """A copy that shares no container with `value`, and about how many bytes it takes as JSON.
 
     Above `max_bytes` the copy is not whole: the caller refuses it.

@@ -9,9 +9,9 @@ from registry.apply.builtin_kinds import ZERO, builtin_resets, with_zeros
 from registry.apply.compare import NOTHING, Changes, changes
 from registry.apply.errors import ApplyError, TypedError
 from registry.apply.fieldsets import FieldSet, without
-from registry.apply.objects import Object, named, without_managed
-from registry.apply.owned import Untypable, declared
-from registry.apply.types import Type, compile_type
+from registry.apply.objects import Object, display_name, without_managed
+from registry.apply.owned import Untypable, declared_members
+from registry.apply.types import MergeType, compile_type
 from registry.apply.validate import errors_text, validate
 from registry.schema.model import Structural
 
@@ -28,7 +28,7 @@ _NOT_OF_STATUS: FieldSet = {"f:apiVersion": {}, "f:kind": {}, "f:metadata": {}, 
 _type_of = lru_cache(maxsize=4096)(compile_type)
 
 
-class Kind:
+class OwnershipKind:
     """See FieldManager for the arguments."""
 
     def __init__(self, name: str, schemas: Mapping[str, Callable[[], Structural]],
@@ -37,22 +37,22 @@ class Kind:
         self.name = name
         self.builtin = builtin
         self._schemas = schemas
-        self._types: dict[str, Type] = {}
-        self._convert = convert or _reversioned
+        self._types: dict[str, MergeType] = {}
+        self._convert = convert or _with_version
         self._status_versions = frozenset(status_versions)
         self._zeros = ZERO.get(name) if builtin else None
 
     def has_version(self, api_version: str) -> bool:
         return api_version in self._schemas
 
-    def type_of(self, api_version: str) -> Type:
+    def type_of(self, api_version: str) -> MergeType:
         """The type of a version's objects; KeyError if there is no such version."""
         found = self._types.get(api_version)
         if found is None:
             found = self._types[api_version] = _type_of(self._schemas[api_version]())
         return found
 
-    def type_or_error(self, api_version: str) -> Type:
+    def type_or_error(self, api_version: str) -> MergeType:
         if api_version not in self._schemas:
             raise TypedError(f"request to convert CR to an invalid group/version: {api_version}")
         return self.type_of(api_version)
@@ -78,9 +78,9 @@ class Kind:
         try:
             return object_changes(live, new, node)
         except Untypable:
-            return object_changes(declared(live, node), declared(new, node), node)
+            return object_changes(declared_members(live, node), declared_members(new, node), node)
 
-    def converted(self, value: Object, api_version: str, what: str) -> Object:
+    def convert(self, value: Object, api_version: str, what: str) -> Object:
         """`value` at another version, if it fits that; else a TypedError that begins with `what`."""
         if value.get("apiVersion") == api_version:
             return value
@@ -101,10 +101,10 @@ class Kind:
         """Why the live object does not fit its type: something that validation let in, or that an older schema did."""
         mismatches = validate(live, self.type_of(api_version), duplicates=True)
         text = errors_text(mismatches) if mismatches else otherwise
-        return TypedError(f"failed to create typed live object ({named(live)}): {text}")
+        return TypedError(f"failed to create typed live object ({display_name(live)}): {text}")
 
 
-def object_changes(live: Object, new: Object, node: Type) -> Changes:
+def object_changes(live: Object, new: Object, node: MergeType) -> Changes:
     """The changes, save those of managedFields themselves."""
     if live is new:
         return NOTHING
@@ -117,6 +117,6 @@ def object_changes(live: Object, new: Object, node: Type) -> Changes:
     return changes(live, new, node)
 
 
-def _reversioned(value: Object, api_version: str) -> Object:
+def _with_version(value: Object, api_version: str) -> Object:
     """Conversion by the strategy None."""
     return {**value, "apiVersion": api_version}

@@ -10,7 +10,7 @@ import json
 from registry.apply.compare import changes
 from registry.apply.fieldsets import FieldSet, difference
 from registry.apply.owned import Untypable, field_set
-from registry.apply.types import Type
+from registry.apply.types import MergeType
 from registry.apply.validate import validate
 from registry.schema.field import go_json
 from registry.schema.model import Json
@@ -21,7 +21,7 @@ ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 MAX_ANNOTATIONS_BYTES = 256 * 1024
 
 
-def allowed(live: dict[str, Json], api_version: str, node: Type) -> FieldSet | None:
+def unchanged_fields(live: dict[str, Json], api_version: str, node: MergeType) -> FieldSet | None:
     """The fields that client-side apply set and that still are as it set them; None without a usable annotation."""
     text = _annotation(live)
     if not text:
@@ -41,7 +41,7 @@ def allowed(live: dict[str, Json], api_version: str, node: Type) -> FieldSet | N
     return difference(difference(field_set(configuration, node), found.changed), found.removed)
 
 
-def renewed(value: dict[str, Json], applied: dict[str, Json]) -> dict[str, Json]:
+def with_annotation(value: dict[str, Json], applied: dict[str, Json]) -> dict[str, Json]:
     """`value` with its annotation, if it has one, telling what has now been applied."""
     if not _annotation(value):
         return value

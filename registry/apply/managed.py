@@ -66,7 +66,7 @@ def updater(name: str, api_version: str, subresource: str) -> Manager:
     return Manager(name or "unknown", UPDATE, api_version, subresource)
 
 
-def stored(entries: Sequence[dict[str, Json]] | None) -> Managed:
+def read_stored(entries: Sequence[dict[str, Json]] | None) -> Managed:
     """The entries of an object that this package has written: they need no check."""
     result: Managed = {}
     for entry in entries or ():
@@ -87,20 +87,20 @@ def is_reset(entries: Json) -> bool:
 _MEMBERS = frozenset({"manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"})
 
 
-def requested(entries: Json) -> Managed | None:
+def read_requested(entries: Json) -> Managed | None:
     """The entries that a client sent with an update; None if any of them is invalid, as none counts then."""
     if not isinstance(entries, list):
         return {} if entries is None else None
     result: Managed = {}
     for entry in entries:
-        found = _requested(entry)
+        found = _read_entry(entry)
         if found is None:
             return None
         result[found[0]] = found[1]
     return result
 
 
-def _requested(entry: Json) -> tuple[Manager, Owner] | None:
+def _read_entry(entry: Json) -> tuple[Manager, Owner] | None:
     if not isinstance(entry, dict):
         return None
     texts = {}
@@ -139,7 +139,7 @@ def _time(value: Json) -> str | None:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def written(managed: Managed) -> list[Json]:
+def encode(managed: Managed) -> list[Json]:
     """The entries in the order of the reference: appliers first, then by time, name, version and subresource."""
     if len(managed) == 1:
         return [_entry(manager, owner) for manager, owner in managed.items()]

@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 from registry.apply import last_applied
-from registry.apply.applying import Apply, applied_to
+from registry.apply.applying import Apply, apply_to
 from registry.apply.errors import ApplyError, Conflicts, InvalidApply
 from registry.apply.fieldsets import difference, has, union
-from registry.apply.kind import NOBODYS, Kind
+from registry.apply.kind import NOBODYS, OwnershipKind
 from registry.apply.managed import (
     Managed,
     Manager,
@@ -28,14 +28,14 @@ from registry.apply.managed import (
     applier,
     cap,
     is_reset,
-    requested,
-    stored,
+    read_requested,
+    read_stored,
     updater,
-    written,
+    encode,
 )
 from registry.apply.objects import Object, entries_of, group_version_kind, with_managed, without_managed
-from registry.apply.owned import Untypable, reconciled
-from registry.apply.types import Type
+from registry.apply.owned import Untypable, reconcile_fields
+from registry.apply.types import MergeType
 from registry.schema.model import Structural
 
 BEFORE_FIRST_APPLY = "before-first-apply"
@@ -54,13 +54,13 @@ class FieldManager:
     def __init__(self, kind: str, schemas: Mapping[str, Callable[[], Structural]], *,
                  convert: Callable[[Object, str], Object] | None = None, status_versions: Collection[str] = (),
                  builtin: bool = False) -> None:
-        self._kind = Kind(kind, schemas, convert, status_versions, builtin)
+        self._kind = OwnershipKind(kind, schemas, convert, status_versions, builtin)
 
     @property
     def kind(self) -> str:
         return self._kind.name
 
-    def type_of(self, api_version: str) -> Type:
+    def type_of(self, api_version: str) -> MergeType:
         """The type of a version's objects; KeyError if there is no such version."""
         return self._kind.type_of(api_version)
 
@@ -81,7 +81,7 @@ class FieldManager:
                 return with_managed(new, {})
         me = updater(manager, api_version, subresource)
         try:
-            return with_managed(new, self._updated(live or {}, new, managed, me, now))
+            return with_managed(new, self._update_owners(live or {}, new, managed, me, now))
         except (Untypable, ApplyError):
             return with_managed(new, managed)
 
@@ -93,23 +93,23 @@ class FieldManager:
         """
         self._check(applied, api_version)
         base = {"apiVersion": api_version, "kind": self.kind} if live is None else without_managed(live)
-        managed = {} if live is None else stored(entries_of(live))
+        managed = {} if live is None else read_stored(entries_of(live))
         if live is not None and not managed:
             managed = self._before_first_apply(base, api_version, now, subresource)
         by = Apply(applier(manager, subresource), api_version, subresource, force)
         try:
-            new, owners = applied_to(self._kind, base, applied, managed, by)
+            new, owners = apply_to(self._kind, base, applied, managed, by)
         except Conflicts as error:
             if manager != KUBECTL or live is None:
                 raise
             self._check_migration(error, base, api_version)
-            new, owners = applied_to(self._kind, base, applied, managed, by._replace(force=True))
+            new, owners = apply_to(self._kind, base, applied, managed, by._replace(force=True))
         if new is not base and by.manager in owners:
             # Ownership alone moves no time: an entry that is new has none then.
             owners[by.manager] = owners[by.manager]._replace(time=now, entry=None)
         if manager == KUBECTL:
-            new = last_applied.renewed(new, applied)
-        if new is base and live is not None and owners.keys() == managed.keys() and written(owners) == entries_of(live):
+            new = last_applied.with_annotation(new, applied)
+        if new is base and live is not None and owners.keys() == managed.keys() and encode(owners) == entries_of(live):
             return live
         return with_managed(new, owners)
 
@@ -117,12 +117,12 @@ class FieldManager:
         """The client's entries, if it sent any that count, else those that are stored."""
         entries, ours = metadata.get("managedFields"), entries_of(live)
         if subresource or entries is None or entries is ours or entries == ours:
-            return stored(ours)
+            return read_stored(ours)
         if is_reset(entries) or (self._kind.builtin and entries == []):
             return {}
-        return requested(entries) or stored(ours)
+        return read_requested(entries) or read_stored(ours)
 
-    def _updated(self, live: Object, new: Object, managed: Managed, me: Manager, now: str) -> Managed:
+    def _update_owners(self, live: Object, new: Object, managed: Managed, me: Manager, now: str) -> Managed:
         """The owners after an update: what changed is taken from all others, what was removed from everybody."""
         kind, api_version = self._kind, me.api_version
         live, new = kind.with_zeros(live), kind.with_zeros(new)
@@ -136,7 +136,7 @@ class FieldManager:
                 if not kind.has_version(version):
                     continue    # What a version that is gone called its fields means nothing any more.
                 there = by_version[version] = kind.changes_at(version, live, new)
-            fields = reconciled(owner.fields, kind.type_of(version))
+            fields = reconcile_fields(owner.fields, kind.type_of(version))
             if manager != me:
                 fields = difference(fields, there.changed)
             fields = difference(fields, there.removed)
@@ -160,13 +160,13 @@ class FieldManager:
         """An object that nobody was tracked on: what it has belongs to those before, all together."""
         empty = {"apiVersion": api_version, "kind": self.kind}
         try:
-            return self._updated(empty, base, {}, updater(BEFORE_FIRST_APPLY, api_version, subresource), now)
+            return self._update_owners(empty, base, {}, updater(BEFORE_FIRST_APPLY, api_version, subresource), now)
         except Untypable as error:
             raise self._kind.live_error(base, api_version, str(error)) from error
 
     def _check_migration(self, error: Conflicts, live: Object, api_version: str) -> None:
         """kubectl may take what its own client-side apply had set; anything else is a conflict still."""
-        allowed = last_applied.allowed(live, api_version, self.type_of(api_version))
+        allowed = last_applied.unchanged_fields(live, api_version, self.type_of(api_version))
         if allowed is None:
             raise error
         left = [conflict for conflict in error.conflicts if not has(allowed, conflict.path)]

@@ -10,7 +10,7 @@ from operator import is_
 
 from registry.apply.fieldsets import FieldSet
 from registry.apply.owned import item_element, member
-from registry.apply.types import Items, Type
+from registry.apply.types import Items, MergeType
 from registry.apply.values import equal
 from registry.schema.model import Json
 
@@ -18,7 +18,7 @@ _ABSENT = object()
 _CONTAINERS = (dict, list)
 
 
-def merge(live: Json, applied: Json, node: Type) -> Json:
+def merge(live: Json, applied: Json, node: MergeType) -> Json:
     """What `applied` says, and what `live` has besides.
 
     Both must fit the type. `{"a": 1, "b": {"c": 1}}` and `{"b": {"d": 2}}` give `{"a": 1, "b": {"c": 1, "d": 2}}`; an
@@ -54,7 +54,7 @@ def merge(live: Json, applied: Json, node: Type) -> Json:
     return live if equal(live, applied) else applied
 
 
-def _merge_items(live: list[Json], applied: list[Json], node: Type) -> list[Json]:
+def _merge_items(live: list[Json], applied: list[Json], node: MergeType) -> list[Json]:
     """The applied order for what is applied; the others stay where they were among their neighbours.
 
     The two lists are walked side by side. `shared` are the items of both, in the applied order: when the live list
@@ -100,7 +100,7 @@ def _merge_items(live: list[Json], applied: list[Json], node: Type) -> list[Json
     return live if same else result
 
 
-def remove(value: Json, fields: FieldSet, node: Type) -> Json:
+def remove(value: Json, fields: FieldSet, node: MergeType) -> Json:
     """`value` without the members of `fields`; `value` itself if it has none of them."""
     if type(value) is dict and node.is_map and not node.map_atomic:
         return _remove_members(value, fields, node)
@@ -109,7 +109,7 @@ def remove(value: Json, fields: FieldSet, node: Type) -> Json:
     return value
 
 
-def _remove_members(value: dict[str, Json], fields: FieldSet, node: Type) -> dict[str, Json]:
+def _remove_members(value: dict[str, Json], fields: FieldSet, node: MergeType) -> dict[str, Json]:
     result = value
     for element, below in fields.items():
         name = element[2:]
@@ -124,7 +124,7 @@ def _remove_members(value: dict[str, Json], fields: FieldSet, node: Type) -> dic
     return result
 
 
-def _remove_items(value: list[Json], fields: FieldSet, node: Type) -> list[Json]:
+def _remove_items(value: list[Json], fields: FieldSet, node: MergeType) -> list[Json]:
     item_type = node.item
     assert item_type is not None
     result: list[Json] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from registry.apply.managed import Managed, written
+from registry.apply.managed import Managed, encode
 from registry.apply.values import equal
 from registry.schema.model import Json
 
@@ -25,13 +25,13 @@ def with_managed(value: Object, managed: Managed) -> Object:
     metadata = value.get("metadata")
     metadata = dict(metadata) if isinstance(metadata, dict) else {}
     if managed:
-        metadata["managedFields"] = written(managed)
+        metadata["managedFields"] = encode(managed)
     else:
         metadata.pop("managedFields", None)
     return {**value, "metadata": metadata}
 
 
-def named(value: Object) -> str:
+def display_name(value: Object) -> str:
     """`<namespace>/<name>; <group/version>, Kind=<kind>`, as the body has it."""
     metadata = value.get("metadata")
     names = metadata if isinstance(metadata, dict) else {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from registry.apply.fieldsets import FieldSet
 from registry.apply.fieldtexts import json_text
-from registry.apply.types import Items, Type
+from registry.apply.types import Items, MergeType
 from registry.schema.model import Json
 
 
@@ -20,7 +20,7 @@ class BadItem(Untypable):
     """An item of a set or keyed list that cannot be told from the others."""
 
 
-def item_element(item: Json, node: Type) -> str:
+def item_element(item: Json, node: MergeType) -> str:
     """The path element of an item of a list that is no atomic one: `k:{"name":"x"}` or `v:"x"`."""
     if node.items is Items.KEYED:
         if item is None:
@@ -51,7 +51,7 @@ def item_element(item: Json, node: Type) -> str:
     return "v:" + json_text(item)
 
 
-def member(name: str, node: Type) -> tuple[str, Type]:
+def member(name: str, node: MergeType) -> tuple[str, MergeType]:
     """The path element and the type of a member of a map."""
     field = node.fields.get(name)
     if field is not None:
@@ -61,7 +61,7 @@ def member(name: str, node: Type) -> tuple[str, Type]:
     return f"f:{name}", node.element
 
 
-def added(value: Json, node: Type) -> FieldSet:
+def added_fields(value: Json, node: MergeType) -> FieldSet:
     """What a change adds, or removes, with a whole value: the value itself and all that is in it."""
     kind = type(value)
     if kind is dict:
@@ -81,7 +81,7 @@ def added(value: Json, node: Type) -> FieldSet:
     return {}
 
 
-def added_members(value: dict[str, Json], node: Type) -> FieldSet:
+def added_members(value: dict[str, Json], node: MergeType) -> FieldSet:
     result: FieldSet = {}
     fields, other = node.fields, node.element
     for name, part in value.items():
@@ -92,22 +92,22 @@ def added_members(value: dict[str, Json], node: Type) -> FieldSet:
             element, type_, accepts = f"f:{name}", other, other.accepts
         else:
             raise Untypable(f"{name}: field not declared in schema")
-        result[element] = {} if type(part) in accepts else added(part, type_)
+        result[element] = {} if type(part) in accepts else added_fields(part, type_)
     return result
 
 
-def added_items(value: list[Json], node: Type) -> FieldSet:
+def added_items(value: list[Json], node: MergeType) -> FieldSet:
     """An item that is there twice is owned as a whole: nobody can say which is meant."""
     result: FieldSet = {}
     item_type = node.item
     assert item_type is not None
     for item in value:
         element = item_element(item, node)
-        result[element] = {} if element in result or type(item) in item_type.accepts else added(item, item_type)
+        result[element] = {} if element in result or type(item) in item_type.accepts else added_fields(item, item_type)
     return result
 
 
-def field_set(value: dict[str, Json], node: Type) -> FieldSet:
+def field_set(value: dict[str, Json], node: MergeType) -> FieldSet:
     """What an apply of `value` owns: leaves, items of lists and members that the schema does not name."""
     result: FieldSet = {}
     fields = node.fields
@@ -132,7 +132,7 @@ def field_set(value: dict[str, Json], node: Type) -> FieldSet:
     return result
 
 
-def _item_set(value: list[Json], node: Type) -> FieldSet:
+def _item_set(value: list[Json], node: MergeType) -> FieldSet:
     result: FieldSet = {}
     item_type = node.item
     assert item_type is not None
@@ -146,7 +146,7 @@ def _item_set(value: list[Json], node: Type) -> FieldSet:
     return result
 
 
-def with_named(fields: FieldSet, node: Type | None) -> FieldSet:
+def with_named(fields: FieldSet, node: MergeType | None) -> FieldSet:
     """`fields` and each declared member on the way to one of them: who owns `.spec.size` holds `.spec` in place."""
     result: FieldSet = {}
     for element, below in fields.items():
@@ -159,7 +159,7 @@ def with_named(fields: FieldSet, node: Type | None) -> FieldSet:
     return result
 
 
-def _below(element: str, node: Type | None) -> tuple[Type | None, bool]:
+def _below(element: str, node: MergeType | None) -> tuple[MergeType | None, bool]:
     if node is None:
         return None, False
     if element[0] == "f":
@@ -168,7 +168,7 @@ def _below(element: str, node: Type | None) -> tuple[Type | None, bool]:
     return node.item, False
 
 
-def reconciled(fields: FieldSet, node: Type) -> FieldSet:
+def reconcile_fields(fields: FieldSet, node: MergeType) -> FieldSet:
     """An entry as it reads today: what lay below a map or list that has become atomic is now that map or list.
 
     `fields` itself if nothing changed; this runs on each entry at each write, so it looks only where that can be.
@@ -184,7 +184,7 @@ def reconciled(fields: FieldSet, node: Type) -> FieldSet:
         if type_ is None or not type_.collapses:
             continue
         below = fields[element]
-        new = {} if type_.is_whole else reconciled(below, type_)
+        new = {} if type_.is_whole else reconcile_fields(below, type_)
         if new is not below:
             if result is fields:
                 result = dict(fields)
@@ -192,16 +192,16 @@ def reconciled(fields: FieldSet, node: Type) -> FieldSet:
     return result
 
 
-def declared(value: Json, node: Type) -> Json:
+def declared_members(value: Json, node: MergeType) -> Json:
     """`value` without the members that its type does not know; `value` itself if it has none."""
     if node.anything:
         return value
     if type(value) is dict and node.is_map:
-        members = {name: declared(part, member(name, node)[1]) for name, part in value.items()
+        members = {name: declared_members(part, member(name, node)[1]) for name, part in value.items()
                    if name in node.fields or node.element is not None}
         same = len(members) == len(value) and all(part is value[name] for name, part in members.items())
         return value if same else members
     if type(value) is list and node.is_list and node.item is not None:
-        items = [declared(item, node.item) for item in value]
+        items = [declared_members(item, node.item) for item in value]
         return value if all(a is b for a, b in zip(items, value, strict=True)) else items
     return value

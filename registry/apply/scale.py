@@ -14,9 +14,9 @@ from collections.abc import Mapping
 
 from registry.apply.errors import Conflict, Conflicts, InvalidApply, TypedError
 from registry.apply.fieldsets import difference, has, single
-from registry.apply.managed import Owner, stored, updater
+from registry.apply.managed import Owner, read_stored, updater
 from registry.apply.managed_fields import FieldManager
-from registry.apply.objects import Object, entries_of, group_version_kind, named, with_managed
+from registry.apply.objects import Object, entries_of, group_version_kind, display_name, with_managed
 from registry.apply.types import SCALE
 from registry.apply.validate import errors_text, validate
 from registry.apply.values import equal
@@ -32,7 +32,7 @@ def own_scale_update(live: Object, new: Object, replicas_paths: Mapping[str, str
 
     `replicas_paths` says for each version with a scale where the replicas are: `{"g/v1": ".spec.replicas"}`.
     """
-    managed = stored(entries_of(live))
+    managed = read_stored(entries_of(live))
     elements = {version: tuple(f"f:{part}" for part in _parts(path)) for version, path in replicas_paths.items()}
     holders = [holder for holder, owner in managed.items()
                if has(owner.fields, elements.get(owner.api_version, ("",)))]
@@ -60,7 +60,7 @@ def apply_scale(fields: FieldManager, live: Object, applied: Object, replicas_pa
         raise InvalidApply("metadata.managedFields must be nil")
     mismatches = validate(applied, SCALE)
     if mismatches:
-        raise TypedError(f"failed to create typed patch object ({named(applied)}): {errors_text(mismatches)}")
+        raise TypedError(f"failed to create typed patch object ({display_name(applied)}): {errors_text(mismatches)}")
     spec = applied.get("spec") or {}
     parts = _parts(replicas_path)
     configuration: Object = {"apiVersion": api_version, "kind": fields.kind, "metadata": {"name": _name(live)}}

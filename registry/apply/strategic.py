@@ -13,7 +13,7 @@ from typing import Any
 
 from registry.apply.errors import PatchInapplicable, PatchUndecodable, StrategicPatchError
 from registry.apply.strategic_kinds import Field, Fields, fields_of
-from registry.apply.strategic_order import ordered
+from registry.apply.strategic_order import order_list
 from registry.apply.validate import go_plain
 from registry.codec.go_text import json_type
 from registry.schema.model import Json
@@ -54,7 +54,7 @@ def _merge_map(original: Object, patch: Object, fields: Fields) -> Object:
     for name, value in patch.items():
         deletes = name.startswith(_DELETE_FROM)
         if deletes:
-            name = _listed(name, _DELETE_FROM, "primitive list")
+            name = _require_list(name, _DELETE_FROM, "primitive list")
         if value is None:
             result.pop(name, None)
         elif name not in result or _kind(result[name]) is not _kind(value):
@@ -123,13 +123,13 @@ def _merge_list(original: list[Json], patch: list[Json], field: Field, deletes: 
     if _items_kind(original, patch) is not dict:
         if deletes:
             return [item for item in original if item not in patch]
-        return ordered(_unique([*original, *patch]), patch, original, _itself)
+        return order_list(_unique([*original, *patch]), patch, original, _itself)
     if not field.key:
         raise StrategicPatchError("cannot merge lists without merge key")
     original, patch = _without_directives(original, patch, field.key)
     merged = _merge_keyed(original, patch, field)
     key = _key_of(field.key)
-    return ordered(merged, patch, original, key)
+    return order_list(merged, patch, original, key)
 
 
 def _without_directives(original: list[Json], patch: list[Json], key: str) -> tuple[list[Json], list[Json]]:
@@ -172,7 +172,7 @@ def _merge_in_order(result: Object, patch: Object, directive: str, fields: Field
     order = patch.pop(directive)
     if not isinstance(order, list):
         raise _wrong_type("[]interface {}", order)
-    name = _listed(directive, _ORDER, "setElementOrder list")
+    name = _require_list(directive, _ORDER, "setElementOrder list")
     for there in (result, patch):
         if name in there and not isinstance(there[name], list):
             raise _wrong_type("[]interface {}", there[name])
@@ -190,7 +190,7 @@ def _merge_in_order(result: Object, patch: Object, directive: str, fields: Field
         merged = _merge_value(original, items, field, False)
     assert merged is not None
     _items_kind(original or [], items or [])
-    result[name] = ordered(merged, order, original or [], key)
+    result[name] = order_list(merged, order, original or [], key)
     patch.pop(name, None)
 
 
@@ -211,7 +211,7 @@ def _check_order(patch: list[Json], order: list[Json], field: Field) -> None:
                                       f"{go_plain(order)}\n")
 
 
-def _listed(name: str, directive: str, what: str) -> str:
+def _require_list(name: str, directive: str, what: str) -> str:
     prefix, slash, listed = name.partition("/")
     if not slash or prefix != directive:
         raise StrategicPatchError(f"invalid patch format of {what}", 400)

@@ -13,7 +13,7 @@ from typing import Any
 from registry.schema.model import Json
 
 
-def ordered(merged: list[Json], patch_order: list[Json], server_order: list[Json],
+def order_list(merged: list[Json], patch_order: list[Json], server_order: list[Json],
             key: Callable[[Json], Any]) -> list[Json]:
     """`merged` in its final order; `key` gives what an item is known by."""
     patched, server = _places(patch_order, key), _places(server_order, key)

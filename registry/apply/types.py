@@ -39,7 +39,7 @@ class Items(enum.Enum):
     KEYED = "map"
 
 
-class Type:
+class MergeType:
     """One node. `fields` are the declared members: the name as a path element (`f:spec`), the type, what it accepts.
 
     `element` is the type of undeclared members, None if there may be none. `keys` are those of KEYED items, sorted,
@@ -58,19 +58,19 @@ class Type:
         self.accepts = _ACCEPTS[scalar]
         self.is_map = False
         self.map_atomic = False
-        self.fields: dict[str, tuple[str, Type, frozenset[type]]] = {}
-        self.element: Type | None = None
+        self.fields: dict[str, tuple[str, MergeType, frozenset[type]]] = {}
+        self.element: MergeType | None = None
         self.is_list = False
         self.items = Items.ATOMIC
-        self.item: Type | None = None
+        self.item: MergeType | None = None
         self.keys: tuple[tuple[str, str, str | None], ...] = ()
         self.keys_text = "[]"
         self.anything = False
         self.exact = False
         self.collapses = False
-        self.collapsing: tuple[tuple[str, Type], ...] = ()
+        self.collapsing: tuple[tuple[str, MergeType], ...] = ()
 
-    def declare(self, members: Mapping[str, Type]) -> None:
+    def declare(self, members: Mapping[str, MergeType]) -> None:
         self.fields.update({name: (f"f:{name}", member, member.accepts) for name, member in members.items()})
 
     @property
@@ -78,7 +78,7 @@ class Type:
         """A map or list that is owned as one; an untyped value is judged by what it is."""
         return self.map_atomic if self.is_map else self.is_list and self.items is Items.ATOMIC
 
-    def finish(self) -> Type:
+    def finish(self) -> MergeType:
         """To be called when all parts are known; they are finished."""
         parts = [member for _, member, _ in self.fields.values()]
         parts += [part for part in (self.element, self.item) if part is not None]
@@ -98,19 +98,19 @@ _ACCEPTS: dict[Scalar | None, frozenset[type]] = {
 }
 
 
-def _whole() -> Type:
+def _whole() -> MergeType:
     """Any value, owned whole."""
-    node = Type(Scalar.ANY)
+    node = MergeType(Scalar.ANY)
     node.is_map = node.map_atomic = node.is_list = node.anything = True
     node.element = node.item = node
     return node
 
 
-def _untyped() -> Type:
+def _untyped() -> MergeType:
     """Any value; maps are owned member by member as far down as UNTYPED_DEPTH, lists whole."""
     node = WHOLE
     for _ in range(UNTYPED_DEPTH):
-        parent = Type(Scalar.ANY)
+        parent = MergeType(Scalar.ANY)
         parent.is_map = parent.is_list = parent.anything = True
         parent.element, parent.item = node, WHOLE
         node = parent
@@ -121,7 +121,7 @@ WHOLE = _whole()
 UNTYPED = _untyped()
 
 
-def compile_type(schema: Structural) -> Type:
+def compile_type(schema: Structural) -> MergeType:
     """The type of the objects of a definition: `schema` is that of the whole object, its root."""
     root = _compile(schema, False, 0)
     root.is_map, root.is_list, root.scalar, root.accepts = True, False, None, _NULL
@@ -131,12 +131,12 @@ def compile_type(schema: Structural) -> Type:
     return root.finish()
 
 
-def _compile(schema: Structural, preserve: bool, depth: int) -> Type:
+def _compile(schema: Structural, preserve: bool, depth: int) -> MergeType:
     if depth > SCHEMA_DEPTH:
         return WHOLE
     preserve = preserve or schema.preserve_unknown_fields
     kind = schema.type
-    node = Type(_scalar_of(kind, schema.format))
+    node = MergeType(_scalar_of(kind, schema.format))
     if kind in ("", "object"):
         _compile_map(node, schema, preserve, depth)
     if kind in ("", "array"):
@@ -155,7 +155,7 @@ def _scalar_of(kind: str, format: str) -> Scalar | None:
     return Scalar.ANY if kind in ("", "string") else None
 
 
-def _compile_map(node: Type, schema: Structural, preserve: bool, depth: int) -> None:
+def _compile_map(node: MergeType, schema: Structural, preserve: bool, depth: int) -> None:
     node.is_map = True
     node.map_atomic = schema.map_type == "atomic"
     node.declare({name: _compile(member, preserve, depth + 1) for name, member in schema.properties.items()})
@@ -168,7 +168,7 @@ def _compile_map(node: Type, schema: Structural, preserve: bool, depth: int) -> 
         node.declare(_RESOURCE)
 
 
-def _compile_list(node: Type, schema: Structural, preserve: bool, depth: int) -> None:
+def _compile_list(node: MergeType, schema: Structural, preserve: bool, depth: int) -> None:
     node.is_list = True
     node.item = WHOLE if schema.items is None else _compile(schema.items, preserve, depth + 1)
     if schema.list_type == "set":
@@ -178,7 +178,7 @@ def _compile_list(node: Type, schema: Structural, preserve: bool, depth: int) ->
         _key(node, {key: properties[key].default if key in properties else UNSET for key in schema.list_map_keys})
 
 
-def _key(node: Type, keys: dict[str, Json]) -> None:
+def _key(node: MergeType, keys: dict[str, Json]) -> None:
     """`keys` are the names of the key fields with their defaults, in the declared order."""
     node.items = Items.KEYED
     node.keys = tuple((key, f"{json_text(key)}:", None if keys[key] is UNSET else json_text(keys[key]))
@@ -186,20 +186,20 @@ def _key(node: Type, keys: dict[str, Json]) -> None:
     node.keys_text = "[" + " ".join(map(go_quote, keys)) + "]"
 
 
-def _scalar(scalar: Scalar) -> Type:
-    return Type(scalar).finish()
+def _scalar(scalar: Scalar) -> MergeType:
+    return MergeType(scalar).finish()
 
 
-def _map(atomic: bool = False, element: Type | None = None, **members: Type) -> Type:
-    node = Type()
+def _map(atomic: bool = False, element: MergeType | None = None, **members: MergeType) -> MergeType:
+    node = MergeType()
     node.is_map, node.map_atomic, node.element = True, atomic, element
     node.declare(members)
     return node.finish()
 
 
-def _list(items: Items, item: Type, keys: dict[str, Json] | None = None) -> Type:
+def _list(items: Items, item: MergeType, keys: dict[str, Json] | None = None) -> MergeType:
     """`keys` of a keyed list come with their defaults: Go's empty text is one."""
-    node = Type()
+    node = MergeType()
     node.is_list, node.items, node.item = True, items, item
     if keys:
         _key(node, keys)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from registry.apply.fieldtexts import element_text
 from registry.apply.owned import BadItem, item_element
-from registry.apply.types import Items, Scalar, Type
+from registry.apply.types import Items, Scalar, MergeType
 from registry.schema.field import go_float, go_quote
 from registry.schema.model import Json
 
@@ -27,7 +27,7 @@ class TypeMismatch:
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
-def validate(value: Json, node: Type, *, duplicates: bool = False) -> list[TypeMismatch]:
+def validate(value: Json, node: MergeType, *, duplicates: bool = False) -> list[TypeMismatch]:
     """What does not fit, at most MAX_ERRORS. `duplicates` allows equal items in sets and keyed lists."""
     errors: list[TypeMismatch] = []
     _validate(value, node, "", duplicates, errors)
@@ -41,7 +41,7 @@ def errors_text(errors: list[TypeMismatch]) -> str:
     return "\n".join(["errors:", *(f"  {error}" for error in errors)])
 
 
-def _validate(value: Json, node: Type, path: str, duplicates: bool, errors: list[TypeMismatch]) -> None:
+def _validate(value: Json, node: MergeType, path: str, duplicates: bool, errors: list[TypeMismatch]) -> None:
     if value is None or node.anything or len(errors) >= MAX_ERRORS:
         return
     kind = type(value)
@@ -53,7 +53,7 @@ def _validate(value: Json, node: Type, path: str, duplicates: bool, errors: list
         errors.append(TypeMismatch(path, _unfit(value, node)))
 
 
-def _validate_members(value: dict[str, Json], node: Type, path: str, duplicates: bool,
+def _validate_members(value: dict[str, Json], node: MergeType, path: str, duplicates: bool,
                       errors: list[TypeMismatch]) -> None:
     for name, part in value.items():
         field = node.fields.get(name)
@@ -66,7 +66,7 @@ def _validate_members(value: dict[str, Json], node: Type, path: str, duplicates:
             _validate(part, type_, f"{path}.{name}", duplicates, errors)
 
 
-def _validate_items(value: list[Json], node: Type, path: str, duplicates: bool, errors: list[TypeMismatch]) -> None:
+def _validate_items(value: list[Json], node: MergeType, path: str, duplicates: bool, errors: list[TypeMismatch]) -> None:
     item_type = node.item
     assert item_type is not None
     if node.items is Items.ATOMIC:
@@ -92,7 +92,7 @@ def _validate_items(value: list[Json], node: Type, path: str, duplicates: bool, 
                                for error in errors[before:]]
 
 
-def _unfit(value: Json, node: Type) -> str:
+def _unfit(value: Json, node: MergeType) -> str:
     if node.is_map:
         return f"expected map, got &{{{go_plain(value)}}}"
     if node.scalar is Scalar.NUMERIC:

@@ -57,7 +57,7 @@ class GroupResources(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class AuditRule:
     """An empty sequence leaves its part open."""
 
     level: Level
@@ -109,23 +109,23 @@ def _path_matches(path: str, pattern: str) -> bool:
     return pattern == "*" or pattern == path or (pattern.endswith("*") and path.startswith(pattern[:-1]))
 
 
-class Decision(NamedTuple):
+class AuditDecision(NamedTuple):
     level: Level
     omit_stages: frozenset[str]
     omit_managed_fields: bool
 
 
-_NOTHING: Final = Decision(Level.NONE, frozenset(STAGES), True)
+_NOTHING: Final = AuditDecision(Level.NONE, frozenset(STAGES), True)
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    rules: tuple[Rule, ...]
+    rules: tuple[AuditRule, ...]
 
-    def decide(self, user: User | None, attributes: Attributes) -> Decision:
+    def decide(self, user: User | None, attributes: Attributes) -> AuditDecision:
         for rule in self.rules:
             if rule.matches(user, attributes):
-                return Decision(rule.level, rule.omit_stages, rule.omit_managed_fields)
+                return AuditDecision(rule.level, rule.omit_stages, rule.omit_managed_fields)
         return _NOTHING
 
 
@@ -149,7 +149,7 @@ def parse(data: bytes) -> Policy:
         raise PolicyError("no Policy")
     if value.get("kind") != "Policy" or value.get("apiVersion") not in API_VERSIONS:
         raise PolicyError("must be of kind Policy and apiVersion audit.k8s.io/v1")
-    _known(value, {"kind", "apiVersion", "metadata", "rules", "omitStages", "omitManagedFields"}, "")
+    _check_known(value, {"kind", "apiVersion", "metadata", "rules", "omitStages", "omitManagedFields"}, "")
     stages = _stages(value, "omitStages")
     omit = _boolean(value, "omitManagedFields", "omitManagedFields") or False
     given = value.get("rules")
@@ -162,10 +162,10 @@ _RULE_KEYS: Final = {"level", "users", "userGroups", "verbs", "resources", "name
                      "omitStages", "omitManagedFields"}
 
 
-def _rule(given: Any, where: str, stages: frozenset[str], *, omit: bool) -> Rule:
+def _rule(given: Any, where: str, stages: frozenset[str], *, omit: bool) -> AuditRule:
     if not isinstance(given, dict):
         raise PolicyError(f"{where}: must be an object")
-    _known(given, _RULE_KEYS, where)
+    _check_known(given, _RULE_KEYS, where)
     level = given.get("level")
     if not isinstance(level, str) or level not in NAMES:
         raise PolicyError(f"{where}.level: must be None, Metadata, Request or RequestResponse")
@@ -181,7 +181,7 @@ def _rule(given: Any, where: str, stages: frozenset[str], *, omit: bool) -> Rule
     if not isinstance(resources, list):
         raise PolicyError(f"{where}.resources: must be a list")
     own = _boolean(given, "omitManagedFields", f"{where}.omitManagedFields")
-    return Rule(
+    return AuditRule(
         level=NAMES[level], users=frozenset(_texts(given, "users", where)),
         groups=frozenset(_texts(given, "userGroups", where)), verbs=frozenset(_texts(given, "verbs", where)),
         resources=tuple(_group_resources(r, f"{where}.resources[{i}]") for i, r in enumerate(resources)),
@@ -192,7 +192,7 @@ def _rule(given: Any, where: str, stages: frozenset[str], *, omit: bool) -> Rule
 def _group_resources(given: Any, where: str) -> GroupResources:
     if not isinstance(given, dict):
         raise PolicyError(f"{where}: must be an object")
-    _known(given, {"group", "resources", "resourceNames"}, where)
+    _check_known(given, {"group", "resources", "resourceNames"}, where)
     group = given.get("group") or ""
     if not isinstance(group, str) or "/" in group:
         raise PolicyError(f"{where}.group: must be the name of a group, without a version")
@@ -224,7 +224,7 @@ def _boolean(given: Mapping[str, Any], name: str, where: str) -> bool | None:
     return found
 
 
-def _known(given: Mapping[str, Any], names: set[str], where: str) -> None:
+def _check_known(given: Mapping[str, Any], names: set[str], where: str) -> None:
     for name in given:
         if name not in names:
             raise PolicyError(f"{where}: unknown field {name}" if where else f"unknown field {name}")

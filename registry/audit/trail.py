@@ -18,7 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from registry.access.authorization import Attributes
 from registry.access.identity import User
-from registry.audit.policy import LEVEL_NAMES, Decision, Level, Policy
+from registry.audit.policy import LEVEL_NAMES, AuditDecision, Level, Policy
 from registry.audit.sinks import Sink
 from registry.codec.model import DecodeError
 from registry.codec.yaml_decode import decode_yaml
@@ -49,7 +49,7 @@ class Trail:
         self._impersonated: User | None = None
         self._constraint = ""
         self._annotations: dict[str, str] = {}
-        self._decision: Decision | None = None
+        self._decision: AuditDecision | None = None
         self._level = Level.NONE
         self._request = _Kept()
         self._answer = _Kept()
@@ -61,7 +61,7 @@ class Trail:
         self._user, self._attributes = user, attributes
         self._annotations[TENANT] = tenant
         self._decide()
-        await self._tell("RequestReceived")
+        await self._emit("RequestReceived")
 
     @property
     def annotations(self) -> dict[str, str]:
@@ -74,7 +74,7 @@ class Trail:
     def impersonates(self, user: User, constraint: str) -> None:
         self._impersonated, self._constraint = user, constraint
 
-    def decided(self, allowed: bool, reason: str) -> None:
+    def record_decision(self, allowed: bool, reason: str) -> None:
         self._annotations["authorization.k8s.io/decision"] = "allow" if allowed else "forbid"
         self._annotations["authorization.k8s.io/reason"] = reason
 
@@ -100,7 +100,7 @@ class Trail:
                 self._answer.media_type = _header(message["headers"], b"content-type")
                 self._answer.is_packed = bool(_header(message["headers"], b"content-encoding"))
                 if self._is_stream and self._decision is not None:
-                    await self._tell("ResponseStarted")
+                    await self._emit("ResponseStarted")
             elif self._is_failure or (self._level >= Level.REQUEST_RESPONSE and not self._is_stream):
                 self._answer.add(message.get("body", b""))
             await send(message)
@@ -110,21 +110,21 @@ class Trail:
         """The answer has been given; of a request without a user, as a failed authentication."""
         if self._decision is None:
             self._decide()
-            await self._tell("ResponseStarted")
+            await self._emit("ResponseStarted")
             return
-        await self._tell("ResponseComplete")
+        await self._emit("ResponseComplete")
 
     async def panic(self) -> None:
         if self._decision is None:
             self._decide()
         self._code = self._code or 500
-        await self._tell("Panic")
+        await self._emit("Panic")
 
     @property
     def _is_failure(self) -> bool:
         return self._code >= 400
 
-    async def _tell(self, stage: str) -> None:
+    async def _emit(self, stage: str) -> None:
         assert self._decision is not None, "the policy has been asked"
         if self._level is Level.NONE or stage in self._decision.omit_stages:
             return
@@ -152,8 +152,8 @@ class Trail:
         if stage != "RequestReceived":
             event["responseStatus"] = self._status()
             event |= self._bodies(stage)
-        event["requestReceivedTimestamp"] = _shown(self._received)
-        event["stageTimestamp"] = _shown(self._received if stage == "RequestReceived" else _now())
+        event["requestReceivedTimestamp"] = _format_time(self._received)
+        event["stageTimestamp"] = _format_time(self._received if stage == "RequestReceived" else _now())
         if self._annotations:
             event["annotations"] = dict(self._annotations)
         return event
@@ -167,7 +167,7 @@ class Trail:
     def _status(self) -> dict[str, Any]:
         status: dict[str, Any] = {"metadata": {}}
         if self._is_failure:
-            failure = self._answer.decoded()
+            failure = self._answer.decode()
             if isinstance(failure, dict) and failure.get("kind") == "Status":
                 status |= {k: failure[k] for k in ("status", "message", "reason", "details") if k in failure}
         return {**status, "code": self._code}
@@ -183,7 +183,7 @@ class Trail:
                 continue
             if kept.is_cut:
                 self._annotations[_TOO_LONG] = f"{name} is longer than {BODY_LIMIT_BYTES} bytes"
-            value = kept.decoded()
+            value = kept.decode()
             if value is not None:
                 found[name] = _without_managed_fields(value) if self._decision.omit_managed_fields else value
         return found
@@ -209,7 +209,7 @@ class _Kept:
         elif piece and not self.is_cut:
             self._pieces.append(piece)
 
-    def decoded(self) -> Any:
+    def decode(self) -> Any:
         """None for what is no JSON or YAML."""
         data = b"".join(self._pieces)
         if self.is_cut or not data:
@@ -260,5 +260,5 @@ def _now() -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC)
 
 
-def _shown(at: datetime.datetime) -> str:
+def _format_time(at: datetime.datetime) -> str:
     return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

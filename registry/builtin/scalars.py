@@ -10,7 +10,7 @@ from typing import Any
 
 from registry.builtin.quantities import QuantityError, canonical_quantity
 from registry.codec.json_encode import encode_json_text
-from registry.definitions.typed_base import Context, DecodeError, Link, Type, mismatch
+from registry.definitions.typed_base import Context, StructDecodeError, Link, GoType, mismatch
 from registry.definitions.typed_scalars import BYTES
 from registry.definitions.types import Time
 from registry.schema.field import go_quote
@@ -48,7 +48,7 @@ def _with_layout(text: str, reduced: str) -> str:
         raise TimeError(shown.replace(go_quote(RFC3339), go_quote(_RFC3339_MICRO), 1)) from error
 
 
-class QuantityType(Type):
+class QuantityType(GoType):
     """A resource.Quantity in its canonical form; a number will do, too, and null is zero."""
 
     go = "resource.Quantity"
@@ -59,10 +59,10 @@ class QuantityType(Type):
         try:
             return canonical_quantity(text)
         except QuantityError as error:
-            raise DecodeError(str(error)) from error
+            raise StructDecodeError(str(error)) from error
 
 
-class BytesMap(Type):
+class BytesMap(GoType):
     """Bytes by name, kept in base64; null is no bytes."""
 
     go = "map[string][]uint8"

@@ -44,10 +44,10 @@ def variable(slot: int, view: View | None, *, verified: bool = False) -> Code:
         def read(frame: Frame) -> Value:
             return frame[slot]
         return Code(read, attribute=True, slot=slot)
-    return _typed(view, slot)
+    return _compile_typed(view, slot)
 
 
-def _typed(view: View, slot: int) -> Code:
+def _compile_typed(view: View, slot: int) -> Code:
     convert = view.convert
     python_type = _PYTHON_TYPES.get(view.kind)
     if python_type is not None and not view.nullable:

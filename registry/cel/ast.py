@@ -49,7 +49,7 @@ NOT_STRICTLY_FALSE: Final = "@not_strictly_false"      # the loop condition of a
 ACCUMULATOR: Final = "@result"
 
 
-class Kind(enum.Enum):
+class NodeKind(enum.Enum):
     """The kind of a literal. It is needed because Python's int stands for int and uint."""
 
     NULL = "null"
@@ -67,7 +67,7 @@ class Literal:
 
     id: int
     offset: int
-    kind: Kind
+    kind: NodeKind
     value: bool | int | float | str | bytes | None
 
 

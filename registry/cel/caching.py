@@ -15,7 +15,7 @@ _MAX_ENTRIES: Final = 2048
 _R = TypeVar("_R")
 
 
-def cached_by_text(function: Callable[[str], _R]) -> Callable[[str], _R]:
+def cache_by_text(function: Callable[[str], _R]) -> Callable[[str], _R]:
     """Remembers what `function` returned for texts of up to 200 characters. Errors are not remembered."""
     remembered = lru_cache(maxsize=_MAX_ENTRIES)(function)
 

@@ -187,7 +187,7 @@ class _Walk:
         compiled = compile_expression(rule.rule, declared, RULE, optional_old_self=optional)
         self.size += compiled.size
         if compiled.error:
-            self.errors.append(invalid(f"{path}.rule", _printed(rule), compiled.error))
+            self.errors.append(invalid(f"{path}.rule", _go_text(rule), compiled.error))
         else:
             self.observe(f"{path}.rule", min(compiled.cost * cardinality, LIMIT), "estimated rule cost")
             if rule.message_expression:
@@ -204,7 +204,7 @@ class _Walk:
 
     def message(self, rule: ValidationRule, compiled: Expression, path: str) -> None:
         if compiled.error:
-            self.errors.append(invalid(path, _printed(rule), compiled.error))
+            self.errors.append(invalid(path, _go_text(rule), compiled.error))
         else:
             self.observe(path, compiled.cost, "estimated messageExpression cost")
 
@@ -267,7 +267,7 @@ def _leads_somewhere(path: str, schema: Json) -> bool:
     return True
 
 
-def _printed(rule: ValidationRule) -> GoText:
+def _go_text(rule: ValidationRule) -> GoText:
     """The rule as an error shows it: the JSON of the Go struct."""
     return GoText(go_rule({
         "rule": rule.rule, "message": rule.message, "messageExpression": rule.message_expression,

@@ -263,7 +263,7 @@ class _Checker:
         for position, element in enumerate(node.elements):
             found = self.check(element)
             if position in node.optional_indices:
-                found = self.unwrapped(element, found)
+                found = self.unwrap(element, found)
             joined = self.join(joined, found)
         return types.list_of(joined or self.free())
 
@@ -274,13 +274,13 @@ class _Checker:
             keys = self.join(keys, self.check(entry.key))
             found = self.check(entry.value)
             if entry.optional:
-                found = self.unwrapped(entry.value, found)
+                found = self.unwrap(entry.value, found)
             values = self.join(values, found)
         if keys is None or values is None:
             keys, values = self.free(), self.free()
         return types.map_of(keys, values)
 
-    def unwrapped(self, node: Expr, of: Type) -> Type:
+    def unwrap(self, node: Expr, of: Type) -> Type:
         """The type in an optional; what is marked with `?` must be one."""
         if types.is_optional(of):
             return of.parameters[0]
@@ -316,7 +316,7 @@ class _Checker:
             if result is types.ERROR:
                 continue
             if entry.optional:
-                given = self.unwrapped(entry.value, given)
+                given = self.unwrap(entry.value, given)
             if entry.field not in ("seconds", "nanos"):
                 self.issues.append(Issue(entry.offset, f"undefined field '{entry.field}'"))
             elif not self.substitutions.assignable(types.INT, given):
@@ -329,7 +329,7 @@ class _Checker:
         for entry in node.entries:
             given = self.check(entry.value)
             if entry.optional:
-                given = self.unwrapped(entry.value, given)
+                given = self.unwrap(entry.value, given)
             wanted = self.messages.field(node.name, entry.field)
             if wanted is None or not self.substitutions.assignable(wanted, given):
                 shown = self.substitutions.substitute(given, True).text
@@ -394,13 +394,13 @@ def _qualified_name(node: Expr) -> str | None:
 _LOGIC = frozenset((ast.LOGICAL_AND, ast.LOGICAL_OR))
 
 _LITERALS = {
-    ast.Kind.NULL: types.NULL,
-    ast.Kind.BOOL: types.BOOL,
-    ast.Kind.INT: types.INT,
-    ast.Kind.UINT: types.UINT,
-    ast.Kind.DOUBLE: types.DOUBLE,
-    ast.Kind.STRING: types.STRING,
-    ast.Kind.BYTES: types.BYTES,
+    ast.NodeKind.NULL: types.NULL,
+    ast.NodeKind.BOOL: types.BOOL,
+    ast.NodeKind.INT: types.INT,
+    ast.NodeKind.UINT: types.UINT,
+    ast.NodeKind.DOUBLE: types.DOUBLE,
+    ast.NodeKind.STRING: types.STRING,
+    ast.NodeKind.BYTES: types.BYTES,
 }
 
 _CHECKS: dict[type, Callable[[_Checker, Expr], Type]] = {

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from registry.cel import access, ast, logic
-from registry.cel.ast import Call, Comprehension, Expr, Ident, Kind, ListExpr, Literal, MapExpr, Select, StructExpr
+from registry.cel.ast import Call, Comprehension, Expr, Ident, NodeKind, ListExpr, Literal, MapExpr, Select, StructExpr
 from registry.cel.calls import (
     alternative,
     costed_call,
@@ -118,7 +118,7 @@ class _Compiler:
         self.names: dict[str, list[Code]] = {}
         self.slots = 1
         for name, view in variables.items():
-            self.names[name] = [_verified(name, self.slots, view)]
+            self.names[name] = [_verify(name, self.slots, view)]
             self.slots += 1
 
     def bind(self, name: str, view: View | None) -> int:
@@ -248,11 +248,11 @@ class _Compiler:
             constant_time = name in CONSTANT_TIME
             code = costing(plain_call(implementation if constant_time else weighed(implementation), arguments), 1)
         if all(a.constant for a in arguments):
-            return _folded(code)
+            return _fold(code)
         return code
 
 
-def _verified(name: str, slot: int, view: View | None) -> Code:
+def _verify(name: str, slot: int, view: View | None) -> Code:
     """A variable of the program: what is behind a view has been looked at, but it may be absent."""
     code = access.variable(slot, view, verified=True)
     if name != OLD_SELF:
@@ -267,10 +267,10 @@ def _verified(name: str, slot: int, view: View | None) -> Code:
 
 
 def _literal(node: Literal) -> Value:
-    return Uint(node.value) if node.kind is Kind.UINT else node.value     # type: ignore[arg-type]
+    return Uint(node.value) if node.kind is NodeKind.UINT else node.value     # type: ignore[arg-type]
 
 
-def _folded(code: Code) -> Code:
+def _fold(code: Code) -> Code:
     """A call of constants is answered now, unless it fails."""
     frame: Frame = [0]
     try:

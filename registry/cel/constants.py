@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from registry.cel.ast import Call, Expr, Ident, Kind, ListExpr, Literal, MapExpr, Select
+from registry.cel.ast import Call, Expr, Ident, NodeKind, ListExpr, Literal, MapExpr, Select
 from registry.cel.checker import Checked
 from registry.cel.libraries import clock, conversions
 from registry.cel.types import TypeKind
 from registry.cel.values import EvalError, Uint
 from registry.schema.regexp_errors import regexp_error
 
-from .libraries.table import GLOBALS
+from registry.cel.libraries.table import GLOBALS
 
 _CONVERSIONS: Final = frozenset(("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "uint"))
 assert all((name, 1) in GLOBALS for name in _CONVERSIONS), (clock, conversions)
@@ -80,7 +80,7 @@ def _value(node: Expr) -> Any:
     """The value of a constant, of a conversion of one, or of a list or map of them."""
     match node:
         case Literal():
-            return Uint(node.value) if node.kind is Kind.UINT else node.value     # type: ignore[arg-type]
+            return Uint(node.value) if node.kind is NodeKind.UINT else node.value     # type: ignore[arg-type]
         case ListExpr() if not node.optional_indices:
             return [_value(element) for element in node.elements]
         case Call() if node.function in _CONVERSIONS and node.target is None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, TypeAlias
 
 from registry.cel import types
-from registry.cel.ast import Expr, Kind, Literal
+from registry.cel.ast import Expr, NodeKind, Literal
 from registry.cel.cost_ranges import (
     FREE,
     LIMIT,
@@ -115,7 +115,7 @@ def _new_list(factor: float, size: Range) -> CallCost:
 
 def _int_literal(argument: Argument, otherwise: int) -> int:
     node = argument.node
-    if isinstance(node, Literal) and node.kind is Kind.INT:
+    if isinstance(node, Literal) and node.kind is NodeKind.INT:
         assert isinstance(node.value, int)
         return max(node.value, 0)
     return otherwise
@@ -228,7 +228,7 @@ def _split(call: Call) -> CallCost | None:
     most = size[1]
     if len(call.arguments) > 1:
         limit = call.arguments[1].node
-        if isinstance(limit, Literal) and limit.kind is Kind.INT:
+        if isinstance(limit, Literal) and limit.kind is NodeKind.INT:
             assert isinstance(limit.value, int)
             most = limit.value & LIMIT
     return CallCost(times(size, 2 * TRAVERSAL), (0, most))

@@ -48,7 +48,7 @@ class Expression:
         return max(self.checked.parsed.size, len(self.text) // 2)
 
 
-class Kind:
+class ExpressionKind:
     """What an expression is for: the type it must have, and how errors about it begin."""
 
     __slots__ = ("compilation", "program", "type", "wrong_type")
@@ -60,15 +60,15 @@ class Kind:
         self.program = program
 
 
-RULE: Final = Kind(types.BOOL, "cel expression must evaluate to a bool", "compilation failed",
+RULE: Final = ExpressionKind(types.BOOL, "cel expression must evaluate to a bool", "compilation failed",
                    "program instantiation failed")
-MESSAGE: Final = Kind(types.STRING, "messageExpression must evaluate to a string",
+MESSAGE: Final = ExpressionKind(types.STRING, "messageExpression must evaluate to a string",
                       "messageExpression compilation failed", "messageExpression instantiation failed")
 
 
-def compile_expression(text: str, declared: Declared, kind: Kind, *, optional_old_self: bool = False) -> Expression:
+def compile_expression(text: str, declared: Declared, kind: ExpressionKind, *, optional_old_self: bool = False) -> Expression:
     """Compiles the text of a rule or messageExpression at the node of a schema that has the declared type."""
-    parsed = _parsed(text)
+    parsed = _parse(text)
     try:
         return _compile(parsed, declared, kind, optional_old_self)
     except RecursionError:      # The tree is within bounds, but the caller has used up most of Python's frames.
@@ -77,7 +77,7 @@ def compile_expression(text: str, declared: Declared, kind: Kind, *, optional_ol
         return Expression(text, declared, Checked(parsed, (issue,), {}, {}, {}), error)
 
 
-def _compile(parsed: Parsed, declared: Declared, kind: Kind, optional_old_self: bool) -> Expression:
+def _compile(parsed: Parsed, declared: Declared, kind: ExpressionKind, optional_old_self: bool) -> Expression:
     text = parsed.source.text
     old = types.optional_of(declared.type) if optional_old_self else declared.type
     checked = check(parsed, {SELF: declared.type, OLD_SELF: old})
@@ -101,7 +101,7 @@ def _uses(checked: Checked, name: str) -> bool:
         isinstance(node, ast.Ident) and node.name.removeprefix(".") == name for node in checked.nodes())
 
 
-def _parsed(text: str) -> Parsed:
+def _parse(text: str) -> Parsed:
     return _cached_parse(text) if len(text) <= _MAX_CACHED_TEXT else parse(text)
 
 

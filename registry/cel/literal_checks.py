@@ -19,7 +19,7 @@ from registry.cel.types import Type, TypeKind
 from registry.cel.values import EvalError
 from registry.schema.regexp_errors import regexp_error
 
-from .libraries.clock import to_duration, to_timestamp
+from registry.cel.libraries.clock import to_duration, to_timestamp
 
 
 def literal_issues(checked: Checked) -> list[Issue]:
@@ -35,15 +35,15 @@ def literal_issues(checked: Checked) -> list[Issue]:
                 if complain is not None:
                     issues.extend(complain(checked, node))
             case ListExpr() if node.id not in formatted:
-                issues.extend(_mixed(checked, node.elements, node.optional_indices)[:1])
+                issues.extend(_mixed_types(checked, node.elements, node.optional_indices)[:1])
             case MapExpr() if node.id not in formatted:
                 optional = frozenset(i for i, entry in enumerate(node.entries) if entry.optional)
-                issues.extend(_mixed(checked, [entry.key for entry in node.entries], frozenset()))
-                issues.extend(_mixed(checked, [entry.value for entry in node.entries], optional))
+                issues.extend(_mixed_types(checked, [entry.key for entry in node.entries], frozenset()))
+                issues.extend(_mixed_types(checked, [entry.value for entry in node.entries], optional))
     return issues
 
 
-def _mixed(checked: Checked, parts: Sequence[Expr], optional: frozenset[int]) -> list[Issue]:
+def _mixed_types(checked: Checked, parts: Sequence[Expr], optional: frozenset[int]) -> list[Issue]:
     """The parts that are not of the type of the first."""
     issues = []
     first: Type | None = None

@@ -25,20 +25,20 @@ _CHEAP = 10
 
 def both(terms: list[Code]) -> Code:
     """`a && b && …`"""
-    return _decided(terms, False)
+    return _short_circuit(terms, False)
 
 
 def either(terms: list[Code]) -> Code:
     """`a || b || …`"""
-    return _decided(terms, True)
+    return _short_circuit(terms, True)
 
 
-def _decided(terms: list[Code], decisive: bool) -> Code:
+def _short_circuit(terms: list[Code], decisive: bool) -> Code:
     """The first term that is `decisive` decides; else the first error counts."""
     runs = [value_of(term) for term in terms]
     cost = sum(term.cost for term in terms)
     if len(runs) == 2:
-        return Code(_decided_by_two(runs[0], runs[1], decisive), cost)
+        return Code(_short_circuit_two(runs[0], runs[1], decisive), cost)
     otherwise = not decisive
 
     def run(frame: Frame) -> Value:
@@ -59,18 +59,18 @@ def _decided(terms: list[Code], decisive: bool) -> Code:
     return Code(run, cost)
 
 
-def _decided_by_two(left: Run, right: Run, decisive: bool) -> Run:
+def _short_circuit_two(left: Run, right: Run, decisive: bool) -> Run:
     otherwise = not decisive
 
     def run(frame: Frame) -> Value:
         try:
             value = left(frame)
         except EvalError as error:
-            return _decided_late(right, frame, decisive, error)
+            return _right_decides(right, frame, decisive, error)
         if value is decisive:
             return decisive
         if value is not otherwise:
-            return _decided_late(right, frame, decisive, no_such_overload())
+            return _right_decides(right, frame, decisive, no_such_overload())
         value = right(frame)
         if value is True or value is False:
             return value
@@ -78,7 +78,7 @@ def _decided_by_two(left: Run, right: Run, decisive: bool) -> Run:
     return run
 
 
-def _decided_late(right: Run, frame: Frame, decisive: bool, failure: EvalError) -> Value:
+def _right_decides(right: Run, frame: Frame, decisive: bool, failure: EvalError) -> Value:
     """The left side has failed: only a decisive right side helps."""
     try:
         if right(frame) is decisive:

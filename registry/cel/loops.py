@@ -78,7 +78,7 @@ def compile_loop(compiler: Compiler, node: Comprehension) -> Code:
 def _range(source: Code, pairs: bool) -> Range:
     view, run = source.view, source.run
     if view is not None and view.element is not None:
-        run = _looked_at(run, view)
+        run = _resolve_view(run, view)
     if view is not None and view.kind == "list":
         if pairs:
             return Range(lambda frame: list(enumerate(run(frame))), source.cost, None, view.element, True)
@@ -93,7 +93,7 @@ def _range(source: Code, pairs: bool) -> Range:
     return Range(lambda frame: _items(value(frame)), source.cost, None, None, False)
 
 
-def _looked_at(run: Run, view: View) -> Run:
+def _resolve_view(run: Run, view: View) -> Run:
     """The list or map, after a look at its values: those that are objects or lists are taken as such by the body."""
     element = view.element
     assert element is not None

@@ -22,7 +22,7 @@ from registry.cel.ast import (
     Comprehension,
     Expr,
     Ident,
-    Kind,
+    NodeKind,
     ListExpr,
     Literal,
     MapExpr,
@@ -69,13 +69,13 @@ class Expander:
         return self._last_id
 
     def true(self) -> Expr:
-        return Literal(self.next_id(), self.offset, Kind.BOOL, True)
+        return Literal(self.next_id(), self.offset, NodeKind.BOOL, True)
 
     def false(self) -> Expr:
-        return Literal(self.next_id(), self.offset, Kind.BOOL, False)
+        return Literal(self.next_id(), self.offset, NodeKind.BOOL, False)
 
     def int(self, value: int) -> Expr:
-        return Literal(self.next_id(), self.offset, Kind.INT, value)
+        return Literal(self.next_id(), self.offset, NodeKind.INT, value)
 
     def ident(self, name: str) -> Expr:
         return Ident(self.next_id(), self.offset, name)

@@ -25,7 +25,7 @@ from registry.cel.ast import (
     Expr,
     FieldEntry,
     Ident,
-    Kind,
+    NodeKind,
     ListExpr,
     Literal,
     MapEntry,
@@ -180,7 +180,7 @@ class _Parser:
             name, name_offset = self.name()
             kind = kinds[self.position]
             if name is None:
-                node = self.failed(name_offset)
+                node = self.error_node(name_offset)
                 if kind == "(":
                     self.position += 1
                     known = len(self.issues)
@@ -229,7 +229,7 @@ class _Parser:
             name_offset, simple = offsets[self.position], kinds[self.position] == "ID"
             member = self.member_name(name_offset)
             if optional:
-                quoted = Literal(next_id(), name_offset, Kind.STRING, member)
+                quoted = Literal(next_id(), name_offset, NodeKind.STRING, member)
                 node = Call(next_id(), offset, ast.OPT_SELECT, (node, quoted))
             elif simple and kinds[self.position] == "(":
                 opening = offsets[self.position]
@@ -289,12 +289,12 @@ class _Parser:
                 return macro(self.macros, target, arguments)
             except MacroError as error:
                 self.issues.append(Issue(error.offset, error.message))
-                return self.failed(offset)
+                return self.error_node(offset)
         return Call(self.macros.next_id(), offset, function, arguments, target)
 
-    def failed(self, offset: int) -> Expr:
+    def error_node(self, offset: int) -> Expr:
         """What stands for an expression with an issue: nothing that a macro would accept."""
-        return Literal(self.macros.next_id(), offset, Kind.NULL, None)
+        return Literal(self.macros.next_id(), offset, NodeKind.NULL, None)
 
     def sequence(self, closing: str, is_list: bool) -> tuple[list[Expr], frozenset[int]]:
         """Expressions up to `closing`. In a list each may be marked with `?`, and a comma may end it."""
@@ -377,15 +377,15 @@ class _Parser:
         self.position += 1
 
 
-_LITERALS: dict[str, tuple[Kind, Callable[[str], bool | int | float | str | bytes | None]]] = {
-    "INT": (Kind.INT, parse_int),
-    "UINT": (Kind.UINT, parse_uint),
-    "FLOAT": (Kind.DOUBLE, parse_double),
-    "STRING": (Kind.STRING, unquote),
-    "BYTES": (Kind.BYTES, unquote_bytes),
-    "true": (Kind.BOOL, lambda _: True),
-    "false": (Kind.BOOL, lambda _: False),
-    "null": (Kind.NULL, lambda _: None),
+_LITERALS: dict[str, tuple[NodeKind, Callable[[str], bool | int | float | str | bytes | None]]] = {
+    "INT": (NodeKind.INT, parse_int),
+    "UINT": (NodeKind.UINT, parse_uint),
+    "FLOAT": (NodeKind.DOUBLE, parse_double),
+    "STRING": (NodeKind.STRING, unquote),
+    "BYTES": (NodeKind.BYTES, unquote_bytes),
+    "true": (NodeKind.BOOL, lambda _: True),
+    "false": (NodeKind.BOOL, lambda _: False),
+    "null": (NodeKind.NULL, lambda _: None),
 }
 
 _UNCOUNTED = frozenset((ast.LOGICAL_AND, ast.LOGICAL_OR, ast.LOGICAL_NOT, ast.NEGATE))

@@ -64,12 +64,12 @@ def kinds(*listed: str) -> Kinds:
 ONLY_END: Final = kinds(END)
 
 
-def _shown(expected: Kinds) -> str:
+def _token_names(expected: Kinds) -> str:
     names = [_NAMES.get(kind, f"'{kind}'") for kind in _ORDER if kind in expected]
     return names[0] if len(names) == 1 else f"{{{', '.join(names)}}}"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "'" + text.replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r") + "'"
 
 
@@ -85,7 +85,7 @@ class Mismatch(Exception):
 
     def __init__(self, state: str, expected: Kinds) -> None:
         self.state = state
-        self.expected = expected
+        self.expected_kinds = expected
 
 
 class NoAlternative(Exception):
@@ -175,7 +175,7 @@ class Reader:
     def leave(self, rule: str, levels: int = 1) -> None:
         self.depths[rule] -= levels
 
-    def expected(self, here: Kinds) -> Kinds:
+    def expected_kinds(self, here: Kinds) -> Kinds:
         """`here`, and where the rule can end, what may follow it."""
         found = here - ONLY_END
         level = len(self.follows) - 1
@@ -195,7 +195,7 @@ class Reader:
         """Reads a token. If it is not there, perhaps the one too many can go, or the one missing can be thought up;
         `after` is what may come behind it."""
         if self.kind == kind:
-            self.matched()
+            self.report_match()
             self.consume()
             return
         self.count_recovery()
@@ -203,14 +203,14 @@ class Reader:
         if self.delete_token(wanted):
             self.consume()
             return
-        if self.kind in self.expected(after):
+        if self.kind in self.expected_kinds(after):
             if not self.recovering:
                 self.recovering = True
-                self.complain(f"missing {_shown(wanted)} at {self.current()}")
+                self.complain(f"missing {_token_names(wanted)} at {self.current()}")
             return
         raise Mismatch(state, wanted)
 
-    def matched(self) -> None:
+    def report_match(self) -> None:
         self.recovering = False
         self.failed_states = set()
         self.failed_at = -1
@@ -226,32 +226,32 @@ class Reader:
         """The same at the end of a round of a loop: skips until it, or something around it, can go on."""
         if self.recovering or self.kind in here:
             return
-        self.unwanted(here)
-        self.skip_to(self.expected(here) | self.recovery_set(), None)
+        self.report_unwanted(here)
+        self.skip_to(self.expected_kinds(here) | self.recovery_set(), None)
 
     def delete_token(self, here: Kinds) -> bool:
         """Leaves out the current token if the next one fits."""
-        if self.ahead(1) not in self.expected(here):
+        if self.ahead(1) not in self.expected_kinds(here):
             return False
-        self.unwanted(here)
+        self.report_unwanted(here)
         self.consume()
-        self.matched()
+        self.report_match()
         return True
 
-    def unwanted(self, here: Kinds) -> None:
+    def report_unwanted(self, here: Kinds) -> None:
         if not self.recovering:
             self.recovering = True
-            self.complain(f"extraneous input {self.current()} expecting {_shown(self.expected(here))}")
+            self.complain(f"extraneous input {self.current()} expecting {_token_names(self.expected_kinds(here))}")
 
     def current(self) -> str:
-        return _quoted(self.texts[self.position])
+        return _quote(self.texts[self.position])
 
     def recover(self, fault: Mismatch | NoAlternative) -> None:
         """Reports a fault, and goes on to where some rule that is being read can be continued."""
         if not self.recovering:
             self.recovering = True
             if isinstance(fault, Mismatch):
-                self.complain(f"mismatched input {self.current()} expecting {_shown(self.expected(fault.expected))}")
+                self.complain(f"mismatched input {self.current()} expecting {_token_names(self.expected_kinds(fault.expected_kinds))}")
             else:
                 self.complain(self.no_alternative(fault), fault.end)
         self.count_recovery()
@@ -266,7 +266,7 @@ class Reader:
         text = self.between(fault.start, fault.end)
         if len(text) > 1 and text[1:] in ("true", "false", "null") and text[0] != "\n":
             return f"mismatched input '{text[1:]}' expecting IDENTIFIER"
-        return f"no viable alternative at input {_quoted(text)}"
+        return f"no viable alternative at input {_quote(text)}"
 
     def between(self, start: int, end: int) -> str:
         """The text from one token to another, without what is no token."""

@@ -37,7 +37,7 @@ class Node:
         self.properties: Mapping[str, Node] = {}
         self.items: Node | None = None
         self.values: Node | None = None
-        self._rules: tuple[Rule, ...] | None = None if schema.validations else ()
+        self._rules: tuple[CompiledRule, ...] | None = None if schema.validations else ()
         self.expected: type | None = None       # the Python type of values that rules can look at; set by rules()
         self._view: View | None = None
         self._declared: Declared | None = None
@@ -71,10 +71,10 @@ class Node:
             return str(error)
         return "invalid data"
 
-    def rules(self) -> tuple[Rule, ...]:
+    def rules(self) -> tuple[CompiledRule, ...]:
         if self._rules is None:
             self.expected = _PYTHON_TYPES.get(self.view().kind)
-            self._rules = tuple(Rule(rule, self) for rule in self.schema.validations if rule.rule.strip())
+            self._rules = tuple(CompiledRule(rule, self) for rule in self.schema.validations if rule.rule.strip())
         return self._rules
 
 
@@ -108,7 +108,7 @@ def _has_type(schema: Structural | None) -> bool:
     return False
 
 
-class Rule:
+class CompiledRule:
     """A rule with its programs. `error` is what was wrong with its text, and "" in a definition that was accepted."""
 
     __slots__ = ("error", "expression", "field_path", "label", "message", "optional", "program", "reason", "simple",

@@ -22,7 +22,7 @@ from registry.cel.code import COST
 from registry.cel.compile import ABSENT
 from registry.cel.libraries.strings import trim_space
 from registry.cel.libraries.table import PER_CALL_LIMIT
-from registry.cel.rule_nodes import Node, Rule, node_of
+from registry.cel.rule_nodes import Node, CompiledRule, node_of
 from registry.cel.values import NONE, WORK, CostExceeded, EvalError, Optional, Value
 from registry.schema.field import (
     OMIT_VALUE,
@@ -189,7 +189,7 @@ class _Run:
             else:
                 self.rule(node, rule, path, obj, old, belongs)
 
-    def rule(self, node: Node, rule: Rule, path: str, obj: Json, old: Json, belongs: Correlation | None) -> None:
+    def rule(self, node: Node, rule: CompiledRule, path: str, obj: Json, old: Json, belongs: Correlation | None) -> None:
         program = rule.program.exact() if self.exact else rule.program
         old_self: Value = old
         if rule.optional and rule.uses_old:
@@ -206,21 +206,21 @@ class _Run:
         except RecursionError:
             failure = EvalError("the value is nested too deeply")
         if frame[COST] > PER_CALL_LIMIT:
-            self.exceeded(node, path, frame[COST], f"for rule: {rule.label}")
+            self.report_exceeded(node, path, frame[COST], f"for rule: {rule.label}")
         self.spend(node, path, frame[COST], _OUT_OF_BUDGET)
         if failure is not None:
-            self.failed(node, path, str(failure), rule.label)
+            self.fail(node, path, str(failure), rule.label)
         elif value is not True:
             self.refuse(node, rule, path, obj, old, belongs)
 
-    def failed(self, node: Node, path: str, text: str, label: str) -> None:
+    def fail(self, node: Node, path: str, text: str, label: str) -> None:
         if text.startswith("no such overload"):
             self.error(node, path, f"'{text}': call arguments did not match a supported operator, function or macro "
                                    f"signature for rule: {label}")
         else:
             self.error(node, path, f"{text} evaluating rule: {label}")
 
-    def refuse(self, node: Node, rule: Rule, path: str, obj: Json, old: Json, belongs: Correlation | None) -> None:
+    def refuse(self, node: Node, rule: CompiledRule, path: str, obj: Json, old: Json, belongs: Correlation | None) -> None:
         """The rule is false: an error, or a warning where nothing changed."""
         where = child(path, rule.field_path) if rule.field_path else path or "<nil>"
         ratcheted = not rule.uses_old and belongs is not None and belongs.equal()
@@ -237,7 +237,7 @@ class _Run:
                 error = invalid(where, value, detail)
         self.report(error, ratcheted)
 
-    def message(self, node: Node, rule: Rule, where: str, obj: Json, old: Json, ratcheted: bool) -> str:
+    def message(self, node: Node, rule: CompiledRule, where: str, obj: Json, old: Json, ratcheted: bool) -> str:
         """What messageExpression says, or the message if it says nothing that can be shown."""
         assert rule.message is not None
         program = rule.message.exact() if self.exact else rule.message
@@ -281,7 +281,7 @@ class _Run:
             self.stop(node, path, text)
         self.budget -= cost
 
-    def exceeded(self, node: Node, path: str, cost: int, what: str) -> None:
+    def report_exceeded(self, node: Node, path: str, cost: int, what: str) -> None:
         """One expression has cost more than it may."""
         if not self.exact:
             raise CostExceeded

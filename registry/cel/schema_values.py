@@ -20,7 +20,7 @@ from registry.cel.values import (
     ListValue,
     MapValue,
     Opaque,
-    Type,
+    TypeValue,
     Value,
     elements,
     equal,
@@ -41,7 +41,7 @@ class Preserved(Opaque):
 
     __slots__ = ("value",)
 
-    type = Type("unknown")
+    type = TypeValue("unknown")
     has_text = False
 
     def __init__(self, value: Json) -> None:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from registry.cel.caching import cached_by_text
+from registry.cel.caching import cache_by_text
 from registry.cel.values import (
     DURATION,
     INT_MAX,
@@ -206,7 +206,7 @@ _RFC3339: Final = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)T(\d{1,2}):(\d\d):(\d\d)([.,]\d+)?(?:Z|([+-])(\d\d):(\d\d))", re.ASCII)
 
 
-@cached_by_text
+@cache_by_text
 def parse_rfc3339(text: str) -> Timestamp | None:
     """A timestamp as Go's time.RFC3339 reads it, or None. Years outside 1 to 9999 are the caller's to refuse."""
     match = _RFC3339.fullmatch(text)
@@ -226,7 +226,7 @@ def parse_rfc3339(text: str) -> Timestamp | None:
     return Timestamp((days * 86400 + hour * 3600 + minute * 60 + second - offset) * SECOND + fraction, offset)
 
 
-@cached_by_text
+@cache_by_text
 def parse_date(text: str) -> Timestamp | None:
     """`2024-02-29` as the first moment of that day in UTC, or None."""
     match = re.fullmatch(r"(\d{4})-(\d\d)-(\d\d)", text, re.ASCII)
@@ -293,7 +293,7 @@ _LOOSE_UNITS: Final[tuple[tuple[int, tuple[str, ...]], ...]] = (
 )
 
 
-@cached_by_text
+@cache_by_text
 def parse_format_duration(text: str) -> int | None:
     """Nanoseconds of a field of format duration, which allows `2 hours`, `1d` and `1w` besides Go's texts."""
     strict = parse_duration(text)

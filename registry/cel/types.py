@@ -62,7 +62,7 @@ class TypeTooLargeError(Exception):
     """A type has more than MAX_SIZE types in it."""
 
 
-def _made(kind: TypeKind, text: str, runtime_name: str, parameters: tuple[Type, ...]) -> Type:
+def _make(kind: TypeKind, text: str, runtime_name: str, parameters: tuple[Type, ...]) -> Type:
     size = 1
     is_open = False
     for parameter in parameters:
@@ -92,20 +92,20 @@ TYPE: Final = _simple(TypeKind.TYPE)
 
 
 def list_of(element: Type) -> Type:
-    return _made(TypeKind.LIST, f"list({element.text})", "list", (element,))
+    return _make(TypeKind.LIST, f"list({element.text})", "list", (element,))
 
 
 def map_of(key: Type, value: Type) -> Type:
-    return _made(TypeKind.MAP, f"map({key.text}, {value.text})", "map", (key, value))
+    return _make(TypeKind.MAP, f"map({key.text}, {value.text})", "map", (key, value))
 
 
 def type_of(of: Type) -> Type:
-    return _made(TypeKind.TYPE, f"type({of.text})", "type", (of,))
+    return _make(TypeKind.TYPE, f"type({of.text})", "type", (of,))
 
 
 def opaque(name: str, *parameters: Type) -> Type:
     text = f"{name}({', '.join(p.text for p in parameters)})" if parameters else name
-    return _made(TypeKind.OPAQUE, text, name, parameters)
+    return _make(TypeKind.OPAQUE, text, name, parameters)
 
 
 def optional_of(of: Type) -> Type:

@@ -104,7 +104,7 @@ class Uint(int):
     __slots__ = ()
 
 
-class Type:
+class TypeValue:
     """A type as a value, such as `type(1)`; one instance for each name."""
 
     __slots__ = ("name",)
@@ -195,7 +195,7 @@ class Opaque:
 
     __slots__ = ()
 
-    type: Type
+    type: TypeValue
     has_text = True     # string() accepts the value
 
     def equals(self, other: Value) -> bool:
@@ -274,32 +274,32 @@ def _hashable(key: Value) -> Any:
 
 # --- types
 
-NULL_TYPE: Final = Type("null_type")
-BOOL: Final = Type("bool")
-INT: Final = Type("int")
-UINT: Final = Type("uint")
-DOUBLE: Final = Type("double")
-STRING: Final = Type("string")
-BYTES: Final = Type("bytes")
-LIST: Final = Type("list")
-MAP: Final = Type("map")
-TYPE: Final = Type("type")
-OPTIONAL: Final = Type("optional_type")
-TIMESTAMP: Final = Type("google.protobuf.Timestamp")
-DURATION: Final = Type("google.protobuf.Duration")
+NULL_TYPE: Final = TypeValue("null_type")
+BOOL: Final = TypeValue("bool")
+INT: Final = TypeValue("int")
+UINT: Final = TypeValue("uint")
+DOUBLE: Final = TypeValue("double")
+STRING: Final = TypeValue("string")
+BYTES: Final = TypeValue("bytes")
+LIST: Final = TypeValue("list")
+MAP: Final = TypeValue("map")
+TYPE: Final = TypeValue("type")
+OPTIONAL: Final = TypeValue("optional_type")
+TIMESTAMP: Final = TypeValue("google.protobuf.Timestamp")
+DURATION: Final = TypeValue("google.protobuf.Duration")
 
-_TYPES: dict[type, Type] = {
+_TYPES: dict[type, TypeValue] = {
     type(None): NULL_TYPE, bool: BOOL, int: INT, Uint: UINT, float: DOUBLE, str: STRING, bytes: BYTES, list: LIST,
-    Map: MAP, Type: TYPE, Optional: OPTIONAL,
+    Map: MAP, TypeValue: TYPE, Optional: OPTIONAL,
 }
 
 
-def register_type(python_type: type, cel_type: Type) -> None:
+def register_type(python_type: type, cel_type: TypeValue) -> None:
     """Says what `type()` answers for values of a Python class."""
     _TYPES[python_type] = cel_type
 
 
-def type_of(value: Value) -> Type:
+def type_of(value: Value) -> TypeValue:
     return _TYPES[type(value)]
 
 
@@ -327,8 +327,8 @@ def equal(left: Value, right: Value) -> bool:
         return left is right
     if kind is list:
         return _equal_lists(left, right)
-    if kind is Type:
-        return type(right) is Type and left.name == right.name
+    if kind is TypeValue:
+        return type(right) is TypeValue and left.name == right.name
     if kind is Optional:
         return _equal_optionals(left, right)
     return bool(left.equals(right))

@@ -116,7 +116,7 @@ def _describe_scalar(view: View, schema: Structural) -> None:
         if convert is None:
             view.plain, convert = str, _string
         else:
-            convert = _formatted(convert)
+            convert = _format_view(convert)
     elif schema.type in _SCALARS:
         view.plain, convert = _SCALARS[schema.type]
     elif schema.preserve_unknown_fields:
@@ -144,20 +144,20 @@ _GO_TYPES: Final[dict[type, str]] = {bool: "bool", int: "int64", float: "float64
                                      list: "[]interface {}", dict: "map[string]interface {}"}
 
 
-def _mistyped(expected: str, value: Json) -> EvalError:
+def _type_error(expected: str, value: Json) -> EvalError:
     return EvalError(f"invalid data, expected {expected}, got {_GO_TYPES[type(value)]}")
 
 
 def _string(value: Json) -> Value:
     if type(value) is str:
         return value
-    raise _mistyped("string", value)
+    raise _type_error("string", value)
 
 
 def _integer(value: Json) -> Value:
     if type(value) is int:
         return value
-    raise _mistyped("int", value)
+    raise _type_error("int", value)
 
 
 def _number(value: Json) -> Value:
@@ -165,13 +165,13 @@ def _number(value: Json) -> Value:
         return value
     if type(value) is int:
         return float(value)
-    raise _mistyped("float", value)
+    raise _type_error("float", value)
 
 
 def _boolean(value: Json) -> Value:
     if type(value) is bool:
         return value
-    raise _mistyped("bool", value)
+    raise _type_error("bool", value)
 
 
 def _int_or_string(value: Json) -> Value:
@@ -194,10 +194,10 @@ def _unknown(type_: str) -> Callable[[Json], Value]:
     return convert
 
 
-def _formatted(read: Callable[[str], Value]) -> Callable[[Json], Value]:
+def _format_view(read: Callable[[str], Value]) -> Callable[[Json], Value]:
     def convert(value: Json) -> Value:
         if type(value) is not str:
-            raise _mistyped("string", value)
+            raise _type_error("string", value)
         if len(value) > _SHORT:
             WORK.add(len(value))        # read again for each time that the field is named
         return read(value)

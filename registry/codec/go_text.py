@@ -11,14 +11,14 @@ def quote(text: str) -> str:
     """strconv.Quote: `say "hi"` becomes `"say \\"hi\\""`."""
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
-    return '"' + "".join('\\"' if c == '"' else _escaped(c) for c in text) + '"'
+    return '"' + "".join('\\"' if c == '"' else _escape(c) for c in text) + '"'
 
 
 def quote_rune(character: str) -> str:
     """strconv.QuoteRune: `'x'`, `'\\n'`, `'\\ufeff'`; a byte that surrogateescape kept is `'\\xff'`."""
     if "\udc80" <= character <= "\udcff":
         return f"'\\x{ord(character) - 0xDC00:02x}'"
-    return "'\\''" if character == "'" else f"'{_escaped(character)}'"
+    return "'\\''" if character == "'" else f"'{_escape(character)}'"
 
 
 def json_type(value: object) -> str:
@@ -38,7 +38,7 @@ def json_type(value: object) -> str:
             return "null"
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     if character in _ESCAPES:
         return _ESCAPES[character]
     if character.isprintable():

@@ -39,7 +39,7 @@ def decode_json(data: bytes, max_depth: int = MAX_DEPTH) -> Decoded:
     """
     value = _canonical(data)
     if value is _NOT_READ:
-        value = _hooked(data, max_depth)
+        value = _decode_with_hook(data, max_depth)
     if value is _NOT_READ:
         return scan(data, max_depth)
     return Decoded(value)
@@ -76,7 +76,7 @@ def _has_long_integer(data: bytes) -> bool:
     return _LONG_INTEGER in data.translate(_DIGITS)
 
 
-def _hooked(data: bytes, max_depth: int) -> Any:
+def _decode_with_hook(data: bytes, max_depth: int) -> Any:
     decoder = _LONG_DECODER if _has_long_integer(data) else _DECODER
     # How deep the C scanner goes is Python's recursion limit, which others may have raised.
     may_be_deep = data.count(b"{") + data.count(b"[") > max_depth

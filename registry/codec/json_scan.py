@@ -77,7 +77,7 @@ class _Scanner:
                 result = finished
         self.skip_blanks()
         if self.position < len(self.text):
-            raise self.unexpected("after top-level value")
+            raise self.syntax_error("after top-level value")
         decoded = Decoded(result, list(self.duplicates))
         if self.number_out_of_range:
             raise JsonNumberError(self.number_out_of_range, decoded)
@@ -103,7 +103,7 @@ class _Scanner:
                 self.position += 1
                 return True
             if character != ",":
-                raise self.unexpected("after object key:value pair")
+                raise self.syntax_error("after object key:value pair")
             self.position += 1
             self.skip_blanks()
             character = self.peek()
@@ -114,14 +114,14 @@ class _Scanner:
             self.skip_blanks()
             character = self.peek()
         if character != '"':
-            raise self.unexpected(_KEY)
+            raise self.syntax_error(_KEY)
         key = self.string()
         self.steps[-1] = key
         if key in container:
             self.note_duplicate()
         self.skip_blanks()
         if self.peek() != ":":
-            raise self.unexpected("after object key")
+            raise self.syntax_error("after object key")
         self.position += 1
         self.skip_blanks()
         container[key] = self.value()
@@ -135,7 +135,7 @@ class _Scanner:
                 self.position += 1
                 return True
             if character != ",":
-                raise self.unexpected("after array element")
+                raise self.syntax_error("after array element")
             self.position += 1
         elif character == "]":
             self.position += 1
@@ -215,12 +215,12 @@ class _Scanner:
             return self.literal(*_LITERALS[character])
         if character == "-" or "0" <= character <= "9":
             return self.number()
-        raise self.unexpected(_VALUE)
+        raise self.syntax_error(_VALUE)
 
     def literal(self, word: str, value: bool | None) -> bool | None:
         for expected in word:
             if self.peek() != expected:
-                raise self.unexpected(f"in literal {word} (expecting '{expected}')")
+                raise self.syntax_error(f"in literal {word} (expecting '{expected}')")
             self.position += 1
         return value
 
@@ -229,7 +229,7 @@ class _Scanner:
         if match is None:
             self.position += 1                          # the minus sign
             self.peek()
-            raise self.unexpected("in numeric literal")
+            raise self.syntax_error("in numeric literal")
         self.position = match.end()
         self.refuse_cut_number(match)
         return self.to_number(match.group())
@@ -257,7 +257,7 @@ class _Scanner:
         else:
             return
         self.peek()
-        raise self.unexpected("in numeric literal")
+        raise self.syntax_error("in numeric literal")
 
     def string(self) -> str:
         """At the speed of C, however many escapes there are."""
@@ -269,7 +269,7 @@ class _Scanner:
         if character == "\\":
             raise self.escape_error()
         if character != '"':
-            raise self.unexpected("in string")
+            raise self.syntax_error("in string")
         self.position += 1
         value, _ = scanstring(self.text, start)
         return _SURROGATE.sub("\ufffd", value)
@@ -294,7 +294,7 @@ class _Scanner:
         except IndexError:
             raise JsonSyntaxError(_UNEXPECTED_END) from None
 
-    def unexpected(self, where: str) -> JsonSyntaxError:
+    def syntax_error(self, where: str) -> JsonSyntaxError:
         return JsonSyntaxError(f"invalid character {quote_rune(self.peek())} {where}")
 
     def bad_escape(self, length: int) -> JsonSyntaxError:

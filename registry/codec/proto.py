@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from registry.codec.json_decode import decode_json
 from registry.codec.json_encode import encode_json
 from registry.codec.model import ProtoError
-from registry.codec.wire import delimited, fields, tag, varint
+from registry.codec.wire import encode_delimited, fields, tag, varint
 
 Json = Any
 _MAGIC = b"k8s\x00"
@@ -61,24 +61,24 @@ def decode_kind(data: bytes, kinds: Mapping[str, tuple[Field, ...]]) -> dict[str
 def encode_proto(obj: Mapping[str, Json]) -> bytes:
     """The envelope and message of a Status, PartialObjectMetadata or PartialObjectMetadataList."""
     message = _encode(_MESSAGES[obj["kind"]], obj)
-    return _MAGIC + delimited(1, _encode(_TYPE_META, obj)) + delimited(2, message)
+    return _MAGIC + encode_delimited(1, _encode(_TYPE_META, obj)) + encode_delimited(2, message)
 
 
 def encode_list_item(obj: Mapping[str, Json]) -> bytes:
     """A PartialObjectMetadata as it stands in its list."""
-    return delimited(2, _encode(_PARTIALOBJECT_METADATA, obj))
+    return encode_delimited(2, _encode(_PARTIALOBJECT_METADATA, obj))
 
 
 def encode_list_beginning(obj: Mapping[str, Json], items_bytes: int) -> bytes:
     """The PartialObjectMetadataList `obj` up to its items, which follow with `items_bytes` together."""
     beginning = _encode(_MESSAGES[obj["kind"]], {**obj, "items": None})
     length = varint(len(beginning) + items_bytes)
-    return _MAGIC + delimited(1, _encode(_TYPE_META, obj)) + tag(2, 2) + length + beginning
+    return _MAGIC + encode_delimited(1, _encode(_TYPE_META, obj)) + tag(2, 2) + length + beginning
 
 
 def encode_watch_event(type_: str, obj: Mapping[str, Json]) -> bytes:
     """One frame of a watch: four bytes of length, then the event, whose object has an envelope of its own."""
-    event = delimited(1, type_.encode()) + delimited(2, delimited(1, encode_proto(obj)))
+    event = encode_delimited(1, type_.encode()) + encode_delimited(2, encode_delimited(1, encode_proto(obj)))
     return len(event).to_bytes(4, "big") + event
 
 
@@ -159,16 +159,16 @@ def _encode_field(field: Field, value: Json) -> bytes:
         case "integer" | "boolean":
             return tag(field.number, 0) + varint(int(value))
         case "string":
-            return delimited(field.number, value.encode())
+            return encode_delimited(field.number, value.encode())
         case "time":
-            return delimited(field.number, _encode_time(value))
+            return encode_delimited(field.number, _encode_time(value))
         case "json":
-            return delimited(field.number, delimited(1, encode_json(value)))
+            return encode_delimited(field.number, encode_delimited(1, encode_json(value)))
         case "strings":
-            return b"".join(delimited(field.number, delimited(1, key.encode()) + delimited(2, text.encode()))
+            return b"".join(encode_delimited(field.number, encode_delimited(1, key.encode()) + encode_delimited(2, text.encode()))
                             for key, text in value.items())
     assert isinstance(field.type, tuple)
-    return delimited(field.number, _encode(field.type, value))
+    return encode_delimited(field.number, _encode(field.type, value))
 
 
 def _encode_time(text: str) -> bytes:

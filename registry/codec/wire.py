@@ -28,7 +28,7 @@ def tag(number: int, wire_type: int) -> bytes:
     return varint(number << 3 | wire_type)
 
 
-def delimited(number: int, data: bytes) -> bytes:
+def encode_delimited(number: int, data: bytes) -> bytes:
     """A field of bytes: a string, or a message within a message."""
     return tag(number, 2) + varint(len(data)) + data
 

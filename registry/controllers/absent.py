@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final
 
-from registry.api.dependents import Gone, Reference
+from registry.api.dependents import DeletedObject, Reference
 from registry.controllers.references import group_and_version
 from registry.store.types import Tenant, TenantId
 
@@ -17,12 +17,12 @@ from registry.store.types import Tenant, TenantId
 LIMIT: Final = 10_000
 
 
-class AbsentOwners:
+class AbsentOwnerCache:
     def __init__(self, limit: int = LIMIT) -> None:
         self._limit = limit
-        self._gone: OrderedDict[tuple[TenantId, str], Gone] = OrderedDict()
+        self._gone: OrderedDict[tuple[TenantId, str], DeletedObject] = OrderedDict()
 
-    def add(self, tenant: Tenant, gone: Gone) -> None:
+    def add(self, tenant: Tenant, gone: DeletedObject) -> None:
         self._gone[(tenant.id, gone.uid)] = gone
         while len(self._gone) > self._limit:
             self._gone.popitem(last=False)

@@ -15,14 +15,14 @@ from registry.api.options import DeleteOptions, Preconditions
 from registry.api.strategies.secret import ACCOUNT_NAME, ACCOUNT_TOKEN
 from registry.api.update import copy_of
 from registry.codec.stored import decode_stored
-from registry.controllers.acting import CONTROLLER_MANAGER, Controlled
+from registry.controllers.acting import CONTROLLER_MANAGER, ControllerClient
 from registry.store.types import Match, ObjectKey, Requirement, Row
 
 ACCOUNT_UID: Final = "kubernetes.io/service-account.uid"
 _OF_ACCOUNTS: Final = Requirement("f:type", Match.IN, (ACCOUNT_TOKEN,))
 
 
-async def settle_account(controlled: Controlled, key: ObjectKey, root_ca: str) -> None:
+async def reconcile_account(controlled: ControllerClient, key: ObjectKey, root_ca: str) -> None:
     """After a write of an account: its secrets, where it is gone."""
     row, _ = await controlled.backend.store.load(controlled.tenant, SERVICE_ACCOUNTS, key)
     if row is not None:
@@ -32,10 +32,10 @@ async def settle_account(controlled: Controlled, key: ObjectKey, root_ca: str) -
                                                     requirements=(_OF_ACCOUNTS,)):
         for secret in page.rows:
             if _annotations(_object(secret)).get(ACCOUNT_NAME) == name:
-                await settle_secret(controlled, secret.key, root_ca)
+                await reconcile_secret(controlled, secret.key, root_ca)
 
 
-async def settle_secret(controlled: Controlled, key: ObjectKey, root_ca: str) -> None:
+async def reconcile_secret(controlled: ControllerClient, key: ObjectKey, root_ca: str) -> None:
     """After a write of a secret: fills it, or deletes it with its account."""
     store, tenant = controlled.backend.store, controlled.tenant
     row, _ = await store.load(tenant, SECRETS, key)
@@ -54,7 +54,7 @@ async def settle_secret(controlled: Controlled, key: ObjectKey, root_ca: str) ->
         await _fill(controlled, row, secret, account, root_ca)
 
 
-async def _fill(controlled: Controlled, row: Row, secret: dict[str, Any], account: Row, root_ca: str) -> None:
+async def _fill(controlled: ControllerClient, row: Row, secret: dict[str, Any], account: Row, root_ca: str) -> None:
     data = secret.get("data") or {}
     tokens = controlled.backend.tokens
     wanted = {"namespace": _base64(row.key.partition("/")[0]), **({"ca.crt": _base64(root_ca)} if root_ca else {})}
@@ -76,13 +76,13 @@ async def _fill(controlled: Controlled, row: Row, secret: dict[str, Any], accoun
         new["metadata"] = {**new["metadata"], "annotations": annotations}
         return new
 
-    await controlled.named(CONTROLLER_MANAGER).change("", "secrets", row.key, filled, uid=str(row.uid))
+    await controlled.with_manager(CONTROLLER_MANAGER).change("", "secrets", row.key, filled, uid=str(row.uid))
 
 
-async def _delete(controlled: Controlled, row: Row) -> None:
-    served = (await controlled.known_catalog()).served("", "v1", "secrets")
+async def _delete(controlled: ControllerClient, row: Row) -> None:
+    served = (await controlled.cached_catalog()).served("", "v1", "secrets")
     assert served is not None, "every tenant has secrets"
-    await controlled.named(CONTROLLER_MANAGER).delete(
+    await controlled.with_manager(CONTROLLER_MANAGER).delete(
         served, row.key, DeleteOptions(preconditions=Preconditions(uid=str(row.uid))))
 
 

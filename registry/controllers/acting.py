@@ -17,9 +17,9 @@ from registry.api.options import DeleteOptions
 from registry.api.request import Backend, CatalogStale, ResourceRequest
 from registry.api.served import Object, Served
 from registry.api.strategy import Context
-from registry.api.update import Change, change
+from registry.api.update import UpdateSpec, guaranteed_update
 from registry.codec.stored import decode_stored
-from registry.controllers.queue import Unfinished
+from registry.controllers.queue import Requeue
 from registry.store.bounds import READ_BYTES
 from registry.store.pages import Place
 from registry.store.types import ObjectKey, Row, Tenant
@@ -35,7 +35,7 @@ _CONCURRENT_DELETES = 64
 _CONCURRENT_BYTES = READ_BYTES
 
 
-class Controlled:
+class ControllerClient:
     """One tenant as a controller sees it, which writes under the name `manager`."""
 
     def __init__(self, backend: Backend, tenant: Tenant, manager: str = SERVER_MANAGER) -> None:
@@ -43,8 +43,8 @@ class Controlled:
         self.tenant = tenant
         self.manager = manager
 
-    def named(self, manager: str) -> Controlled:
-        return Controlled(self.backend, self.tenant, manager)
+    def with_manager(self, manager: str) -> ControllerClient:
+        return ControllerClient(self.backend, self.tenant, manager)
 
     def context(self) -> Context:
         return Context(self.tenant, SERVER, self.manager, by_server=True)
@@ -52,13 +52,13 @@ class Controlled:
     async def catalog(self) -> TenantCatalog:
         return await self.backend.catalogs.current(self.tenant)
 
-    async def known_catalog(self) -> TenantCatalog:
+    async def cached_catalog(self) -> TenantCatalog:
         """What this process knows, perhaps old: for what a commit checks, or who looks again before he says no."""
         return await self.backend.catalogs.get(self.tenant)
 
     def request(self, catalog: TenantCatalog, served: Served, key: ObjectKey, subresource: str = "") -> ResourceRequest:
         namespace, _, name = key.rpartition("/")
-        request = ResourceRequest(self.backend, self.context(), catalog.unadmitted(), served, namespace, name,
+        request = ResourceRequest(self.backend, self.context(), catalog.without_admission(), served, namespace, name,
                                   subresource, {})
         return replace(request, served=request.converting(served)) if served.converts_contents else request
 
@@ -68,7 +68,7 @@ class Controlled:
 
         `uid` is the one that it must have; another raises a StatusError 409.
         """
-        catalog = await self.known_catalog()
+        catalog = await self.cached_catalog()
         for _ in range(_JUDGEMENTS):
             definition = catalog.definition(group, plural)
             if definition is None:
@@ -78,26 +78,26 @@ class Controlled:
                 served = served.part(subresource)
             request = self.request(catalog, served, key, subresource)
             try:
-                wanted = Change(make=make, verb=verb, manager=self.manager, uid_precondition=uid)
-                return (await change(request, wanted)).object
+                wanted = UpdateSpec(make_object=make, verb=verb, manager=self.manager, uid_precondition=uid)
+                return (await guaranteed_update(request, wanted)).object
             except CatalogStale as stale:
                 catalog = await self.backend.catalogs.fresh(self.tenant, stale.guards)
             except StatusError as error:
                 if error.code == 404:
                     return None
                 raise
-        raise Unfinished
+        raise Requeue
 
     async def delete(self, served: Served, key: ObjectKey, options: DeleteOptions) -> None:
         """Deletes one object if it is there."""
-        catalog = await self.known_catalog()
+        catalog = await self.cached_catalog()
         for _ in range(_JUDGEMENTS):
             try:
                 await delete_with(self.request(catalog, served, key), options)
                 return
             except CatalogStale as stale:
                 catalog = await self.backend.catalogs.fresh(self.tenant, stale.guards)
-                served = _renewed(catalog, served)
+                served = _refreshed(catalog, served)
             except VersionGone:
                 # What nobody can read any more can be deleted all the same.
                 served = served.leniently()
@@ -105,7 +105,7 @@ class Controlled:
                 if error.code == 404:
                     return
                 raise
-        raise Unfinished
+        raise Requeue
 
     async def delete_all(self, served: Served, options: DeleteOptions, namespace: str | None = None) -> int:
         """Deletes the objects of a resource, many at a time; how many there were. All are tried before it raises.
@@ -160,7 +160,7 @@ def _waits(row: Row) -> bool:
     return bool(metadata.get("deletionTimestamp")) and FOREGROUND not in finalizers and ORPHAN not in finalizers
 
 
-def _renewed(catalog: TenantCatalog, served: Served) -> Served:
+def _refreshed(catalog: TenantCatalog, served: Served) -> Served:
     """The same resource by newer definitions; as it was where they do not have it any more."""
     definition = catalog.definition(served.definition.group, served.definition.names.plural)
     version = definition.versions.get(served.version.name) if definition is not None else None

@@ -15,7 +15,7 @@ from registry.access.rbac.stored import CLUSTER_ROLES
 from registry.api.served import Object
 from registry.api.update import copy_of
 from registry.codec.stored import decode_stored
-from registry.controllers.acting import Controlled
+from registry.controllers.acting import ControllerClient
 from registry.store.types import ObjectKey
 
 MANAGER: Final = "clusterrole-aggregation-controller"
@@ -23,16 +23,16 @@ MANAGER: Final = "clusterrole-aggregation-controller"
 ALL: Final = ObjectKey("*")
 
 
-async def settle(controlled: Controlled, key: ObjectKey) -> None:
+async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
     roles: dict[ObjectKey, Object] = {}
     async for page in controlled.backend.store.scan(controlled.tenant, CLUSTER_ROLES):
         for row in page.rows:
             roles[row.key] = decode_stored('{"metadata":{' + row.body)
-    for name, rules in settled_rules(roles).items():
-        await controlled.named(MANAGER).change(GROUP, "clusterroles", name, _with_rules(rules))
+    for name, rules in aggregate_rules(roles).items():
+        await controlled.with_manager(MANAGER).change(GROUP, "clusterroles", name, _with_rules(rules))
 
 
-def settled_rules(roles: dict[ObjectKey, Object]) -> dict[ObjectKey, list[Any]]:
+def aggregate_rules(roles: dict[ObjectKey, Object]) -> dict[ObjectKey, list[Any]]:
     """The rules of the aggregated roles that do not have them yet. Changes `roles` as it goes.
 
     Each round brings rules one role further, so there are as many rounds at the most as there are aggregated roles; two

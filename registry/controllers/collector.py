@@ -21,17 +21,17 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, Self
 
-from registry.api.dependents import Gone, Reference
+from registry.api.dependents import DeletedObject, Reference
 from registry.api.errors import StatusError
 from registry.api.request import Backend
 from registry.codec.stored import decode_stored
-from registry.controllers.absent import AbsentOwners
-from registry.controllers.acting import CONTROLLER_MANAGER, Controlled
+from registry.controllers.absent import AbsentOwnerCache
+from registry.controllers.acting import CONTROLLER_MANAGER, ControllerClient
 from registry.controllers.garbage import Garbage
 from registry.controllers.queue import WorkQueue
 from registry.controllers.references import served_by_name, served_by_reference
 from registry.controllers.work import Look, Work
-from registry.store.duties import Owed
+from registry.store.duties import MissedChange
 from registry.store.errors import StoreError, TenantNotFound
 from registry.store.types import ObjectKey, ResourceName, Row, Tenant, Uid
 
@@ -62,12 +62,12 @@ class Collector:
 
     def __init__(self, backend: Backend, *, renew_seconds: float = RENEW_SECONDS) -> None:
         self._backend = backend
-        self._absent = AbsentOwners()
+        self._absent = AbsentOwnerCache()
         self._queue: WorkQueue[Work] = WorkQueue("the garbage collector", self._handle, workers=_WORKERS,
                                                  max_retry_seconds=_MAX_RETRY_SECONDS)
         # What is gone and not asked for yet. Invariant: `_gone_since` is the time of the oldest in `_gone` or in the
         # batch that is being worked on, None when there is neither.
-        self._gone: list[tuple[Tenant, Gone]] = []
+        self._gone: list[tuple[Tenant, DeletedObject]] = []
         self._gone_since: float | None = None
         self._wake = asyncio.Event()
         # Since when something was dropped for want of room.
@@ -99,7 +99,7 @@ class Collector:
         """Without open ends our duties are over; else they are left to be found by the leader."""
         try:
             async with asyncio.timeout(1):
-                if self.owed_since() is None:
+                if self.oldest_pending() is None:
                     await self._duties.end()
                 else:
                     await self._renew(ending=True)
@@ -107,14 +107,14 @@ class Collector:
             pass
 
     # -- what we are told
-    def owned(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
-        self._nudge(Work(tenant, resource, key, Look.NEW_OWNERS))
+    def notify_owned(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
+        self._enqueue(Work(tenant, resource, key, Look.NEW_OWNERS))
 
-    def marked(self, tenant: Tenant, resource: ResourceName, key: ObjectKey, *, by_server: bool) -> None:
+    def notify_marked(self, tenant: Tenant, resource: ResourceName, key: ObjectKey, *, by_server: bool) -> None:
         """An object waits for the collector. It is `pending`, so it is found again if there is no room."""
         work = Work(tenant, resource, key, Look.OBJECT)
         if by_server:
-            self._queue.nudge(work)
+            self._queue.enqueue(work)
         else:
             self._queue.delay(work, MARK_SECONDS)
 
@@ -123,12 +123,12 @@ class Collector:
         work = Work(tenant, resource, key, Look.OBJECT)
         begun = self._begun.get(work)
         if begun is None or begun + _SWEEP_AGAIN_SECONDS < _now():
-            self._queue.nudge(work)
+            self._queue.enqueue(work)
 
-    def unblocked(self, tenant: Tenant, namespace: str, owners: Sequence[Reference]) -> None:
-        self.gone(tenant, Gone("", "", namespace, "", _NOBODY, owners))
+    def notify_unblocked(self, tenant: Tenant, namespace: str, owners: Sequence[Reference]) -> None:
+        self.notify_gone(tenant, DeletedObject("", "", namespace, "", _NOBODY, owners))
 
-    def gone(self, tenant: Tenant, gone: Gone) -> None:
+    def notify_gone(self, tenant: Tenant, gone: DeletedObject) -> None:
         if gone.uid:
             self._absent.add(tenant, gone)
         if len(self._gone) >= GONE_LIMIT:
@@ -139,8 +139,8 @@ class Collector:
             self._gone_since = _now()
         self._wake.set()
 
-    def _nudge(self, work: Work) -> None:
-        if not self._queue.nudge(work):
+    def _enqueue(self, work: Work) -> None:
+        if not self._queue.enqueue(work):
             self._drop()
 
     def _drop(self) -> None:
@@ -149,10 +149,10 @@ class Collector:
 
     # -- what follows
     async def _handle(self, work: Work) -> None:
-        controlled = Controlled(self._backend, work.tenant, CONTROLLER_MANAGER)
-        garbage = Garbage(controlled, self._absent, self._queue.nudge, self._begin)
+        controlled = ControllerClient(self._backend, work.tenant, CONTROLLER_MANAGER)
+        garbage = Garbage(controlled, self._absent, self._queue.enqueue, self._begin)
         identity = work._replace(look=Look.OBJECT)
-        await garbage.settle(work, again=identity in self._begun)
+        await garbage.reconcile(work, again=identity in self._begun)
 
     def _begin(self, work: Work) -> None:
         self._begun.pop(work, None)
@@ -168,17 +168,17 @@ class Collector:
             self._wake.clear()
             while self._gone:
                 batch, self._gone = self._gone[:GATHER_OBJECTS], self._gone[GATHER_OBJECTS:]
-                by_tenant: dict[int, list[tuple[Tenant, Gone]]] = {}
+                by_tenant: dict[int, list[tuple[Tenant, DeletedObject]]] = {}
                 for tenant, gone in batch:
                     by_tenant.setdefault(tenant.id, []).append((tenant, gone))
                 await self._spread_all(by_tenant)
             self._gone_since = None
 
-    async def _spread_all(self, gone: dict[int, list[tuple[Tenant, Gone]]]) -> None:
+    async def _spread_all(self, gone: dict[int, list[tuple[Tenant, DeletedObject]]]) -> None:
         for told in gone.values():
-            await self._ask_until_answered(told[0][0], [one for _, one in told])
+            await self._query_with_retries(told[0][0], [one for _, one in told])
 
-    async def _ask_until_answered(self, tenant: Tenant, gone: list[Gone]) -> None:
+    async def _query_with_retries(self, tenant: Tenant, gone: list[DeletedObject]) -> None:
         """The database may be away: it is asked until it answers, for nobody else would."""
         while True:
             try:
@@ -194,7 +194,7 @@ class Collector:
                 self._drop()
                 return
 
-    async def _spread(self, tenant: Tenant, gone: list[Gone]) -> None:
+    async def _spread(self, tenant: Tenant, gone: list[DeletedObject]) -> None:
         uids = [g.uid for g in gone if g.uid]
         after: Row | None = None
         while uids:
@@ -215,14 +215,14 @@ class Collector:
                 await self._queue.put(Work(tenant, served.resource_name, key, Look.WAITING))
 
     # -- what is owed
-    def owed_since(self) -> float | None:
+    def oldest_pending(self) -> float | None:
         """The time, by the loop's clock, of the oldest thing that has not been seen to; None when all has been."""
         times = [t for t in (self._gone_since, self._queue.oldest(), self._dropped_since) if t is not None]
         return min(times, default=None)
 
     async def _renew(self, *, ending: bool = False) -> None:
         """`ending` says that we don't live on: whoever leads may take over at once."""
-        since = self.owed_since()
+        since = self.oldest_pending()
         age = 0.0 if since is None else _now() - since
         await self._duties.renew(age, lives=not ending)
 
@@ -232,11 +232,11 @@ class Collector:
             try:
                 await self._renew()
                 if self._dropped_since is not None and not self._gone and not len(self._queue):
-                    await self._make_good_what_was_dropped()
+                    await self._collect_dropped()
             except StoreError as error:
                 logger.warning("the duties of the garbage collector were not renewed: %s", error)
 
-    async def _make_good_what_was_dropped(self) -> None:
+    async def _collect_dropped(self) -> None:
         assert self._dropped_since is not None
         since, self._dropped_since = self._dropped_since, None
         age = datetime.timedelta(seconds=_now() - since)
@@ -254,24 +254,24 @@ class Collector:
             await self._duties.forget(process, since)
 
     async def _make_good(self, since: datetime.datetime) -> None:
-        async for page in self._duties.owed(since):
-            gone: dict[int, list[tuple[Tenant, Gone]]] = {}
+        async for page in self._duties.missed_changes(since):
+            gone: dict[int, list[tuple[Tenant, DeletedObject]]] = {}
             for owed in page:
-                self._backend.nudge(owed.tenant, owed.resource, owed.key)
+                self._backend.enqueue(owed.tenant, owed.resource, owed.key)
                 if owed.last_body is None:
                     await self._queue.put(Work(owed.tenant, owed.resource, owed.key, Look.NEW_OWNERS))
                 else:
-                    one = await self._gone_of(owed)
+                    one = await self._deleted_object(owed)
                     self._absent.add(owed.tenant, one)
                     gone.setdefault(owed.tenant.id, []).append((owed.tenant, one))
             await self._spread_all(gone)
 
-    async def _gone_of(self, owed: Owed) -> Gone:
+    async def _deleted_object(self, owed: MissedChange) -> DeletedObject:
         catalog = await self._backend.catalogs.get(owed.tenant)
         served = served_by_name(catalog, owed.resource)
         group, kind = (served.kind.group, served.kind.name) if served else (owed.resource.partition(".")[2], "")
         metadata = decode_stored('{"metadata":{' + (owed.last_body or ""))["metadata"]
-        return Gone(group, kind, metadata.get("namespace") or "", metadata.get("name") or "", owed.uid,
+        return DeletedObject(group, kind, metadata.get("namespace") or "", metadata.get("name") or "", owed.uid,
                     metadata.get("ownerReferences") or ())
 
 

@@ -16,8 +16,8 @@ from typing import Any
 from registry.api.catalog import DEFINITIONS
 from registry.api.options import DeleteOptions
 from registry.api.served import Object
-from registry.controllers.acting import Controlled
-from registry.controllers.queue import Unfinished
+from registry.controllers.acting import ControllerClient
+from registry.controllers.queue import Requeue
 from registry.definitions import naming, strategy
 from registry.definitions.compiled import compile_definition
 from registry.definitions.conditions import is_true
@@ -28,7 +28,7 @@ _GROUP, _PLURAL = "apiextensions.k8s.io", "customresourcedefinitions"
 _ALL = ObjectKey("")
 
 
-async def settle(controlled: Controlled, key: ObjectKey) -> None:
+async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
     """Does all that is due for one definition. Raises Unfinished where objects are held by finalizers."""
     crd = await _load(controlled, key)
     if crd is None:
@@ -36,7 +36,7 @@ async def settle(controlled: Controlled, key: ObjectKey) -> None:
         return
     accepted = (crd.get("status") or {}).get("acceptedNames")
     # One after the other: each settling changes what the next is judged by, in the same tenant.
-    async with controlled.backend.turns.turn((controlled.tenant.id, DEFINITIONS, _ALL)):
+    async with controlled.backend.turns.lock((controlled.tenant.id, DEFINITIONS, _ALL)):
         crd = await _settle_names(controlled, key, crd)
     if crd is not None and (crd.get("status") or {}).get("acceptedNames") != accepted:
         await _release_names(controlled, crd)
@@ -44,16 +44,16 @@ async def settle(controlled: Controlled, key: ObjectKey) -> None:
         await _clean_up(controlled, key, crd)
 
 
-async def _load(controlled: Controlled, key: ObjectKey) -> Object | None:
+async def _load(controlled: ControllerClient, key: ObjectKey) -> Object | None:
     # Definitions of definitions are built in: any catalog has them.
-    catalog = await controlled.known_catalog()
+    catalog = await controlled.cached_catalog()
     row, _ = await controlled.backend.store.load(controlled.tenant, DEFINITIONS, key)
     definition = catalog.definition(_GROUP, _PLURAL)
     assert definition is not None
     return None if row is None else catalog.at_version(definition, definition.versions["v1"]).object(row)
 
 
-async def _settle_names(controlled: Controlled, key: ObjectKey, crd: Object) -> Object | None:
+async def _settle_names(controlled: ControllerClient, key: ObjectKey, crd: Object) -> Object | None:
     while True:
         await controlled.catalog()
         if _next_status(controlled, crd) is None:
@@ -64,28 +64,28 @@ async def _settle_names(controlled: Controlled, key: ObjectKey, crd: Object) -> 
         crd = changed
 
 
-def _next_status(controlled: Controlled, crd: Object) -> Any:
+def _next_status(controlled: ControllerClient, crd: Object) -> Any:
     """By what this process knows of the others: never less than what the commit of the change depends on.
 
     So it is asked anew for each try. A try that fails because another process has settled a name is followed by one
     that knows of it.
     """
-    catalog = controlled.backend.catalogs.known(controlled.tenant)
+    catalog = controlled.backend.catalogs.cached(controlled.tenant)
     if catalog is None:
-        raise Unfinished    # dropped meanwhile, for so many tenants are in use
+        raise Requeue    # dropped meanwhile, for so many tenants are in use
     return naming.next_status(crd, catalog.namings(), _now())
 
 
-def _with_next_status(controlled: Controlled, old: Object) -> Object:
+def _with_next_status(controlled: ControllerClient, old: Object) -> Object:
     status = _next_status(controlled, old)
     return old if status is None else {**old, "metadata": dict(old["metadata"]), "status": status}
 
 
-async def _write(controlled: Controlled, key: ObjectKey, make: Callable[[Object], Object]) -> Object | None:
-    return await controlled.change(_GROUP, _PLURAL, key, lambda old: _copied(make(old)), subresource="status")
+async def _write(controlled: ControllerClient, key: ObjectKey, make: Callable[[Object], Object]) -> Object | None:
+    return await controlled.change(_GROUP, _PLURAL, key, lambda old: _copy(make(old)), subresource="status")
 
 
-def _copied(obj: Object) -> Object:
+def _copy(obj: Object) -> Object:
     return {**obj, "metadata": dict(obj["metadata"])}
 
 
@@ -93,26 +93,26 @@ def _now() -> str:
     return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-async def _release_names(controlled: Controlled, changed: Object | None) -> None:
+async def _release_names(controlled: ControllerClient, changed: Object | None) -> None:
     """Looks again at the definitions that wait for a name, now that one may be free."""
     catalog = await controlled.catalog()
     for key, entry in catalog.entries.items():
         if entry.waits_for_names and (changed is None or changed["metadata"]["name"] != key):
-            controlled.backend.nudge(controlled.tenant, DEFINITIONS, key)
+            controlled.backend.enqueue(controlled.tenant, DEFINITIONS, key)
 
 
-async def _clean_up(controlled: Controlled, key: ObjectKey, crd: Object) -> None:
+async def _clean_up(controlled: ControllerClient, key: ObjectKey, crd: Object) -> None:
     if is_true(crd, "Established"):
         begun = await _write(controlled, key, lambda old: strategy.begin_cleanup(old, _now()))
         if begun is None:
             return
         if await _delete_objects(controlled, begun):
-            raise Unfinished
+            raise Requeue
     await _write(controlled, key, lambda old: strategy.finish_cleanup(old, _now()))
     await _release_names(controlled, None)
 
 
-async def _delete_objects(controlled: Controlled, crd: Object) -> int:
+async def _delete_objects(controlled: ControllerClient, crd: Object) -> int:
     """Deletes every object of the definition; the number of those that stay because of their finalizers."""
     definition = compile_definition(crd)
     catalog = await controlled.catalog()

@@ -15,13 +15,13 @@ from registry.api.errors import StatusError
 from registry.api.options import WriteOptions
 from registry.api.request import ResourceRequest
 from registry.api.served import Object, Served
-from registry.controllers.acting import Controlled
+from registry.controllers.acting import ControllerClient
 
 COMPONENT: Final = "garbage-collector-controller"
 REASON: Final = "OwnerRefInvalidNamespace"
 
 
-async def report_invalid_namespace(controlled: Controlled, catalog: TenantCatalog, served: Served, metadata: Object,
+async def report_invalid_namespace(controlled: ControllerClient, catalog: TenantCatalog, served: Served, metadata: Object,
                                    reference: Reference) -> None:
     """Once for each object and owner. Where it cannot be told (the namespace ends), it is not."""
     events = catalog.served("", "v1", "events")
@@ -30,7 +30,7 @@ async def report_invalid_namespace(controlled: Controlled, catalog: TenantCatalo
     context = controlled.context()
     event = invalid_namespace_event(served, metadata, reference, context.timestamp)
     namespace = event["metadata"]["namespace"]
-    request = ResourceRequest(controlled.backend, context, catalog.unadmitted(), events, namespace, "", "", {})
+    request = ResourceRequest(controlled.backend, context, catalog.without_admission(), events, namespace, "", "", {})
     try:
         await create_object(request, event, WriteOptions(), controlled.manager, "create")
     except StatusError as error:

@@ -17,8 +17,8 @@ from registry.api.options import WriteOptions
 from registry.api.request import CatalogStale, ResourceRequest
 from registry.api.update import copy_of
 from registry.codec.stored import decode_stored
-from registry.controllers.acting import CONTROLLER_MANAGER, Controlled
-from registry.controllers.queue import Unfinished
+from registry.controllers.acting import CONTROLLER_MANAGER, ControllerClient
+from registry.controllers.queue import Requeue
 from registry.store.types import ObjectKey, ResourceName
 
 SERVICE_ACCOUNTS: Final = ResourceName("serviceaccounts")
@@ -31,7 +31,7 @@ _DESCRIPTION: Final = ("Contains a CA bundle that can be used to verify the kube
 _NAMES: Final = {SERVICE_ACCOUNTS: SERVICE_ACCOUNT, CONFIG_MAPS: CONFIG_MAP}
 
 
-def furnished_namespace(resource: ResourceName, key: ObjectKey) -> ObjectKey | None:
+def namespace_to_complete(resource: ResourceName, key: ObjectKey) -> ObjectKey | None:
     """The namespace to look at when this object was written; None where it is none of ours."""
     if resource == NAMESPACES:
         return key
@@ -39,12 +39,12 @@ def furnished_namespace(resource: ResourceName, key: ObjectKey) -> ObjectKey | N
     return ObjectKey(namespace) if _NAMES.get(resource) == name else None
 
 
-async def furnish(controlled: Controlled, key: ObjectKey, root_ca: str) -> None:
+async def ensure_defaults(controlled: ControllerClient, key: ObjectKey, root_ca: str) -> None:
     """Makes what is missing in one namespace, unless it is ending."""
     row, _ = await controlled.backend.store.load(controlled.tenant, NAMESPACES, key)
     if row is None or (decode_stored('{"metadata":{' + row.body)["metadata"]).get("deletionTimestamp"):
         return
-    controlled = controlled.named(CONTROLLER_MANAGER)
+    controlled = controlled.with_manager(CONTROLLER_MANAGER)
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": SERVICE_ACCOUNT}}
     await _ensure(controlled, key, SERVICE_ACCOUNTS, account)
     certificates = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"ca.crt": root_ca},
@@ -52,7 +52,7 @@ async def furnish(controlled: Controlled, key: ObjectKey, root_ca: str) -> None:
     await _ensure(controlled, key, CONFIG_MAPS, certificates)
 
 
-async def _ensure(controlled: Controlled, namespace: ObjectKey, resource: ResourceName, wanted: dict[str, Any]) -> None:
+async def _ensure(controlled: ControllerClient, namespace: ObjectKey, resource: ResourceName, wanted: dict[str, Any]) -> None:
     key = ObjectKey(f"{namespace}/{wanted['metadata']['name']}")
     row, _ = await controlled.backend.store.load(controlled.tenant, resource, key)
     if row is None:
@@ -61,18 +61,18 @@ async def _ensure(controlled: Controlled, namespace: ObjectKey, resource: Resour
         await controlled.change("", resource, key, lambda old: {**copy_of(old), "data": wanted["data"]})
 
 
-async def _create(controlled: Controlled, namespace: ObjectKey, resource: ResourceName, wanted: dict[str, Any]) -> None:
-    catalog = await controlled.known_catalog()
+async def _create(controlled: ControllerClient, namespace: ObjectKey, resource: ResourceName, wanted: dict[str, Any]) -> None:
+    catalog = await controlled.cached_catalog()
     served = catalog.served("", "v1", resource)
     assert served is not None
     context = controlled.context()
-    request = ResourceRequest(controlled.backend, context, catalog.unadmitted(), served, namespace, "", "", {})
+    request = ResourceRequest(controlled.backend, context, catalog.without_admission(), served, namespace, "", "", {})
     obj = {**wanted, "metadata": dict(wanted["metadata"])}
     try:
         await create_object(request, obj, WriteOptions(), controlled.manager, "create")
     except CatalogStale as stale:
         await controlled.backend.catalogs.fresh(controlled.tenant, stale.guards)
-        raise Unfinished from stale
+        raise Requeue from stale
     except StatusError as error:
         # Somebody was faster, the namespace ends, or a quota does not allow it (which is tried again).
         if error.code not in (404, 409) and not _ends(error):

@@ -20,10 +20,10 @@ from registry.api.errors import StatusError
 from registry.api.options import DeleteOptions, Preconditions
 from registry.api.served import Object, Served
 from registry.api.update import copy_of
-from registry.controllers.absent import AbsentOwners
-from registry.controllers.acting import Controlled, metadata_of
+from registry.controllers.absent import AbsentOwnerCache
+from registry.controllers.acting import ControllerClient, metadata_of
 from registry.controllers.events import report_invalid_namespace
-from registry.controllers.queue import Unfinished
+from registry.controllers.queue import Requeue
 from registry.controllers.references import served_by_name, served_by_reference
 from registry.controllers.work import Look, Work
 from registry.store.types import ObjectKey, ResourceName, Row, Uid
@@ -65,7 +65,7 @@ def _is_new(found: Found) -> bool:
 class Garbage:
     """`spread` is called with each dependent that is to be looked at because its owner goes, `begin` with the owner."""
 
-    def __init__(self, controlled: Controlled, absent: AbsentOwners, spread: Callable[[Work], object],
+    def __init__(self, controlled: ControllerClient, absent: AbsentOwnerCache, spread: Callable[[Work], object],
                  begin: Callable[[Work], None]) -> None:
         self._controlled = controlled
         self._store = controlled.backend.store
@@ -74,7 +74,7 @@ class Garbage:
         self._spread = spread
         self._begin = begin
 
-    async def settle(self, work: Work, *, again: bool = False) -> None:
+    async def reconcile(self, work: Work, *, again: bool = False) -> None:
         """Does what is due for one object. `again` says that the dependents have been told of the deletion before."""
         found = await self._find(work.resource, work.key)
         if found is None:
@@ -89,7 +89,7 @@ class Garbage:
 
     async def _find(self, resource: ResourceName, key: ObjectKey) -> Found | None:
         """The object; None where it is gone or nothing can be due for it."""
-        catalog = await self._controlled.known_catalog()
+        catalog = await self._controlled.cached_catalog()
         row, state = await self._store.load(self._tenant, resource, key)
         if state.guards.definitions != catalog.guards.definitions:
             catalog = await self._controlled.backend.catalogs.fresh(self._tenant, state.guards)
@@ -103,8 +103,8 @@ class Garbage:
     # -- an object and its owners
     async def _collect(self, found: Found, look: Look) -> None:
         if _is_new(found):
-            raise Unfinished
-        owners = await self._classified(found)
+            raise Requeue
+        owners = await self._classify(found)
         if owners is None or (look is Look.NEW_OWNERS and not owners.absent):
             return
         if owners.live:
@@ -116,11 +116,11 @@ class Garbage:
         if owners.waiting and await self._has_dependents(found):
             if await self._closes_a_circle(found):
                 await self._unblock(found)
-                raise Unfinished
+                raise Requeue
             policy = "Foreground"
         await self._delete(found, policy)
 
-    async def _classified(self, found: Found) -> Owners | None:
+    async def _classify(self, found: Found) -> Owners | None:
         """None where it cannot be told: an owner of an unknown kind, or of one that cannot own this object."""
         owners = Owners([], [], [])
         for reference in found.metadata["ownerReferences"]:
@@ -136,7 +136,7 @@ class Garbage:
             key = served.key(found.namespace, reference.get("name") or "")
             row, state = await self._store.load(self._tenant, served.resource_name, key)
             if state.guards.definitions != found.catalog.guards.definitions:
-                raise Unfinished    # the definitions changed: whether the kind is there is asked anew
+                raise Requeue    # the definitions changed: whether the kind is there is asked anew
             if row is None or row.uid != reference.get("uid"):
                 if served.namespaced:
                     await self._report(found, served, reference)
@@ -162,7 +162,7 @@ class Garbage:
                 propagation_policy=policy, preconditions=conditions))
         except StatusError as error:
             if error.code == 409:
-                raise Unfinished from error
+                raise Requeue from error
             raise
 
     async def _drop_references(self, served: Served, key: ObjectKey, uid: str, unneeded: set[str]) -> None:
@@ -183,7 +183,7 @@ class Garbage:
                                           verb="patch", uid=uid)
         except StatusError as error:
             if error.code == 409:
-                raise Unfinished from error
+                raise Requeue from error
             raise
 
     # -- an owner and its dependents

@@ -19,10 +19,10 @@ from registry.api.catalog import DEFINITIONS
 from registry.api.namespaces import NAMESPACES
 from registry.api.request import QUOTAS, Backend
 from registry.controllers import aggregation, definitions, namespaces, policy_status, quota, sharing, tenants
-from registry.controllers.account_secrets import settle_account, settle_secret
-from registry.controllers.acting import Controlled
+from registry.controllers.account_secrets import reconcile_account, reconcile_secret
+from registry.controllers.acting import ControllerClient
 from registry.controllers.collector import RENEW_SECONDS, Collector
-from registry.controllers.furnishing import furnish, furnished_namespace
+from registry.controllers.furnishing import ensure_defaults, namespace_to_complete
 from registry.controllers.migrator import MigrationSettings, Migrator
 from registry.controllers.policy_status import POLICIES
 from registry.controllers.queue import LIMIT, WorkQueue
@@ -33,15 +33,15 @@ from registry.store.types import ObjectKey, ResourceName, Tenant
 
 logger = logging.getLogger(__name__)
 
-_CONTROLLERS: Final[dict[ResourceName, Callable[[Controlled, ObjectKey], Awaitable[None]]]] = {
-    DEFINITIONS: definitions.settle,
-    NAMESPACES: namespaces.settle,
-    POLICIES: policy_status.settle,
-    CLUSTER_ROLES: aggregation.settle,
-    sharing.BINDINGS: sharing.settle,
-    sharing.EXPORTS: sharing.settle_export,
+_CONTROLLERS: Final[dict[ResourceName, Callable[[ControllerClient, ObjectKey], Awaitable[None]]]] = {
+    DEFINITIONS: definitions.reconcile,
+    NAMESPACES: namespaces.reconcile,
+    POLICIES: policy_status.reconcile,
+    CLUSTER_ROLES: aggregation.reconcile,
+    sharing.BINDINGS: sharing.reconcile,
+    sharing.EXPORTS: sharing.reconcile_export,
 }
-_OF_ACCOUNTS: Final = {SECRETS: settle_secret, SERVICE_ACCOUNTS: settle_account}
+_OF_ACCOUNTS: Final = {SECRETS: reconcile_secret, SERVICE_ACCOUNTS: reconcile_account}
 # Definitions and namespaces that are worked on at the same time.
 _WORKERS = 4
 # Tenants that are removed at the same time; each keeps the database busy half of the time.
@@ -69,7 +69,7 @@ class ControllerManager:
                                                    max_retry_seconds=_MAX_RETRY_SECONDS)
         self._quotas: WorkQueue[Work] = WorkQueue("quotas", self._count, workers=_WORKERS,
                                                   max_retry_seconds=_MAX_RETRY_SECONDS)
-        self._recount = quota.Recount(backend.store, self._nudge_quotas, seconds=recount_seconds)
+        self._recount = quota.Recount(backend.store, self._enqueue_quotas, seconds=recount_seconds)
         self._root_ca = root_ca
         self._furnishing: WorkQueue[Work] = WorkQueue("furnishing", self._furnish, workers=_WORKERS,
                                                       max_retry_seconds=_MAX_FURNISHING_RETRY_SECONDS)
@@ -87,7 +87,7 @@ class ControllerManager:
             await stack.enter_async_context(self._collector)
             await stack.enter_async_context(self._migrator)
             self._running = stack.pop_all()
-        self._backend.nudge = self.nudge
+        self._backend.enqueue = self.enqueue
         self._sweeping = asyncio.create_task(self._sweep(), name="controller sweep")
         return self
 
@@ -98,47 +98,47 @@ class ControllerManager:
             await asyncio.gather(self._sweeping, return_exceptions=True)
         await self._running.aclose()
 
-    def nudge(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
+    def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
         """Something is due for this object, or may be."""
         if resource == CLUSTER_ROLES:
-            self._queue.nudge(Work(tenant, resource, aggregation.ALL, Look.OBJECT))
+            self._queue.enqueue(Work(tenant, resource, aggregation.ALL, Look.OBJECT))
         elif resource == POLICIES:
             self._queue.delay(Work(tenant, resource, key, Look.OBJECT), policy_status.REST_SECONDS)
         elif resource in _CONTROLLERS:
-            self._queue.nudge(Work(tenant, resource, key, Look.OBJECT))
-        self._migrator.nudge(tenant, resource, key)
+            self._queue.enqueue(Work(tenant, resource, key, Look.OBJECT))
+        self._migrator.enqueue(tenant, resource, key)
         if resource == tenants.TENANTS:
-            self._removal.nudge(Work(tenant, resource, key, Look.OBJECT))
+            self._removal.enqueue(Work(tenant, resource, key, Look.OBJECT))
         if resource in _OF_ACCOUNTS:
-            self._furnishing.nudge(Work(tenant, resource, key, Look.OBJECT))
+            self._furnishing.enqueue(Work(tenant, resource, key, Look.OBJECT))
         if resource == QUOTAS:
-            self._nudge_quotas(tenant, key)
-        namespace = furnished_namespace(resource, key)
+            self._enqueue_quotas(tenant, key)
+        namespace = namespace_to_complete(resource, key)
         if namespace is not None:
-            self._furnishing.nudge(Work(tenant, NAMESPACES, namespace, Look.OBJECT))
+            self._furnishing.enqueue(Work(tenant, NAMESPACES, namespace, Look.OBJECT))
 
-    def _nudge_quotas(self, tenant: Tenant, key: ObjectKey) -> None:
+    def _enqueue_quotas(self, tenant: Tenant, key: ObjectKey) -> None:
         """Has the namespace of a key counted."""
-        self._quotas.nudge(Work(tenant, QUOTAS, ObjectKey(f"{key.partition('/')[0]}/"), Look.OBJECT))
+        self._quotas.enqueue(Work(tenant, QUOTAS, ObjectKey(f"{key.partition('/')[0]}/"), Look.OBJECT))
 
     async def _count(self, work: Work) -> None:
-        await quota.settle(Controlled(self._backend, work.tenant), work.key)
+        await quota.reconcile(ControllerClient(self._backend, work.tenant), work.key)
 
     async def _remove(self, work: Work) -> None:
-        await tenants.settle(Controlled(self._backend, work.tenant), work.key)
+        await tenants.reconcile(ControllerClient(self._backend, work.tenant), work.key)
 
     async def _furnish(self, work: Work) -> None:
-        do = _OF_ACCOUNTS.get(work.resource, furnish)
-        await do(Controlled(self._backend, work.tenant), work.key, self._root_ca)
+        do = _OF_ACCOUNTS.get(work.resource, ensure_defaults)
+        await do(ControllerClient(self._backend, work.tenant), work.key, self._root_ca)
 
     @property
     def is_idle(self) -> bool:
         """Whether all that this process has been told of has been seen to."""
         queues = (self._queue, self._furnishing, self._migrator)
-        return not any(len(queue) for queue in queues) and self._collector.owed_since() is None
+        return not any(len(queue) for queue in queues) and self._collector.oldest_pending() is None
 
     async def _handle(self, work: Work) -> None:
-        await _CONTROLLERS[work.resource](Controlled(self._backend, work.tenant), work.key)
+        await _CONTROLLERS[work.resource](ControllerClient(self._backend, work.tenant), work.key)
 
     async def _sweep(self) -> None:
         """As the leader: nudges whatever is unfinished in any tenant, whoever began it."""
@@ -148,7 +148,7 @@ class ControllerManager:
                 try:
                     if await leader.acquire():
                         for tenant, resource, key in await self._backend.store.pending(LIMIT // 10):
-                            self.nudge(tenant, resource, key)
+                            self.enqueue(tenant, resource, key)
                             self._collector.swept(tenant, resource, key)
                         await self._collector.take_over()
                         await self._recount.round()

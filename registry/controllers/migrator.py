@@ -47,7 +47,7 @@ class Migrator:
         self._backend = backend
         self._settings = settings
         migrations = Migrations(backend, Pace(settings.rows_per_second))
-        self._queue: WorkQueue[Work] = WorkQueue("storage migration", migrations.settle, workers=_WORKERS,
+        self._queue: WorkQueue[Work] = WorkQueue("storage migration", migrations.reconcile, workers=_WORKERS,
                                                  max_retry_seconds=_MAX_RETRY_SECONDS)
         self._looking: asyncio.Task[None] | None = None
         self._running = AsyncExitStack()
@@ -67,10 +67,10 @@ class Migrator:
     def __len__(self) -> int:
         return len(self._queue)
 
-    def nudge(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
+    def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
         """Something is due for this object, if it is a migration."""
         if resource == MIGRATIONS:
-            self._queue.nudge(Work(tenant, resource, key, Look.OBJECT))
+            self._queue.enqueue(Work(tenant, resource, key, Look.OBJECT))
 
     async def _look(self) -> None:
         """What was under way when a process died goes on at once, else when the leader sweeps.
@@ -78,8 +78,8 @@ class Migrator:
         As the leader: nudges what is to be migrated of itself, in any tenant.
         """
         try:
-            for tenant, key in await self._backend.store.rewrites.unfinished(MIGRATIONS, limit=_LOOK_LIMIT):
-                self.nudge(tenant, MIGRATIONS, key)
+            for tenant, key in await self._backend.store.rewrites.pending_migrations(MIGRATIONS, limit=_LOOK_LIMIT):
+                self.enqueue(tenant, MIGRATIONS, key)
         except StoreError as error:
             logger.warning("unfinished storage migrations have not been found: %s", error)
         if self._settings.automatic:
@@ -89,7 +89,7 @@ class Migrator:
         leader = self._backend.store.leader("storage migration", seconds=3 * self._settings.look_seconds)
         try:
             while True:
-                await self._nudge_mixed(leader)
+                await self._enqueue_mixed(leader)
                 await asyncio.sleep(self._settings.look_seconds)
         finally:
             # Another need not wait until our time is over.
@@ -97,13 +97,13 @@ class Migrator:
                 async with asyncio.timeout(1):
                     await leader.release()
 
-    async def _nudge_mixed(self, leader: Leader) -> None:
+    async def _enqueue_mixed(self, leader: Leader) -> None:
         try:
             if await leader.acquire():
-                found = await self._backend.store.rewrites.mixed(
+                found = await self._backend.store.rewrites.mixed_definitions(
                     DEFINITIONS, seconds=self._settings.after_seconds, limit=_LOOK_LIMIT)
                 for tenant, key in found:
-                    self._queue.nudge(Work(tenant, DEFINITIONS, key, Look.OBJECT))
+                    self._queue.enqueue(Work(tenant, DEFINITIONS, key, Look.OBJECT))
         except StoreError as error:
             logger.warning("the look-out for storage migrations did not get through: %s", error)
         except Exception:

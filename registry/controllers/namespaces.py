@@ -19,9 +19,9 @@ from registry.api.served import Object, Served
 from registry.api.strategies.namespace import FINALIZER
 from registry.api.update import copy_of
 from registry.codec.stored import decode_stored
-from registry.controllers.acting import CONTROLLER_MANAGER, Controlled, metadata_of
+from registry.controllers.acting import CONTROLLER_MANAGER, ControllerClient, metadata_of
 from registry.controllers.namespace_conditions import with_conditions
-from registry.controllers.queue import Unfinished
+from registry.controllers.queue import Requeue
 from registry.controllers.references import served_by_name
 from registry.store.types import ObjectKey
 
@@ -32,7 +32,7 @@ GRACE_SECONDS = 2.0
 _TOLD_OBJECTS = 10_000
 
 
-async def settle(controlled: Controlled, key: ObjectKey) -> None:
+async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
     """Does all that is due for one namespace. Raises Unfinished where objects are held by finalizers."""
     row, _ = await controlled.backend.store.load(controlled.tenant, NAMESPACES, key)
     if row is None or '"deletionTimestamp"' not in row.body:
@@ -41,12 +41,12 @@ async def settle(controlled: Controlled, key: ObjectKey) -> None:
     if not marked or FINALIZER not in _spec_finalizers(row.body):
         return
     if _age_seconds(marked) < GRACE_SECONDS:
-        raise Unfinished
-    controlled = controlled.named(CONTROLLER_MANAGER)
+        raise Requeue
+    controlled = controlled.with_manager(CONTROLLER_MANAGER)
     remaining, finalizers = await _delete_content(controlled, str(key))
-    await _tell(controlled, key, remaining, finalizers)
+    await _update_conditions(controlled, key, remaining, finalizers)
     if remaining:
-        raise Unfinished
+        raise Requeue
     await controlled.change("", "namespaces", key, _without_finalizer, subresource="finalize")
 
 
@@ -70,7 +70,7 @@ def _without_finalizer(old: Object) -> Object:
     return {**copy_of(old), "spec": spec}
 
 
-async def _delete_content(controlled: Controlled, namespace: str) -> tuple[Mapping[str, int], Mapping[str, int]]:
+async def _delete_content(controlled: ControllerClient, namespace: str) -> tuple[Mapping[str, int], Mapping[str, int]]:
     """Deletes all objects of the namespace; how many stay of each resource, and how many each finalizer holds."""
     catalog = await controlled.catalog()
     for served, _ in await _content(controlled, catalog, namespace):
@@ -88,7 +88,7 @@ async def _delete_content(controlled: Controlled, namespace: str) -> tuple[Mappi
     return remaining, finalizers
 
 
-async def _content(controlled: Controlled, catalog: TenantCatalog, namespace: str) -> list[tuple[Served, int]]:
+async def _content(controlled: ControllerClient, catalog: TenantCatalog, namespace: str) -> list[tuple[Served, int]]:
     found = []
     for resource, count in await controlled.backend.store.resources_in_namespace(controlled.tenant, namespace):
         served = served_by_name(catalog, resource)
@@ -97,7 +97,7 @@ async def _content(controlled: Controlled, catalog: TenantCatalog, namespace: st
     return found
 
 
-async def _tell(controlled: Controlled, key: ObjectKey, remaining: Mapping[str, int],
+async def _update_conditions(controlled: ControllerClient, key: ObjectKey, remaining: Mapping[str, int],
                 finalizers: Mapping[str, int]) -> None:
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 

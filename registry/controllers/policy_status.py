@@ -11,7 +11,7 @@ from registry.admission.configuration import GROUP, VALIDATING_POLICIES
 from registry.admission.typecheck import Kind, type_warnings
 from registry.api.catalog import TenantCatalog
 from registry.api.served import Object
-from registry.controllers.acting import Controlled
+from registry.controllers.acting import ControllerClient
 from registry.definitions.model import Definition, Version
 from registry.store.types import ObjectKey, ResourceName
 
@@ -25,7 +25,7 @@ class _Checked(Exception):
     """Nothing is due."""
 
 
-async def settle(controlled: Controlled, key: ObjectKey) -> None:
+async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
     """Checks the types of one policy if that has not been done since its last change."""
     catalog = await controlled.catalog()
 
@@ -40,7 +40,7 @@ async def settle(controlled: Controlled, key: ObjectKey) -> None:
                 "status": {**status, "observedGeneration": generation, "typeChecking": checking}}
 
     try:
-        await controlled.named(_MANAGER).change(GROUP, VALIDATING_POLICIES, key, with_status, "status")
+        await controlled.with_manager(_MANAGER).change(GROUP, VALIDATING_POLICIES, key, with_status, "status")
     except _Checked:
         pass
 

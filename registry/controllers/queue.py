@@ -25,7 +25,7 @@ FIRST_RETRY_SECONDS: Final = 0.25
 LIMIT: Final = 100_000
 
 
-class Unfinished(Exception):
+class Requeue(Exception):
     """There is more to do, but it has to wait for somebody else: look again later."""
 
 
@@ -69,7 +69,7 @@ class WorkQueue(Generic[Work]):
         """Since when the first of what is unfinished has been waited for, by the loop's clock."""
         return next(iter(self._since.values()), None)
 
-    def nudge(self, work: Work) -> bool:
+    def enqueue(self, work: Work) -> bool:
         """Something is due for this, or may be. False where there is no room for it."""
         timer = self._timers.pop(work, None)
         if timer is not None:
@@ -92,7 +92,7 @@ class WorkQueue(Generic[Work]):
         if timer is not None:
             timer.cancel()
         elif work in self._since or len(self._since) >= self._limit:
-            self.nudge(work)
+            self.enqueue(work)
             return
         self._since.setdefault(work, asyncio.get_running_loop().time())
         self._start_timer(work, seconds)
@@ -102,7 +102,7 @@ class WorkQueue(Generic[Work]):
         while len(self._since) >= self._limit // 2 and work not in self._since:
             self._room.clear()
             await self._room.wait()
-        self.nudge(work)
+        self.enqueue(work)
 
     async def _work(self) -> None:
         while True:
@@ -113,15 +113,15 @@ class WorkQueue(Generic[Work]):
                 finished = True
             except TenantNotFound:
                 finished = True
-            except Unfinished:
+            except Requeue:
                 pass
             except (StoreError, StatusError) as error:
                 logger.warning("%s: %s is tried again: %s", self._name, work, error)
             except Exception:
                 logger.exception("%s failed for %s", self._name, work)
-            self._settle(work, finished)
+            self._finish(work, finished)
 
-    def _settle(self, work: Work, finished: bool) -> None:
+    def _finish(self, work: Work, finished: bool) -> None:
         again = work in self._again
         self._again.discard(work)
         if finished:
@@ -130,7 +130,7 @@ class WorkQueue(Generic[Work]):
             if not self._room.is_set() and len(self._since) < self._limit // 2:
                 self._room.set()
             if again:
-                self.nudge(work)
+                self.enqueue(work)
         elif again:
             self._queue.put_nowait(work)
         else:

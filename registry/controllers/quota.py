@@ -28,8 +28,8 @@ from registry.api.strategies.resource_names import is_standard_quota
 from registry.api.update import copy_of
 from registry.builtin.quantities import quantity
 from registry.codec.stored import decode_stored
-from registry.controllers.acting import CONTROLLER_MANAGER, Controlled
-from registry.controllers.queue import Unfinished
+from registry.controllers.acting import CONTROLLER_MANAGER, ControllerClient
+from registry.controllers.queue import Requeue
 from registry.store.lookups import BEGINNING
 from registry.store.store import Store
 from registry.store.types import ObjectKey, ResourceName, Tenant, TenantId
@@ -80,23 +80,23 @@ class Recount:
         self._next = part.next
 
 
-async def settle(controlled: Controlled, key: ObjectKey) -> None:
+async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
     """Counts for the quotas of a namespace; `key` is that of one of them, or of anything else in the namespace."""
     namespace = key.partition("/")[0]
-    controlled = controlled.named(CONTROLLER_MANAGER)
+    controlled = controlled.with_manager(CONTROLLER_MANAGER)
     changed, lower = await _count(controlled, namespace, {})
     await asyncio.sleep(PAUSE_SECONDS)
     if lower:
         await _count(controlled, namespace, lower)
     if changed or lower:
-        raise Unfinished
+        raise Requeue
 
 
 # By the key of a quota: its revision, and the status that it should have.
 _Lower = dict[ObjectKey, tuple[int, Object]]
 
 
-async def _count(controlled: Controlled, namespace: str, seen: _Lower) -> tuple[bool, _Lower]:
+async def _count(controlled: ControllerClient, namespace: str, seen: _Lower) -> tuple[bool, _Lower]:
     """Writes what quotas should say. Whether there was something to write, and what was not written yet.
 
     Admission raises the use before it stores the object (api/quota.py). A count between the two would take the place
@@ -131,7 +131,7 @@ def _status(quota: Object, catalog: TenantCatalog, counts: Mapping[str, int], se
     before = (quota.get("status") or {}).get("used") or {}
     used = {}
     for name in hard:
-        count = _used(name, catalog, counts, services)
+        count = _usage(name, catalog, counts, services)
         if count is not None:
             used[name] = str(count)
         elif name in before:
@@ -139,7 +139,7 @@ def _status(quota: Object, catalog: TenantCatalog, counts: Mapping[str, int], se
     return {k: v for k, v in (("hard", dict(hard)), ("used", used)) if v}
 
 
-def _used(name: str, catalog: TenantCatalog, counts: Mapping[str, int], services: Mapping[str, int]) -> int | None:
+def _usage(name: str, catalog: TenantCatalog, counts: Mapping[str, int], services: Mapping[str, int]) -> int | None:
     """How much of it there is; None where nobody knows what it is."""
     if name in PLAIN:
         return counts.get(name, 0)
@@ -155,7 +155,7 @@ def _used(name: str, catalog: TenantCatalog, counts: Mapping[str, int], services
     return 0 if resource in _OF_CLUSTERS else None
 
 
-async def _services(controlled: Controlled, namespace: str) -> dict[str, int]:
+async def _services(controlled: ControllerClient, namespace: str) -> dict[str, int]:
     """What services take: ports of nodes, and load balancers."""
     found = {"services.nodeports": 0, "services.loadbalancers": 0}
     async for page in controlled.backend.store.scan(controlled.tenant, SERVICES, namespace=namespace):

@@ -23,13 +23,13 @@ from registry.api.catalog import DEFINITIONS
 from registry.api.request import Backend
 from registry.api.served import Object
 from registry.codec.stored import decode_stored
-from registry.controllers.acting import Controlled
-from registry.controllers.queue import Unfinished, WorkQueue
+from registry.controllers.acting import ControllerClient
+from registry.controllers.queue import Requeue, WorkQueue
 from registry.controllers.work import Look, Work
 from registry.definitions.conditions import is_true
 from registry.reporting.evolution import grow
 from registry.reporting.facets import Documents
-from registry.reporting.names import LONGEST_VIEW, marked, view_name
+from registry.reporting.names import LONGEST_VIEW, with_digest, view_name
 from registry.reporting.report import documents_of, report_of
 from registry.store.connection import Pool
 from registry.store.errors import StoreError
@@ -65,35 +65,35 @@ class ReportingController:
         self._backend = backend
         self._sweep_seconds = sweep_seconds
         self._reporting = reporting_of(backend.store.reporting_pool)
-        self._queue: WorkQueue[Work] = WorkQueue("reporting", self._settle, workers=_WORKERS,
+        self._queue: WorkQueue[Work] = WorkQueue("reporting", self._reconcile, workers=_WORKERS,
                                                  max_retry_seconds=_MAX_RETRY_SECONDS)
-        self._others = backend.nudge
+        self._others = backend.enqueue
         self._sweeping: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         await self._queue.__aenter__()
-        self._others = self._backend.nudge
-        self._backend.nudge = self.nudge
+        self._others = self._backend.enqueue
+        self._backend.enqueue = self.enqueue
         self._sweeping = asyncio.create_task(self._sweep(), name="reporting sweep")
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
                         trace: TracebackType | None) -> None:
-        self._backend.nudge = self._others
+        self._backend.enqueue = self._others
         if self._sweeping is not None:
             self._sweeping.cancel()
             await asyncio.gather(self._sweeping, return_exceptions=True)
         await self._queue.__aexit__(kind, error, trace)
 
-    def nudge(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
+    def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
         self._others(tenant, resource, key)
         if resource == DEFINITIONS:
-            self._queue.nudge(Work(tenant, DEFINITIONS, key, Look.OBJECT))
+            self._queue.enqueue(Work(tenant, DEFINITIONS, key, Look.OBJECT))
 
-    async def _settle(self, work: Work) -> None:
+    async def _reconcile(self, work: Work) -> None:
         await self._ready.wait()
-        await settle(Controlled(self._backend, work.tenant), self._reporting, work.key)
+        await reconcile(ControllerClient(self._backend, work.tenant), self._reporting, work.key)
 
     async def _sweep(self) -> None:
         """As the leader: what has changed while nobody listened. And first of all what every view stands on."""
@@ -116,7 +116,7 @@ class ReportingController:
             await asyncio.sleep(pause)
 
     async def _take_over(self) -> None:
-        while tenants := await self._reporting.outdated(_TENANTS):
+        while tenants := await self._reporting.outdated_tenants(_TENANTS):
             for tenant in tenants:
                 await self._catch_up(tenant)
             if len(tenants) < _TENANTS:
@@ -129,24 +129,24 @@ class ReportingController:
         await self._reporting.tidy(self._backend.store.retention)
 
     async def _catch_up(self, tenant: Tenant) -> None:
-        controlled = Controlled(self._backend, tenant)
-        for key in await self._reporting.due(tenant, DEFINITIONS):
+        controlled = ControllerClient(self._backend, tenant)
+        for key in await self._reporting.due_definitions(tenant, DEFINITIONS):
             try:
-                await settle(controlled, self._reporting, key)
-            except Unfinished:
-                self._queue.nudge(Work(tenant, DEFINITIONS, key, Look.OBJECT))
+                await reconcile(controlled, self._reporting, key)
+            except Requeue:
+                self._queue.enqueue(Work(tenant, DEFINITIONS, key, Look.OBJECT))
         refusal = await self._reporting.name_schema(tenant)
         if refusal:
             logger.warning("the tenant %s has no schema of its own: %s", tenant.name, refusal)
-        await self._reporting.settled(tenant, tenant.guards.definitions)
+        await self._reporting.mark_done(tenant, tenant.guards.definitions)
 
 
 def reporting_of(pool: Pool) -> Reporting:
     """Reporting by the rules of registry/reporting."""
-    return Reporting(pool, grow, view_name, lambda name, whole: marked(name, whole, LONGEST_VIEW))
+    return Reporting(pool, grow, view_name, lambda name, whole: with_digest(name, whole, LONGEST_VIEW))
 
 
-async def settle(controlled: Controlled, reporting: Reporting, key: ObjectKey) -> None:
+async def reconcile(controlled: ControllerClient, reporting: Reporting, key: ObjectKey) -> None:
     """Does all that is due for one definition: views, documents, indexed fields, the condition."""
     tenant = controlled.tenant
     row, _ = await controlled.backend.store.load(tenant, DEFINITIONS, key)
@@ -158,24 +158,24 @@ async def settle(controlled: Controlled, reporting: Reporting, key: ObjectKey) -
         return
     report = await asyncio.to_thread(report_of, crd)
     if not report.enabled:
-        await reporting.settle(tenant, report, row.revision, indexed=False)
+        await reporting.apply_report(tenant, report, row.revision, indexed=False)
         await _rewrite(controlled, reporting, report, crd)
-        await _tell(controlled, key, report, Outcome("off", "views are switched off"), crd)
+        await _update_condition(controlled, key, report, Outcome("off", "views are switched off"), crd)
         return
     wanted = {facet.slot: list(facet.path) for facet in report.facets}
     live = await reporting.facets_live(tenant, report.resource)
     if live is None or live == wanted:
         # A new definition, or one whose indexed fields are the same: its objects first, most have nothing to do.
         await _rewrite(controlled, reporting, report, crd)
-        outcome = await reporting.settle(tenant, report, row.revision, indexed=True)
+        outcome = await reporting.apply_report(tenant, report, row.revision, indexed=True)
     else:
-        outcome = await reporting.settle(tenant, report, row.revision, indexed=False)
+        outcome = await reporting.apply_report(tenant, report, row.revision, indexed=False)
         await _rewrite(controlled, reporting, report, crd)
-        await reporting.indexed(tenant, report.resource, report.facets)
-    await _tell(controlled, key, report, outcome, crd)
+        await reporting.mark_indexed(tenant, report.resource, report.facets)
+    await _update_condition(controlled, key, report, outcome, crd)
 
 
-async def _rewrite(controlled: Controlled, reporting: Reporting, report: Report, crd: Object) -> None:
+async def _rewrite(controlled: ControllerClient, reporting: Reporting, report: Report, crd: Object) -> None:
     """Gives all objects of a definition documents of the report's layout, or takes them away: the tenant's own, and
     those of tenants that use its definition."""
     documents = await asyncio.to_thread(documents_of, crd) if report.enabled else None
@@ -197,7 +197,7 @@ async def _rewrite_of(tenant: Tenant, pool: Pool, report: Report, documents: Doc
         await asyncio.sleep(_PAUSE_SECONDS)
 
 
-async def _tell(controlled: Controlled, key: ObjectKey, report: Report, outcome: Outcome, crd: Object) -> None:
+async def _update_condition(controlled: ControllerClient, key: ObjectKey, report: Report, outcome: Outcome, crd: Object) -> None:
     """By the condition, where one is wished for, or needed because there are no views. It goes when it is neither."""
     tells = report.wants_condition or outcome.state == "refused"
     told = any(c["type"] == "Reported" for c in (crd.get("status") or {}).get("conditions") or ())

@@ -19,9 +19,9 @@ from registry.api.conversions import Image
 from registry.api.errors import StatusError
 from registry.api.request import CatalogStale
 from registry.api.served import Object, Served
-from registry.api.update import Changed, store_update
+from registry.api.update import PreparedUpdate, store_update
 from registry.codec.stored import decode_stored
-from registry.controllers.acting import Controlled
+from registry.controllers.acting import ControllerClient
 from registry.definitions.model import Definition
 from registry.store.errors import GuardsChanged, NotFound, RevisionConflict
 from registry.store.types import Actor, ObjectKey, Row
@@ -60,7 +60,7 @@ class StillOutdated(Exception):
 
 
 @dataclass(slots=True)
-class Outcome:
+class RewriteOutcome:
     """`definition` is the one by which all rows have been found to be of its storage version."""
 
     definition: Definition
@@ -73,7 +73,7 @@ class Outcome:
 class Rewriting:
     """The rows of one resource of a tenant. `whole` also takes rows that an earlier schema has processed."""
 
-    controlled: Controlled
+    controlled: ControllerClient
     group: str
     plural: str
     pace: Pace
@@ -87,7 +87,7 @@ class Rewriting:
         after = ObjectKey("")
         while True:
             served = self._served(catalog)
-            rows = await self._outdated(served, after)
+            rows = await self._outdated_rows(served, after)
             if not rows:
                 return
             for start in range(0, len(rows), BATCH):
@@ -103,15 +103,15 @@ class Rewriting:
                 if len(self._failures) >= _MOST_FAILURES:
                     return
 
-    async def outcome(self) -> Outcome:
+    async def outcome(self) -> RewriteOutcome:
         """What is so after `run`, by the definition of now. Raises StillOutdated, ResourceGone."""
         catalog = await self.controlled.catalog()
         served = self._served(catalog)
-        left = await self.controlled.backend.store.rewrites.outdated(
+        left = await self.controlled.backend.store.rewrites.outdated_rows(
             self.controlled.tenant, served.resource_name, version=served.version.name, schema=None,
             after=ObjectKey(""), limit=1)
         first = next(iter(self._failures.values()), None)
-        found = Outcome(served.definition, self.rewritten, len(self._failures), first)
+        found = RewriteOutcome(served.definition, self.rewritten, len(self._failures), first)
         if left and found.failure is None:
             raise StillOutdated
         return found
@@ -122,9 +122,9 @@ class Rewriting:
             raise ResourceGone
         return catalog.at_version(definition, definition.versions[definition.storage_version])
 
-    async def _outdated(self, served: Served, after: ObjectKey) -> list[Row]:
+    async def _outdated_rows(self, served: Served, after: ObjectKey) -> list[Row]:
         schema = served.identity if self.whole else None
-        return await self.controlled.backend.store.rewrites.outdated(
+        return await self.controlled.backend.store.rewrites.outdated_rows(
             self.controlled.tenant, served.resource_name, version=served.version.name, schema=schema, after=after,
             limit=_READ)
 
@@ -147,7 +147,7 @@ class Rewriting:
             try:
                 images = [Image(r.uid, r.key, r.revision, r.revision, r.version, r.schema, r.body) for r in rows]
                 texts = await served.conversions.texts(served, images)
-                return [(row, _completed(served, row, decode_stored(text)))
+                return [(row, _with_defaults(served, row, decode_stored(text)))
                         for row, text in zip(rows, texts, strict=True)]
             except StatusError as error:
                 if len(rows) == 1:
@@ -158,7 +158,7 @@ class Rewriting:
         found = []
         for row in rows:
             try:
-                found.append((row, _completed(served, row, served.object(row))))
+                found.append((row, _with_defaults(served, row, served.object(row))))
             except StatusError as error:
                 self._failures[row.key] = error
         return found
@@ -168,7 +168,7 @@ class Rewriting:
         if version == row.version and body == row.body:
             return False
         request = self.controlled.request(catalog, served, row.key)
-        changed = Changed(obj, obj, row, version, schema, body)
+        changed = PreparedUpdate(obj, obj, row, version, schema, body)
         try:
             await store_update(request, changed, catalog.guards, Actor(request.context.user.name, MANAGER, "update"))
         except (RevisionConflict, NotFound):
@@ -178,7 +178,7 @@ class Rewriting:
         return True
 
 
-def _completed(served: Served, row: Row, obj: Object) -> Object:
+def _with_defaults(served: Served, row: Row, obj: Object) -> Object:
     """With the defaults of the storage version, which a read of the row as it will be stored would fill in."""
     if row.version != served.version.name:
         served.version.schema().prune_and_default(obj)

@@ -17,7 +17,7 @@ from registry.api.options import DeleteOptions
 from registry.api.request import CatalogStale
 from registry.api.served import Object, Served
 from registry.api.strategies.sharing import FINALIZER, SettlingStrategy
-from registry.api.update import Change, change, copy_of
+from registry.api.update import UpdateSpec, guaranteed_update, copy_of
 from registry.builtin.sharing import BINDINGS as BINDINGS_PLURAL
 from registry.builtin.sharing import EXPORTS as EXPORTS_PLURAL
 from registry.builtin.sharing import GROUP, binding_definition
@@ -25,8 +25,8 @@ from registry.builtin.tenancy import GROUP as TENANCY
 from registry.builtin.tenancy import PLURAL, SYSTEM
 from registry.codec.json_encode import encode_json_text
 from registry.codec.stored import decode_stored
-from registry.controllers.acting import Controlled
-from registry.controllers.queue import Unfinished
+from registry.controllers.acting import ControllerClient
+from registry.controllers.queue import Requeue
 from registry.definitions.conditions import is_true
 from registry.definitions.naming import accept_names
 from registry.store.errors import TenantNotFound
@@ -43,7 +43,7 @@ _MAX_DEPTH: Final = 16
 _NOT_OFFERED: Final = ("NotOffered", "there is no such export, or it is not offered to this tenant")
 
 
-class Outcome(NamedTuple):
+class BindingOutcome(NamedTuple):
     """What a binding has come to. `sharing` is None where nothing new is bound; `reason` is empty where all is well."""
 
     bound: list[str]
@@ -52,13 +52,13 @@ class Outcome(NamedTuple):
     sharing: str | None
 
 
-async def settle_export(controlled: Controlled, key: ObjectKey) -> None:
+async def reconcile_export(controlled: ControllerClient, key: ObjectKey) -> None:
     """Those who have bound the export may have more to bind."""
     for tenant, binding in await controlled.backend.store.sharing.consumers(controlled.tenant, key):
-        controlled.backend.nudge(tenant, BINDINGS, binding)
+        controlled.backend.enqueue(tenant, BINDINGS, binding)
 
 
-async def settle(controlled: Controlled, key: ObjectKey) -> None:
+async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
     """Does all that is due for one binding. Raises Unfinished where its objects are held by finalizers."""
     for _ in range(_JUDGEMENTS):
         row, _ = await controlled.backend.store.load(controlled.tenant, BINDINGS, key)
@@ -79,32 +79,32 @@ async def settle(controlled: Controlled, key: ObjectKey) -> None:
                 return
             if error.code != 409:
                 raise
-    raise Unfinished
+    raise Requeue
 
 
 # -- binding
-async def _bind(controlled: Controlled, catalog: TenantCatalog, key: ObjectKey, binding: Object) -> None:
-    outcome = await _judged(controlled, catalog, binding)
+async def _bind(controlled: ControllerClient, catalog: TenantCatalog, key: ObjectKey, binding: Object) -> None:
+    outcome = await _check(controlled, catalog, binding)
     status = _status(binding, outcome)
     if status != binding.get("status"):
         await _write(controlled, catalog, key, lambda old: {**copy_of(old), "status": status}, outcome.sharing)
 
 
-async def _judged(controlled: Controlled, catalog: TenantCatalog, binding: Object) -> Outcome:
+async def _check(controlled: ControllerClient, catalog: TenantCatalog, binding: Object) -> BindingOutcome:
     store = controlled.backend.store
     reference = binding["spec"]["reference"]
     already: list[str] = (binding.get("status") or {}).get("boundDefinitions") or []
     try:
         provider = await store.fresh_tenant(TenantName(reference["tenant"]))
     except TenantNotFound:
-        return Outcome(already, *_NOT_OFFERED, None)
+        return BindingOutcome(already, *_NOT_OFFERED, None)
     row, _ = await store.load(provider, EXPORTS, ObjectKey(reference["export"]))
     if row is None:
-        return Outcome(already, *_NOT_OFFERED, None)
+        return BindingOutcome(already, *_NOT_OFFERED, None)
     export = _object(row)
     gone = bool(export["metadata"].get("deletionTimestamp")) or provider.id == controlled.tenant.id
     if not already and (gone or not await _admits(controlled, provider, export)):
-        return Outcome(already, *_NOT_OFFERED, None)
+        return BindingOutcome(already, *_NOT_OFFERED, None)
     revisions: dict[str, int] = {}
     reason = message = ""
     for name in export["spec"]["definitions"]:
@@ -117,14 +117,14 @@ async def _judged(controlled: Controlled, catalog: TenantCatalog, binding: Objec
             revisions[name] = definition.revision
     if (reason and not already) or sorted(revisions) == sorted(already):
         # All of an export is bound at first, or nothing.
-        return Outcome(already, reason, message, None)
+        return BindingOutcome(already, reason, message, None)
     sharing = encode_json_text({
         "kind": "binding", "binding": binding["metadata"]["name"], "provider": provider.name,
         "export": reference["export"], "revision": row.revision, "definitions": revisions})
-    return Outcome(sorted(revisions), reason, message, sharing)
+    return BindingOutcome(sorted(revisions), reason, message, sharing)
 
 
-async def _admits(controlled: Controlled, provider: Tenant, export: Object) -> bool:
+async def _admits(controlled: ControllerClient, provider: Tenant, export: Object) -> bool:
     """Whether an export is offered to the tenant."""
     offered: Mapping[str, Any] = export["spec"].get("tenants") or {}
     tenant = controlled.tenant
@@ -141,7 +141,7 @@ async def _admits(controlled: Controlled, provider: Tenant, export: Object) -> b
     return all(has.get(label) == value for label, value in labels.items())
 
 
-async def _is_below(controlled: Controlled, provider: Tenant) -> bool:
+async def _is_below(controlled: ControllerClient, provider: Tenant) -> bool:
     above = (await controlled.backend.store.fresh_tenant(controlled.tenant.name)).attributes.get("parent")
     for _ in range(_MAX_DEPTH):
         if not above or above == provider.name:
@@ -167,7 +167,7 @@ def _why_not(catalog: TenantCatalog, name: str, definition: Object | None) -> st
     return f"NamingConflict: {name}: {taken[0]['message']}" if taken else ""
 
 
-def _status(binding: Object, outcome: Outcome) -> Object:
+def _status(binding: Object, outcome: BindingOutcome) -> Object:
     before: Object = binding.get("status") or {}
     ready = {"type": "Ready", "status": "False" if outcome.reason else "True", "reason": outcome.reason or "Bound",
              "message": outcome.message}
@@ -181,7 +181,7 @@ def _status(binding: Object, outcome: Outcome) -> Object:
 
 
 # -- the end
-async def _unbind(controlled: Controlled, catalog: TenantCatalog, key: ObjectKey, binding: Object) -> None:
+async def _unbind(controlled: ControllerClient, catalog: TenantCatalog, key: ObjectKey, binding: Object) -> None:
     """What is bound takes no new objects since the deletion was marked; those that there are go first."""
     if FINALIZER not in (binding["metadata"].get("finalizers") or ()):
         return
@@ -195,22 +195,22 @@ async def _unbind(controlled: Controlled, catalog: TenantCatalog, key: ObjectKey
         await controlled.delete_all(served, DeleteOptions())
         left += await controlled.backend.store.count(controlled.tenant, served.resource_name)
     if left:
-        raise Unfinished
-    await _write(controlled, await controlled.catalog(), key, _released, None)
+        raise Requeue
+    await _write(controlled, await controlled.catalog(), key, _release, None)
 
 
-def _released(old: Object) -> Object:
+def _release(old: Object) -> Object:
     new = copy_of(old)
     new["metadata"]["finalizers"] = [f for f in new["metadata"].get("finalizers") or () if f != FINALIZER]
     return new
 
 
-async def _write(controlled: Controlled, catalog: TenantCatalog, key: ObjectKey, make: Callable[[Object], Object],
+async def _write(controlled: ControllerClient, catalog: TenantCatalog, key: ObjectKey, make: Callable[[Object], Object],
                  sharing: str | None) -> None:
     definition = binding_definition()
     version = definition.versions["v1"]
     served = Served(definition, version, SettlingStrategy(definition, version, sharing))
-    await change(controlled.request(catalog, served, key), Change(make=make, verb="update", manager=controlled.manager))
+    await guaranteed_update(controlled.request(catalog, served, key), UpdateSpec(make_object=make, verb="update", manager=controlled.manager))
 
 
 def _object(row: Row) -> Object:

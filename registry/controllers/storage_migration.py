@@ -25,9 +25,9 @@ from registry.api.request import Backend
 from registry.api.served import Object
 from registry.api.strategies.storageversionmigration import FAILED, RUNNING, SUCCEEDED, is_finished
 from registry.api.update import copy_of
-from registry.controllers.acting import Controlled
-from registry.controllers.queue import Unfinished
-from registry.controllers.rewriting import MANAGER, Outcome, Pace, ResourceGone, Rewriting, StillOutdated
+from registry.controllers.acting import ControllerClient
+from registry.controllers.queue import Requeue
+from registry.controllers.rewriting import MANAGER, RewriteOutcome, Pace, ResourceGone, Rewriting, StillOutdated
 from registry.controllers.work import Work
 from registry.definitions.conditions import is_true, with_condition
 from registry.definitions.defaulting import storage_version
@@ -56,16 +56,16 @@ class Migrations:
     # The leases that this process has.
     held: set[str] = field(default_factory=set)
 
-    async def settle(self, work: Work) -> None:
+    async def reconcile(self, work: Work) -> None:
         """Goes on with one migration: that of a StorageVersionMigration, or of a definition. Raises Unfinished."""
-        controlled = Controlled(self.backend, work.tenant, MANAGER)
+        controlled = ControllerClient(self.backend, work.tenant, MANAGER)
         if work.resource == MIGRATIONS:
-            await self._requested(controlled, work.key)
+            await self._start_requested(controlled, work.key)
         elif work.resource == DEFINITIONS:
             await self._automatic(controlled, work.key)
 
     # -- by a StorageVersionMigration
-    async def _requested(self, controlled: Controlled, key: ObjectKey) -> None:
+    async def _start_requested(self, controlled: ControllerClient, key: ObjectKey) -> None:
         migration = await _load(controlled, key)
         if migration is None or is_finished(migration) or migration["metadata"].get("deletionTimestamp"):
             return
@@ -74,12 +74,12 @@ class Migrations:
         async with _Lease(self, controlled, group, plural) as lease:
             await self._carry_out(controlled, key, migration, group, plural, lease)
 
-    async def _carry_out(self, controlled: Controlled, key: ObjectKey, migration: Object, group: str, plural: str,
+    async def _carry_out(self, controlled: ControllerClient, key: ObjectKey, migration: Object, group: str, plural: str,
                          lease: _Lease) -> None:
         catalog = await controlled.catalog()
         definition = catalog.definition(group, plural)
         if definition is None and _age_seconds(migration) < UNKNOWN_SECONDS:
-            raise Unfinished
+            raise Requeue
         await self._begin(controlled, key, migration)
         if definition is None:
             await _end(controlled, key, FAILED, "StorageVersionMigrationFailed",
@@ -88,19 +88,19 @@ class Migrations:
         if not definition.strategy:
             name = migration["metadata"]["name"]
             running = ("True", "MigrationRunning", f"Migration {name} is running")
-            await _tell_definition(controlled, group, plural, running)
+            await _set_definition_condition(controlled, group, plural, running)
             outcome = await self._rewrite(controlled, group, plural, lease, whole=True)
             if outcome is None or outcome.failure is not None:
-                await _tell_definition(controlled, group, plural, ("False", "MigrationFailed",
+                await _set_definition_condition(controlled, group, plural, ("False", "MigrationFailed",
                                                                    "The migration has failed"))
                 why = outcome.failure.message if outcome and outcome.failure else "the resource is gone"
                 await _end(controlled, key, FAILED, "StorageVersionMigrationFailed",
-                           f"migration encountered unhandled error: {_counted(outcome)}{why}")
+                           f"migration encountered unhandled error: {_outcome_message(outcome)}{why}")
                 return
             await _finish_definition(controlled, group, plural, outcome)
         await _end(controlled, key, SUCCEEDED, "StorageVersionMigrationSucceeded", "")
 
-    async def _begin(self, controlled: Controlled, key: ObjectKey, migration: Object) -> None:
+    async def _begin(self, controlled: ControllerClient, key: ObjectKey, migration: Object) -> None:
         if is_true(migration, RUNNING):
             return
         revision = (await self.backend.store.state(controlled.tenant)).revision
@@ -112,7 +112,7 @@ class Migrations:
         await _change_status(controlled, key, begun)
 
     # -- of itself
-    async def _automatic(self, controlled: Controlled, key: ObjectKey) -> None:
+    async def _automatic(self, controlled: ControllerClient, key: ObjectKey) -> None:
         plural, _, group = str(key).partition(".")
         catalog = await controlled.catalog()
         definition = catalog.definition(group, plural)
@@ -124,24 +124,24 @@ class Migrations:
                 return
             if outcome.failure is not None:
                 logger.warning("%s of tenant %s cannot be migrated to its storage version: %s%s", key,
-                               controlled.tenant.name, _counted(outcome), outcome.failure.message)
+                               controlled.tenant.name, _outcome_message(outcome), outcome.failure.message)
                 return      # it is looked at again in a while
             await _finish_definition(controlled, group, plural, outcome)
 
     # -- the rows
-    async def _rewrite(self, controlled: Controlled, group: str, plural: str, lease: _Lease, *,
-                       whole: bool) -> Outcome | None:
+    async def _rewrite(self, controlled: ControllerClient, group: str, plural: str, lease: _Lease, *,
+                       whole: bool) -> RewriteOutcome | None:
         """What came of it, None where the resource is gone. Raises Unfinished when its time is over."""
         rewriting = Rewriting(controlled, group, plural, self.pace, whole)
         try:
             async for _ in rewriting.run():
                 if await lease.is_over():
-                    raise Unfinished
+                    raise Requeue
             return await rewriting.outcome()
         except ResourceGone:
             return None
         except StillOutdated as error:
-            raise Unfinished from error
+            raise Requeue from error
         finally:
             if rewriting.rewritten:
                 logger.info("%d objects of %s.%s of tenant %s have been written again at the storage version",
@@ -151,7 +151,7 @@ class Migrations:
 class _Lease:
     """One migration at a time works on a resource, in all processes; in a while others have their turn."""
 
-    def __init__(self, migrations: Migrations, controlled: Controlled, group: str, plural: str) -> None:
+    def __init__(self, migrations: Migrations, controlled: ControllerClient, group: str, plural: str) -> None:
         self._name = f"storage migration of {plural}.{group} of tenant {controlled.tenant.id}"
         self._leader: Leader = migrations.backend.store.leader(self._name, seconds=LEASE_SECONDS)
         self._held = migrations.held
@@ -160,11 +160,11 @@ class _Lease:
     async def __aenter__(self) -> _Lease:
         """Raises Unfinished where another has it."""
         if self._name in self._held:
-            raise Unfinished
+            raise Requeue
         self._held.add(self._name)
         try:
             if not await self._leader.acquire():
-                raise Unfinished
+                raise Requeue
         except BaseException:
             self._held.discard(self._name)
             raise
@@ -185,23 +185,23 @@ class _Lease:
         return now >= self._ends
 
 
-async def _load(controlled: Controlled, key: ObjectKey) -> Object | None:
+async def _load(controlled: ControllerClient, key: ObjectKey) -> Object | None:
     # Built in: any catalog has it.
-    catalog = await controlled.known_catalog()
+    catalog = await controlled.cached_catalog()
     row, _ = await controlled.backend.store.load(controlled.tenant, MIGRATIONS, key)
     definition = catalog.definition(_GROUP, _PLURAL)
     assert definition is not None
     return None if row is None else catalog.at_version(definition, definition.versions["v1beta1"]).object(row)
 
 
-async def _change_status(controlled: Controlled, key: ObjectKey, make: Callable[[Object], Object]) -> Object | None:
+async def _change_status(controlled: ControllerClient, key: ObjectKey, make: Callable[[Object], Object]) -> Object | None:
     def changed(old: Object) -> Object:
         return {**copy_of(old), "status": make(dict(old.get("status") or {}))}
 
     return await controlled.change(_GROUP, _PLURAL, key, changed, subresource="status")
 
 
-async def _end(controlled: Controlled, key: ObjectKey, kind: str, reason: str, message: str) -> None:
+async def _end(controlled: ControllerClient, key: ObjectKey, kind: str, reason: str, message: str) -> None:
     def ended(status: Object) -> Object:
         now = _now()
         status = with_condition(status, RUNNING, "False", "MigrationCompleted", "Migration completed", now)
@@ -212,14 +212,14 @@ async def _end(controlled: Controlled, key: ObjectKey, kind: str, reason: str, m
 
 # -- the definition
 
-async def _tell_definition(controlled: Controlled, group: str, plural: str, condition: tuple[str, str, str]) -> None:
+async def _set_definition_condition(controlled: ControllerClient, group: str, plural: str, condition: tuple[str, str, str]) -> None:
     def told(old: Object) -> Object:
         return {**copy_of(old), "status": _with_migrating(old, *condition)}
 
     await controlled.change(*_DEFINITIONS, ObjectKey(f"{plural}.{group}"), told, subresource="status")
 
 
-async def _finish_definition(controlled: Controlled, group: str, plural: str, outcome: Outcome) -> None:
+async def _finish_definition(controlled: ControllerClient, group: str, plural: str, outcome: RewriteOutcome) -> None:
     """Takes the former versions out of status.storedVersions, if the definition is still that of the outcome.
 
     Raises Unfinished where it is not: then the rows are looked at again.
@@ -231,7 +231,7 @@ async def _finish_definition(controlled: Controlled, group: str, plural: str, ou
         if old["metadata"].get("uid") != definition.uid:
             return copy_of(old)     # another one of the same name; nothing has been migrated of it
         if old["metadata"].get("resourceVersion") != str(definition.revision):
-            raise Unfinished
+            raise Requeue
         assert storage_version(old) == definition.storage_version, "the catalog is of this revision"
         message = "The migration has succeeded and the stored versions have been updated"
         status = _with_migrating(old, "False", "MigrationSucceeded", message)
@@ -249,7 +249,7 @@ def _with_migrating(crd: Object, status: str, reason: str, message: str) -> dict
     return {**found, "conditions": conditions}
 
 
-def _counted(outcome: Outcome | None) -> str:
+def _outcome_message(outcome: RewriteOutcome | None) -> str:
     if outcome is None or outcome.failures < 2:
         return ""
     return f"{outcome.failures} objects could not be migrated, the first one: "

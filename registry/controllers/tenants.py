@@ -15,7 +15,7 @@ from registry.api.strategies.tenant import FINALIZER
 from registry.api.update import copy_of
 from registry.builtin.tenancy import GROUP, PLURAL, SYSTEM
 from registry.codec.stored import decode_stored
-from registry.controllers.acting import Controlled
+from registry.controllers.acting import ControllerClient
 from registry.store.tenants import Ending
 from registry.store.types import ObjectKey, ResourceName, TenantName
 
@@ -26,7 +26,7 @@ TELL_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 0.25
 
 
-async def settle(controlled: Controlled, key: ObjectKey) -> None:
+async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
     """Removes a tenant that has been deleted."""
     if controlled.tenant.name != SYSTEM:
         return
@@ -43,11 +43,11 @@ async def settle(controlled: Controlled, key: ObjectKey) -> None:
     await controlled.change(GROUP, PLURAL, key, _without_finalizer)
 
 
-async def _remove(controlled: Controlled, key: ObjectKey, ending: Ending) -> None:
+async def _remove(controlled: ControllerClient, key: ObjectKey, ending: Ending) -> None:
     clock = asyncio.get_running_loop().time
     store = controlled.backend.store
     told = clock()
-    await _tell(controlled, key, ending.objects)
+    await _update_status(controlled, key, ending.objects)
     while True:
         started = clock()
         if not await store.remove_some(ending):
@@ -56,11 +56,11 @@ async def _remove(controlled: Controlled, key: ObjectKey, ending: Ending) -> Non
         await asyncio.sleep(min(ended - started, LONGEST_PAUSE_SECONDS))
         if ended - told >= TELL_SECONDS:
             left = await store.ending_tenant(TenantName(key))
-            await _tell(controlled, key, left.objects if left is not None else 0)
+            await _update_status(controlled, key, left.objects if left is not None else 0)
             told = ended
 
 
-async def _tell(controlled: Controlled, key: ObjectKey, remaining: int) -> None:
+async def _update_status(controlled: ControllerClient, key: ObjectKey, remaining: int) -> None:
     def told(old: Object) -> Object:
         status = dict(old.get("status") or {})
         before = status.get("deletion") or {}

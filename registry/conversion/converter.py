@@ -15,7 +15,7 @@ from typing import Any
 
 from registry.codec.json_encode import encode_json
 from registry.conversion.errors import ConversionError
-from registry.conversion.review import about, accepted, converted_objects, request_body
+from registry.conversion.review import about, accept_converted, converted_objects, request_body
 from registry.webhooks.client import WebhookClient
 from registry.webhooks.endpoint import Endpoint, endpoint_of
 from registry.webhooks.errors import CallFailed, NotReached
@@ -89,7 +89,7 @@ class Converter:
         try:
             return await self.client.call(
                 endpoint, request_body(review, uid, api_version, objects),
-                lambda data: accepted(objects, converted_objects(review, uid, data), api_version))
+                lambda data: accept_converted(objects, converted_objects(review, uid, data), api_version))
         except CallFailed as error:
             raise ConversionError(f"{about(objects[0])} failed: {error}") from error
 

@@ -73,11 +73,11 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def accepted(originals: Sequence[Object], converted: Sequence[Any], api_version: str) -> list[Object]:
+def accept_converted(originals: Sequence[Object], converted: Sequence[Any], api_version: str) -> list[Object]:
     """What becomes of each original: the webhook's content under its own metadata. Raises ConversionError."""
     if len(converted) != len(originals):
         raise ConversionError(f"{about(originals[0])} returned {len(converted)} objects, expected {len(originals)}")
-    return [_accepted(original, obj, api_version, i)
+    return [_accept_one(original, obj, api_version, i)
             for i, (original, obj) in enumerate(zip(originals, converted, strict=True))]
 
 
@@ -86,7 +86,7 @@ def about(original: Mapping[str, Any]) -> str:
     return f"conversion webhook for {original['apiVersion']}, Kind={original['kind']}"
 
 
-def _accepted(original: Object, obj: Any, api_version: str, index: int) -> Object:
+def _accept_one(original: Object, obj: Any, api_version: str, index: int) -> Object:
     if obj is None:
         raise ConversionError("unexpected end of JSON input")
     if not isinstance(obj, dict):

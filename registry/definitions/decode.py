@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from registry.definitions import typed, types
-from registry.definitions.typed_base import DecodeError
+from registry.definitions.typed_base import StructDecodeError
 
-__all__ = ["DecodeError", "Decoded", "canonical", "decode_definition"]
+__all__ = ["StructDecodeError", "Decoded", "canonical", "decode_definition"]
 
 Definition = dict[str, Any]
 
@@ -32,7 +32,7 @@ class Decoded:
 def decode_definition(body: object) -> Decoded:
     """The decoded form of `body`, which is not changed and may be anything; null is an empty definition.
 
-    kind and apiVersion are filled in. Raises DecodeError with Go's text; the caller puts
+    kind and apiVersion are filled in. Raises StructDecodeError with Go's text; the caller puts
     `CustomResourceDefinition in version "v1" cannot be handled as a CustomResourceDefinition: ` before it. Whether kind
     and apiVersion are those of a definition has been judged before.
     """

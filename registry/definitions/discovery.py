@@ -102,7 +102,7 @@ def api_resource_list(definitions: Iterable[Definition], group: str, version: st
             "resources": resources}
 
 
-def aggregated(definitions: Iterable[Definition], *, core: bool,
+def aggregated_discovery(definitions: Iterable[Definition], *, core: bool,
                subresources: Subresources = standard_subresources) -> Json:
     """The aggregated document: of /api with `core`, of /apis without."""
     groups = _by_group(definitions)
@@ -111,7 +111,7 @@ def aggregated(definitions: Iterable[Definition], *, core: bool,
         if bool(name) == core:
             continue
         versions = [{"version": v,
-                     "resources": [_aggregated(d, v, subresources) for d in _at_version(groups[name], v)],
+                     "resources": [_aggregated_resource(d, v, subresources) for d in _at_version(groups[name], v)],
                      "freshness": "Current"} for v in _versions(groups[name])]
         items.append({"metadata": {"name": name} if name else {}, "versions": versions})
     return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
@@ -187,7 +187,7 @@ def _subresource(definition: Definition, subresource: Subresource) -> Json:
     return entry | {"kind": subresource.kind, "verbs": list(subresource.verbs)}
 
 
-def _aggregated(definition: Definition, version: str, subresources: Subresources) -> Json:
+def _aggregated_resource(definition: Definition, version: str, subresources: Subresources) -> Json:
     names = definition.names
     resource: Json = {
         "resource": names.plural,

@@ -16,7 +16,7 @@ from typing import Any
 
 from registry.definitions import types
 from registry.definitions.typed import Slice
-from registry.definitions.typed_base import Type
+from registry.definitions.typed_base import GoType
 from registry.schema.field import go_json
 from registry.schema.go_schema import go_list, go_object, go_schema
 from registry.schema.values import same
@@ -109,7 +109,7 @@ def internal_version(version: Json) -> InternalVersion:
     )
 
 
-def all_equal(parts: list[Any], part_type: Type) -> bool:
+def all_equal(parts: list[Any], part_type: GoType) -> bool:
     """Whether the parts of all versions are equal; an empty list is as good as none."""
     if len(parts) == 1:
         return True

@@ -38,7 +38,7 @@ def accept_names(crd: Json, others: Iterable[Json], now: str) -> Status | None:
     accepted = _names((crd.get("status") or {}).get("acceptedNames"))
     if requested == accepted:
         return None
-    new, reason, message = _free_names(requested, accepted, *_taken(crd, others))
+    new, reason, message = _free_names(requested, accepted, *_taken_names(crd, others))
     names_accepted = {"type": "NamesAccepted", "status": "False" if reason else "True",
                       "reason": reason or "NoConflicts", "message": message or "no conflicts found"}
     if new == accepted and equivalent(names_accepted, find(crd, "NamesAccepted")):
@@ -100,7 +100,7 @@ def _names(names: Json | None) -> dict[str, Any]:
             (("plural", ""), ("singular", ""), ("shortNames", []), ("kind", ""), ("listKind", ""), ("categories", []))}
 
 
-def _taken(crd: Json, others: Iterable[Json]) -> tuple[set[str], set[str]]:
+def _taken_names(crd: Json, others: Iterable[Json]) -> tuple[set[str], set[str]]:
     """The accepted names of the group: plurals, singulars and short names share one set, the kinds another."""
     group = (crd.get("spec") or {}).get("group") or ""
     own_name = (crd.get("metadata") or {}).get("name")

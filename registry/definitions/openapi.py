@@ -43,7 +43,7 @@ def openapi_v3_hashes(definitions: Iterable[Definition],
                       subresources: Subresources = standard_subresources) -> dict[str, str]:
     """The documents by their path under /openapi/v3: `{"api/v1": "5F0E...", "apis/g.example.com/v1": "..."}`."""
     parts: dict[str, list[str]] = {}
-    for definition, version in _served(definitions):
+    for definition, version in _served_versions(definitions):
         names = definition.names
         facts = [names.plural, names.kind, names.list_kind, definition.namespaced, list(verbs_of(definition)),
                  [[s.name, s.kind, list(s.verbs)] for s in subresources(definition, version)],
@@ -62,7 +62,7 @@ def openapi_v3_index(hashes: dict[str, str], prefix: str = "") -> Json:
 def openapi_v3(definitions: Iterable[Definition], group: str, version: str,
                subresources: Subresources = standard_subresources) -> Json | None:
     """The document of one version of a group; None where nothing is served."""
-    members = [(d, v) for d, v in _served(definitions) if d.group == group and v.name == version]
+    members = [(d, v) for d, v in _served_versions(definitions) if d.group == group and v.name == version]
     if not members:
         return None
     types = types_v3()
@@ -73,7 +73,7 @@ def openapi_v3(definitions: Iterable[Definition], group: str, version: str,
         resource = resource_of(definition, v, subresources, V3_PREFIX)
         schemas[resource.kind_name] = kind_schema(definition, v, published_v3(schema_json(v)))
         schemas[resource.list_name] = list_schema_v3(definition, v, resource)
-        schemas |= taken_schemas(resource, published_v3)
+        schemas |= input_schemas(resource, published_v3)
         paths |= paths_v3(resource)
         if any(s.kind == "Scale" for s in resource.subresources):
             short_names.update(SCALE)
@@ -114,7 +114,7 @@ def resource_of(definition: Definition, version: Version, subresources: Subresou
     )
 
 
-def taken_schemas(resource: Resource, published: Callable[[Mapping[str, Any]], Json]) -> Json:
+def input_schemas(resource: Resource, published: Callable[[Mapping[str, Any]], Json]) -> Json:
     """The types of what subresources take that is of another kind."""
     found: Json = {}
     for subresource in resource.subresources:
@@ -162,5 +162,5 @@ def _extensions(definition: Definition, version: Version, kind: str) -> Json:
     return found
 
 
-def _served(definitions: Iterable[Definition]) -> list[tuple[Definition, Version]]:
+def _served_versions(definitions: Iterable[Definition]) -> list[tuple[Definition, Version]]:
     return [(d, v) for d in definitions if d.established for v in d.versions.values() if v.served]

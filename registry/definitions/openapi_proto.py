@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from registry.codec.wire import delimited, tag, varint
+from registry.codec.wire import encode_delimited, tag, varint
 
 Json = Mapping[str, Any]
 Encoder = Callable[[int, Any], bytes]
@@ -33,12 +33,12 @@ def _message(fields: Mapping[str, tuple[int, Encoder]], value: Json, extensions:
         if field is not None:
             parts.append(field[1](field[0], v))
         elif extensions and name.startswith("x-"):
-            parts.append(delimited(extensions, _text(1, name) + _any(2, v)))
+            parts.append(encode_delimited(extensions, _text(1, name) + _any(2, v)))
     return b"".join(parts)
 
 
 def _text(number: int, value: str) -> bytes:
-    return delimited(number, value.encode("utf-8", "surrogatepass"))
+    return encode_delimited(number, value.encode("utf-8", "surrogatepass"))
 
 
 def _texts(number: int, value: list[str]) -> bytes:
@@ -58,7 +58,7 @@ def _double(number: int, value: float) -> bytes:
 
 
 def _any(number: int, value: Any) -> bytes:
-    return delimited(number, _text(2, json.dumps(value, ensure_ascii=False)))
+    return encode_delimited(number, _text(2, json.dumps(value, ensure_ascii=False)))
 
 
 def _anys(number: int, value: list[Any]) -> bytes:
@@ -66,33 +66,33 @@ def _anys(number: int, value: list[Any]) -> bytes:
 
 
 def _named(number: int, name: str, value: bytes) -> bytes:
-    return delimited(number, _text(1, name) + delimited(2, value))
+    return encode_delimited(number, _text(1, name) + encode_delimited(2, value))
 
 
 # ---- schemas
 
 def _schema(number: int, value: Json) -> bytes:
-    return delimited(number, _message(_SCHEMA, value, 31))
+    return encode_delimited(number, _message(_SCHEMA, value, 31))
 
 
 def _schemas_by_name(number: int, value: Json) -> bytes:
-    return delimited(number, b"".join(_named(1, name, _message(_SCHEMA, v, 31)) for name, v in value.items()))
+    return encode_delimited(number, b"".join(_named(1, name, _message(_SCHEMA, v, 31)) for name, v in value.items()))
 
 
 def _additional(number: int, value: Any) -> bytes:
-    return delimited(number, _flag(2, value) if isinstance(value, bool) else _schema(1, value))
+    return encode_delimited(number, _flag(2, value) if isinstance(value, bool) else _schema(1, value))
 
 
 def _items(number: int, value: Json) -> bytes:
-    return delimited(number, _schema(1, value))
+    return encode_delimited(number, _schema(1, value))
 
 
 def _type(number: int, value: str) -> bytes:
-    return delimited(number, _text(1, value))
+    return encode_delimited(number, _text(1, value))
 
 
 def _external_docs(number: int, value: Json) -> bytes:
-    return delimited(number, _message({"description": (1, _text), "url": (2, _text)}, value))
+    return encode_delimited(number, _message({"description": (1, _text), "url": (2, _text)}, value))
 
 
 _SCHEMA: Mapping[str, tuple[int, Encoder]] = {
@@ -119,26 +119,26 @@ _PATH: Mapping[str, tuple[int, Encoder]] = {
 
 
 def _parameters(number: int, value: list[Json]) -> bytes:
-    return b"".join(delimited(number, delimited(1, _parameter(v))) for v in value)
+    return b"".join(encode_delimited(number, encode_delimited(1, _parameter(v))) for v in value)
 
 
 def _parameter(value: Json) -> bytes:
     if value["in"] == "body":
-        return delimited(1, _message(_BODY, value))
+        return encode_delimited(1, _message(_BODY, value))
     if value["in"] == "query":
-        return delimited(2, delimited(3, _message(_QUERY, value)))
-    return delimited(2, delimited(4, _message(_PATH, value)))
+        return encode_delimited(2, encode_delimited(3, _message(_QUERY, value)))
+    return encode_delimited(2, encode_delimited(4, _message(_PATH, value)))
 
 
 def _answer_schema(number: int, value: Json) -> bytes:
-    return delimited(number, _schema(1, value))
+    return encode_delimited(number, _schema(1, value))
 
 
 _RESPONSE: Mapping[str, tuple[int, Encoder]] = {"description": (1, _text), "schema": (2, _answer_schema)}
 
 
 def _responses(number: int, value: Json) -> bytes:
-    return delimited(number, b"".join(_named(1, code, delimited(1, _message(_RESPONSE, v)))
+    return encode_delimited(number, b"".join(_named(1, code, encode_delimited(1, _message(_RESPONSE, v)))
                                       for code, v in value.items()))
 
 
@@ -148,7 +148,7 @@ _OPERATION: Mapping[str, tuple[int, Encoder]] = {
 
 
 def _operation(number: int, value: Json) -> bytes:
-    return delimited(number, _message(_OPERATION, value, 13))
+    return encode_delimited(number, _message(_OPERATION, value, 13))
 
 
 _ITEM: Mapping[str, tuple[int, Encoder]] = {
@@ -157,11 +157,11 @@ _ITEM: Mapping[str, tuple[int, Encoder]] = {
 
 
 def _paths(number: int, value: Json) -> bytes:
-    return delimited(number, b"".join(_named(2, path, _message(_ITEM, item)) for path, item in value.items()))
+    return encode_delimited(number, b"".join(_named(2, path, _message(_ITEM, item)) for path, item in value.items()))
 
 
 def _info(number: int, value: Json) -> bytes:
-    return delimited(number, _message({"title": (1, _text), "version": (2, _text)}, value))
+    return encode_delimited(number, _message({"title": (1, _text), "version": (2, _text)}, value))
 
 
 _DOCUMENT: Mapping[str, tuple[int, Encoder]] = {

@@ -11,7 +11,7 @@ from typing import Any
 from registry.definitions.compiled import schema_json
 from registry.definitions.discovery import Subresources, standard_subresources
 from registry.definitions.model import Definition
-from registry.definitions.openapi import LIST_METADATA, kind_schema, list_schema, resource_of, taken_schemas
+from registry.definitions.openapi import LIST_METADATA, kind_schema, list_schema, resource_of, input_schemas
 from registry.definitions.openapi_paths import paths_v3
 from registry.definitions.openapi_types import BASE, SCALE, type_name, types_v2
 from registry.schema.openapi import V2_PREFIX, metadata_v2, published_v2
@@ -33,7 +33,7 @@ def openapi_v2(definitions: Iterable[Definition], subresources: Subresources = s
                 schemas[resource.kind_name] = kind_schema(definition, version, published_v2(schema_json(version)))
                 schemas[resource.list_name] = list_schema(definition, version, resource,
                                                           metadata_v2(LIST_METADATA, "ListMeta"))
-                schemas |= taken_schemas(resource, published_v2)
+                schemas |= input_schemas(resource, published_v2)
                 paths |= {path: _item(item) for path, item in paths_v3(resource).items()}
     for short in (*BASE, *SCALE):
         schemas[type_name(short)] = types[short]

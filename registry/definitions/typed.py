@@ -22,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from registry.definitions.typed_base import Context, DecodeError, Link, Type, mismatch
+from registry.definitions.typed_base import Context, StructDecodeError, Link, GoType, mismatch
 from registry.definitions.typed_scalars import STRING
 
 # The reference accepts 10,000 levels. Whatever walks a definition here does so recursively, and orjson writes no more
@@ -30,12 +30,12 @@ from registry.definitions.typed_scalars import STRING
 MAX_JSON_DEPTH = 200
 
 
-class Pointer(Type):
+class Pointer(GoType):
     """What is left out only when it is nil: an empty text or false is written."""
 
     by_reference = True
 
-    def __init__(self, element: Type) -> None:
+    def __init__(self, element: GoType) -> None:
         self.element, self.go = element, element.go
 
     def decode(self, value: Any, link: Link, context: Context) -> Any:
@@ -48,10 +48,10 @@ class Pointer(Type):
         return value is None
 
 
-class Slice(Type):
+class Slice(GoType):
     by_reference = True
 
-    def __init__(self, element: Type, go: str = "") -> None:
+    def __init__(self, element: GoType, go: str = "") -> None:
         self.element, self.go = element, go or f"[]{element.go}"
 
     def decode(self, value: Any, link: Link, context: Context) -> Any:
@@ -68,10 +68,10 @@ class Slice(Type):
         return [encode(v) for v in value]
 
 
-class Map(Type):
+class Map(GoType):
     by_reference = True
 
-    def __init__(self, element: Type) -> None:
+    def __init__(self, element: GoType) -> None:
         self.element, self.go = element, f"map[string]{element.go}"
 
     def decode(self, value: Any, link: Link, context: Context) -> Any:
@@ -86,7 +86,7 @@ class Map(Type):
         return {k: encode(value[k]) for k in sorted(value)}
 
 
-class OneOf(Type):
+class OneOf(GoType):
     """A type with a decoder of its own, which is chosen by the JSON type of the value.
 
     It is such a decoder that swallows the unknown fields below it and hides the structs inside from error texts.
@@ -116,11 +116,11 @@ class Field:
     """A field of a struct. A `required` one has no omitempty and is always written."""
 
     name: str
-    type: Type
+    type: GoType
     required: bool = False
 
 
-class Struct(Type):
+class Struct(GoType):
     def __init__(self, name: str, fields: tuple[Field, ...] = (), package: str = "v1") -> None:
         self.name, self.go = name, f"{package}.{name}"
         self.extend(fields)
@@ -186,7 +186,7 @@ class Typed:
 def decode(struct: Struct, body: Any) -> Typed:
     """`body` as `struct`; null is the zero value. Raises DecodeError with Go's text. `body` is not changed."""
     if deeper_than(body, MAX_JSON_DEPTH):
-        raise DecodeError("exceeded max depth")
+        raise StructDecodeError("exceeded max depth")
     context = Context([])
     root: Link = (None, "", None, False)
     return Typed({} if body is None else struct.decode(body, root, context), context.unknown)

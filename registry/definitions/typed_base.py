@@ -13,7 +13,7 @@ from registry.codec.model import MAX_STRICT_ERRORS
 Link = tuple[Any, str | int, str | None, bool]
 
 
-class DecodeError(ValueError):
+class StructDecodeError(ValueError):
     """The body is not of the type; the text is Go's: `json: cannot unmarshal string into Go struct field ...`."""
 
 
@@ -37,7 +37,7 @@ class Context:
             self.characters += len(path)
 
 
-class Type:
+class GoType:
     """A Go type. `go` is its name in error texts, such as `[]string` or `v1.ObjectMeta`."""
 
     go: str
@@ -55,13 +55,13 @@ class Type:
         return not value
 
 
-def mismatch(value: Any, link: Link, go: str) -> DecodeError:
+def mismatch(value: Any, link: Link, go: str) -> StructDecodeError:
     return mismatch_of(json_type(value), link, go)
 
 
-def mismatch_of(shown: str, link: Link, go: str) -> DecodeError:
+def mismatch_of(shown: str, link: Link, go: str) -> StructDecodeError:
     """The same for a value that is told as `shown`, such as `number 1.5`."""
-    return DecodeError(_text(shown, link, go))
+    return StructDecodeError(_text(shown, link, go))
 
 
 def _text(value: str, link: Link, go: str) -> str:

@@ -6,13 +6,13 @@ import base64
 import binascii
 from typing import Any
 
-from registry.definitions.typed_base import Context, DecodeError, Link, Type, mismatch, mismatch_of
+from registry.definitions.typed_base import Context, StructDecodeError, Link, GoType, mismatch, mismatch_of
 
 INT32 = (-(2**31), 2**31 - 1)
 INT64 = (-(2**63), 2**63 - 1)
 
 
-class Scalar(Type):
+class Scalar(GoType):
     def __init__(self, go: str, json_type: type, zero: Any) -> None:
         self.go, self.json_type, self.zero = go, json_type, zero
 
@@ -22,7 +22,7 @@ class Scalar(Type):
         raise mismatch(value, link, self.go)
 
 
-class Integer(Type):
+class Integer(GoType):
     zero = 0
 
     def __init__(self, go: str, bounds: tuple[int, int]) -> None:
@@ -39,7 +39,7 @@ class Integer(Type):
         raise mismatch(value, link, self.go)
 
 
-class Number(Type):
+class Number(GoType):
     """A float64. A whole number is kept as an int where that loses nothing, since Go writes it without a fraction."""
 
     go = "float64"
@@ -53,7 +53,7 @@ class Number(Type):
         raise mismatch(value, link, self.go)
 
 
-class Bytes(Type):
+class Bytes(GoType):
     """A []byte: base64 in JSON, and kept as base64."""
 
     go = "[]uint8"
@@ -66,10 +66,10 @@ class Bytes(Type):
         try:
             return base64.b64encode(base64.b64decode(text, validate=True)).decode()
         except (binascii.Error, ValueError) as error:
-            raise DecodeError(f"illegal base64 data at input byte {_corrupt_at(text)}") from error
+            raise StructDecodeError(f"illegal base64 data at input byte {_corrupt_at(text)}") from error
 
 
-class Raw(Type):
+class Raw(GoType):
     """Any JSON, such as a default."""
 
     go = "v1.JSON"

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from registry.definitions.typed import STRINGS, Field, Map, OneOf, Pointer, Slice, Struct
-from registry.definitions.typed_base import Context, DecodeError, Link, Type, mismatch
+from registry.definitions.typed_base import Context, StructDecodeError, Link, GoType, mismatch
 from registry.definitions.typed_scalars import BOOL, BYTES, FLOAT_64, INT_32, INT_64, RAW, STRING, Scalar
 from registry.schema.gotime import TimeError, canonical_time
 
@@ -18,7 +18,7 @@ def _named(name: str) -> Scalar:
     return Scalar(f"v1.{name}", str, "")
 
 
-class Time(Type):
+class Time(GoType):
     """A metav1.Time: RFC 3339 in UTC and whole seconds, or null. Or another form of a time: `canonical` makes it so."""
 
     go = "string"
@@ -33,7 +33,7 @@ class Time(Type):
         try:
             return self._canonical(value)
         except TimeError as error:
-            raise DecodeError(str(error)) from error
+            raise StructDecodeError(str(error)) from error
 
 
 TIME = Time()
@@ -126,7 +126,7 @@ def _schema_or_bool(value: Any, link: Link, context: Context) -> Any:
         return JSONSchemaProps.decode(value, link, context)
     if type(value) is bool:
         return value
-    raise DecodeError("boolean or JSON schema expected")
+    raise StructDecodeError("boolean or JSON schema expected")
 
 
 def _schema_or_schemas(value: Any, link: Link, context: Context) -> Any:

@@ -26,7 +26,7 @@ from registry.definitions.schemas import STRICT, Leniency, has_defaults, has_ext
 from registry.definitions.selectable import validate_selectable_fields
 from registry.definitions.subresources import has_status, validate_subresources
 from registry.definitions.typed import Slice
-from registry.definitions.typed_base import Type
+from registry.definitions.typed_base import GoType
 from registry.definitions.versions import (
     validate_deprecation,
     validate_stored_versions,
@@ -195,7 +195,7 @@ def _validate_schemas_there(spec: InternalSpec, demands: Demands) -> list[FieldE
 def _validate_said_once(spec: InternalSpec) -> list[FieldError]:
     """What is the same for all versions is said at the top, and then not for each; so it is always in v1."""
     versions = spec.versions or []
-    parts: tuple[tuple[str, str, bool, Sequence[Any], Type], ...] = (
+    parts: tuple[tuple[str, str, bool, Sequence[Any], GoType], ...] = (
         ("validation", "schemas", spec.schema is not None, [v.schema for v in versions], types.Validation),
         ("subresources", "subresources", spec.subresources is not None, [v.subresources for v in versions],
          types.Subresources),

@@ -113,7 +113,7 @@ class Acceptor:
 
     async def _connect(self, accepted: socket.socket) -> None:
         protocol = self._make()
-        protocol.when_lost = self._ended
+        protocol.when_lost = self._connection_closed
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: protocol, accepted, ssl=self.context,
@@ -123,8 +123,8 @@ class Acceptor:
         finally:
             if not protocol.was_made:
                 accepted.close()
-                self._ended()
+                self._connection_closed()
 
-    def _ended(self) -> None:
+    def _connection_closed(self) -> None:
         self.count -= 1
         CONNECTIONS.set(self.count)

@@ -30,22 +30,22 @@ def log_answer(scope: Scope, target: Target, verb: str, context: Context | None,
     client = scope.get("client")
     fields: dict[str, object] = {
         "method": scope["method"],
-        "path": shown(scope["path"]),
-        "query": shown(query),
+        "path": loggable(scope["path"]),
+        "query": loggable(query),
         "code": code,
         "milliseconds": round(seconds * 1000, 1),
-        "user": shown(context.user.name) if context else "",
+        "user": loggable(context.user.name) if context else "",
         "tenant": context.tenant.name if context else "",
         "verb": verb,
-        "group": shown(target.group),
-        "resource": shown(target.resource),
-        "userAgent": shown(headers.get(b"user-agent", b"").decode("latin-1")),
+        "group": loggable(target.group),
+        "resource": loggable(target.resource),
+        "userAgent": loggable(headers.get(b"user-agent", b"").decode("latin-1")),
         "client": client[0] if client else "",
     }
     message = f"{fields['method']} {fields['path']} {code}"
     logger.info(message, extra={"fields": {name: value for name, value in fields.items() if value != ""}})
 
 
-def shown(text: str) -> str:
+def loggable(text: str) -> str:
     """Text from a client as a log may hold it."""
     return ascii(text[:_SHOWN_CHARACTERS])[1:-1]

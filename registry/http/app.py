@@ -27,7 +27,7 @@ from registry.controllers.reporting import ReportingController
 from registry.conversion.converter import Converter
 from registry.encryption import encryption_of
 from registry.http import metrics
-from registry.http.audited import audited
+from registry.http.audited import with_audit
 from registry.http.credentials import credentials
 from registry.http.gateway import Gateway
 from registry.http.server import root_certificates
@@ -79,7 +79,7 @@ def create_app(settings: Settings) -> Starlette:
                     backend.reports = True
                     await stack.enter_async_context(ReportingController(backend))
                 await bootstrap(backend, tenants)
-                app.router.default = await stack.enter_async_context(audited(gateway, settings))
+                app.router.default = await stack.enter_async_context(with_audit(gateway, settings))
                 _spare_the_collector()
                 gateway.start(backend, tenants, authentication, stopping, jwks_uri=settings.service_account_jwks_uri,
                               host_pattern=settings.tenant_host_pattern,

@@ -35,7 +35,7 @@ LOOK_SECONDS: Final = 15.0
 
 
 @contextlib.asynccontextmanager
-async def audited(app: ASGIApp, settings: Settings) -> AsyncIterator[ASGIApp]:
+async def with_audit(app: ASGIApp, settings: Settings) -> AsyncIterator[ASGIApp]:
     """`app` with a trail around it, or itself where nothing is audited. Raises policy.PolicyError.
 
     At the end of the block all events are written.
@@ -59,12 +59,12 @@ async def audited(app: ASGIApp, settings: Settings) -> AsyncIterator[ASGIApp]:
             stack.push_async_callback(pool.close)
             cleaning = asyncio.create_task(
                 _clean_up(pool, datetime.timedelta(days=settings.audit_retention_days)), name="registry audit clean-up")
-            stack.push_async_callback(_cancelled, cleaning)
+            stack.push_async_callback(_cancel, cleaning)
             sinks.append(Queued(patiently(partial(table.insert, pool))))
         sink = Several(sinks)
         stack.push_async_callback(sink.aclose)
         made = Audited(app, wanted, sink)
-        stack.push_async_callback(_cancelled, asyncio.create_task(
+        stack.push_async_callback(_cancel, asyncio.create_task(
             _follow(settings.audit_policy_file, stamp, made), name="registry audit policy"))
         yield made
 
@@ -93,7 +93,7 @@ async def _clean_up(pool: Pool, retention: datetime.timedelta) -> None:
         await asyncio.sleep(CLEAN_UP_SECONDS)
 
 
-async def _cancelled(task: asyncio.Task[None]) -> None:
+async def _cancel(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 

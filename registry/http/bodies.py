@@ -16,7 +16,7 @@ from typing import TypeVar
 from starlette.types import Receive, Scope
 
 from registry.api.errors import too_large
-from registry.api.request import Body, Early
+from registry.api.request import Body, PredecodedBody
 from registry.codec.json_decode import decode_json
 from registry.codec.model import Decoded, DecodeError
 from registry.codec.yaml_decode import decode_yaml
@@ -80,7 +80,7 @@ async def body_of(data: bytes, media_type: str) -> Body:
         return Body(data, media_type)
     decode = decode_yaml if media_type.endswith("yaml") else decode_json
     outcome = await aside_if_long(data, media_type, lambda: _outcome(decode, data))
-    return Body(data, media_type, Early(outcome))
+    return Body(data, media_type, PredecodedBody(outcome))
 
 
 def _outcome(decode: Callable[[bytes], Decoded], data: bytes) -> Decoded | DecodeError:

@@ -19,7 +19,7 @@ _SCHEME = '"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go
 def decode_delete_options(data: bytes, media_type: str) -> dict[str, Any]:
     """The decoded options; kind and apiVersion may be missing, another kind is a 400."""
     try:
-        value = _decoded(data, media_type)
+        value = _decode(data, media_type)
     except YamlError as error:
         raise bad_request(f"error converting YAML to JSON: {error}") from error
     except DecodeError as error:
@@ -36,7 +36,7 @@ def decode_delete_options(data: bytes, media_type: str) -> dict[str, Any]:
     return value
 
 
-def _decoded(data: bytes, media_type: str) -> Any:
+def _decode(data: bytes, media_type: str) -> Any:
     match media_type:
         case "protobuf":
             return decode_proto(data)

@@ -32,10 +32,10 @@ from registry.definitions.openapi import openapi_v3, openapi_v3_hashes, openapi_
 from registry.definitions.openapi_proto import encode_v2
 from registry.definitions.openapi_v2 import openapi_v2
 from registry.http import metrics
-from registry.http.made import Document, MadeDocuments, document
+from registry.http.made import Document, DocumentCache, document
 from registry.http.negotiation import NotAcceptable, Representation, negotiate_discovery
 from registry.http.paths import Target
-from registry.http.resources import PageNotFound, prettified
+from registry.http.resources import PageNotFound, prettify
 from registry.http.respond import headers_for, send_body
 from registry.store.errors import StoreError
 
@@ -55,7 +55,7 @@ class Documents:
     def __init__(self, backend: Backend, jwks_uri: str = "") -> None:
         self._backend = backend
         self._jwks_uri = jwks_uri
-        self._made = MadeDocuments()
+        self._made = DocumentCache()
         self._hashes: OrderedDict[int, dict[str, str]] = OrderedDict()
 
     async def __call__(self, scope: Scope, send: Send, target: Target, query: Query, context: Context,
@@ -121,7 +121,7 @@ class Documents:
         except NotAcceptable as error:
             # The words of paths that are fixed in the original come with details, if empty ones.
             raise not_acceptable(str(error), with_details=str(error).startswith("406:")) from error
-        representation = prettified(representation, query, headers)
+        representation = prettify(representation, query, headers)
         catalog = await self._backend.catalogs.current(context.tenant)
 
         def make() -> Document:
@@ -138,9 +138,9 @@ class Documents:
                 raise resource_not_found() from None
             raise PageNotFound from None
         media_type = _AGGREGATED if representation.transform else representation.media_type
-        return await self._tagged(scope, send, made, media_type, context, headers)
+        return await self._send_with_etag(scope, send, made, media_type, context, headers)
 
-    async def _tagged(self, scope: Scope, send: Send, made: Document, media_type: str, context: Context,
+    async def _send_with_etag(self, scope: Scope, send: Send, made: Document, media_type: str, context: Context,
                       headers: Headers) -> int:
         """With an ETag, and 304 for a client that has it."""
         answer = headers_for(media_type, context.warnings)
@@ -159,7 +159,7 @@ class Documents:
         if path == "/openapi/v3":
             made = document(encode_json(openapi_v3_index(hashes, prefix)))
             # The original leaves the type of the index to be guessed.
-            return await self._tagged(scope, send, made, "text/plain; charset=utf-8", context, headers)
+            return await self._send_with_etag(scope, send, made, "text/plain; charset=utf-8", context, headers)
         name = path.removeprefix("/openapi/v3/")
         tag = hashes.get(name)
         if tag is None:
@@ -169,7 +169,7 @@ class Documents:
             return document(_openapi_v3_document(list(catalog.definitions()), name), tag)
 
         made = await self._made.get(("v3", name, tag), make, aside=_is_large(catalog))
-        return await self._tagged(scope, send, made, "application/json", context, headers)
+        return await self._send_with_etag(scope, send, made, "application/json", context, headers)
 
     async def _openapi_v2(self, scope: Scope, send: Send, catalog: TenantCatalog, hashes: Mapping[str, str],
                           context: Context, headers: Headers) -> int:
@@ -186,7 +186,7 @@ class Documents:
 
         made = await self._made.get(("v2", tag, protobuf), make, aside=_is_large(catalog))
         media_type = "application/octet-stream" if protobuf else "application/json"
-        return await self._tagged(scope, send, made, media_type, context, headers)
+        return await self._send_with_etag(scope, send, made, media_type, context, headers)
 
     async def _openapi_hashes(self, catalog: TenantCatalog) -> dict[str, str]:
         found = self._hashes.get(catalog.serial)
@@ -232,12 +232,12 @@ def _discovery_document(catalog: TenantCatalog, target: Target, representation: 
     if target.version:
         return discovery.api_resource_list(definitions, target.group, target.version, subresources_of)
     if core:
-        return (discovery.aggregated(definitions, core=True, subresources=subresources_of) if representation.transform
+        return (discovery.aggregated_discovery(definitions, core=True, subresources=subresources_of) if representation.transform
                 else discovery.api_versions(""))
     if target.group:
         return discovery.api_group(definitions, target.group)
     if representation.transform:
-        return discovery.aggregated(definitions, core=False, subresources=subresources_of)
+        return discovery.aggregated_discovery(definitions, core=False, subresources=subresources_of)
     return discovery.api_group_list(definitions)
 
 

@@ -19,16 +19,16 @@ from functools import partial
 from starlette.types import Receive, Scope, Send
 
 from registry import logs
-from registry.access.across import SUBRESOURCE, Asked, asked, is_across
+from registry.access.across import SUBRESOURCE, WildcardTarget, resolve_wildcard, is_across
 from registry.access.authentication import Authentication, Unauthenticated
 from registry.access.authorization import Attributes, Decision, refusal
-from registry.access.fairness import ALONE, HELD_SECONDS, LIST_HELD_SECONDS, Flow, Rates, TooManyRequests, Turns
+from registry.access.fairness import EXEMPT, SEAT_SECONDS, LIST_SEAT_SECONDS, Flow, Rates, TooManyRequests, FairQueue
 from registry.access.identity import User
 from registry.access.impersonating import Impersonation, ImpersonationRefused
 from registry.access.impersonation import NobodyNamed, requested_groups, requested_user
-from registry.access.policies import seen_in
+from registry.access.policies import user_in_tenant
 from registry.access.tenants import DEFAULT, SYSTEM, Tenants
-from registry.api.bootstrap import Furnisher
+from registry.api.bootstrap import TenantBootstrapper
 from registry.api.errors import (
     Qualified,
     StatusError,
@@ -42,20 +42,20 @@ from registry.api.errors import (
 from registry.api.history import SUBRESOURCES
 from registry.api.options import Query
 from registry.api.request import Backend
-from registry.api.selectors import selected_name
+from registry.api.selectors import name_of_selector
 from registry.api.strategy import Context
 from registry.audit.trail import KEY as TRAIL
 from registry.audit.trail import Trail
 from registry.http import metrics
-from registry.http.access_log import log_answer, shown
+from registry.http.access_log import log_answer, loggable
 from registry.http.documents import Documents
-from registry.http.hosts import HostPattern, named_in
+from registry.http.hosts import HostPattern, tenant_in_path
 from registry.http.negotiation import Representation, error_encoding
 from registry.http.paths import Target, parse, with_past
 from registry.http.resources import PageNotFound, ResourceEndpoint, parse_query, verb_of
 from registry.http.respond import send_page_not_found, send_status
 from registry.http.uploads import MIB, Upload, Uploads
-from registry.slices import IS_GONE, ClientGone, Slices
+from registry.slices import IS_GONE, ClientGone, TimeSlice
 from registry.store.errors import StoreError, TenantNotFound
 from registry.store.types import DomainId, Guards, Tenant, TenantId, TenantName
 
@@ -83,10 +83,10 @@ class Gateway:
         self._policies = backend.policies
         self._impersonation = Impersonation()
         self._hosts = HostPattern(host_pattern) if host_pattern else None
-        self._turns = Turns()
+        self._turns = FairQueue()
         self._rates = Rates()
         self._uploads = Uploads(upload_limit_bytes)
-        self._furnisher = Furnisher(backend)
+        self._furnisher = TenantBootstrapper(backend)
         self._resources = ResourceEndpoint(backend, stopping)
         self._documents = Documents(backend, jwks_uri)
         self._access_log = access_log
@@ -102,7 +102,7 @@ class Gateway:
         context: Context | None = None
         flow: Flow | None = None
         upload: Upload | None = None
-        place = ALONE
+        place = EXEMPT
         warnings: list[str] = []
         verb = verb_of(scope["method"], target, query) if target.resource else scope["method"].lower()
         if query and target.resource:
@@ -110,17 +110,17 @@ class Gateway:
         code = 500
         try:
             # Before anything that takes time: who asks for what is known only later, but the path names the tenant.
-            held = LIST_HELD_SECONDS if verb in _LISTS else HELD_SECONDS
-            place = self._turns.begins(target.tenant, started, held) or await self._turns.turn(target.tenant, held)
-            if place is not ALONE and verb not in _SHORT:
-                await self._turns.gap(place, reads=verb in _LISTS)
-            Slices(partial(self._turns.rest, target.tenant, place), scope.get(IS_GONE)).begin()
-            context = await self._admitted(scope, target, verb, query, headers, warnings)
+            held = LIST_SEAT_SECONDS if verb in _LISTS else SEAT_SECONDS
+            place = self._turns.try_acquire(target.tenant, started, held) or await self._turns.acquire(target.tenant, held)
+            if place is not EXEMPT and verb not in _SHORT:
+                await self._turns.wait_for_short_requests(place, reads=verb in _LISTS)
+            TimeSlice(partial(self._turns.yield_now, target.tenant, place), scope.get(IS_GONE)).begin()
+            context = await self._authorize(scope, target, verb, query, headers, warnings)
             tenant = context.tenant
             if verb == "watch":
-                self._turns.ends(place)     # it lasts, and is idle mostly
+                self._turns.release(place)     # it lasts, and is idle mostly
             if tenant is not _NO_TENANT:
-                self._turns.admitted(target.tenant)
+                self._turns.mark_known(target.tenant)
                 if "rates" in tenant.attributes:
                     flow = self._rates.enter(tenant, started, watch=verb == "watch")
                 if "server" not in tenant.attributes:
@@ -138,25 +138,25 @@ class Gateway:
             code = 499
         except TooManyRequests as error:
             refused = too_many_requests(str(error), error.retry_after_seconds)
-            code = await self._failed(send, scope, headers, refused, warnings)
+            code = await self._send_error(send, scope, headers, refused, warnings)
         except Unauthenticated:
-            code = await self._failed(send, scope, headers, unauthorized(), warnings)
+            code = await self._send_error(send, scope, headers, unauthorized(), warnings)
         except StatusError as error:
-            code = await self._failed(send, scope, headers, error, warnings)
+            code = await self._send_error(send, scope, headers, error, warnings)
         except StoreError as error:
-            logger.warning("%s %s: %r", scope["method"], shown(scope["path"]), error)
-            code = await self._failed(send, scope, headers, from_store(error), warnings)
+            logger.warning("%s %s: %r", scope["method"], loggable(scope["path"]), error)
+            code = await self._send_error(send, scope, headers, from_store(error), warnings)
         except asyncio.CancelledError:
             code = 499
             raise
         except Exception:
-            logger.exception("request failed: %s %s", scope["method"], shown(scope["path"]))
+            logger.exception("request failed: %s %s", scope["method"], loggable(scope["path"]))
             failure = internal_error("the server met a condition that it does not expect (request "
                                      f"{request.audit_id})")
-            code = await self._failed(send, scope, headers, failure, warnings)
+            code = await self._send_error(send, scope, headers, failure, warnings)
         finally:
-            if place is not ALONE:
-                self._turns.ends(place)
+            if place is not EXEMPT:
+                self._turns.release(place)
             if upload is not None:
                 upload.end()
             if flow is not None:
@@ -167,7 +167,7 @@ class Gateway:
                 log_answer(scope, target, verb, context, headers, code, seconds)
             request.audit_id = ""
 
-    async def _admitted(self, scope: Scope, target: Target, verb: str, query: Query, headers: dict[bytes, bytes],
+    async def _authorize(self, scope: Scope, target: Target, verb: str, query: Query, headers: dict[bytes, bytes],
                         warnings: list[str]) -> Context:
         """Who asks for which tenant, after they have been found to be allowed to."""
         user = await self._authentication.user_of(scope, headers.get(b"authorization", b"").decode("latin-1"), warnings)
@@ -176,13 +176,13 @@ class Gateway:
         attributes = Attributes(verb, target.path, target.resource, target.subresource, target.group,
                                 target.name if is_namespace else target.namespace, target.name)
         if verb in ("list", "watch") and not target.name and "fieldSelector" in query:
-            attributes = replace(attributes, name=selected_name(query["fieldSelector"][0]))
+            attributes = replace(attributes, name=name_of_selector(query["fieldSelector"][0]))
         if user.tenant not in (None, SYSTEM) and target.path.rstrip("/") == "/metrics" and not target.tenant:
-            raise _refused(user, attributes)    # they say which definitions there are, of all tenants
+            raise _forbidden(user, attributes)    # they say which definitions there are, of all tenants
         trail: Trail | None = scope.get(TRAIL)
         if trail is not None:
             await trail.identify(user, attributes, target.tenant or user.tenant or DEFAULT)
-        across: Asked | None = None
+        across: WildcardTarget | None = None
         if is_across(target.tenant):
             if target.resource:
                 attributes = replace(attributes, subresource=SUBRESOURCE)
@@ -191,17 +191,17 @@ class Gateway:
         else:
             tenant, user = await self._tenant(scope, headers.get(b"host", b""), user, target, attributes)
         if b"impersonate-user" in headers or any(h.startswith(b"impersonate-") for h in headers):
-            user = await self._impersonated(tenant, user, scope, attributes, trail)
+            user = await self._impersonate(tenant, user, scope, attributes, trail)
         if trail is not None:
             trail.of_tenant(tenant.name)
-            trail.decided(True, "")
+            trail.record_decision(True, "")
         if not user.is_administrator:
             decision = (await self._policies.decide(tenant, user, attributes) if tenant is not _NO_TENANT
                         else await self._of_process(user, attributes))
             if trail is not None:
-                trail.decided(decision.allowed, decision.reason)
+                trail.record_decision(decision.allowed, decision.reason)
             if not decision.allowed:
-                raise _refused(user, attributes, decision.reason)
+                raise _forbidden(user, attributes, decision.reason)
         user_agent = headers.get(b"user-agent", b"").decode("latin-1")
         context = Context(tenant, user, user_agent, warnings, authorized_name=attributes.name,
                           annotations=None if trail is None else trail.annotations)
@@ -209,19 +209,19 @@ class Gateway:
             context.tenant, context.across = across.lead, across.across
         return context
 
-    async def _across(self, scope: Scope, host: bytes, user: User, target: Target, attributes: Attributes) -> Asked:
+    async def _across(self, scope: Scope, host: bytes, user: User, target: Target, attributes: Attributes) -> WildcardTarget:
         """The tenants that are asked for together. A stranger is told nothing of which there are."""
-        name = named_in(scope["raw_path"], target.tenant)
+        name = tenant_in_path(scope["raw_path"], target.tenant)
         try:
             if self._hosts is not None:
                 name = self._hosts.tenant_of(host, name)
             if not is_across(name):
                 raise TenantNotFound("there are no such tenants")
-            return await asked(self._tenants, self._store, user, name)
+            return await resolve_wildcard(self._tenants, self._store, user, name)
         except TenantNotFound:
             # The administrator of a tenant is one in there alone.
-            if not seen_in(user, SYSTEM).is_administrator:
-                raise _refused(user, attributes) from None
+            if not user_in_tenant(user, SYSTEM).is_administrator:
+                raise _forbidden(user, attributes) from None
             raise
 
     async def _tenant(self, scope: Scope, host: bytes, user: User, target: Target,
@@ -231,26 +231,26 @@ class Gateway:
         A stranger is told of a tenant that does not exist what he would be told of one that does.
         """
         if not target.tenant and target.path.rstrip("/") in _OF_PROCESS:
-            return _NO_TENANT, user if user.tenant is None else seen_in(user, DEFAULT)
+            return _NO_TENANT, user if user.tenant is None else user_in_tenant(user, DEFAULT)
         name = target.tenant
         try:
             if name and b"%" in scope["raw_path"]:
-                name = named_in(scope["raw_path"], name)
+                name = tenant_in_path(scope["raw_path"], name)
             if self._hosts is not None:
                 name = self._hosts.tenant_of(host, name)
             tenant = await self._tenants.tenant_of(user, name)
         except TenantNotFound:
-            stranger = seen_in(user, name or DEFAULT)
+            stranger = user_in_tenant(user, name or DEFAULT)
             if stranger.is_administrator:
                 raise
             if target.path.rstrip("/") in _OF_PROCESS:
                 return _NO_TENANT, stranger     # what everybody may ask of every tenant is no sign that there is one
-            raise _refused(stranger, attributes) from None
+            raise _forbidden(stranger, attributes) from None
         if user.tenant is not None and user.tenant != tenant.name and await self._tenants.governs(user, tenant):
             return tenant, user
-        return tenant, seen_in(user, tenant.name)
+        return tenant, user_in_tenant(user, tenant.name)
 
-    async def _impersonated(self, tenant: Tenant, requester: User, scope: Scope, attributes: Attributes,
+    async def _impersonate(self, tenant: Tenant, requester: User, scope: Scope, attributes: Attributes,
                             trail: Trail | None) -> User:
         """Who the request is judged as from here on; 400 and 403 where it is asked wrongly or by the wrong one."""
         try:
@@ -267,7 +267,7 @@ class Gateway:
             found, constraint = self._impersonation.check(tenant.id, requester, wanted, groups, attributes,
                                                           await self._deciding(tenant, requester))
         except ImpersonationRefused as refused:
-            raise _refused(requester, refused.attributes, refused.reason) from refused
+            raise _forbidden(requester, refused.attributes, refused.reason) from refused
         if trail is not None:
             trail.impersonates(found, constraint)
         return found
@@ -290,7 +290,7 @@ class Gateway:
             return decision
         return await self._policies.decide(home, user, attributes)
 
-    async def _failed(self, send: Send, scope: Scope, headers: dict[bytes, bytes], error: StatusError,
+    async def _send_error(self, send: Send, scope: Scope, headers: dict[bytes, bytes], error: StatusError,
                       warnings: list[str]) -> int:
         representation = Representation(error_encoding(headers.get(b"accept", b"").decode("latin-1")))
         return await send_status(send, scope, error, representation, warnings)
@@ -318,6 +318,6 @@ def _anything(needed: Attributes) -> Decision:
 _ALLOWED = Decision(True)
 
 
-def _refused(user: User, attributes: Attributes, reason: str = "") -> StatusError:
+def _forbidden(user: User, attributes: Attributes, reason: str = "") -> StatusError:
     resource = Qualified(attributes.resource, attributes.group) if attributes.is_resource else Qualified("")
     return forbidden(resource, attributes.name if attributes.is_resource else "", refusal(user, attributes, reason))

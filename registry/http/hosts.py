@@ -32,7 +32,7 @@ class HostPattern:
         return tenant or "/"
 
 
-def named_in(raw_path: bytes, tenant: str) -> str:
+def tenant_in_path(raw_path: bytes, tenant: str) -> str:
     """The tenant that a path names, as it was sent: what was written with escapes is the name of none.
 
     `tenant` is what the decoded path has there; decoded, `/clusters/a%2Fb` would be the tenant a.

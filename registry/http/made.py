@@ -28,7 +28,7 @@ def document(body: bytes, tag: str = "") -> Document:
     return Document(body, tag or hashlib.sha512(body).hexdigest()[:64].upper())
 
 
-class MadeDocuments:
+class DocumentCache:
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
         self._bytes = 0
@@ -46,11 +46,11 @@ class MadeDocuments:
         making = self._making.get(key)
         if making is None:
             making = self._making[key] = asyncio.ensure_future(asyncio.to_thread(make))
-            making.add_done_callback(lambda done: self._finished(key, done))
+            making.add_done_callback(lambda done: self._store(key, done))
         # One who goes away does not end what others wait for.
         return await asyncio.shield(making)
 
-    def _finished(self, key: Hashable, done: asyncio.Future[Document]) -> None:
+    def _store(self, key: Hashable, done: asyncio.Future[Document]) -> None:
         del self._making[key]
         if not done.cancelled() and done.exception() is None:
             self._keep(key, done.result())

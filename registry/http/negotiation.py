@@ -128,28 +128,28 @@ _MAX_CACHED_LENGTH = 1024
 _R = TypeVar("_R")
 
 
-def _cached(read: Callable[[str], _R]) -> Callable[[str], _R]:
+def _bounded_cache(read: Callable[[str], _R]) -> Callable[[str], _R]:
     """A cache whose size is bounded whatever clients send."""
     known = lru_cache(_CACHE)(read)
     return lambda accept: known(accept) if len(accept) <= _MAX_CACHED_LENGTH else read(accept)
 
 
-@_cached
+@_bounded_cache
 def _resource(accept: str) -> Representation | None:
     return _negotiate(accept, _allows_resource)
 
 
-@_cached
+@_bounded_cache
 def _plain(accept: str) -> Representation | None:
     return _negotiate(accept, _allows_plain)
 
 
-@_cached
+@_bounded_cache
 def _aggregated_discovery(accept: str) -> Representation | None:
     return _negotiate(accept, _allows_aggregated)
 
 
-@_cached
+@_bounded_cache
 def _error(accept: str) -> str:
     for clause in _clauses(accept):
         for encoding, media_type in MEDIA_TYPES.items():

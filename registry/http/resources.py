@@ -31,8 +31,8 @@ from registry.api.errors import (
     resource_not_found,
     unsupported_media_type,
 )
-from registry.api.judging import Judging
-from registry.api.options import Query, watch_asked
+from registry.api.judging import RetryMemo
+from registry.api.options import Query, is_watch
 from registry.api.request import Backend, CatalogStale, ResourceRequest
 from registry.api.served import Served
 from registry.api.strategy import Context
@@ -97,7 +97,7 @@ def verb_of(method: str, target: Target, query: Query) -> str:
                 return "watch"
             if target.name:
                 return "get"
-            return "watch" if watch_asked(query) else "list"
+            return "watch" if is_watch(query) else "list"
         case "POST":
             return "create"
         case "PUT":
@@ -137,7 +137,7 @@ class ResourceEndpoint:
             if verb not in ("list", "watch"):
                 raise method_not_supported(Qualified(target.resource, target.group), verb)
             await find_lead(self._backend, context, target.group, target.version, target.resource)
-        catalog, served = await self._resolved(context, target)
+        catalog, served = await self._resolve(context, target)
         scope["registry.served"] = served
         if served.namespaced and not target.has_namespace and verb not in ("list", "watch"):
             raise PageNotFound      # it leads nowhere, and is not warned of
@@ -149,7 +149,7 @@ class ResourceEndpoint:
         if verb in ("create", "update", "patch", "delete", "deletecollection"):
             media_type = _media_type(served, verb, headers)
             data = await read_body(scope, receive)
-        said, judging = context.said(), Judging()
+        said, judging = context.checkpoint(), RetryMemo()
         # Whether the catalog was read after the request came: what it refuses was to be refused then.
         current = False
         clock = asyncio.get_running_loop().time
@@ -163,14 +163,14 @@ class ResourceEndpoint:
             except CatalogStale as stale:
                 guards = stale.guards
             except StatusError as refusal:
-                replaced = None if current else await self._replaced(context, catalog, refusal)
+                replaced = None if current else await self._newer_guards(context, catalog, refusal)
                 if replaced is None:
                     raise
                 guards = replaced
             if clock() >= deadline:
                 raise StatusError(500, "InternalError", "the definitions of the tenant change faster than this request "
                                   "could be judged by them", {})
-            context.unsay(said)
+            context.rollback(said)
             catalog = await self._backend.catalogs.fresh(context.tenant, guards)
             current = True
             found = resolve(catalog, target)
@@ -180,7 +180,7 @@ class ResourceEndpoint:
             served = found
         return await self._respond(scope, receive, send, answer, representation, request, headers)
 
-    async def _replaced(self, context: Context, catalog: TenantCatalog, refusal: StatusError) -> Guards | None:
+    async def _newer_guards(self, context: Context, catalog: TenantCatalog, refusal: StatusError) -> Guards | None:
         """The guards as they are, where what was found wrong was judged by definitions or policies that are no longer
         the tenant's.
 
@@ -211,7 +211,7 @@ class ResourceEndpoint:
             case _:
                 return await respond_document(send, scope, answer, representation, context, query)
 
-    async def _resolved(self, context: Context, target: Target) -> tuple[TenantCatalog, Served]:
+    async def _resolve(self, context: Context, target: Target) -> tuple[TenantCatalog, Served]:
         catalog = await self._backend.catalogs.get(context.tenant)
         served = resolve(catalog, target)
         if served is None:
@@ -276,10 +276,10 @@ def _representation(served: Served, target: Target, verb: str, query: Query,
             found = negotiate(accept, builtin=builtin)
     except NotAcceptable as error:
         raise not_acceptable(str(error), with_details=bool(served.definition.strategy)) from error
-    return prettified(found, query, headers)
+    return prettify(found, query, headers)
 
 
-def prettified(found: Representation, query: Query, headers: Mapping[bytes, bytes]) -> Representation:
+def prettify(found: Representation, query: Query, headers: Mapping[bytes, bytes]) -> Representation:
     """Indented where the client asks for it, or is one that people look at."""
     if found.encoding != JSON or found.pretty:
         return found

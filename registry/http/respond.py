@@ -35,7 +35,7 @@ from registry.codec.stored import decode_stored
 from registry.codec.yaml_encode import encode_yaml
 from registry.http.negotiation import JSON, PARTIAL, PARTIAL_LIST, PROTOBUF, TABLE, YAML, Representation
 from registry.http.warnings import warning_headers
-from registry.slices import Slices
+from registry.slices import TimeSlice
 
 # Smaller answers are not worth compressing (apiserver writers.go, defaultGzipThresholdBytes).
 GZIP_THRESHOLD_BYTES = 128 * 1024
@@ -248,7 +248,7 @@ async def _formed_list(answer: ListAnswer, form: Form) -> AsyncGenerator[bytes, 
     now, is_builtin = time.time(), bool(answer.served.definition.strategy)
     item_bytes, separator, mark = _ITEM_FORMS[_layout(form.representation)]
     ending = b""
-    slices, visits = Slices.current(), Visits(TABLE_VISITS)
+    slices, visits = TimeSlice.current(), Visits(TABLE_VISITS)
     async for texts in answer.chunks:
         for text in texts:
             item = item_bytes(_item(decode_stored(text), form, now, visits, is_builtin=is_builtin))
@@ -258,7 +258,7 @@ async def _formed_list(answer: ListAnswer, form: Form) -> AsyncGenerator[bytes, 
                 beginning, _, ending = _list_document(answer, form, [_ITEMS]).rpartition(mark)
                 yield beginning
             yield item
-            if slices.over():
+            if slices.expired():
                 await slices.rest_for_client()
     yield ending or _list_document(answer, form, [])
 
@@ -288,7 +288,7 @@ _ITEM_FORMS: dict[str, tuple[Callable[[Any], bytes], bytes, bytes]] = {
 
 async def _proto_list(answer: ListAnswer, form: Form) -> AsyncGenerator[bytes, None]:
     """A PartialObjectMetadataList. Protobuf says how long it is before it begins, so that all of it is held."""
-    version, slices = form.representation.version, Slices.current()
+    version, slices = form.representation.version, TimeSlice.current()
     items: list[bytes] = []
     size = 0
     async for texts in answer.chunks:
@@ -297,7 +297,7 @@ async def _proto_list(answer: ListAnswer, form: Form) -> AsyncGenerator[bytes, N
             size += len(items[-1])
             if size > PROTOBUF_LIST_BYTES:
                 raise too_large(f"the list has more than {PROTOBUF_LIST_BYTES >> 20} MiB: ask for pages of it, or JSON")
-            if slices.over():
+            if slices.expired():
                 await slices.rest_for_client()
     yield proto.encode_list_beginning(_partial_list(answer, form), size)
     items.reverse()
@@ -342,7 +342,7 @@ async def _stream(send: Send, scope: Scope, headers: Headers, pieces: AsyncItera
     if len(piece) < GZIP_THRESHOLD_BYTES:
         return await send_body(send, scope, 200, headers, piece)
     packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, 31) if b"gzip" in accept_encoding else None
-    slices = Slices.current()
+    slices = TimeSlice.current()
     if packer is not None:
         headers += [(b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -357,12 +357,12 @@ async def _stream(send: Send, scope: Scope, headers: Headers, pieces: AsyncItera
     return 200
 
 
-async def _send_piece(send: Send, piece: bytes, packer: Any, slices: Slices) -> None:
+async def _send_piece(send: Send, piece: bytes, packer: Any, slices: TimeSlice) -> None:
     for start in range(0, len(piece), PART_BYTES):
         part = piece if len(piece) <= PART_BYTES else piece[start:start + PART_BYTES]
         if packer is not None:
             part = packer.compress(part)
         if part:
             await send({"type": "http.response.body", "body": part, "more_body": True})
-        if slices.over():
-            await slices.rest()
+        if slices.expired():
+            await slices.yield_now()

@@ -129,7 +129,7 @@ class Server(uvicorn.Server):
     def __init__(
         self, settings: Settings, app: Starlette, when_ready: Callable[[], None], parent: socket.socket | None
     ) -> None:
-        files = None if settings.plain_http else TlsFiles(lambda: _served(settings), settings.client_ca_file)
+        files = None if settings.plain_http else TlsFiles(lambda: _certificates(settings), settings.client_ca_file)
         config = uvicorn.Config(
             app,
             http=Protocol,
@@ -227,7 +227,7 @@ class Server(uvicorn.Server):
                     connection.shutdown()
 
 
-def _served(settings: Settings) -> tls.Certificates:
+def _certificates(settings: Settings) -> tls.Certificates:
     found = certificates(settings)
     assert found is not None, "it is not plain HTTP"
     return found

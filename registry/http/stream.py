@@ -39,7 +39,7 @@ async def respond_watch(scope: Scope, receive: Receive, send: Send, answer: Watc
     # An empty piece makes the server send the header now: clients wait for it before they go on.
     await send({"type": "http.response.body", "body": b"", "more_body": True})
     sender = asyncio.create_task(_send_events(send, answer, form))
-    ender = asyncio.create_task(_until_ended(receive, stopping))
+    ender = asyncio.create_task(_wait_for_end(receive, stopping))
     metrics.WATCHES.inc()
     try:
         await asyncio.wait((sender, ender), return_when=asyncio.FIRST_COMPLETED)
@@ -54,9 +54,9 @@ async def respond_watch(scope: Scope, receive: Receive, send: Send, answer: Watc
     return 200
 
 
-async def _until_ended(receive: Receive, stopping: asyncio.Event) -> None:
+async def _wait_for_end(receive: Receive, stopping: asyncio.Event) -> None:
     stopped = asyncio.create_task(stopping.wait())
-    gone = asyncio.create_task(_disconnected(receive))
+    gone = asyncio.create_task(_wait_for_disconnect(receive))
     try:
         await asyncio.wait((stopped, gone), return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -64,7 +64,7 @@ async def _until_ended(receive: Receive, stopping: asyncio.Event) -> None:
         gone.cancel()
 
 
-async def _disconnected(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 

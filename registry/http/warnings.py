@@ -15,10 +15,10 @@ _CUT_CHARACTERS = 256
 
 
 def warning_headers(texts: Sequence[str]) -> list[tuple[bytes, bytes]]:
-    return [(b"warning", _header(text)) for text in bounded(texts)]
+    return [(b"warning", _header(text)) for text in bound_warnings(texts)]
 
 
-def bounded(texts: Iterable[str]) -> list[str]:
+def bound_warnings(texts: Iterable[str]) -> list[str]:
     """Each text once, in its order, within the limits."""
     kept: list[str] = []
     written, cutting = 0, False

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from registry.reporting import names
-from registry.reporting.redaction import holds_sensitive, is_marked, redacted_paths, stored
+from registry.reporting.redaction import holds_sensitive, is_marked, redacted_paths, storable_text
 from registry.schema.model import Structural
 from registry.store.reporting_model import Child, Column, Kind, Path, Shape
 
@@ -64,11 +64,11 @@ def shape_of(schema: Structural, *, namespaced: bool, marks: Sequence[Path] = ()
     arrays: list[Array] = []
     leaves: list[Leaf] = []
     for name in _in_order(schema):
-        _walk(schema.properties[name], (stored(name),), (), 1, growth, leaves, arrays)
+        _walk(schema.properties[name], (storable_text(name),), (), 1, growth, leaves, arrays)
     children = _children(arrays, leaves, growth)
     columns = _columns(leaves, MAX_COLUMNS, "fields", growth, printed or {})
     shape = Shape(columns, children, redacted_paths(schema, growth.marks),
-                  has_ready(schema), namespaced, stored(schema.description[:LONGEST_DESCRIPTION]))
+                  has_ready(schema), namespaced, storable_text(schema.description[:LONGEST_DESCRIPTION]))
     return shape, tuple(dict.fromkeys(growth.left_out))
 
 
@@ -116,7 +116,7 @@ def _walk(schema: Structural, path: Path, above: Path, depth: int, growth: _Grow
         leaves.append(Leaf(path, Kind.JSON, "", sensitive=True))
     elif schema.properties and not schema.int_or_string and schema.type in ("object", "") and depth < MAX_DEPTH:
         for name, below in schema.properties.items():
-            _walk(below, (*path, stored(name)), above, depth + 1, growth, leaves, arrays)
+            _walk(below, (*path, storable_text(name)), above, depth + 1, growth, leaves, arrays)
     elif schema.type == "array" and schema.items is not None and schema.items.properties and depth < MAX_DEPTH:
         arrays.append(Array(path, schema.items, schema.description))
     else:
@@ -145,7 +145,7 @@ def _children(arrays: list[Array], leaves: list[Leaf], growth: _Growth) -> tuple
             below: list[Leaf] = []
             further: list[Array] = []
             for name, one in array.items.properties.items():
-                _walk(one, (stored(name),), whole, 1, growth, below, further)
+                _walk(one, (storable_text(name),), whole, 1, growth, below, further)
             view = "conditions" if whole == CONDITIONS else _view_name(whole, taken)
             taken.add(view)
             width += len(below)
@@ -175,7 +175,7 @@ def _columns(leaves: list[Leaf], limit: int, what: str, growth: _Growth,
 def _column(leaf: Leaf, path: Path, taken: set[str], printed: dict[Path, str]) -> Column:
     name = names.column_name(path, taken)
     taken.add(name)
-    description = stored(leaf.description[:LONGEST_DESCRIPTION])
+    description = storable_text(leaf.description[:LONGEST_DESCRIPTION])
     if path in printed:
         description = f"{description}\n(printer column {printed[path]})".lstrip()
     return Column(name, leaf.kind, path, description)

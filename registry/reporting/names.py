@@ -42,12 +42,12 @@ def snake(text: str) -> str:
     return re.sub(r"_+", "_", kept).strip("_")
 
 
-def shortened(name: str, whole: str, longest: int = LONGEST) -> str:
+def shorten(name: str, whole: str, longest: int = LONGEST) -> str:
     """`name` where it fits, else as much of it as does before a digest of `whole`."""
-    return name if name and len(name.encode()) <= longest else marked(name, whole, longest)
+    return name if name and len(name.encode()) <= longest else with_digest(name, whole, longest)
 
 
-def marked(name: str, whole: str, longest: int = LONGEST) -> str:
+def with_digest(name: str, whole: str, longest: int = LONGEST) -> str:
     """`name` with a digest of what it stands for."""
     digest = hashlib.blake2b(whole.encode("utf-8", "replace"), digest_size=_DIGEST // 2).hexdigest()
     room = longest - _DIGEST - 1
@@ -63,15 +63,15 @@ def column_name(path: Sequence[str], taken: Container[str]) -> str:
     """The name of a field's column: `("spec", "replicas")` gives `spec_replicas`."""
     plain = "_".join(filter(None, map(snake, path)))
     whole = "\x00".join(path)
-    name = shortened(plain, whole)
+    name = shorten(plain, whole)
     if name in taken and len(path) == 1:
-        name = shortened(f"{plain}_field", whole)
+        name = shorten(f"{plain}_field", whole)
     return free(plain, whole, taken) if name in taken else name
 
 
 def free(name: str, whole: str, taken: Container[str]) -> str:
     """A marked name that is not taken: a property can be called as another's marked name is."""
-    while (found := marked(name, whole)) in taken:
+    while (found := with_digest(name, whole)) in taken:
         whole += "\x00again"
     return found
 
@@ -79,7 +79,7 @@ def free(name: str, whole: str, taken: Container[str]) -> str:
 def again(name: str, whole: str, taken: Container[str]) -> str:
     """A name like `name` that is not taken, for another column of the same field."""
     for number in range(2, 100):
-        found = shortened(f"{name}_{number}", whole)
+        found = shorten(f"{name}_{number}", whole)
         if found not in taken:
             return found
     return free(name, f"{whole}\x00again", taken)
@@ -88,4 +88,4 @@ def again(name: str, whole: str, taken: Container[str]) -> str:
 def view_name(plural: str, group: str) -> str:
     """`crontabs` of `stable.example.com` gives `crontabs_stable_example_com`."""
     whole = f"{plural}.{group}"
-    return shortened(snake(whole) or "view", whole, LONGEST_VIEW)
+    return shorten(snake(whole) or "view", whole, LONGEST_VIEW)

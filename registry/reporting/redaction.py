@@ -52,7 +52,7 @@ def holds_sensitive(schema: Structural, path: Path, marks: tuple[Path, ...]) -> 
     """Whether something sensitive is at or below a node that would be shown whole."""
     if schema.format == "password" or is_marked(path, marks) or any(mark[: len(path)] == path for mark in marks):
         return True
-    below = [(*path, stored(name)) for name in schema.properties]
+    below = [(*path, storable_text(name)) for name in schema.properties]
     if any(holds_sensitive(s, p, marks) for p, s in zip(below, schema.properties.values(), strict=True)):
         return True
     values = schema.additional_properties
@@ -65,7 +65,7 @@ def _redact(schema: Structural, path: Path, found: list[Path]) -> None:
     if schema.format == "password":
         found.append(path)
     for name, below in schema.properties.items():
-        _redact(below, (*path, stored(name)), found)
+        _redact(below, (*path, storable_text(name)), found)
     values = schema.additional_properties
     for whole in (schema.items, values if isinstance(values, Structural) else None):
         if whole is not None and holds_sensitive(whole, path, ()):
@@ -84,6 +84,6 @@ def _before_array(schema: Structural, mark: Path) -> Path:
     return mark
 
 
-def stored(text: str) -> str:
+def storable_text(text: str) -> str:
     """As PostgreSQL holds it, which has no U+0000: documents have the same in its place."""
     return text.replace("\x00", "\ufffd")

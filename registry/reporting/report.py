@@ -26,7 +26,7 @@ def report_of(crd: Mapping[str, Any]) -> Report:
     schema = from_json((version.get("schema") or {}).get("openAPIV3Schema") or {})
     marks = marking.paths(told.get(marking.SENSITIVE, ""))
     shape, left_out = shape_of(schema, namespaced=spec["scope"] == "Namespaced", marks=marks,
-                               printed=_printed(version.get("additionalPrinterColumns") or ()))
+                               printed=_printed_fields(version.get("additionalPrinterColumns") or ()))
     wanted = wanted_fields(spec["versions"], told)
     facets, refused = facets_of(schema, wanted, marks)
     reasons = [*left_out, *(f"an index of {'.'.join(path)}" for path in refused)]
@@ -65,7 +65,7 @@ def wanted_fields(versions: Sequence[Mapping[str, Any]], told: Mapping[str, str]
     return list(dict.fromkeys(found))
 
 
-def _printed(columns: Sequence[Mapping[str, Any]]) -> dict[Path, str]:
+def _printed_fields(columns: Sequence[Mapping[str, Any]]) -> dict[Path, str]:
     """The printer columns that show a field just as it is."""
     found: dict[Path, str] = {}
     for column in columns:

@@ -27,15 +27,15 @@ from registry.schema.field import ErrorType, FieldError, invalid
 from registry.schema.listtypes import ListTypes
 from registry.schema.model import KEEPS_ALL, Structural, from_json
 from registry.schema.nulls import drop_nulls
-from registry.schema.objectmeta import DecodeError, decode_object_meta
+from registry.schema.objectmeta import MetadataDecodeError, decode_object_meta
 from registry.schema.patterns import TooExpensive, begin_matching
 from registry.schema.pruning import prune
-from registry.schema.quick import compile_valid
+from registry.schema.quick import compile_fast_validate
 from registry.schema.ratcheting import Correlation
-from registry.schema.tidy import compile_tidy
+from registry.schema.tidy import compile_fast_prune
 from registry.schema.validation import validate
 
-__all__ = ["CompiledSchema", "DecodeError", "blocks_rules", "compile_schema", "rules_not_checked"]
+__all__ = ["CompiledSchema", "MetadataDecodeError", "blocks_rules", "compile_schema", "rules_not_checked"]
 
 # Stored objects carry the identity of the schema that processed them; count up when processing changes its results.
 ALGORITHM_VERSION = 1
@@ -63,7 +63,7 @@ class CompiledSchema:
 
     @cached_property
     def _tidy(self) -> Check:
-        return compile_tidy(self.structural, is_root=True)
+        return compile_fast_prune(self.structural, is_root=True)
 
     @cached_property
     def _defaulter(self) -> Defaulter | None:
@@ -71,7 +71,7 @@ class CompiledSchema:
 
     @cached_property
     def _valid(self) -> Check:
-        return compile_valid(self.structural)
+        return compile_fast_validate(self.structural)
 
     @cached_property
     def _quick(self) -> Callable[[Structural], Check]:
@@ -84,7 +84,7 @@ class CompiledSchema:
     @cached_property
     def _status_valid(self) -> Check:
         assert self._status is not None
-        return compile_valid(self._status)
+        return compile_fast_validate(self._status)
 
     @cached_property
     def _embedded(self) -> EmbeddedResources:
@@ -203,7 +203,7 @@ def _quick_checks() -> Callable[[Structural], Check]:
     def quick(schema: Structural) -> Check:
         check = checks.get(schema)
         if check is None:
-            check = checks[schema] = _surely(compile_valid(schema))
+            check = checks[schema] = _surely(compile_fast_validate(schema))
         return check
 
     return quick

@@ -18,7 +18,7 @@ from registry.schema.model import UNSET, Structural
 from registry.schema.patterns import begin_matching
 from registry.schema.pruning import META_FIELDS, prune
 from registry.schema.validation import validate
-from registry.schema.values import Json, copied, same
+from registry.schema.values import Json, deep_copy, same
 
 # Asks the validation rules of a node about a value: (node, whether it is a resource, value, path).
 Rules = Callable[[Structural, bool, Json, str], list[FieldError]]
@@ -70,7 +70,7 @@ def _check_default(schema: Structural, path: str, place: _Place, rules: Rules) -
         if why:
             return [invalid(path, value, f"must result in valid metadata: {why}")]
     else:
-        pruned = copied(value)
+        pruned = deep_copy(value)
         prune(pruned, schema, is_root=schema.embedded_resource)
         if not same(pruned, value):
             unpruned = [invalid(path, value, "must not have unknown fields")]
@@ -101,7 +101,7 @@ def _without_int_or_string(schema: Structural) -> Structural:
 
 def _unfit_metadata(value: Json, place: _Place) -> str:
     """What is wrong with a resource that has `value` on this way, and else only what it must have."""
-    resource = copied(value)
+    resource = deep_copy(value)
     for step in reversed(place.way):
         resource = [resource] if step is None else {step: resource}
     resource = {**_TYPE_META, **resource}

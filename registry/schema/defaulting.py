@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from registry.schema.model import UNSET, Structural
-from registry.schema.values import Json, copied
+from registry.schema.values import Json, deep_copy
 
 # Defaults a value in place. The value is a dict or a list.
 Defaulter = Callable[[Any], None]
@@ -44,7 +44,7 @@ def _maker(value: Json) -> Callable[[], Json]:
         return lambda: value
     inner = value.values() if value.__class__ is dict else value
     if any(entry.__class__ is dict or entry.__class__ is list for entry in inner):
-        return lambda: copied(value)
+        return lambda: deep_copy(value)
     copy: Callable[[], Json] = value.copy
     return copy
 

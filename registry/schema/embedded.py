@@ -14,11 +14,11 @@ from registry.schema.contains import nodes_with
 from registry.schema.field import FieldError, child, index, invalid, key, required
 from registry.schema.model import Structural
 from registry.schema.names import dns1035_label, name_is_path_segment
-from registry.schema.objectmeta import DecodeError, decode_object_meta, validate_object_meta
+from registry.schema.objectmeta import MetadataDecodeError, decode_object_meta, validate_object_meta
 from registry.schema.values import Json
 
 
-class EmbeddedError(DecodeError):
+class EmbeddedError(MetadataDecodeError):
     """An embedded resource that cannot be decoded; the text is that of the error, with its path."""
 
     def __init__(self, error: FieldError) -> None:
@@ -80,7 +80,7 @@ def _coerce_one(value: dict[str, Json], path: str, unknown: list[str] | None) ->
         where = child(path, "metadata")
         try:
             value["metadata"] = decode_object_meta(value["metadata"], unknown=unknown, path=where)
-        except DecodeError as error:
+        except MetadataDecodeError as error:
             raise EmbeddedError(invalid(where, value["metadata"], str(error))) from error
 
 
@@ -116,7 +116,7 @@ def _check_kind(value: Json, path: str, errors: list[FieldError]) -> None:
 def _check_metadata(value: Json, path: str, errors: list[FieldError]) -> None:
     try:
         meta = decode_object_meta(value, unknown=None)
-    except DecodeError as error:
+    except MetadataDecodeError as error:
         errors.append(invalid(path, value, str(error)))
         return
     if not meta.get("name"):

@@ -277,10 +277,10 @@ def go_quote(text: str) -> str:
     """strconv.Quote: double quotes, Go escapes, printable letters of any script as they are."""
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
-    return '"' + "".join(_quoted(c) for c in text) + '"'
+    return '"' + "".join(_quote(c) for c in text) + '"'
 
 
-def _quoted(character: str) -> str:
+def _quote(character: str) -> str:
     if character in _ESCAPES:
         return _ESCAPES[character]
     if character.isprintable():

@@ -39,10 +39,10 @@ def canonical_time(text: str) -> str:
 
     Raises TimeError with `parsing time "noon" as "2006-01-02T15:04:05Z07:00": cannot parse "noon" as "2006"`.
     """
-    return text if _canonical(text) else _parsed(text)
+    return text if _canonical(text) else _parse(text)
 
 
-def _parsed(text: str) -> str:
+def _parse(text: str) -> str:
     numbers: list[int] = []
     rest = text
     for separator, (part, pattern, low, high, what) in zip(_SEPARATORS, _PARTS, strict=True):

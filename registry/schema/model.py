@@ -115,7 +115,7 @@ def _several(value: Any) -> tuple[Structural, ...]:
     return tuple(from_json(s) for s in value)
 
 
-def _named(value: Any) -> dict[str, Structural]:
+def _named_schemas(value: Any) -> dict[str, Structural]:
     return {name: from_json(s) for name, s in value.items()}
 
 
@@ -142,7 +142,7 @@ def _rule(rule: Mapping[str, Any]) -> ValidationRule:
 _KEYWORDS: Final[Mapping[str, tuple[str, Callable[[Any], Any] | None]]] = {
     **{word: (word, None) for word in ("type", "title", "description", "nullable", "default", "format", "maximum",
                                        "minimum", "pattern", "example")},
-    "properties": ("properties", _named),
+    "properties": ("properties", _named_schemas),
     "items": ("items", _one),
     "additionalProperties": ("additional_properties", _schema_or_bool),
     "x-kubernetes-preserve-unknown-fields": ("preserve_unknown_fields", None),

@@ -26,7 +26,7 @@ from registry.schema.objectmeta_rules import (
 from registry.schema.values import Json
 
 __all__ = [
-    "DecodeError", "decode_object_meta", "finalizer_warnings", "owner_reference_warnings", "validate_object_meta",
+    "MetadataDecodeError", "decode_object_meta", "finalizer_warnings", "owner_reference_warnings", "validate_object_meta",
     "validate_object_meta_common", "validate_object_meta_update", "validate_update_thrice",
 ]
 
@@ -34,7 +34,7 @@ __all__ = [
 _MAX_UNKNOWN = 100
 
 
-class DecodeError(ValueError):
+class MetadataDecodeError(ValueError):
     """A value cannot be decoded; the text is Go's, without `W in version "v1" cannot be handled as a W: `."""
 
 
@@ -140,11 +140,11 @@ class _Decoder:
         if meta is None:
             return {}
         if meta.__class__ is not dict:
-            raise DecodeError(f"json: cannot unmarshal {_GO_VALUES[meta.__class__]} into Go value of type "
+            raise MetadataDecodeError(f"json: cannot unmarshal {_GO_VALUES[meta.__class__]} into Go value of type "
                               "v1.ObjectMeta")
         result = self.struct(meta, "ObjectMeta", _OBJECT_META, self.go_prefix, self.path)
         if self.error is not None:
-            raise DecodeError(self.error)
+            raise MetadataDecodeError(self.error)
         return result
 
     def struct(self, value: dict[str, Any], name: str, fields: dict[str, _Field], go_path: str,
@@ -205,12 +205,12 @@ class _Decoder:
             return None
         if value.__class__ is not str:
             # This comes out of a decoder of its own, and so at once, before any other error.
-            raise DecodeError(f"json: cannot unmarshal {_GO_VALUES[value.__class__]} into Go struct field "
+            raise MetadataDecodeError(f"json: cannot unmarshal {_GO_VALUES[value.__class__]} into Go struct field "
                               f"{struct}.{go_path} of type string")
         try:
             decoded = canonical_time(value)
         except TimeError as error:
-            raise DecodeError(str(error)) from error
+            raise MetadataDecodeError(str(error)) from error
         return None if decoded == _ZERO_TIME else decoded
 
     def text_map(self, value: Json, go_type: str, struct: str, go_path: str, path: str) -> dict[str, str] | None:

@@ -19,7 +19,7 @@ from registry.schema.validation import is_valid, schema_format, schema_types
 from registry.schema.values import Json
 
 
-def compile_valid(schema: Structural) -> Check:
+def compile_fast_validate(schema: Structural) -> Check:
     """A check of any value: True means that validation.py would find no error."""
     def ask(value: Any) -> bool:
         return is_valid(schema, value)
@@ -190,7 +190,7 @@ def _list(schema: Structural, form: str, ask: Check) -> Check:
         for item in value:
             if item_check is None:
                 assert items is not None
-                item_check = compile_valid(items)
+                item_check = compile_fast_validate(items)
             if not item_check(item):
                 return False
         return True
@@ -233,8 +233,8 @@ def _fields(schema: Structural) -> Check:
         return always
     rest: Check = never if additional is False else always
     if isinstance(additional, Structural):
-        rest = compile_valid(additional)
-    checks = lazily(schema.properties, compile_valid)
+        rest = compile_fast_validate(additional)
+    checks = lazily(schema.properties, compile_fast_validate)
     find = checks.get
 
     def check(value: dict[str, Json]) -> bool:
@@ -253,7 +253,7 @@ def _map_values(schema: Structural) -> Check:
         nonlocal value_check
         for inner in value.values():
             if value_check is None:
-                value_check = compile_valid(schema)
+                value_check = compile_fast_validate(schema)
             if not value_check(inner):
                 return False
         return True
@@ -298,14 +298,14 @@ def _untyped(schema: Structural, form: str, ask: Check) -> Check:
 def _combinators(schema: Structural) -> list[Check]:
     checks: list[Check] = []
     if schema.any_of and not _only_repeats_int_or_string(schema):
-        any_of = [compile_valid(branch) for branch in schema.any_of]
+        any_of = [compile_fast_validate(branch) for branch in schema.any_of]
         checks.append(lambda value: any(branch(value) for branch in any_of))
     if schema.one_of:
-        one_of = [compile_valid(branch) for branch in schema.one_of]
+        one_of = [compile_fast_validate(branch) for branch in schema.one_of]
         checks.append(lambda value: sum(branch(value) for branch in one_of) == 1)
-    checks.extend(compile_valid(branch) for branch in schema.all_of)
+    checks.extend(compile_fast_validate(branch) for branch in schema.all_of)
     if schema.not_ is not None:
-        refused = compile_valid(schema.not_)
+        refused = compile_fast_validate(schema.not_)
         checks.append(lambda value: not refused(value))
     return checks
 

@@ -14,13 +14,13 @@ from registry.schema.pruning import META_FIELDS
 from registry.schema.values import Json
 
 
-def compile_tidy(schema: Structural, *, is_root: bool = False) -> Check:
+def compile_fast_prune(schema: Structural, *, is_root: bool = False) -> Check:
     """A check of dicts and lists: True means that pruning and dropping of nulls would change nothing."""
     if schema.preserve_unknown_fields and not schema.properties and schema.items is None \
             and schema.additional_properties is None:
         return always
-    for_objects = _tidy_object(schema, is_root)
-    for_lists = _tidy_list(schema)
+    for_objects = _object_check(schema, is_root)
+    for_lists = _list_check(schema)
 
     def check(value: Any) -> bool:
         if value.__class__ is dict:
@@ -30,16 +30,16 @@ def compile_tidy(schema: Structural, *, is_root: bool = False) -> Check:
     return check
 
 
-def _tidy_object(schema: Structural, is_root: bool) -> Check:
+def _object_check(schema: Structural, is_root: bool) -> Check:
     additional = schema.additional_properties
     if isinstance(additional, Structural) and not schema.properties and not schema.embedded_resource and not is_root:
-        return _tidy_map(additional)
+        return _map_check(additional)
     skipped = META_FIELDS if is_root or schema.embedded_resource else frozenset()
     known = skipped | frozenset(schema.properties)
     keeps = schema.preserve_unknown_fields and additional is None
     null_is_fine = skipped | {name for name, inner in schema.properties.items()
                               if inner.nullable or inner.default is not UNSET}
-    containers = lazily(schema.properties, compile_tidy)
+    containers = lazily(schema.properties, compile_fast_prune)
     containers.update(dict.fromkeys(skipped, always))
     rest = always if keeps else never
     find = containers.get
@@ -60,7 +60,7 @@ def _tidy_object(schema: Structural, is_root: bool) -> Check:
     return check
 
 
-def _tidy_map(schema: Structural) -> Check:
+def _map_check(schema: Structural) -> Check:
     null_is_fine = schema.nullable or schema.default is not UNSET
     inner_check: Check | None = None
 
@@ -70,7 +70,7 @@ def _tidy_map(schema: Structural) -> Check:
             kind = inner.__class__
             if kind is dict or kind is list:
                 if inner_check is None:
-                    inner_check = compile_tidy(schema)
+                    inner_check = compile_fast_prune(schema)
                 if not inner_check(inner):
                     return False
             elif inner is None and not null_is_fine:
@@ -80,7 +80,7 @@ def _tidy_map(schema: Structural) -> Check:
     return check
 
 
-def _tidy_list(schema: Structural) -> Check:
+def _list_check(schema: Structural) -> Check:
     items = schema.items
     if items is None or (schema.preserve_unknown_fields and not items.preserve_unknown_fields):
         return never
@@ -91,7 +91,7 @@ def _tidy_list(schema: Structural) -> Check:
         for item in value:
             if item.__class__ is dict or item.__class__ is list:
                 if inner_check is None:
-                    inner_check = compile_tidy(items)
+                    inner_check = compile_fast_prune(items)
                 if not inner_check(item):
                     return False
         return True

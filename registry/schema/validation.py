@@ -164,7 +164,7 @@ def _validated(schema: Structural, value: Json, path: str, correlation: Correlat
         else:
             result.matches += 1
         _check_enum(schema, value, path, result)
-        return _ratcheted(result, correlation)
+        return _ratchet(result, correlation)
     form = schema_format(schema)
     if types or form:
         _check_type(types, form, value, path, result)
@@ -188,10 +188,10 @@ def _validated(schema: Structural, value: Json, path: str, correlation: Correlat
         _check_object(schema, value, path, correlation, quick, result)
         result.matches += 1
     result.matches += 1
-    return _ratcheted(result, correlation)
+    return _ratchet(result, correlation)
 
 
-def _ratcheted(result: _Result, correlation: Correlation | None) -> _Result:
+def _ratchet(result: _Result, correlation: Correlation | None) -> _Result:
     if result.problems and correlation is not None and correlation.equal():
         result.problems = {}
     return result

@@ -37,7 +37,7 @@ def same(a: Json, b: Json) -> bool:
     return True
 
 
-def copied(value: Json) -> Json:
+def deep_copy(value: Json) -> Json:
     """A copy of `value` that shares no dict and no list with it."""
     if value.__class__ is not dict and value.__class__ is not list:
         return value

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, LiteralString, NamedTuple
 
-from registry.store.batch import indexed_prefix, storable
+from registry.store.batch import label_prefix, storable
 from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.connection import Pool
 from registry.store.errors import RevisionExpired, RevisionInFuture, TenantNotFound
@@ -143,7 +143,7 @@ async def page(
         name, definitions, namespaces, tenant, key, uid, changed, version, schema, body, labels = row[4:]
         if tenant is None:
             break
-        skip = len(indexed_prefix(tenant, resource))
+        skip = len(label_prefix(tenant, resource))
         owner = Tenant(TenantId(tenant), TenantName(name), domain, Guards(definitions, namespaces))
         stored = Row(resource, ObjectKey(key), Uid(uid), changed, version, schema, body)
         found.append(AcrossRow(owner, stored, [label[skip:] for label in labels] if labels else ()))

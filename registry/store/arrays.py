@@ -73,10 +73,10 @@ def register(connection: AsyncConnection[object]) -> None:
 
 def literal(items: Iterable[str]) -> str:
     r"""The text form of an array of texts: `['a', 'b"c']` gives `{"a","b\"c"}`. For arrays in an array."""
-    return "{" + ",".join([f'"{_escaped(item)}"' for item in items]) + "}"
+    return "{" + ",".join([f'"{_escape(item)}"' for item in items]) + "}"
 
 
-def _escaped(item: str) -> str:
+def _escape(item: str) -> str:
     if '"' in item or "\\" in item:
         return item.replace("\\", "\\\\").replace('"', '\\"')
     return item

@@ -226,7 +226,7 @@ def size_of(write: Write) -> int:
     return len(write.body) + (len(write.doc) if write.doc else 0) + write.replaced_bytes
 
 
-def indexed_prefix(tenant: TenantId, resource: str) -> str:
+def label_prefix(tenant: TenantId, resource: str) -> str:
     """What stands before each element of the labels column, to make one index serve all tenants and resources."""
     return f"{tenant}/{resource}/"
 
@@ -244,7 +244,7 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def indexed(label: str) -> str:
+def label_element(label: str) -> str:
     """A label `key=value` as the column holds it: a long value by its digest, for GIN takes no more than 2.7 kB.
 
     Label values have 63 characters at most, but a selectable field may have any text.
@@ -259,8 +259,8 @@ def indexed(label: str) -> str:
 def _labels(tenant: TenantId, write: Write) -> str | None:
     if not write.labels or write.operation is Operation.DELETE:
         return None
-    prefix = indexed_prefix(tenant, write.resource)
-    return literal([prefix + indexed(label) for label in write.labels])
+    prefix = label_prefix(tenant, write.resource)
+    return literal([prefix + label_element(label) for label in write.labels])
 
 
 def _owners(tenant: TenantId, write: Write) -> str | None:

@@ -83,14 +83,14 @@ async def make_partitions(pool: Pool, retention: datetime.timedelta = DEFAULT_RE
         existing = await partitions(connection)
         now = await _now(connection)
         made = []
-        for lower, upper in wanted(existing[-1].ends if existing else None, now, retention / PARTS):
+        for lower, upper in missing_ranges(existing[-1].ends if existing else None, now, retention / PARTS):
             name = f"{CHANGES_PARTITION_PREFIX}{upper:%Y%m%d%H%M%S%f}"
             await _make(connection, name, lower, upper)
             made.append(name)
         return made
 
 
-def wanted(
+def missing_ranges(
     end: datetime.datetime | None, now: datetime.datetime, width: datetime.timedelta
 ) -> list[tuple[datetime.datetime | None, datetime.datetime]]:
     """The ranges to be made when the last one ends at `end`: the very first has no beginning, and one is ahead."""

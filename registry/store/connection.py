@@ -19,7 +19,7 @@ from psycopg import AsyncConnection
 from registry.store import arrays
 from registry.store.errors import Unavailable, Uncertain
 from registry.store.statements import Statement
-from registry.store.translate import is_transient, translated
+from registry.store.translate import is_transient, translate
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ async def connect(dsn: str, purpose: str, *, lookups_only: bool = False) -> Conn
             autocommit=True,
             prepare_threshold=0,
             connect_timeout=5,
-            **{**_KEEPALIVE, **_given(dsn), "application_name": f"registry {purpose}"},
+            **{**_KEEPALIVE, **_explicit_parameters(dsn), "application_name": f"registry {purpose}"},
         )
     )
     try:
@@ -103,7 +103,7 @@ def _discard(task: asyncio.Task[Connection]) -> None:
         task.result().pgconn.finish()
 
 
-def _given(dsn: str) -> dict[str, Any]:
+def _explicit_parameters(dsn: str) -> dict[str, Any]:
     """What the DSN says itself beats our keepalive settings."""
     return {name: value for name, value in psycopg.conninfo.conninfo_to_dict(dsn).items() if name in _KEEPALIVE}
 
@@ -159,7 +159,7 @@ class Pool:
             try:
                 yield connection
             except psycopg.Error as error:
-                raise translated(error) from error
+                raise translate(error) from error
             finally:
                 self._lent.discard(connection)
                 await self._give_back(connection)

@@ -7,7 +7,7 @@ import json
 _BEGINNING = '{"metadata":{"facets":'
 
 
-def emptied(document: str | None) -> str | None:
+def strip_document(document: str | None) -> str | None:
     """A document of nothing but its indexed fields, by which the object is still found; None for one of another form.
 
     `{"metadata":{"facets":{"any":true},"name":"a"},"spec":{..}}` gives `{"metadata":{"facets":{"any":true}}}`.

@@ -85,7 +85,7 @@ OWED: Final = statement(
 )
 
 
-class Owed(NamedTuple):
+class MissedChange(NamedTuple):
     """A change whose consequences may be missing. `last_body` is that of an object that is gone, else None."""
 
     tenant: Tenant
@@ -95,7 +95,7 @@ class Owed(NamedTuple):
     last_body: str | None
 
 
-class Duties:
+class ProcessHeartbeats:
     """Those of this process, and a look at the others'."""
 
     def __init__(self, pool: Pool, process: str, sealing: Sealing, *, seconds: float = 30.0) -> None:
@@ -126,7 +126,7 @@ class Duties:
         and has said so meanwhile."""
         await self._pool.execute(FORGET, {"process": process, "since": since})
 
-    async def owed(self, since: datetime.datetime) -> AsyncIterator[list[Owed]]:
+    async def missed_changes(self, since: datetime.datetime) -> AsyncIterator[list[MissedChange]]:
         """Every change since then that may have consequences, in pages."""
         start = since - datetime.timedelta(seconds=MARGIN_SECONDS)
         domain, revision = 0, 0
@@ -135,11 +135,11 @@ class Duties:
                                                  "limit": PAGE_ROWS, "bytes": READ_BYTES})
             if not rows:
                 return
-            yield [await self._owed(row) for row in rows]
+            yield [await self._missed_change(row) for row in rows]
             domain, revision = rows[-1][6], rows[-1][7]
 
-    async def _owed(self, row: tuple[Any, ...]) -> Owed:
+    async def _missed_change(self, row: tuple[Any, ...]) -> MissedChange:
         tenant, body = tenant_of(row), row[11]
         if body is not None:
             body = await self._sealing.text(tenant.id, row[8], row[9], body)
-        return Owed(tenant, ResourceName(row[8]), ObjectKey(row[9]), Uid(row[10]), body)
+        return MissedChange(tenant, ResourceName(row[8]), ObjectKey(row[9]), Uid(row[10]), body)

@@ -120,9 +120,9 @@ class Feed:
         self._tasks: list[asyncio.Task[None]] = []
         self._closed = False
 
-    def committed(self, news: dict[DomainId, int]) -> None:
+    def notify_committed(self, news: dict[DomainId, int]) -> None:
         """This process has committed: its own feeds are woken at once, other processes by a notification."""
-        self.notifier.tell(news)
+        self.notifier.notify(news)
         self._heard(news, hint_all=False)
 
     async def subscribe(self, tenant: Tenant, resource: ResourceName | None, after: int) -> Subscription:
@@ -142,7 +142,7 @@ class Feed:
                 raise TenantNotFound(f"tenant {tenant.name} does not exist")
             # Another subscription may have made it meanwhile.
             feed = self._domains.setdefault(tenant.domain, DomainFeed(tenant.domain, counters[tenant.domain][0]))
-        subscription = Subscription(self._pool, feed, tenant, resource, after, self._left, self._sealing)
+        subscription = Subscription(self._pool, feed, tenant, resource, after, self._unsubscribe, self._sealing)
         feed.subscriptions.setdefault((tenant.id, resource), set()).add(subscription)
         feed.since_unused = None
         try:
@@ -162,7 +162,7 @@ class Feed:
         for feed in self._domains.values():
             _end(feed, Unavailable("the store is closed"))
 
-    def _left(self, feed: DomainFeed, subscription: Subscription) -> None:
+    def _unsubscribe(self, feed: DomainFeed, subscription: Subscription) -> None:
         which = (subscription.tenant.id, subscription.resource)
         others = feed.subscriptions.get(which)
         if others is None:

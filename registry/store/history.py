@@ -49,7 +49,7 @@ OBJECT_HISTORY: Final = statement(
 )
 
 
-def _deleted(condition: LiteralString) -> Statement:
+def _deleted_statement(condition: LiteralString) -> Statement:
     return statement(
         "deleted",
         "The deletions of a range of keys whose objects have not come again, in the order of the keys, each key's last;"
@@ -75,9 +75,9 @@ def _deleted(condition: LiteralString) -> Statement:
     )
 
 
-_DELETED: Final = _deleted("")
-_DELETED_IN_NAMESPACE: Final = _deleted("AND c.key < %(end)s::text")
-_DELETED_KEY: Final = _deleted("AND c.key = %(key)s::text")
+_DELETED: Final = _deleted_statement("")
+_DELETED_IN_NAMESPACE: Final = _deleted_statement("AND c.key < %(end)s::text")
+_DELETED_KEY: Final = _deleted_statement("AND c.key = %(key)s::text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ async def of_object(
     return _past(tenant, await pool.fetch(OBJECT_HISTORY, parameters), limit)
 
 
-async def deleted(
+async def list_deleted(
     pool: Pool, tenant: Tenant, resource: ResourceName, *, namespace: str | None, key: ObjectKey | None,
     after: ObjectKey, limit: int
 ) -> Past:

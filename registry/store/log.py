@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, cast
 
 from registry.store.arrays import BigintArray
-from registry.store.batch import indexed_prefix
+from registry.store.batch import label_prefix
 from registry.store.bounds import READ_BYTES
 from registry.store.connection import Pool
 from registry.store.errors import RevisionExpired, TenantNotFound
@@ -153,7 +153,7 @@ def change_of(row: tuple[Any, ...]) -> Change:
         previous_revision, previous_version, previous_schema, previous_body, previous_labels,
         user, manager, verb, at,
     ) = row  # fmt: skip
-    skip = len(indexed_prefix(tenant, resource))
+    skip = len(label_prefix(tenant, resource))
     return Change(
         revision=revision,
         type=_TYPES[kind],

@@ -114,6 +114,6 @@ def unseal(masters: MasterKeys | None, sealed: bytes, purpose: str) -> bytes:
     return masters.unwrap(sealed[2 + sealed[1] :], purpose, name)
 
 
-def sealed_by(sealed: bytes) -> str:
+def key_name(sealed: bytes) -> str:
     """The name of the master key; empty for what is not sealed."""
     return sealed[2 : 2 + sealed[1]].decode("ascii", "replace") if sealed[:1] == _SEALED else ""

@@ -39,12 +39,12 @@ def downgrade(url: str, revision: str) -> None:
 
 def current(url: str) -> str | None:
     """The revision that the database is at, or None when it is empty."""
-    with _connected(url) as connection:
+    with _connect(url) as connection:
         return MigrationContext.configure(connection).get_current_revision()
 
 
 def _run(url: str, action: Callable[[Config], None]) -> None:
-    with _connected(url) as connection:
+    with _connect(url) as connection:
         connection.exec_driver_sql(f"SELECT pg_advisory_lock({ADVISORY_LOCK})")
         try:
             # Only now: to wait for another process's migrations is right, to wait for a table is not.
@@ -87,7 +87,7 @@ def prefer_fast_compression(connection: Connection) -> None:
 
 
 @contextmanager
-def _connected(url: str) -> Iterator[Connection]:
+def _connect(url: str) -> Iterator[Connection]:
     def connect() -> psycopg.Connection[tuple[object, ...]]:
         connection = psycopg.connect(url, application_name="registry migrate", connect_timeout=10)
         connection.execute(sql.SQL("SET statement_timeout = {}").format(STATEMENT_TIMEOUT))

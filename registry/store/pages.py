@@ -14,7 +14,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString, NamedTuple
 
-from registry.slices import Slices
+from registry.slices import TimeSlice
 from registry.store.batch import storable
 from registry.store.bounds import READ_BYTES
 from registry.store.connection import Pool
@@ -141,11 +141,11 @@ class Pages:
         found: list[Row] = []
         if total:
             resource = query.resource
-            slices = Slices.current()
+            slices = TimeSlice.current()
             for values in zip(*columns, strict=True):
                 found.append(Row(resource, *values))
-                if slices.over():
-                    await slices.rest()
+                if slices.expired():
+                    await slices.yield_now()
             del found[limit:]
         # `total` is one above the limit when there are more; it is above what was given when that was cut by bytes.
         return Page(found, state.revision if query.at is None else query.at, total > len(found), None, state)

@@ -17,7 +17,7 @@ from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.connection import PATIENCE, Connection, connect_patiently
 from registry.store.errors import StoreError, TenantNotFound, Unavailable
 from registry.store.statements import statement
-from registry.store.translate import is_transient, translated
+from registry.store.translate import is_transient, translate
 from registry.store.types import Guards, ObjectKey, ResourceName, Row, State, Tenant, TenantId
 
 logger = logging.getLogger(__name__)
@@ -136,10 +136,10 @@ class Reader:
                 break
             except psycopg.Error as error:
                 if attempt == 2 or not (connection.closed and is_transient(error)):
-                    _fail(batch, translated(error))
+                    _fail(batch, translate(error))
                     return connection
         # What did not fit is asked for again, before what has come meanwhile.
-        left = _settle(batch, asked, rows)
+        left = _resolve(batch, asked, rows)
         for which, askers in left.items():
             askers += self._waiting.pop(which, ())
         self._waiting = left | self._waiting
@@ -159,7 +159,7 @@ async def _query(connection: Connection, asked: list[_Which]) -> list[tuple[Any,
     return await cursor.fetchall()
 
 
-def _settle(batch: _Batch, asked: list[_Which], rows: list[tuple[Any, ...]]) -> _Batch:
+def _resolve(batch: _Batch, asked: list[_Which], rows: list[tuple[Any, ...]]) -> _Batch:
     """Gives each its answer; what is behind the last row, where there was no room for all, is left."""
     left: _Batch = {}
     if rows and len(rows) < len(asked):

@@ -88,7 +88,7 @@ async def outcome(
     found: list[Committed | None] = [None] * len(batch)
     async for row in cursor:
         ordinal = row[0] - 1
-        found[ordinal] = _committed(batch[ordinal], row)
+        found[ordinal] = _committed_write(batch[ordinal], row)
     return found
 
 
@@ -106,7 +106,7 @@ async def _end(connection: Connection, lost: Link) -> None:
         await asyncio.sleep(0.02)
 
 
-def _committed(pending: Pending, row: tuple[Any, ...]) -> Committed:
+def _committed_write(pending: Pending, row: tuple[Any, ...]) -> Committed:
     _, revision, uid, previous, version, schema, body, definitions, namespaces = row
     write = pending.write
     replaced = None if previous is None else Row(write.resource, write.key, Uid(uid), previous, version, schema, body)

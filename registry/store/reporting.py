@@ -27,18 +27,18 @@ from registry.store.errors import StoreError, Unstorable
 from registry.store.reporting_catalogue import (
     add_reason,
     drop_empty,
-    gone_for,
+    expired_views,
     is_living,
-    known_of,
+    known_view,
     note_all_empty,
     note_empty,
     put_definition,
     stored_shape,
-    try_refused_again,
+    retry_refused,
     update_view,
     views_of,
 )
-from registry.store.reporting_choice import Grow, choose, fitted, left_out
+from registry.store.reporting_choice import Grow, choose, fit_shape, describe_omitted
 from registry.store.reporting_logins import ENFORCE, TRANSACTION_SECONDS
 from registry.store.reporting_making import make, refusal, remake, unmake
 from registry.store.reporting_model import Facet, Outcome, Report, Shape, View
@@ -125,16 +125,16 @@ class Reporting:
 
     # ---- which tenants and definitions are due
 
-    async def outdated(self, limit: int) -> list[Tenant]:
+    async def outdated_tenants(self, limit: int) -> list[Tenant]:
         await self._pool.execute(GONE, {})
         return [tenant_of(row) for row in await self._pool.fetch(OUTDATED, {"limit": limit})]
 
-    async def due(self, tenant: Tenant, definitions: ResourceName) -> list[ObjectKey]:
+    async def due_definitions(self, tenant: Tenant, definitions: ResourceName) -> list[ObjectKey]:
         """The definitions of a tenant that views have not been made by as they are now, and those that are gone."""
         rows = await self._pool.fetch(DEFINITIONS, {"tenant": tenant.id, "resource": definitions})
         return [ObjectKey(key) for key, now, then in rows if now != then]
 
-    async def settled(self, tenant: Tenant, revision: int) -> None:
+    async def mark_done(self, tenant: Tenant, revision: int) -> None:
         await self._pool.execute(SETTLED, {"tenant": tenant.id, "revision": revision})
 
     async def follow_bindings(self) -> None:
@@ -150,28 +150,28 @@ class Reporting:
 
     # ---- one definition
 
-    async def settle(self, tenant: Tenant, report: Report, revision: int, *, indexed: bool) -> Outcome:
+    async def apply_report(self, tenant: Tenant, report: Report, revision: int, *, indexed: bool) -> Outcome:
         """Makes the views of a definition as of its `revision`. `indexed`: all its objects carry the report's facets;
         else its views do without them until `indexed` is called."""
         try:
             async with self._pool.connection() as connection, connection.transaction():
                 await begin(connection)
-                return await self._settle(connection, tenant, report, revision, indexed)
+                return await self._apply_report(connection, tenant, report, revision, indexed)
         except Unstorable as error:
             outcome = Outcome("refused", refusal(str(error)))
         async with self._pool.connection() as connection, connection.transaction():
             await begin(connection)
-            known = await known_of(connection, tenant, report.resource)
+            known = await known_view(connection, tenant, report.resource)
             if await is_living(connection, tenant.id) and (known is None or known.revision <= revision):
                 await put_definition(connection, tenant, report, revision, known.view if known else None, outcome)
         return outcome
 
-    async def _settle(self, connection: Connection, tenant: Tenant, report: Report, revision: int,
+    async def _apply_report(self, connection: Connection, tenant: Tenant, report: Report, revision: int,
                       indexed: bool) -> Outcome:
         if not await is_living(connection, tenant.id):
             return Outcome("off")
         roles = self._roles or await roles_of(connection)
-        known = await known_of(connection, tenant, report.resource)
+        known = await known_view(connection, tenant, report.resource)
         if known is not None and known.revision > revision:
             return Outcome("ready")     # somebody knows of a later state
         views = await views_of(connection, report.resource, tenant.id)
@@ -186,10 +186,10 @@ class Reporting:
         shape: Shape | None = wanted
         if wanted is not had:
             copies = await copies_of(connection, tenant, view)
-            shape = fitted(wanted, had, await _room(connection), copies)
+            shape = fit_shape(wanted, had, await _room(connection), copies)
             if had is None and shape != wanted:
                 await drop_empty(connection, roles, datetime.timedelta(0))
-                shape = fitted(wanted, had, await _room(connection), copies)
+                shape = fit_shape(wanted, had, await _room(connection), copies)
         if shape is None:
             outcome = Outcome("refused", f"a database has {reporting_choice.MAX_VIEWS:,} reporting views at most")
             await self._move(connection, roles, tenant, report, before, None)
@@ -200,7 +200,7 @@ class Reporting:
         elif shape is not view.shape:
             view = await update_view(connection, view, shape, report.digest)
         await self._move(connection, roles, tenant, report, before, view)
-        reason = "; ".join(filter(None, (report.reason, *left_out(report.shape, shape))))
+        reason = "; ".join(filter(None, (report.reason, *describe_omitted(report.shape, shape))))
         outcome = Outcome("ready", reason, view.name)
         facets = {facet.slot: list(facet.path) for facet in report.facets} if indexed else {}
         await put_definition(connection, tenant, report, revision, view.id, outcome, facets)
@@ -223,7 +223,7 @@ class Reporting:
             who = [tenant.id, *await consumers_of(connection, tenant, report.resource)]
             await unmake(connection, roles, report.resource, before, who)
 
-    async def indexed(self, tenant: Tenant, resource: str, facets: Sequence[Facet]) -> None:
+    async def mark_indexed(self, tenant: Tenant, resource: str, facets: Sequence[Facet]) -> None:
         """All objects of a definition carry these facets: views whose tenants all do can use them."""
         async with self._pool.connection() as connection, connection.transaction():
             await begin(connection)
@@ -240,9 +240,9 @@ class Reporting:
             view = next(v for v in await views_of(connection, resource, tenant.id) if v.id == row[0])
             await make(connection, self._roles or await roles_of(connection), resource, view, [tenant.id])
 
-    async def unindexed(self, tenant: Tenant, resource: str) -> None:
+    async def mark_unindexed(self, tenant: Tenant, resource: str) -> None:
         """The documents of a definition are about to be written anew: its views must not rely on facets meanwhile."""
-        await self.indexed(tenant, resource, ())
+        await self.mark_indexed(tenant, resource, ())
 
     async def forget(self, tenant: Tenant, resource: str) -> None:
         """A definition has gone. Its view stays, for its history, until it has been empty for the retention time."""
@@ -280,12 +280,12 @@ class Reporting:
             roles = self._roles or await roles_of(connection)
             await note_all_empty(connection)
             dropped = await drop_empty(connection, roles, retention)
-            for tenant_id, resource, view in await gone_for(connection, retention):
+            for tenant_id, resource, view in await expired_views(connection, retention):
                 await unmake(connection, roles, resource, view, [tenant_id])
                 await connection.execute("DELETE FROM report_definitions WHERE tenant_id = %s AND resource = %s",
                                          (tenant_id, resource))
             if dropped:
-                await try_refused_again(connection)
+                await retry_refused(connection)
             return dropped
 
     async def name_schema(self, tenant: Tenant) -> str:
@@ -321,7 +321,7 @@ async def _make_all(connection: Connection, roles: Roles, across: bool) -> None:
         await drop_schemas(connection)
     for which in (False, True)[:1 + across]:
         await make_schema(connection, roles, which)
-    await try_refused_again(connection)
+    await retry_refused(connection)
     await remake(connection, roles)
     text = f"COMMENT ON SCHEMA {identifier(OWN_SCHEMA)} IS {literal(version_text())}"
     await connection.execute(text.encode(), prepare=False)

@@ -30,7 +30,7 @@ from registry.store.reporting_sql import child_name, drops
 from registry.store.types import Tenant, TenantId
 
 
-async def known_of(connection: Connection, tenant: Tenant, resource: str) -> Known | None:
+async def known_view(connection: Connection, tenant: Tenant, resource: str) -> Known | None:
     row = await one_row(connection, "SELECT view_id, revision FROM report_definitions WHERE tenant_id = %s"
                         " AND resource = %s", (tenant.id, resource))
     return None if row is None else Known(*row)
@@ -80,7 +80,7 @@ async def put_definition(connection: Connection, tenant: Tenant, report: Report,
                                  (tenant.id, view_id))
 
 
-async def try_refused_again(connection: Connection) -> None:
+async def retry_refused(connection: Connection) -> None:
     """The next sweep finds them: there is room, or they would be made differently now."""
     await connection.execute(
         "WITH refused AS (UPDATE report_definitions SET revision = 0 WHERE state = 'refused' RETURNING tenant_id)"
@@ -117,7 +117,7 @@ async def drop_empty(connection: Connection, roles: Roles, retention: datetime.t
     return dropped
 
 
-async def gone_for(connection: Connection,
+async def expired_views(connection: Connection,
                    retention: datetime.timedelta) -> list[tuple[TenantId, str, View]]:
     """Definitions that have been gone for as long, whose views others still have: with these views."""
     cursor = await connection.execute(

@@ -52,7 +52,7 @@ def choose(views: Sequence[View], before: View | None, report: Report, tenant: T
     return None, replace(report.shape, redacted=grown.shape.redacted) if grown.full else grown.shape
 
 
-def fitted(shape: Shape, had: Shape | None, room: int, copies: int) -> Shape | None:
+def fit_shape(shape: Shape, had: Shape | None, room: int, copies: int) -> Shape | None:
     """What of a shape there is room for, where its views stand in so many schemas; None: not even for one view.
 
     `had` is the shape that the views have now.
@@ -69,7 +69,7 @@ def fitted(shape: Shape, had: Shape | None, room: int, copies: int) -> Shape | N
     return None if copies * shape.relations > room else shape
 
 
-def left_out(wanted: Shape, shape: Shape) -> list[str]:
+def describe_omitted(wanted: Shape, shape: Shape) -> list[str]:
     """What a definition wants that its view has not, in words."""
     found = []
     known = {child.path: child for child in shape.children}

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from registry.store.arrays import BigintArray
 from registry.store.bounds import READ_BYTES
 from registry.store.connection import Pool
-from registry.store.documents import emptied
+from registry.store.documents import strip_document
 from registry.store.errors import Unstorable
 from registry.store.reporting_statements import PUT_DOCUMENTS, STALE_DOCUMENTS
 from registry.store.types import Tenant
@@ -40,7 +40,7 @@ async def put_documents(pool: Pool, tenant: Tenant, resource: str, documents: Se
                 await _put(pool, tenant, resource, [(key, revision, document)])
             except Unstorable as error:
                 logger.warning("%s %s is stored without its doc: %s", resource, key, error)
-                await _put(pool, tenant, resource, [(key, revision, emptied(document))])
+                await _put(pool, tenant, resource, [(key, revision, strip_document(document))])
 
 
 async def _put(pool: Pool, tenant: Tenant, resource: str, documents: Sequence[Document]) -> None:

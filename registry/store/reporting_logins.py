@@ -126,7 +126,7 @@ async def grant(connection: Connection, wish: Wish) -> str:
         if exists and not known:
             raise LoginError(f"there is a role {wish.name} already, which is none of ours")
         quoted = identifier(wish.name)
-        secret = _encrypted(connection.pgconn, password, wish.name)
+        secret = _encrypt(connection.pgconn, password, wish.name)
         await _do(connection, f"{'ALTER' if exists else 'CREATE'} ROLE {quoted} LOGIN NOCREATEDB NOCREATEROLE"
                               f" INHERIT CONNECTION LIMIT {int(wish.connections)} PASSWORD {literal(secret)}")
         await _put(connection, wish, tenants, providers[0] if providers else None)
@@ -204,7 +204,7 @@ async def close_side_doors(connection: Connection, *, embedded: bool) -> None:
                 await _do(connection, f"REVOKE CONNECT ON DATABASE {identifier(other)} FROM PUBLIC")
 
 
-def _encrypted(connection: PGconn, password: str, name: str) -> str:
+def _encrypt(connection: PGconn, password: str, name: str) -> str:
     """So that the password itself is in no log of PostgreSQL."""
     return connection.encrypt_password(password.encode(), name.encode(), b"scram-sha-256").decode()
 

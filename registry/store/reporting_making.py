@@ -23,7 +23,7 @@ from registry.store.reporting_model import Shape, View, shape_from_json
 from registry.store.reporting_places import count_relations, has_view, places_of, run_as
 from registry.store.reporting_setup import OWN_SCHEMA, Roles
 from registry.store.reporting_sql import Place, child_name, comments, drops, statements
-from registry.store.translate import is_transient, translated
+from registry.store.translate import is_transient, translate
 from registry.store.types import TenantId
 
 logger = logging.getLogger(__name__)
@@ -111,7 +111,7 @@ async def _replace(connection: Connection, owner: str, place: Place, shape: Shap
     except psycopg.Error as error:
         if is_transient(error):
             raise
-        return str(translated(error))
+        return str(translate(error))
 
 
 async def _with_room(connection: Connection, view: View) -> View:

@@ -87,7 +87,7 @@ async def make_policies(connection: Connection, roles: Roles, across: bool) -> N
             await _make_role(connection, role)
     policy, tables = identifier("report_across" if across else "report_own"), roles.tables
     for table, columns in _PROTECTED.items():
-        seen = _seen(tables, across, *columns)
+        seen = _visible_rows(tables, across, *columns)
         async with connection.transaction():
             await begin(connection)
             for text in (
@@ -160,7 +160,7 @@ _TIME_IN_STATE: Final = """
     $function$"""
 
 
-def _seen(tables: str, across: bool, tenant: str, resource: str = "", since: str = "") -> str:
+def _visible_rows(tables: str, across: bool, tenant: str, resource: str = "", since: str = "") -> str:
     """The rows that a session may see, by the columns that hold the tenant and the resource, or by the tenant alone.
 
     In sub-selects without reference to the row: asked once for a query. But for `since`, the row's revision, since what
@@ -180,7 +180,7 @@ def _seen(tables: str, across: bool, tenant: str, resource: str = "", since: str
 def _catalogue(schema: str, tables: str, across: bool) -> Iterator[str]:
     """The views that tell of the views. They show the definitions of the tenants that a session may see."""
     def mine(tenant: str, resource: str = "") -> str:
-        return _seen(tables, across, tenant, resource)
+        return _visible_rows(tables, across, tenant, resource)
 
     yield f"""CREATE OR REPLACE VIEW {schema}.definitions WITH (security_barrier) AS
         SELECT {TENANT_NAME} AS tenant, m.resource AS definition, m.version, v.name AS view, m.state, m.reason,

@@ -19,7 +19,7 @@ from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.connection import Pool
 from registry.store.errors import Unreadable
 from registry.store.keys import PURPOSE as SIGNING
-from registry.store.master_keys import CannotUnseal, MasterKeys, seal, sealed_by, unseal
+from registry.store.master_keys import CannotUnseal, MasterKeys, seal, key_name, unseal
 from registry.store.sealing import CURRENT_SECONDS, MARK, Sealing, prefix_of, purpose_of, seal_body
 from registry.store.settings import Settings
 from registry.store.statements import Statement, statement
@@ -213,7 +213,7 @@ async def _rewrap(pool: Pool, sealing: Sealing, progress: Progress) -> None:
             await pool.execute(REWRAP, {"tenant": tenant, "number": number, "master": masters.first, "wrapped": anew})
             progress.rewrapped += 1
     for key, secret in await pool.fetch(SIGNING_KEYS, {}):
-        if sealed_by(bytes(secret)) != masters.first:
+        if key_name(bytes(secret)) != masters.first:
             plain = unseal(masters, bytes(secret), SIGNING)
             await pool.execute(RESEAL_SIGNING_KEY, {"id": key, "secret": seal(masters, plain, SIGNING)})
             progress.rewrapped += 1
@@ -303,7 +303,7 @@ async def require_masters(pool: Pool, masters: MasterKeys | None) -> None:
         except CannotUnseal as error:
             raise _another(name) from error
     for _, secret in await pool.fetch(SIGNING_KEYS, {}):
-        name = sealed_by(bytes(secret))
+        name = key_name(bytes(secret))
         if name and (masters is None or name not in masters.names):
             raise _missing(name)
         try:
@@ -323,7 +323,7 @@ def _another(name: str) -> Unreadable:
 async def seal_signing_keys(pool: Pool, masters: MasterKeys) -> None:
     """Seals those that are stored plain."""
     for key, secret in await pool.fetch(SIGNING_KEYS, {}):
-        if not sealed_by(bytes(secret)):
+        if not key_name(bytes(secret)):
             sealed = seal(masters, unseal(masters, bytes(secret), SIGNING), SIGNING)
             await pool.execute(RESEAL_SIGNING_KEY, {"id": key, "secret": sealed})
 
@@ -337,6 +337,6 @@ async def masters_in_use(pool: Pool) -> dict[str, int]:
     """How much each master key has sealed, by its name; "" for signing keys that none has."""
     found = {row[0]: row[1] for row in await pool.fetch(MASTERS_IN_USE, {})}
     for _, secret in await pool.fetch(SIGNING_KEYS, {}):
-        name = sealed_by(bytes(secret))
+        name = key_name(bytes(secret))
         found[name] = found.get(name, 0) + 1
     return found

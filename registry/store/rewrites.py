@@ -57,7 +57,7 @@ class Rewrites:
         self._pool = pool
         self._sealing = sealing
 
-    async def outdated(
+    async def outdated_rows(
         self, tenant: Tenant, resource: ResourceName, *, version: str, schema: int | None, after: ObjectKey, limit: int
     ) -> list[Row]:
         """The first rows, in the order of their keys, that are of another version, or schema if one is given.
@@ -72,12 +72,12 @@ class Rewrites:
         found = [Row(resource, ObjectKey(row[0]), Uid(row[1]), *row[2:6]) for row in rows]
         return list(await self._sealing.rows(tenant.id, found))
 
-    async def mixed(self, definitions: ResourceName, *, seconds: float, limit: int) -> list[tuple[Tenant, ObjectKey]]:
+    async def mixed_definitions(self, definitions: ResourceName, *, seconds: float, limit: int) -> list[tuple[Tenant, ObjectKey]]:
         """Definitions of all tenants with more than one stored version, unchanged for `seconds`."""
         rows = await self._pool.fetch(MIXED, {"resource": definitions, "seconds": seconds, "limit": limit})
         return [(tenant_of(row), ObjectKey(row[6])) for row in rows]
 
-    async def unfinished(self, migrations: ResourceName, *, limit: int) -> list[tuple[Tenant, ObjectKey]]:
+    async def pending_migrations(self, migrations: ResourceName, *, limit: int) -> list[tuple[Tenant, ObjectKey]]:
         """StorageVersionMigrations of all tenants that are pending."""
         rows = await self._pool.fetch(UNFINISHED, {"resource": migrations, "limit": limit})
         return [(tenant_of(row), ObjectKey(row[6])) for row in rows]

@@ -130,7 +130,7 @@ class Sealing:
         """
         if not body.startswith(MARK):
             return body
-        owner, number, blob = _parsed(resource, key, body)
+        owner, number, blob = _parse(resource, key, body)
         if tenant not in (owner, 0):
             raise Unreadable(f"{resource} {key} was moved here from another tenant")
         tenant = owner
@@ -201,7 +201,7 @@ def prefix_of(tenant: TenantId, number: int) -> str:
     return f"{MARK}{_FORMAT}.{tenant}.{number}."
 
 
-def _parsed(resource: str, key: str, body: str) -> tuple[TenantId, int, bytes]:
+def _parse(resource: str, key: str, body: str) -> tuple[TenantId, int, bytes]:
     """Whose it is, the number of the data key, and what it has sealed."""
     form, owner, number, encoded = [*body[len(MARK) :].partition('"')[0].split("."), "", "", ""][:4]
     if form == _FORMAT and all(text.isascii() and text.isdigit() for text in (owner, number)):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, LiteralString
 
-from registry.store.batch import indexed, indexed_prefix, storable
+from registry.store.batch import label_element, label_prefix, storable
 from registry.store.errors import Unstorable
 from registry.store.types import Match, Requirement, ResourceName, TenantId
 
@@ -54,7 +54,7 @@ _NAMES: Final[tuple[LiteralString, ...]] = tuple([f"s{i}" for i in range(2 * MAX
 
 def predicate(tenant: TenantId, resource: ResourceName, requirements: Sequence[Requirement]) -> Predicate:
     result = Predicate()
-    prefix = indexed_prefix(tenant, resource)
+    prefix = label_prefix(tenant, resource)
     if len(requirements) > MAX_TERMS:
         raise Unstorable(f"a selector of more than {MAX_TERMS} terms")
     for requirement in requirements:
@@ -91,7 +91,7 @@ def _on_key(result: Predicate, column: LiteralString, requirement: Requirement) 
 
 def _on_labels(result: Predicate, prefix: str, requirement: Requirement) -> None:
     start = prefix + storable(requirement.key) + "="
-    elements = [prefix + indexed(f"{requirement.key}={value}") for value in requirement.values]
+    elements = [prefix + label_element(f"{requirement.key}={value}") for value in requirement.values]
     or_absent = requirement.key.startswith(FIELD_PREFIX) and "" in requirement.values
     match requirement.match:
         case Match.IN:

@@ -68,7 +68,7 @@ class Notifier:
         self._sending = asyncio.Lock()
         self._closed = False
 
-    def tell(self, news: dict[DomainId, int]) -> None:
+    def notify(self, news: dict[DomainId, int]) -> None:
         if self._closed:
             return
         self._news.update(news)

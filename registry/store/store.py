@@ -18,7 +18,7 @@ from typing import Any, Final, Self
 from registry.store import across, compaction, history, log, resealing
 from registry.store.across import AcrossPage
 from registry.store.connection import PATIENCE, Pool
-from registry.store.duties import Duties
+from registry.store.duties import ProcessHeartbeats
 from registry.store.errors import AlreadyExists, RevisionConflict, StoreError, TenantNotFound
 from registry.store.feed import Feed
 from registry.store.history import Past
@@ -87,7 +87,7 @@ class Store:
         self._feed = Feed(self._feed_pool, dsn, listen_dsn or dsn, self.process, self._sealing)
         self._writer = Writer(
             dsn,
-            on_commit=self._feed.committed,
+            on_commit=self._feed.notify_committed,
             make_partitions=self.make_partitions,
             lanes=writers,
             patience=patience,
@@ -190,7 +190,7 @@ class Store:
         Raises RevisionExpired, RevisionInFuture.
         """
         page = await self._pages.page(tenant, Query(resource, namespace, at, after, requirements, key), limit)
-        return await self._opened(tenant, page)
+        return await self._open_page(tenant, page)
 
     def scan(
         self,
@@ -210,7 +210,7 @@ class Store:
     async def _scan(self, tenant: Tenant, query: Query, rows: int) -> AsyncGenerator[Page, None]:
         async with aclosing(self._pages.scan(tenant, query, rows)) as pages:
             async for page in pages:
-                yield await self._opened(tenant, page)
+                yield await self._open_page(tenant, page)
 
     async def places(
         self, tenant: Tenant, resource: ResourceName, *, namespace: str | None = None, at: int | None = None,
@@ -229,7 +229,7 @@ class Store:
                 return
             at, after = part.revision, part.places[-1].key
 
-    async def _opened(self, tenant: Tenant, page: Page) -> Page:
+    async def _open_page(self, tenant: Tenant, page: Page) -> Page:
         rows = await self._sealing.rows(tenant.id, page.rows)
         return page if rows is page.rows else replace(page, rows=rows)
 
@@ -292,12 +292,12 @@ class Store:
         await self._sealing.changes(tenant.id, past.changes)
         return past
 
-    async def deleted(
+    async def list_deleted(
         self, tenant: Tenant, resource: ResourceName, *, namespace: str | None, key: ObjectKey | None = None,
         after: ObjectKey, limit: int
     ) -> Past:
         """The last deletion of each key after `after` that has no object now, or of `key` alone."""
-        past = await history.deleted(
+        past = await history.list_deleted(
             self._pool, tenant, resource, namespace=namespace, key=key, after=after, limit=limit)
         await self._sealing.changes(tenant.id, past.changes)
         return past
@@ -406,9 +406,9 @@ class Store:
         """A candidate for the leadership of a background job, in the name of this process."""
         return Leader(self._pool, name, self.process, seconds=seconds)
 
-    def duties(self, *, seconds: float = 30.0) -> Duties:
+    def duties(self, *, seconds: float = 30.0) -> ProcessHeartbeats:
         """What this process owes to controllers, and what others have left behind."""
-        return Duties(self._pool, self.process, self._sealing, seconds=seconds)
+        return ProcessHeartbeats(self._pool, self.process, self._sealing, seconds=seconds)
 
     @property
     def retention(self) -> datetime.timedelta:

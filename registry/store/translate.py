@@ -20,7 +20,7 @@ _TRANSIENT_CLASSES: Final = frozenset({"08", "25", "40", "53", "55", "57", "58",
 _VALUE_CLASSES: Final = frozenset({"22", "54"})
 
 
-def translated(error: psycopg.Error) -> StoreError:
+def translate(error: psycopg.Error) -> StoreError:
     if is_transient(error):
         return Unavailable(_first_line(error))
     refused = ValueRefused if error.sqlstate is not None and error.sqlstate[:2] in _VALUE_CLASSES else Unstorable

@@ -33,7 +33,7 @@ from registry.store import batch as batches
 from registry.store import recovery
 from registry.store.batch import COMMIT, COMMIT_SHARED, COMMIT_TENANT, Pending, Waiting
 from registry.store.connection import PATIENCE, STATEMENT_TIMEOUT_MS, connect_patiently
-from registry.store.documents import emptied
+from registry.store.documents import strip_document
 from registry.store.errors import (
     AlreadyExists,
     GuardsChanged,
@@ -50,7 +50,7 @@ from registry.store.errors import (
     Uncertain,
     ValueRefused,
 )
-from registry.store.translate import is_conflict_of_transactions, is_transient, lacks_partition, translated
+from registry.store.translate import is_conflict_of_transactions, is_transient, lacks_partition, translate
 from registry.store.types import Committed, DomainId, Guards, Row, Tenant, Uid, Write
 
 logger = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ class Writer:
         lanes: int = 2,
         patience: float = PATIENCE,
     ) -> None:
-        self._lanes = [Lane(dsn, on_commit, make_partitions, patience) for _ in range(lanes)]
+        self._lanes = [WriterConnection(dsn, on_commit, make_partitions, patience) for _ in range(lanes)]
 
     async def commit(self, tenant: Tenant, write: Write) -> Committed:
         """Commits one write, or raises why not (registry.store.errors).
@@ -93,7 +93,7 @@ class Writer:
         await asyncio.gather(*(lane.close() for lane in self._lanes))
 
 
-class Lane:
+class WriterConnection:
     def __init__(self, dsn: str, on_commit: OnCommit, make_partitions: MakePartitions, patience: float) -> None:
         self._dsn = dsn
         self._on_commit = on_commit
@@ -148,7 +148,7 @@ class Lane:
         """Settles every write of the batch; `exact` counts each by itself in its tenant's limits."""
         batch_id = random.getrandbits(62)
         try:
-            link = await self._connected()
+            link = await self._connect()
         except Unavailable as error:
             # Patience is over, also for those behind: to let each batch wait anew would only keep their callers.
             _fail(batch, error)
@@ -166,7 +166,7 @@ class Lane:
                 cursor = await link.connection.execute(call.sql, arguments, binary=True)
                 rows = await cursor.fetchall()
         except (psycopg.Error, OSError, TimeoutError) as error:
-            await self._failed(batch, batch_id, error, again=again)
+            await self._fail(batch, batch_id, error, again=again)
         except (ValueError, OverflowError, struct.error) as error:
             # A text that is not Unicode, an integer beyond 64 bits: found before anything was sent.
             await self._one_by_one(batch, ValueRefused(f"not a value for PostgreSQL: {error}"))
@@ -175,7 +175,7 @@ class Lane:
             if near:
                 await self._commit(near, exact=True)
 
-    async def _failed(self, batch: list[Pending], batch_id: int, error: Exception, *, again: bool) -> None:
+    async def _fail(self, batch: list[Pending], batch_id: int, error: Exception, *, again: bool) -> None:
         link = self._link
         if not isinstance(error, psycopg.Error) or link is None or link.connection.closed:
             await self._recover(batch, batch_id, error)
@@ -189,10 +189,10 @@ class Lane:
             else:
                 await self._commit(batch, again=False)
         elif is_transient(error):
-            logger.error("PostgreSQL refuses writes: %s", translated(error))
-            _fail(batch, translated(error))
+            logger.error("PostgreSQL refuses writes: %s", translate(error))
+            _fail(batch, translate(error))
         else:
-            await self._one_by_one(batch, translated(error))
+            await self._one_by_one(batch, translate(error))
 
     async def _one_by_one(self, batch: list[Pending], error: StoreError) -> None:
         """Finds the write that the transaction failed for; it alone gets the error."""
@@ -203,7 +203,7 @@ class Lane:
             # The reporting column is ours, not the user's: it must not make a write fail.
             logger.warning("%s %s is stored without its doc: %s", batch[0].write.resource, batch[0].write.key, error)
             doc = batch[0].write.doc
-            less = emptied(doc)
+            less = strip_document(doc)
             batch[0].write = replace(batch[0].write, doc=None if less == doc else less)
             await self._commit(batch)
         else:
@@ -227,7 +227,7 @@ class Lane:
                 repeat.append(pending)
             elif not pending.done.done():
                 pending.done.set_result(committed)
-        self._tell((p.tenant.domain, c.revision) for p, c in zip(batch, found, strict=True) if c is not None)
+        self._deliver((p.tenant.domain, c.revision) for p, c in zip(batch, found, strict=True) if c is not None)
         # They may repeat any number of times, as each time PostgreSQL was there again and had not written them.
         self._waiting.put_back(repeat)
 
@@ -247,10 +247,10 @@ class Lane:
                 pending.done.set_result(outcome)
             else:
                 pending.done.set_exception(outcome)
-        self._tell(given)
+        self._deliver(given)
         return near
 
-    def _tell(self, given: Any) -> None:
+    def _deliver(self, given: Any) -> None:
         newest: dict[DomainId, int] = {}
         for domain, revision in given:
             if revision > newest.get(domain, 0):
@@ -258,7 +258,7 @@ class Lane:
         if newest:
             self._on_commit(newest)
 
-    async def _connected(self) -> recovery.Link:
+    async def _connect(self) -> recovery.Link:
         """The connection, a new one if it is gone. Raises Unavailable when patience is over."""
         if self._link is not None and not self._link.connection.closed:
             return self._link

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 
-from registry.access.tokens.claimed import LIMIT, claimed
+from registry.access.tokens.claimed import LIMIT, unverified_claims
 
 
 def token(size: int) -> str:
@@ -16,5 +16,5 @@ def token(size: int) -> str:
 
 
 def test_tokens_are_read_up_to_a_length() -> None:
-    assert claimed(token(LIMIT // 2)) is not None
-    assert claimed(token(LIMIT + 1000)) is None
+    assert unverified_claims(token(LIMIT // 2)) is not None
+    assert unverified_claims(token(LIMIT + 1000)) is None

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 import pytest
 
 from registry.access.identity import ADMINISTRATORS, AUTHENTICATED, User
-from registry.access.policies import CHECK_SECONDS, Policies, seen_in
+from registry.access.policies import CHECK_SECONDS, Authorizer, user_in_tenant
 from registry.access.rbac.stored import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
 from registry.store.store import Store
 from registry.store.types import Actor, ObjectKey, Operation, ResourceName, Tenant, TenantName, Uid, Write
@@ -52,7 +52,7 @@ async def grant(store: Store, tenant: Tenant) -> None:
 
 
 async def test_a_tenant_without_roles_is_judged_by_the_defaults(store: Store, tenant: Tenant) -> None:
-    policies = Policies(store)
+    policies = Authorizer(store)
     assert (await policies.decide(tenant, JANE, asked("get /apis"))).allowed
     assert not (await policies.decide(tenant, JANE, PODS)).allowed
     assert not await policies.entries_of(tenant)
@@ -61,23 +61,23 @@ async def test_a_tenant_without_roles_is_judged_by_the_defaults(store: Store, te
 
 
 async def test_roles_alone_leave_the_defaults_bindings_replace_them(store: Store, tenant: Tenant) -> None:
-    policies = Policies(store)
+    policies = Authorizer(store)
     await write(store, tenant, CLUSTER_ROLES, ROLE)
     assert (await policies.decide(tenant, JANE, asked("get /apis"))).allowed
     await write(store, tenant, CLUSTER_ROLE_BINDINGS, BINDING)
-    policies.changed(tenant)
+    policies.invalidate(tenant)
     assert not (await policies.decide(tenant, JANE, asked("get /apis"))).allowed
     assert (await policies.decide(tenant, JANE, PODS)).allowed
 
 
 async def test_the_process_that_wrote_obeys_at_once(store: Store, tenant: Tenant) -> None:
-    policies = Policies(store, clock=Clock())
+    policies = Authorizer(store, clock=Clock())
     assert not (await policies.decide(tenant, JANE, PODS)).allowed
     await grant(store, tenant)
-    policies.changed(tenant)
+    policies.invalidate(tenant)
     assert (await policies.decide(tenant, JANE, PODS)).allowed
     await write(store, tenant, CLUSTER_ROLES, {"rules": None}, Operation.UPDATE)
-    policies.changed(tenant)
+    policies.invalidate(tenant)
     assert not (await policies.decide(tenant, JANE, PODS)).allowed
 
 
@@ -85,7 +85,7 @@ async def test_the_process_that_wrote_obeys_at_once(store: Store, tenant: Tenant
 async def test_another_process_obeys_after_its_next_look(store: Store, tenant: Tenant, how: str) -> None:
     await grant(store, tenant)
     clock = Clock()
-    other = Policies(store, clock=clock)
+    other = Authorizer(store, clock=clock)
     assert (await other.decide(tenant, JANE, PODS)).allowed
     match how:
         case "updated":
@@ -104,7 +104,7 @@ async def test_another_process_obeys_after_its_next_look(store: Store, tenant: T
 async def test_nothing_is_compiled_where_nothing_has_changed(store: Store, tenant: Tenant) -> None:
     await grant(store, tenant)
     clock = Clock()
-    policies = Policies(store, clock=clock)
+    policies = Authorizer(store, clock=clock)
     before = await policies.of(tenant)
     clock.now += 10 * CHECK_SECONDS
     assert await policies.of(tenant) is before
@@ -113,7 +113,7 @@ async def test_nothing_is_compiled_where_nothing_has_changed(store: Store, tenan
 async def test_one_tenants_rules_are_not_anothers(store: Store, tenant: Tenant) -> None:
     other = await store.create_tenant(TenantName("globex"))
     await grant(store, tenant)
-    policies = Policies(store)
+    policies = Authorizer(store)
     assert (await policies.decide(tenant, JANE, PODS)).allowed
     assert not (await policies.decide(other, JANE, PODS)).allowed
 
@@ -136,9 +136,9 @@ SEEN = {
 
 @pytest.mark.parametrize("user, tenant, seen", SEEN.values(), ids=SEEN)
 def test_strangers(user: User, tenant: str, seen: User) -> None:
-    assert seen_in(user, tenant) == seen
+    assert user_in_tenant(user, tenant) == seen
 
 
 def test_an_administrator_is_none_elsewhere() -> None:
-    assert not seen_in(MASTER, "globex").is_administrator
-    assert not seen_in(User("root", (ADMINISTRATORS,), tenant="globex"), "system").is_administrator
+    assert not user_in_tenant(MASTER, "globex").is_administrator
+    assert not user_in_tenant(User("root", (ADMINISTRATORS,), tenant="globex"), "system").is_administrator

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.applications import Starlette
 
-from registry.access.policies import Policies
+from registry.access.policies import Authorizer
 from registry.access.rbac.defaults import default_objects
 from registry.access.rbac.stored import CLUSTER_ROLES, RESOURCES
 from registry.access.tokens.bearer import BearerTokens
@@ -192,12 +192,12 @@ async def test_aggregated_roles_follow_their_parts(api: Client) -> None:
 async def test_what_a_dead_process_left_is_aggregated_by_the_next(api: Client, app: Starlette) -> None:
     (await api.get(CLUSTER)).ok()
     backend = backend_of(app)
-    nudge, backend.nudge = backend.nudge, lambda tenant, resource, key: None
+    nudge, backend.enqueue = backend.enqueue, lambda tenant, resource, key: None
     part = role("part", rule("widgets", "list"))
     part["metadata"]["labels"] = {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
     (await api.post(CLUSTER, part)).ok(201)
-    backend.nudge = nudge
-    backend.policies = Policies(backend.store)      # as in a process that has just begun
+    backend.enqueue = nudge
+    backend.policies = Authorizer(backend.store)      # as in a process that has just begun
 
     async def follows() -> bool:
         return rule("widgets", "list") in (await api.get(f"{CLUSTER}/admin")).ok()["rules"]

@@ -13,7 +13,7 @@ from registry.admission.attributes import Attributes, Resource
 from registry.admission.review import (
     BadPatch,
     InvalidAnswer,
-    decoded_patch,
+    decode_patch,
     denial,
     request_body,
     verdict,
@@ -84,7 +84,7 @@ def test_answers_that_are_no_review(data: bytes, why: str) -> None:
 
 def test_v1beta1_is_not_held_to_uid_and_kind() -> None:
     found = verdict("v1beta1", "U", answer({}, uid=None, patch=encoded({"op": "add"})), mutating=True)
-    assert (found.allowed, decoded_patch(found)) == (True, [{"op": "add"}])
+    assert (found.allowed, decode_patch(found)) == (True, [{"op": "add"}])
 
 
 @pytest.mark.parametrize("response, why", [
@@ -97,12 +97,12 @@ def test_v1beta1_is_not_held_to_uid_and_kind() -> None:
 ])
 def test_patches_that_are_none(response: dict[str, Any], why: str) -> None:
     with pytest.raises(BadPatch) as caught:
-        decoded_patch(verdict("v1", "U", answer(**response), mutating=True))
+        decode_patch(verdict("v1", "U", answer(**response), mutating=True))
     assert str(caught.value).startswith(why)
 
 
 def test_an_empty_patch_changes_nothing() -> None:
-    assert decoded_patch(verdict("v1", "U", answer(patch=encoded(), patchType="JSONPatch"), mutating=True)) is None
+    assert decode_patch(verdict("v1", "U", answer(patch=encoded(), patchType="JSONPatch"), mutating=True)) is None
 
 
 @pytest.mark.parametrize("status, expected", [

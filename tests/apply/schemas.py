@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from registry.apply.managed_fields import FieldManager
-from registry.apply.types import Type, compile_type
+from registry.apply.types import MergeType, compile_type
 from registry.schema.model import Structural, from_json
 
 TEXT = {"type": "string"}
@@ -44,11 +44,11 @@ def structural(schema: dict[str, Any] = SCHEMA) -> Structural:
     return from_json(schema)
 
 
-def type_of(schema: dict[str, Any] = SCHEMA) -> Type:
+def type_of(schema: dict[str, Any] = SCHEMA) -> MergeType:
     return compile_type(from_json(schema))
 
 
-def spec_type() -> Type:
+def spec_type() -> MergeType:
     return type_of().fields["spec"][1]
 
 

@@ -14,12 +14,12 @@ from registry.apply.managed import (
     Owner,
     cap,
     is_reset,
-    requested,
-    stored,
+    read_requested,
+    read_stored,
     updater,
     validate_entries,
     validate_manager,
-    written,
+    encode,
 )
 
 
@@ -30,7 +30,7 @@ def entry(manager: str = "m", operation: str = "Update", **more: Any) -> dict[st
 
 def test_what_is_stored_is_written_as_it_was() -> None:
     entries = [entry("a", "Apply"), entry("b", subresource="status")]
-    again = written(stored(entries))
+    again = encode(read_stored(entries))
     assert again == entries
     assert all(new is old for new, old in zip(again, entries, strict=True))
 
@@ -46,11 +46,11 @@ def test_what_is_stored_is_written_as_it_was() -> None:
     pytest.param(entry(time="2026-13-01T00:00:00Z"), id="no such month"),
 ])
 def test_one_bad_entry_spoils_them_all(bad: Any) -> None:
-    assert requested([entry(), bad]) is None
+    assert read_requested([entry(), bad]) is None
 
 
 def test_times_are_in_utc_and_whole_seconds() -> None:
-    found = requested([entry(time="2026-01-01T02:00:00.5+01:00")])
+    found = read_requested([entry(time="2026-01-01T02:00:00.5+01:00")])
     assert found is not None
     assert [owner.time for owner in found.values()] == ["2026-01-01T01:00:00Z"]
 
@@ -72,7 +72,7 @@ def test_order_is_appliers_then_time_then_name_then_version_then_subresource() -
         Manager("a", "Update", "g/v1", "status"): owner(), Manager("a", "Update", "g/v1"): owner(),
         Manager("z", "Apply"): owner(time=None), Manager("y", "Apply"): owner(),
         Manager("0", "Update", "g/v1"): owner(time="2026-01-01T00:00:01Z")}
-    assert [(e["manager"], e["apiVersion"], e.get("subresource")) for e in written(managed)] == [
+    assert [(e["manager"], e["apiVersion"], e.get("subresource")) for e in encode(managed)] == [
         ("z", "g/v1", None), ("y", "g/v1", None), ("a", "g/v1", None), ("a", "g/v1", "status"), ("a", "g/v2", None),
         ("b", "g/v1", None), ("0", "g/v1", None)]
 

@@ -11,10 +11,10 @@ from registry.apply.owned import (
     BadItem,
     Untypable,
     added_members,
-    declared,
+    declared_members,
     field_set,
     item_element,
-    reconciled,
+    reconcile_fields,
     with_named,
 )
 from tests.apply.schemas import SCHEMA, TEXT, spec_type, type_of
@@ -111,7 +111,7 @@ def test_declared_parents_are_held_by_who_owns_below_them() -> None:
     pytest.param({"f:free": {"f:l": {'v:"x"': {}}}}, None, id="untyped stays"),
 ])
 def test_old_entries(fields: FieldSet, expected: FieldSet | None) -> None:
-    found = reconciled(fields, spec_type())
+    found = reconcile_fields(fields, spec_type())
     assert found == (fields if expected is None else expected)
     if expected is None:
         assert found is fields
@@ -125,12 +125,12 @@ def test_old_entries_below_items_and_maps() -> None:
               "items": {"type": "object", "properties": {"n": TEXT, "a": atomic}}}}})
     fields: FieldSet = {"f:m": {"f:k": {"f:a": {"f:x": {}}}},
                         "f:l": {".": {}, 'k:{"n":"1"}': {".": {}, "f:a": {"f:x": {}}}}}
-    assert reconciled(fields, node) == {"f:m": {"f:k": {"f:a": {}}},
+    assert reconcile_fields(fields, node) == {"f:m": {"f:k": {"f:a": {}}},
                                         "f:l": {".": {}, 'k:{"n":"1"}': {".": {}, "f:a": {}}}}
 
 
 def test_declared_keeps_what_the_schema_knows() -> None:
     value = {"spec": {"color": "x", "no": 1, "rooms": [{"name": "n", "no": 2}], "free": {"any": 1}}}
-    assert declared(value, type_of()) == {"spec": {"color": "x", "rooms": [{"name": "n"}], "free": {"any": 1}}}
+    assert declared_members(value, type_of()) == {"spec": {"color": "x", "rooms": [{"name": "n"}], "free": {"any": 1}}}
     known = {"spec": {"color": "x", "rooms": [{"name": "n"}]}}
-    assert declared(known, type_of(SCHEMA)) is known
+    assert declared_members(known, type_of(SCHEMA)) is known

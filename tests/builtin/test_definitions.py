@@ -11,7 +11,7 @@ from registry.api.strategies.typed import TypedStrategy
 from registry.builtin import definitions
 from registry.definitions.model import Definition
 from registry.definitions.typed import Pointer, Slice, Struct
-from registry.definitions.typed_base import Type
+from registry.definitions.typed_base import GoType
 from registry.schema.model import Structural
 
 TYPED = [d for d in definitions() if isinstance(strategy_for(d, d.versions[d.storage_version]), TypedStrategy)]
@@ -32,7 +32,7 @@ def paths_of_struct(struct: Struct, path: str = "") -> Iterator[str]:
                 yield from paths_of_struct(inner, f"{path}.{field.name}")
 
 
-def inner_struct(type_: Type) -> Struct | None:
+def inner_struct(type_: GoType) -> Struct | None:
     while isinstance(type_, Pointer | Slice):
         type_ = type_.element
     return type_ if isinstance(type_, Struct) else None

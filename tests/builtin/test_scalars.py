@@ -8,7 +8,7 @@ import pytest
 
 from registry.builtin.scalars import BYTES_MAP, MICRO_TIME, QUANTITY, canonical_micro_time
 from registry.definitions.typed import Field, Struct, decode
-from registry.definitions.typed_base import DecodeError
+from registry.definitions.typed_base import StructDecodeError
 from registry.schema.gotime import TimeError
 
 LAYOUT = '"2006-01-02T15:04:05.000000Z07:00"'
@@ -74,6 +74,6 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("given, why", FAULTS.values(), ids=FAULTS)
 def test_faults(given: dict[str, Any], why: str) -> None:
-    with pytest.raises(DecodeError) as caught:
+    with pytest.raises(StructDecodeError) as caught:
         decode(THING, given)
     assert str(caught.value).startswith(why)

@@ -10,7 +10,7 @@ import pytest
 from registry.access.identity import User
 from registry.api.strategies import strategy_for
 from registry.api.strategies.typed import TypedStrategy
-from registry.api.strategy import Context, DecodeError
+from registry.api.strategy import Context, ObjectDecodeError
 from registry.builtin import definitions
 from registry.store.types import DomainId, Guards, Tenant, TenantId, TenantName
 
@@ -239,7 +239,7 @@ FAULTS: dict[str, tuple[str, Object, str]] = {
 
 @pytest.mark.parametrize("kind, members, why", FAULTS.values(), ids=FAULTS)
 def test_bodies_that_are_not_of_their_kind(kind: str, members: Object, why: str) -> None:
-    with pytest.raises(DecodeError) as caught:
+    with pytest.raises(ObjectDecodeError) as caught:
         strategy_of(kind).decode(members, [])
     assert str(caught.value) == why
 

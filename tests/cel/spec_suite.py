@@ -17,7 +17,7 @@ from registry.cel import types
 from registry.cel.times import Duration, Timestamp
 from registry.cel.types import Type
 from registry.cel.values import Map, Uint, Value
-from registry.cel.values import Type as TypeValue
+from registry.cel.values import TypeValue as TypeValue
 
 Message = dict[str, list[Any]]      # each field with all its values, scalars or Messages
 

@@ -19,7 +19,7 @@ def show(node: Expr) -> str:
     """A tree in one line: calls as `function(arguments)`, loops as `fold(...)`."""
     match node:
         case Literal():
-            return f"{node.value!r}u" if node.kind is ast.Kind.UINT else repr(node.value)
+            return f"{node.value!r}u" if node.kind is ast.NodeKind.UINT else repr(node.value)
         case Ident():
             return node.name
         case Select():

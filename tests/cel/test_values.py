@@ -16,7 +16,7 @@ from registry.cel.values import (
     EvalError,
     Map,
     Optional,
-    Type,
+    TypeValue,
     Uint,
     compare,
     equal,
@@ -27,7 +27,7 @@ from registry.cel.values import (
 KINDS: list[list[Any]] = [
     [None], [True], [False], [0, Uint(0), 0.0, -0.0], [1, Uint(1), 1.0], [2.5], [""], ["1"], ["a"], [b""], [b"a"],
     [[]], [[1], [Uint(1)], [1.0]], [[True]], [Map.of([("a", 1)]), Map.of([("a", 1.0)])], [Map.of([(1, 1)])],
-    [Map.of([(True, 1)])], [Map()], [Type("int")], [NONE], [Optional(1), Optional(1.0)], [Optional(None)],
+    [Map.of([(True, 1)])], [Map()], [TypeValue("int")], [NONE], [Optional(1), Optional(1.0)], [Optional(None)],
     [Duration(0)], [Duration(1)], [Timestamp(0), Timestamp(0, 3600)], [Timestamp(1)],
 ]
 
@@ -50,7 +50,7 @@ def test_order(smaller: Any, greater: Any) -> None:
 
 @pytest.mark.parametrize("left, right", [
     (1, "1"), ("a", b"a"), (True, 1), (None, None), ([1], [1]), (Duration(1), 1), (Timestamp(1), Duration(1)),
-    (float("nan"), 1.0), (1, float("nan")), (Type("int"), Type("int"))])
+    (float("nan"), 1.0), (1, float("nan")), (TypeValue("int"), TypeValue("int"))])
 def test_what_has_no_order(left: Any, right: Any) -> None:
     with pytest.raises(EvalError, match=r"no such overload|NaN values cannot be ordered"):
         compare(left, right)
@@ -71,7 +71,7 @@ def test_keys() -> None:
 
 @pytest.mark.parametrize("value, name", [
     (None, "null_type"), (True, "bool"), (1, "int"), (Uint(1), "uint"), (1.0, "double"), ("", "string"), (b"", "bytes"),
-    ([], "list"), (Map(), "map"), (Type("int"), "type"), (NONE, "optional_type"),
+    ([], "list"), (Map(), "map"), (TypeValue("int"), "type"), (NONE, "optional_type"),
     (Duration(0), "google.protobuf.Duration"), (Timestamp(0), "google.protobuf.Timestamp")])
 def test_types(value: Any, name: str) -> None:
     assert type_of(value).name == name

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from registry.codec.model import ProtoError
 from registry.codec.proto import decode_delete_options, encode_proto, encode_watch_event
-from registry.codec.wire import delimited, fields, tag, varint
+from registry.codec.wire import encode_delimited, fields, tag, varint
 
-ENVELOPE = b"k8s\x00" + delimited(1, delimited(1, b"v1") + delimited(2, b"DeleteOptions"))
+ENVELOPE = b"k8s\x00" + encode_delimited(1, encode_delimited(1, b"v1") + encode_delimited(2, b"DeleteOptions"))
 
 
 @pytest.mark.parametrize("raw, expected", [
@@ -29,7 +29,7 @@ ENVELOPE = b"k8s\x00" + delimited(1, delimited(1, b"v1") + delimited(2, b"Delete
                  id="unknown fields are passed over"),
 ])
 def test_delete_options(raw: bytes, expected: dict[str, Any]) -> None:
-    data = ENVELOPE + delimited(2, raw)
+    data = ENVELOPE + encode_delimited(2, raw)
     assert decode_delete_options(data) == {"apiVersion": "v1", "kind": "DeleteOptions"} | expected
 
 
@@ -39,9 +39,9 @@ def test_delete_options(raw: bytes, expected: dict[str, Any]) -> None:
     pytest.param(ENVELOPE + b"\x12\x7f", id="cut length"),
     pytest.param(ENVELOPE + b"\x12", id="cut tag"),
     pytest.param(ENVELOPE + b"\x10\x01", id="number for bytes"),
-    pytest.param(ENVELOPE + delimited(2, b"\x0a\x01x"), id="bytes for a number"),
-    pytest.param(ENVELOPE + delimited(2, b"\x0b"), id="group"),
-    pytest.param(ENVELOPE + delimited(2, b"\x00\x01"), id="field nought"),
+    pytest.param(ENVELOPE + encode_delimited(2, b"\x0a\x01x"), id="bytes for a number"),
+    pytest.param(ENVELOPE + encode_delimited(2, b"\x0b"), id="group"),
+    pytest.param(ENVELOPE + encode_delimited(2, b"\x00\x01"), id="field nought"),
     pytest.param(ENVELOPE + b"\xff" * 11, id="endless varint"),
 ])
 def test_bad_delete_options(data: bytes) -> None:
@@ -60,32 +60,32 @@ def test_partial_object_metadata() -> None:
         },
     }
     owner = b"\x0a\x01K\x1a\x01o\x22\x01p\x2a\x02v1\x30\x01"
-    manager = b"\x0a\x01m\x12\x06Update" + delimited(7, delimited(1, b'{"f:a":{}}'))
-    metadata = (b"\x0a\x01a\x1a\x01n\x2a\x01u\x32\x015\x38\x02\x42\x02\x08\x78" + delimited(11, b"\x0a\x01k\x12\x01v")
-                + delimited(13, owner) + delimited(14, b"f/x") + delimited(17, manager))
+    manager = b"\x0a\x01m\x12\x06Update" + encode_delimited(7, encode_delimited(1, b'{"f:a":{}}'))
+    metadata = (b"\x0a\x01a\x1a\x01n\x2a\x01u\x32\x015\x38\x02\x42\x02\x08\x78" + encode_delimited(11, b"\x0a\x01k\x12\x01v")
+                + encode_delimited(13, owner) + encode_delimited(14, b"f/x") + encode_delimited(17, manager))
     assert encode_proto(obj) == (
-        b"k8s\x00" + delimited(1, delimited(1, b"meta.k8s.io/v1") + delimited(2, b"PartialObjectMetadata"))
-        + delimited(2, delimited(1, metadata)))
+        b"k8s\x00" + encode_delimited(1, encode_delimited(1, b"meta.k8s.io/v1") + encode_delimited(2, b"PartialObjectMetadata"))
+        + encode_delimited(2, encode_delimited(1, metadata)))
 
 
 def test_list_status_and_watch_event() -> None:
     item = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {"name": "a"}}
     listed = encode_proto({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
                            "metadata": {"resourceVersion": "7", "continue": ""}, "items": [item, item]})
-    one = delimited(2, delimited(1, b"\x0a\x01a"))
-    assert listed.endswith(delimited(2, delimited(1, b"\x12\x017\x1a\x00") + one + one))
+    one = encode_delimited(2, encode_delimited(1, b"\x0a\x01a"))
+    assert listed.endswith(encode_delimited(2, encode_delimited(1, b"\x12\x017\x1a\x00") + one + one))
     status = encode_proto({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "m",
                            "reason": "NotFound", "details": {"name": "a", "causes": [{"field": "f"}]}, "code": 404})
     assert status.endswith(b"\x0a\x00\x12\x07Failure\x1a\x01m\x22\x08NotFound"
                            b"\x2a\x08\x0a\x01a\x22\x03\x1a\x01f\x30\x94\x03")
     event = encode_watch_event("ADDED", item)
     assert int.from_bytes(event[:4], "big") == len(event) - 4
-    assert event[4:] == b"\x0a\x05ADDED" + delimited(2, delimited(1, encode_proto(item)))
+    assert event[4:] == b"\x0a\x05ADDED" + encode_delimited(2, encode_delimited(1, encode_proto(item)))
 
 
 @given(st.integers(0, (1 << 64) - 1), st.integers(1, (1 << 29) - 1), st.binary(max_size=300))
 def test_wire_round_trip(number: int, field: int, data: bytes) -> None:
-    message = tag(field, 0) + varint(number) + delimited(field, data)
+    message = tag(field, 0) + varint(number) + encode_delimited(field, data)
     assert list(fields(message)) == [(field, number), (field, data)]
 
 

@@ -14,7 +14,7 @@ from registry.api.request import Backend, ResourceRequest
 from registry.api.served import Object, Served
 from registry.api.strategies import strategy_for
 from registry.api.strategy import Context
-from registry.controllers.acting import SERVER, Controlled
+from registry.controllers.acting import SERVER, ControllerClient
 from registry.controllers.references import served_by_name
 from registry.store.store import Store
 from registry.store.types import ObjectKey, ResourceName
@@ -24,23 +24,23 @@ WIDGETS = ResourceName(f"widgets.{GROUP}")
 
 
 @contextlib.asynccontextmanager
-async def process(database_url: str) -> AsyncIterator[Controlled]:
+async def process(database_url: str) -> AsyncIterator[ControllerClient]:
     """A process without controllers, as one that dies right after its commits; seen as by a controller."""
     store = await Store.open(database_url, housekeeping=False)
     try:
         backend = Backend(store, Catalogs(store, builtin.definitions(), strategy_for))
-        yield Controlled(backend, await store.tenant(DEFAULT))
+        yield ControllerClient(backend, await store.tenant(DEFAULT))
     finally:
         await store.close()
 
 
-async def widgets(controlled: Controlled) -> Served:
+async def widgets(controlled: ControllerClient) -> Served:
     served = served_by_name(await controlled.catalog(), WIDGETS)
     assert served is not None
     return served
 
 
-async def born(controlled: Controlled, name: str, *owners: Object, finalizers: list[str] | None = None) -> Object:
+async def born(controlled: ControllerClient, name: str, *owners: Object, finalizers: list[str] | None = None) -> Object:
     served = await widgets(controlled)
     references = [{"apiVersion": f"{GROUP}/v1", "kind": "Widget", "name": o["metadata"]["name"],
                    "uid": o["metadata"]["uid"], "blockOwnerDeletion": True} for o in owners]
@@ -53,7 +53,7 @@ async def born(controlled: Controlled, name: str, *owners: Object, finalizers: l
     return made
 
 
-async def names(controlled: Controlled) -> set[str]:
+async def names(controlled: ControllerClient) -> set[str]:
     """Of the widgets that there are."""
     return {row.key.partition("/")[2] async for row in controlled.rows(await widgets(controlled))}
 

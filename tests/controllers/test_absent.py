@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from registry.api.dependents import Gone
-from registry.controllers.absent import AbsentOwners
+from registry.api.dependents import DeletedObject
+from registry.controllers.absent import AbsentOwnerCache
 from registry.store.types import DomainId, Guards, Tenant, TenantId, TenantName, Uid
 
 ACME = Tenant(TenantId(1), TenantName("acme"), DomainId(1), Guards(0, 0))
@@ -25,21 +25,21 @@ CASES: dict[str, tuple[dict[str, Any], str, bool]] = {
 
 @pytest.mark.parametrize("changed, namespace, known", CASES.values(), ids=CASES)
 def test_an_owner_is_known_by_all_that_a_reference_says(changed: dict[str, Any], namespace: str, known: bool) -> None:
-    absent = AbsentOwners()
-    absent.add(ACME, Gone("example.com", "Widget", "here", "a", Uid("u")))
+    absent = AbsentOwnerCache()
+    absent.add(ACME, DeletedObject("example.com", "Widget", "here", "a", Uid("u")))
     assert absent.knows(ACME, namespace, REFERENCE | changed) is known
     assert not absent.knows(OTHER, namespace, REFERENCE | changed)
 
 
 def test_a_cluster_scoped_owner_is_everybodys() -> None:
-    absent = AbsentOwners()
-    absent.add(ACME, Gone("example.com", "Widget", "", "a", Uid("u")))
+    absent = AbsentOwnerCache()
+    absent.add(ACME, DeletedObject("example.com", "Widget", "", "a", Uid("u")))
     assert absent.knows(ACME, "here", REFERENCE)
     assert absent.knows(ACME, "", REFERENCE)
 
 
 def test_the_oldest_are_forgotten() -> None:
-    absent = AbsentOwners(limit=2)
+    absent = AbsentOwnerCache(limit=2)
     for uid in "uvw":
-        absent.add(ACME, Gone("example.com", "Widget", "", "a", Uid(uid)))
+        absent.add(ACME, DeletedObject("example.com", "Widget", "", "a", Uid(uid)))
     assert [absent.knows(ACME, "", REFERENCE | {"uid": uid}) for uid in "uvw"] == [False, True, True]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from registry.controllers.queue import Unfinished, WorkQueue
+from registry.controllers.queue import Requeue, WorkQueue
 from registry.store.errors import TenantNotFound, Unavailable
 from tests.api.client import eventually
 
@@ -28,17 +28,17 @@ async def test_what_is_nudged_often_is_looked_at_once_more() -> None:
         await hold.wait()
 
     async with queue(handle) as waiting:
-        waiting.nudge("a")
+        waiting.enqueue("a")
         await until(lambda: seen == ["a"])
         for _ in range(5):
-            waiting.nudge("a")
+            waiting.enqueue("a")
         hold.set()
         await until(lambda: len(waiting) == 0)
     assert seen == ["a", "a"]
 
 
 async def test_failures_and_what_is_unfinished_are_tried_again() -> None:
-    outcomes: list[Exception | None] = [Unfinished(), Unavailable("away"), RuntimeError("a fault"), None]
+    outcomes: list[Exception | None] = [Requeue(), Unavailable("away"), RuntimeError("a fault"), None]
 
     async def handle(work: str) -> None:
         outcome = outcomes.pop(0)
@@ -46,7 +46,7 @@ async def test_failures_and_what_is_unfinished_are_tried_again() -> None:
             raise outcome
 
     async with queue(handle) as waiting:
-        waiting.nudge("a")
+        waiting.enqueue("a")
         await until(lambda: len(waiting) == 0)
     assert outcomes == []
 
@@ -56,7 +56,7 @@ async def test_what_a_lost_tenant_had_is_dropped() -> None:
         raise TenantNotFound("gone")
 
     async with queue(handle) as waiting:
-        waiting.nudge("a")
+        waiting.enqueue("a")
         await until(lambda: len(waiting) == 0)
 
 
@@ -65,16 +65,16 @@ async def test_the_oldest_is_told_while_it_is_open() -> None:
 
     async def handle(work: str) -> None:
         if work == "a" and not free.is_set():
-            raise Unfinished
+            raise Requeue
 
     async with queue(handle) as waiting:
         assert waiting.oldest() is None
         before = asyncio.get_running_loop().time()
-        waiting.nudge("a")
+        waiting.enqueue("a")
         first = waiting.oldest()
         assert first is not None
         assert first >= before
-        waiting.nudge("b")
+        waiting.enqueue("b")
         await until(lambda: len(waiting) == 1)
         assert waiting.oldest() == first
         free.set()
@@ -90,9 +90,9 @@ async def test_without_room_a_nudge_is_refused_and_a_put_waits() -> None:
         seen.append(work)
 
     async with queue(handle, limit=4) as waiting:
-        assert [waiting.nudge(work) for work in "abcd"] == [True] * 4
-        assert waiting.nudge("e") is False
-        assert waiting.nudge("a") is True
+        assert [waiting.enqueue(work) for work in "abcd"] == [True] * 4
+        assert waiting.enqueue("e") is False
+        assert waiting.enqueue("a") is True
         put = asyncio.create_task(waiting.put("f"))
         await asyncio.sleep(0)
         assert not put.done()
@@ -113,6 +113,6 @@ async def test_a_delay_begins_anew_with_each_and_ends_with_a_nudge() -> None:
         waiting.delay("late", 60.0)
         waiting.delay("soon", 0.01)
         await until(lambda: seen == ["soon"])
-        waiting.nudge("late")
+        waiting.enqueue("late")
         await until(lambda: seen == ["soon", "late"])
         assert len(waiting) == 0

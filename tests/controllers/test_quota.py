@@ -11,7 +11,7 @@ import pytest
 from registry.api.create import create_object
 from registry.api.errors import StatusError
 from registry.api.options import WriteOptions
-from registry.api.quota import counted
+from registry.api.quota import reserve_quota
 from registry.api.request import ResourceRequest
 from registry.codec.stored import decode_stored
 from registry.controllers.quota import _count as count
@@ -129,7 +129,7 @@ async def test_nothing_is_made_where_the_use_is_not_known(api_database: str) -> 
         making = ResourceRequest(controlled.backend, controlled.context(), await controlled.catalog(), maps, "default",
                                  "", "", {})
         with pytest.raises(StatusError) as refused:
-            async with counted(making, {"metadata": {"name": "x"}}, dry_run=False):
+            async with reserve_quota(making, {"metadata": {"name": "x"}}, dry_run=False):
                 pass
         assert str(refused.value) == ('configmaps "x" is forbidden: status unknown for quota: b, resources: '
                                       "configmaps,count/configmaps")
@@ -158,7 +158,7 @@ async def test_a_create_that_is_under_way_keeps_its_place(api_database: str) -> 
         catalog = await controlled.catalog()
         making = ResourceRequest(controlled.backend, controlled.context(), catalog, await widgets(controlled),
                                  "default", "", "", {})
-        async with counted(making, widget("a"), dry_run=False):
+        async with reserve_quota(making, widget("a"), dry_run=False):
             assert await used() == "1"
             changed, lower = await count(controlled, "default", {})
             assert (changed, len(lower), await used()) == (False, 1, "1")

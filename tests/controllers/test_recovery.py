@@ -13,7 +13,7 @@ from registry.api.create import create_object
 from registry.api.options import DeleteOptions, WriteOptions
 from registry.api.request import QUOTAS, ResourceRequest
 from registry.codec.stored import decode_stored
-from registry.controllers.acting import Controlled
+from registry.controllers.acting import ControllerClient
 from registry.controllers.manager import ControllerManager
 from registry.controllers.references import served_by_name
 from tests.api.client import eventually
@@ -22,14 +22,14 @@ from tests.controllers.processes import WIDGETS, born, key, names, process, widg
 COUNT = f"count/{WIDGETS}"
 
 
-def manager_of(controlled: Controlled) -> ControllerManager:
+def manager_of(controlled: ControllerClient) -> ControllerManager:
     """With controllers that do not make tests wait."""
     return ControllerManager(controlled.backend, sweep_seconds=0.05, renew_seconds=0.05, recount_seconds=0.05)
 
 
 
 @pytest.fixture
-async def dying(api_database: str) -> AsyncIterator[Controlled]:
+async def dying(api_database: str) -> AsyncIterator[ControllerClient]:
     """It has said that it lives, for a moment, and handles nothing of what it commits."""
     async with process(api_database) as controlled:
         await controlled.backend.store.duties(seconds=0.05).renew(0.0)
@@ -37,19 +37,19 @@ async def dying(api_database: str) -> AsyncIterator[Controlled]:
 
 
 @pytest.fixture
-async def next_one(api_database: str) -> AsyncIterator[Controlled]:
+async def next_one(api_database: str) -> AsyncIterator[ControllerClient]:
     async with process(api_database) as controlled:
         yield controlled
 
 
-async def _left(controlled: Controlled, expected: set[str]) -> None:
+async def _left(controlled: ControllerClient, expected: set[str]) -> None:
     async def so() -> bool:
         return await names(controlled) == expected
 
     await eventually(so)
 
 
-async def test_dependents_of_what_a_dead_process_deleted(dying: Controlled, next_one: Controlled) -> None:
+async def test_dependents_of_what_a_dead_process_deleted(dying: ControllerClient, next_one: ControllerClient) -> None:
     root = await born(dying, "root")
     child = await born(dying, "child", root)
     await born(dying, "grandchild", child)
@@ -64,7 +64,7 @@ async def test_dependents_of_what_a_dead_process_deleted(dying: Controlled, next
         await eventually(made_good)
 
 
-async def test_objects_of_absent_owners_that_a_dead_process_made(dying: Controlled, next_one: Controlled) -> None:
+async def test_objects_of_absent_owners_that_a_dead_process_made(dying: ControllerClient, next_one: ControllerClient) -> None:
     nobody = {"metadata": {"name": "nobody", "uid": "00000000-0000-4000-8000-000000000001"}}
     await born(dying, "child", nobody)
     async with manager_of(next_one):
@@ -72,7 +72,7 @@ async def test_objects_of_absent_owners_that_a_dead_process_made(dying: Controll
 
 
 @pytest.mark.parametrize("policy, left", [("Foreground", set()), ("Orphan", {"child"})])
-async def test_owners_that_a_dead_process_marked(dying: Controlled, next_one: Controlled, policy: str,
+async def test_owners_that_a_dead_process_marked(dying: ControllerClient, next_one: ControllerClient, policy: str,
                                                  left: set[str]) -> None:
     root = await born(dying, "root")
     await born(dying, "child", root)
@@ -83,7 +83,7 @@ async def test_owners_that_a_dead_process_marked(dying: Controlled, next_one: Co
 
 
 async def test_an_owner_that_waits_for_a_child_which_another_process_frees(
-        dying: Controlled, next_one: Controlled) -> None:
+        dying: ControllerClient, next_one: ControllerClient) -> None:
     """Its own process has died, and who frees the child does not know of the owner until it looks."""
     root = await born(dying, "root")
     await born(dying, "child", root, finalizers=["example.com/hold"])
@@ -100,7 +100,7 @@ async def test_an_owner_that_waits_for_a_child_which_another_process_frees(
         await _left(next_one, set())
 
 
-async def test_an_orderly_end_leaves_no_duties(api_database: str, next_one: Controlled) -> None:
+async def test_an_orderly_end_leaves_no_duties(api_database: str, next_one: ControllerClient) -> None:
     async with manager_of(next_one) as manager:
         root = await born(next_one, "root")
         await born(next_one, "child", root)
@@ -115,7 +115,7 @@ async def test_an_orderly_end_leaves_no_duties(api_database: str, next_one: Cont
         assert connection.execute("SELECT name FROM leaders WHERE name LIKE 'duties/%'").fetchall() == []
 
 
-async def test_an_end_with_open_ends_leaves_them_to_the_next(api_database: str, next_one: Controlled) -> None:
+async def test_an_end_with_open_ends_leaves_them_to_the_next(api_database: str, next_one: ControllerClient) -> None:
     async with process(api_database) as first:
         async with manager_of(first):
             root = await born(first, "root")
@@ -128,7 +128,7 @@ async def test_an_end_with_open_ends_leaves_them_to_the_next(api_database: str, 
         await _left(next_one, set())
 
 
-async def test_two_managers_at_once_do_it_once(dying: Controlled, next_one: Controlled) -> None:
+async def test_two_managers_at_once_do_it_once(dying: ControllerClient, next_one: ControllerClient) -> None:
     roots = [await born(dying, f"root-{i}") for i in range(5)]
     for i, root in enumerate(roots):
         await asyncio.gather(*(born(dying, f"child-{i}-{j}", root) for j in range(4)))
@@ -145,7 +145,7 @@ async def test_two_managers_at_once_do_it_once(dying: Controlled, next_one: Cont
         assert len(deleted) == len(set(deleted)) == 25
 
 
-async def test_a_process_that_lives_keeps_its_duties(dying: Controlled, next_one: Controlled) -> None:
+async def test_a_process_that_lives_keeps_its_duties(dying: ControllerClient, next_one: ControllerClient) -> None:
     """Only those that have not renewed them in time are taken for dead."""
     await dying.backend.store.duties(seconds=600).renew(0.0)
     assert await next_one.backend.store.duties().dead() == []
@@ -157,13 +157,13 @@ async def test_a_process_that_lives_keeps_its_duties(dying: Controlled, next_one
     assert await next_one.backend.store.duties().dead(), "it has said something else meanwhile"
     await next_one.backend.store.duties().forget(name, since)
     assert await next_one.backend.store.duties().dead() == []
-    pages = [page async for page in next_one.backend.store.duties().owed(since)]
+    pages = [page async for page in next_one.backend.store.duties().missed_changes(since)]
     # The namespaces of the template, too, when it is not older than what is looked at.
     found = {(o.resource, o.last_body is None) for page in pages for o in page}
     assert found - {("namespaces", True)} == {((await widgets(dying)).resource_name, True)}
 
 
-async def test_a_process_that_is_killed_is_found_out_by_its_session(api_database: str, next_one: Controlled) -> None:
+async def test_a_process_that_is_killed_is_found_out_by_its_session(api_database: str, next_one: ControllerClient) -> None:
     """Its connections end with it: nobody waits until its time is over."""
     async with process(api_database) as killed:
         await killed.backend.store.duties(seconds=600).renew(0.0)
@@ -176,7 +176,7 @@ async def test_a_process_that_is_killed_is_found_out_by_its_session(api_database
 
 
 async def test_a_use_that_a_dead_process_left_wrong_is_counted_again(
-        dying: Controlled, next_one: Controlled, api_database: str) -> None:
+        dying: ControllerClient, next_one: ControllerClient, api_database: str) -> None:
     """It deletes what it had counted, and tells nobody."""
     async def used() -> str:
         row, _ = await next_one.backend.store.load(next_one.tenant, QUOTAS, key("q"))

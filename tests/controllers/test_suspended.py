@@ -13,7 +13,7 @@ from registry.api.options import DeleteOptions, WriteOptions
 from registry.api.request import ResourceRequest
 from registry.api.served import Served
 from registry.controllers import namespaces
-from registry.controllers.acting import Controlled
+from registry.controllers.acting import ControllerClient
 from registry.controllers.references import served_by_name
 from registry.store.types import ObjectKey, ResourceName
 from tests.access.identities import who
@@ -28,13 +28,13 @@ from tests.tenancy.test_objects import CONFIG_MAPS, change, config_map, make
 DEFINITIONS = ResourceName("customresourcedefinitions.apiextensions.k8s.io")
 
 
-async def served(controlled: Controlled, resource: ResourceName) -> Served:
+async def served(controlled: ControllerClient, resource: ResourceName) -> Served:
     found = served_by_name(await controlled.catalog(), resource)
     assert found is not None
     return found
 
 
-async def created(controlled: Controlled, resource: ResourceName, namespace: str, name: str) -> None:
+async def created(controlled: ControllerClient, resource: ResourceName, namespace: str, name: str) -> None:
     """An object that says no more than its name."""
     kind = await served(controlled, resource)
     obj = {"apiVersion": kind.api_version, "kind": kind.kind.name, "metadata": {"name": name}}
@@ -43,7 +43,7 @@ async def created(controlled: Controlled, resource: ResourceName, namespace: str
     await create_object(request, copy.deepcopy(obj), WriteOptions(), "tests", "create")
 
 
-async def is_gone(controlled: Controlled, resource: ResourceName, name: ObjectKey) -> bool:
+async def is_gone(controlled: ControllerClient, resource: ResourceName, name: ObjectKey) -> bool:
     row, _ = await controlled.backend.store.load(controlled.tenant, resource, name)
     return row is None
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from registry.conversion.errors import ConversionError
-from registry.conversion.review import accepted, converted_objects, request_body
+from registry.conversion.review import accept_converted, converted_objects, request_body
 from registry.webhooks.errors import CallFailed
 
 UID = "11111111-2222-3333-4444-555555555555"
@@ -63,10 +63,10 @@ def changed(**metadata: Any) -> dict[str, Any]:
 
 def test_only_labels_and_annotations_are_the_webhooks() -> None:
     given = changed(labels={"new": "y"}, annotations={"b": "c"}, finalizers=[], resourceVersion="1", generation=9)
-    [result] = accepted([OBJECT], [given], "g/v1")
+    [result] = accept_converted([OBJECT], [given], "g/v1")
     assert result["metadata"] == {**OBJECT["metadata"], "labels": {"new": "y"}, "annotations": {"b": "c"}}
     assert result["apiVersion"] == "g/v1"
-    [without] = accepted([OBJECT], [changed(labels=None)], "g/v1")
+    [without] = accept_converted([OBJECT], [changed(labels=None)], "g/v1")
     assert "labels" not in without["metadata"]
 
 
@@ -94,7 +94,7 @@ REFUSED: dict[str, tuple[list[Any], str]] = {
 @pytest.mark.parametrize("objects, why", REFUSED.values(), ids=REFUSED.keys())
 def test_objects_that_are_refused(objects: list[Any], why: str) -> None:
     with pytest.raises(ConversionError) as raised:
-        accepted([OBJECT], objects, "g/v1")
+        accept_converted([OBJECT], objects, "g/v1")
     assert str(raised.value).startswith(f"conversion webhook for g/v1beta1, Kind=W {why}")
 
 
@@ -109,5 +109,5 @@ NO_OBJECTS: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("given, why", NO_OBJECTS.values(), ids=NO_OBJECTS.keys())
 def test_what_is_no_object(given: Any, why: str) -> None:
     with pytest.raises(ConversionError) as raised:
-        accepted([OBJECT], [given], "g/v1")
+        accept_converted([OBJECT], [given], "g/v1")
     assert str(raised.value) == why

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from registry.conversion.declarative.exact_steps import mapped_values, moved, renamed, written_within
+from registry.conversion.declarative.exact_steps import map_values, move, rename, write_within
 from registry.conversion.declarative.paths import STAR, Path
 from registry.conversion.declarative.written import MAX_LOOPS, Lines, Write
 
@@ -28,10 +28,10 @@ NAMES = ["a", "class", "obj", "value_0", "variable_1", "None", "", "a b", "\"", 
 @pytest.mark.parametrize("name", NAMES)
 def test_names_are_never_part_of_the_lines(name: str) -> None:
     obj = {"s": {name: {name: 1, "n": "old"}}}
-    assert run(moved(("s", name, name), ("s", f"{name}2")), obj)
+    assert run(move(("s", name, name), ("s", f"{name}2")), obj)
     assert obj == {"s": {name: {"n": "old"}, f"{name}2": 1}}
-    assert run(written_within(("s", name), renamed("n", f"{name}3")), obj)
-    assert run(mapped_values(("s", name, f"{name}3"), [("old", name)], [(name, "old")]), obj)
+    assert run(write_within(("s", name), rename("n", f"{name}3")), obj)
+    assert run(map_values(("s", name, f"{name}3"), [("old", name)], [(name, "old")]), obj)
     assert obj == {"s": {name: {f"{name}3": name}, f"{name}2": 1}}
 
 
@@ -45,7 +45,7 @@ def test_names_are_never_part_of_the_lines(name: str) -> None:
     ((), {"a": 0}, {"c": 0}),
 ])
 def test_what_is_no_object_is_passed_over(path: Path, obj: Json, wanted: Json) -> None:
-    assert run(written_within(path, renamed("a", "c")), obj)
+    assert run(write_within(path, rename("a", "c")), obj)
     assert obj == wanted
 
 
@@ -62,7 +62,7 @@ def test_what_is_no_object_is_passed_over(path: Path, obj: Json, wanted: Json) -
     ({"a": {}, "b": {"c": {"y": 2}}}, None),    # it would be taken for what has been moved
 ])
 def test_a_move_makes_its_holders_and_removes_those_that_it_empties(obj: Json, wanted: Json) -> None:
-    assert run(moved(("a", "x"), ("b", "c", "y")), obj) is (wanted is not None)
+    assert run(move(("a", "x"), ("b", "c", "y")), obj) is (wanted is not None)
     assert wanted is None or obj == wanted
 
 
@@ -71,5 +71,5 @@ def test_as_many_loops_as_are_allowed_can_be_written() -> None:
     for _ in range(MAX_LOOPS):
         obj = [obj]
     obj = {"l": obj}
-    assert run(written_within(("l", *[STAR] * MAX_LOOPS), renamed("a", "b")), obj)
+    assert run(write_within(("l", *[STAR] * MAX_LOOPS), rename("a", "b")), obj)
     assert '"b"' in repr(obj).replace("'", '"')

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from registry.definitions.decode import DecodeError, canonical, decode_definition
+from registry.definitions.decode import StructDecodeError, canonical, decode_definition
 from registry.definitions.typed import MAX_JSON_DEPTH
 from tests.definitions.crds import crd, version
 
@@ -54,7 +54,7 @@ SCHEMA = "JSONSchemaProps.spec.versions.schema.openAPIV3Schema"
     pytest.param([], "array into Go value of type v1.CustomResourceDefinition", id="whole"),
 ])
 def test_wrong_type(body: object, text: str) -> None:
-    with pytest.raises(DecodeError) as caught:
+    with pytest.raises(StructDecodeError) as caught:
         decode_definition(body)
     assert str(caught.value) == f"json: cannot unmarshal {text}"
 
@@ -67,13 +67,13 @@ def test_wrong_type(body: object, text: str) -> None:
                  'parsing time "noon" as "2006-01-02T15:04:05Z07:00": cannot parse "noon" as "2006"', id="no time"),
 ])
 def test_refused_by_a_decoder_of_its_own(body: object, text: str) -> None:
-    with pytest.raises(DecodeError) as caught:
+    with pytest.raises(StructDecodeError) as caught:
         decode_definition(body)
     assert str(caught.value) == text
 
 
 def test_the_first_fault_in_the_document_is_told() -> None:
-    with pytest.raises(DecodeError, match=r"of type v1\.ResourceScope"):
+    with pytest.raises(StructDecodeError, match=r"of type v1\.ResourceScope"):
         decode_definition({"spec": {"scope": 1, "group": 2}})
 
 
@@ -158,7 +158,7 @@ def test_depth_is_bounded(word: str) -> None:
     schema: dict[str, Any] = {}
     for _ in range(10_000):
         schema = {word: {"a": schema} if word == "properties" else schema}
-    with pytest.raises(DecodeError, match="exceeded max depth"):
+    with pytest.raises(StructDecodeError, match="exceeded max depth"):
         decode_definition(crd(schema))
 
 

@@ -9,7 +9,7 @@ import pytest
 from registry.definitions.compiled import compile_definition
 from registry.definitions.discovery import (
     Subresource,
-    aggregated,
+    aggregated_discovery,
     api_group,
     api_group_list,
     api_resource_list,
@@ -65,7 +65,7 @@ def test_a_group_has_the_versions_of_all() -> None:
 def test_what_is_not_served_is_not_listed(definitions: list[Definition]) -> None:
     assert api_group(definitions, "g.example.com") is None
     assert api_resource_list(definitions, "g.example.com", "v1") is None
-    assert aggregated(definitions, core=False)["items"] == []
+    assert aggregated_discovery(definitions, core=False)["items"] == []
 
 
 def test_resources() -> None:
@@ -122,7 +122,7 @@ def with_finalize(definition: Definition, v: Version) -> Sequence[Subresource]:
 
 
 def test_aggregated_core() -> None:
-    [item] = aggregated([WIDGETS, NAMESPACES], core=True, subresources=with_finalize)["items"]
+    [item] = aggregated_discovery([WIDGETS, NAMESPACES], core=True, subresources=with_finalize)["items"]
     kind = {"group": "", "version": "", "kind": "Namespace"}
     assert item["metadata"] == {}
     [resource] = item["versions"][0]["resources"]
@@ -131,7 +131,7 @@ def test_aggregated_core() -> None:
 
 
 def test_aggregated() -> None:
-    found = aggregated([WIDGETS, NAMESPACES], core=False)
+    found = aggregated_discovery([WIDGETS, NAMESPACES], core=False)
     assert (found["kind"], found["apiVersion"], found["metadata"]) == (
         "APIGroupDiscoveryList", "apidiscovery.k8s.io/v2", {})
     kind = {"group": "g.example.com", "version": "v1", "kind": "Widget"}

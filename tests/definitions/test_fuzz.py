@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from registry.definitions import types
 from registry.definitions.compiled import compile_definition
-from registry.definitions.decode import DecodeError, canonical, decode_definition
+from registry.definitions.decode import StructDecodeError, canonical, decode_definition
 from registry.definitions.defaulting import default_definition
-from registry.definitions.discovery import aggregated
+from registry.definitions.discovery import aggregated_discovery
 from registry.definitions.naming import next_status
 from registry.definitions.openapi import openapi_v3, openapi_v3_hashes
 from registry.definitions.openapi_v2 import openapi_v2
 from registry.definitions.strategy import prepare_for_create, prepare_for_update
 from registry.definitions.typed import Map, OneOf, Pointer, Slice, Struct
-from registry.definitions.typed_base import Type
+from registry.definitions.typed_base import GoType
 from registry.definitions.typed_scalars import Integer, Number, Raw
 from registry.definitions.types import Time
 from registry.definitions.validation import validate_create, validate_update
@@ -38,7 +38,7 @@ ANY = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dicti
                    max_leaves=6)
 
 
-def of_type(kind: Type, depth: int = 0) -> st.SearchStrategy[Any]:
+def of_type(kind: GoType, depth: int = 0) -> st.SearchStrategy[Any]:
     """Mostly values that decode, so that the checks behind are reached."""
     if isinstance(kind, Pointer):
         return of_type(kind.element, depth)
@@ -89,7 +89,7 @@ def answered(body: Any) -> None:
     """Goes the whole way that a definition goes."""
     try:
         definition = decode_definition(body).definition
-    except DecodeError:
+    except StructDecodeError:
         return
     default_definition(definition)
     definition = prepare_for_create(definition)
@@ -113,7 +113,7 @@ def answered(body: Any) -> None:
         version.schema().process(obj, [])
         version.schema().validate(obj)
         assert json.dumps(openapi_v3([served], served.group, version.name))
-    assert json.dumps([openapi_v2([served]), openapi_v3_hashes([served]), aggregated([served], core=False)])
+    assert json.dumps([openapi_v2([served]), openapi_v3_hashes([served]), aggregated_discovery([served], core=False)])
 
 
 quick = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))

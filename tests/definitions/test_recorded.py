@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from registry.definitions.decode import DecodeError, canonical, decode_definition
+from registry.definitions.decode import StructDecodeError, canonical, decode_definition
 from registry.definitions.defaulting import default_definition
 from registry.definitions.strategy import prepare_for_create
 from registry.definitions.validation import validate_create
@@ -58,7 +58,7 @@ def sent(table: Json, case: Json) -> Json:
 def answer(body: Json, query: str) -> Json:
     try:
         decoded = decode_definition(body)
-    except DecodeError as error:
+    except StructDecodeError as error:
         return {"status": 400, "message": REFUSED + str(error), "warnings": []}
     unknown = [f'unknown field "{path}"' for path in decoded.unknown]
     if "Strict" in query and unknown:

@@ -6,7 +6,7 @@ import pytest
 
 from registry.codec.model import MAX_STRICT_ERRORS
 from registry.definitions.typed import STRINGS, Field, Map, Pointer, Slice, Struct, decode, deeper_than, encode
-from registry.definitions.typed_base import MAX_UNKNOWN_CHARACTERS, DecodeError
+from registry.definitions.typed_base import MAX_UNKNOWN_CHARACTERS, StructDecodeError
 from registry.definitions.typed_scalars import BOOL, BYTES, STRING
 
 Inner = Struct("Inner", (Field("name", STRING, required=True), Field("on", BOOL)))
@@ -41,7 +41,7 @@ def test_a_pointer_to_an_empty_struct_is_written() -> None:
     pytest.param("a===", 1, id="too much padding"),
 ])
 def test_bad_base64(text: str, at: int) -> None:
-    with pytest.raises(DecodeError) as caught:
+    with pytest.raises(StructDecodeError) as caught:
         decode(Outer, {"data": text})
     assert str(caught.value) == f"illegal base64 data at input byte {at}"
 

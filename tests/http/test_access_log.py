@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from registry import logs
-from registry.http.access_log import log_answer, shown
+from registry.http.access_log import log_answer, loggable
 from registry.http.paths import parse
 
 
@@ -65,4 +65,4 @@ def test_no_line_can_be_forged(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_what_is_shown_is_bounded() -> None:
-    assert len(shown("a" * 100_000)) == 1024
+    assert len(loggable("a" * 100_000)) == 1024

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from registry.http.made import Document, MadeDocuments, document
+from registry.http.made import Document, DocumentCache, document
 
 
 def test_a_tag_is_of_the_bytes() -> None:
@@ -17,7 +17,7 @@ def test_a_tag_is_of_the_bytes() -> None:
 
 @pytest.mark.parametrize("aside", [False, True])
 async def test_what_is_kept_is_bounded_in_bytes(aside: bool) -> None:
-    made = MadeDocuments(max_bytes=10)
+    made = DocumentCache(max_bytes=10)
     calls: list[str] = []
 
     async def get(name: str, size: int) -> Document:
@@ -40,7 +40,7 @@ async def test_what_is_kept_is_bounded_in_bytes(aside: bool) -> None:
 
 
 async def test_all_who_ask_at_once_get_one_and_none_disturbs_another() -> None:
-    made = MadeDocuments()
+    made = DocumentCache()
     go = threading.Event()
     calls: list[int] = []
 
@@ -58,7 +58,7 @@ async def test_all_who_ask_at_once_get_one_and_none_disturbs_another() -> None:
 
 
 async def test_what_fails_is_tried_again() -> None:
-    made = MadeDocuments()
+    made = DocumentCache()
 
     def fail() -> Document:
         raise ValueError("no")

@@ -57,7 +57,7 @@ class Reports:
 
     async def define(self, tenant: str, crd: Object, *, indexed: bool = True) -> Outcome:
         self.revision += 1
-        return await self.reporting.settle(await self.tenant(tenant), report_of(crd), self.revision, indexed=indexed)
+        return await self.reporting.apply_report(await self.tenant(tenant), report_of(crd), self.revision, indexed=indexed)
 
     async def put(self, tenant: str, crd: Object, name: str, content: Object, *, namespace: str = "default",
                   operation: Operation = Operation.CREATE, user: str = "ann") -> Committed:

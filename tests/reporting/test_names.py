@@ -63,7 +63,7 @@ def test_views_leave_room_for_their_suffixes() -> None:
 
 
 def test_a_property_that_is_called_as_anothers_marked_name() -> None:
-    evil = names.marked("spec_a_b", "spec\x00aB")
+    evil = names.with_digest("spec_a_b", "spec\x00aB")
     found = {evil, "spec_a_b"}
     name = names.column_name(("spec", "aB"), found)
     assert name not in found

@@ -31,7 +31,7 @@ async def test_plans(reports: Reports) -> None:
     for name, count in (("small", 2_000), ("big", 20_000)):
         tenant = await reports.tenant(name)
         await fill(reports.url, tenant.id, documents_of(CRD).layout, count)
-        await reports.reporting.settle(tenant, report_of(CRD), 1, indexed=True)
+        await reports.reporting.apply_report(tenant, report_of(CRD), 1, indexed=True)
     connection = await connect(reports.url, "test")
     try:
         with psycopg.connect(reports.url) as one:

@@ -320,7 +320,7 @@ async def test_what_was_refused_is_tried_again(reports: Reports) -> None:
             connection.execute("CREATE TABLE reports.others_example_com (a int)")
             assert (await reports.define("acme", definition("others", {"spec": of(a=TEXT)}))).state == "refused"
             connection.execute("DROP TABLE reports.others_example_com")
-            await reports.reporting.settled(tenant, tenant.guards.definitions + 1)
+            await reports.reporting.mark_done(tenant, tenant.guards.definitions + 1)
             told = "SELECT count(*) FROM report_tenants"
             assert connection.execute(told).fetchone() == (1,)
             if number == 0:
@@ -426,7 +426,7 @@ async def test_a_tenant_goes_with_its_schema_and_its_views(reports: Reports) -> 
         reports.tenants["going"] = going = replace(tenant, id=row[0], name=TenantName("going"))
         assert await reports.reporting.name_schema(going) == ""
         await reports.define("going", CRD)
-        await reports.reporting.settled(going, 1)
+        await reports.reporting.mark_done(going, 1)
         for table in ("report_definitions", "report_tenants"):
             assert connection.execute(f"SELECT 1 FROM {table} WHERE tenant_id = %s", (row[0],)).fetchall() == []
         assert connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = 'going'").fetchall() == []
@@ -442,7 +442,7 @@ async def test_an_index_comes_and_goes(reports: Reports) -> None:
     shown = f"SELECT spec_phase, spec_replicas FROM {VIEW}"
     indexed = 'SELECT "column" FROM catalogue WHERE indexed'
     for facets, columns in ((report_of(CRD).facets, ["spec_phase"]), ((), []), (report_of(CRD).facets, ["spec_phase"])):
-        await reports.reporting.indexed(tenant, "crontabs.example.com", facets)
+        await reports.reporting.mark_indexed(tenant, "crontabs.example.com", facets)
         assert [r["column"] for r in reports.ask("acme", indexed)] == columns
         assert reports.ask("acme", shown) == [{"spec_phase": "x", "spec_replicas": 5}]
     hidden = definition("crontabs", {"spec": SPEC, "status": CONDITIONS},

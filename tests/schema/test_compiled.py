@@ -10,7 +10,7 @@ import pytest
 
 from registry.schema.compiled import (
     MAX_COMPILED,
-    DecodeError,
+    MetadataDecodeError,
     _Cache,
     blocks_rules,
     compile_schema,
@@ -55,7 +55,7 @@ def test_a_clean_object_is_not_touched() -> None:
     ({"spec": {"t": {"kind": 3}}}, "spec.t.kind: Invalid value: 3: must be a string"),
 ])
 def test_what_cannot_be_decoded(obj: dict[str, Any], text: str) -> None:
-    with pytest.raises(DecodeError) as caught:
+    with pytest.raises(MetadataDecodeError) as caught:
         compile_schema(SCHEMA).process({**HEAD, **obj}, [])
     assert str(caught.value) == text
 

@@ -7,7 +7,7 @@ import pytest
 
 from registry.schema.embedded import EmbeddedResources
 from registry.schema.model import from_json
-from registry.schema.objectmeta import DecodeError
+from registry.schema.objectmeta import MetadataDecodeError
 
 EMBEDDED = {"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}
 RESOURCES = EmbeddedResources(from_json({"type": "object", "properties": {
@@ -50,7 +50,7 @@ def test_coerce(obj: dict[str, Any], expected: dict[str, Any], unknown: list[str
      "ObjectMeta.labels of type map[string]string"),
 ])
 def test_what_cannot_be_decoded(obj: dict[str, Any], text: str) -> None:
-    with pytest.raises(DecodeError) as caught:
+    with pytest.raises(MetadataDecodeError) as caught:
         RESOURCES.coerce(obj, None)
     assert str(caught.value) == text
 

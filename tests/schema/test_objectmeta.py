@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from registry.schema.objectmeta import DecodeError, decode_object_meta
+from registry.schema.objectmeta import MetadataDecodeError, decode_object_meta
 
 OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}
 ENTRY = {"manager": "m", "operation": "Update", "apiVersion": "v1", "time": "2024-01-02T03:04:05Z",
@@ -75,13 +75,13 @@ FIELD = "json: cannot unmarshal {} into Go struct field {} of type {}"
      'parsing time "" as "2006-01-02T15:04:05Z07:00": cannot parse "" as "2006"'),
 ])
 def test_wrong_types(meta: Any, text: str) -> None:
-    with pytest.raises(DecodeError) as caught:
+    with pytest.raises(MetadataDecodeError) as caught:
         decode_object_meta(meta, unknown=None)
     assert str(caught.value) == text
 
 
 def test_fields_of_go_types_have_a_longer_path() -> None:
-    with pytest.raises(DecodeError, match=r"ObjectMeta\.metadata\.labels of type string"):
+    with pytest.raises(MetadataDecodeError, match=r"ObjectMeta\.metadata\.labels of type string"):
         decode_object_meta({"labels": {"a": 1}}, unknown=None, go_prefix="metadata.")
 
 

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from registry.schema.compiled import CompiledSchema, DecodeError, compile_schema
+from registry.schema.compiled import CompiledSchema, MetadataDecodeError, compile_schema
 from registry.schema.field import FieldError
 from registry.schema.listtypes import ListTypes
 from registry.schema.nulls import drop_nulls
 from registry.schema.pruning import prune
-from registry.schema.quick import compile_valid
-from registry.schema.tidy import compile_tidy
+from registry.schema.quick import compile_fast_validate
+from registry.schema.tidy import compile_fast_prune
 from registry.schema.validation import validate
-from registry.schema.values import copied, same
+from registry.schema.values import deep_copy, same
 
 pytestmark = pytest.mark.slow       # making random schemas takes its time
 
@@ -124,7 +124,7 @@ def test_quick_and_complete_agree(pair: tuple[dict[str, Any], Any]) -> None:
     compiled = CompiledSchema(schema, 0)
     structural = compiled.structural
     errors = validate(structural, value)
-    assert compile_valid(structural)(value) is (not errors)
+    assert compile_fast_validate(structural)(value) is (not errors)
     assert texts(compiled.validate_values(value)) == texts(errors)
     lists = ListTypes(structural)
     assert lists.is_valid(value) is (not lists.validate(value))
@@ -135,14 +135,14 @@ def test_quick_and_complete_agree(pair: tuple[dict[str, Any], Any]) -> None:
 def test_tidy_means_that_nothing_changes(pair: tuple[dict[str, Any], Any]) -> None:
     schema, value = pair
     structural = CompiledSchema(schema, 0).structural
-    after = copied(value)
+    after = deep_copy(value)
     unknown: list[str] = []
     prune(after, structural, is_root=True, unknown=unknown)
     drop_nulls(after, structural)
-    if compile_tidy(structural, is_root=True)(value):
+    if compile_fast_prune(structural, is_root=True)(value):
         assert same(after, value)
         assert unknown == []
-    assert compile_tidy(structural, is_root=True)(after) or any(
+    assert compile_fast_prune(structural, is_root=True)(after) or any(
         isinstance(inner, list | dict) for inner in after.values()), "a flat result is tidy"
 
 
@@ -151,9 +151,9 @@ def test_tidy_means_that_nothing_changes(pair: tuple[dict[str, Any], Any]) -> No
 def test_processing_twice_is_processing_once(pair: tuple[dict[str, Any], Any]) -> None:
     schema, value = pair
     compiled = compile_schema(schema)
-    once = copied(value)
+    once = deep_copy(value)
     compiled.process(once, [])
-    twice = copied(once)
+    twice = deep_copy(once)
     unknown: list[str] = []
     compiled.process(twice, unknown)
     assert same(twice, once)
@@ -178,13 +178,13 @@ def test_an_update_has_no_more_errors_than_a_new_object(pair: tuple[dict[str, An
     fresh = texts(compiled.validate(value))
     assert set(texts(compiled.validate_update(value, old))) <= set(fresh)
     if not may_have_unknown_fields(compiled, value):
-        assert compiled.validate_values(value, copied(value)) == []
+        assert compiled.validate_values(value, deep_copy(value)) == []
 
 
 def may_have_unknown_fields(compiled: CompiledSchema, value: dict[str, Any]) -> bool:
     """Whether there may be fields that the schema does not name: such objects never count as unchanged."""
     unknown: list[str] = []
-    prune(copied(value), compiled.structural, is_root=False, unknown=unknown)
+    prune(deep_copy(value), compiled.structural, is_root=False, unknown=unknown)
     text = json.dumps(compiled.json)
     return bool(unknown) or "preserve-unknown" in text or "additionalProperties" in text
 
@@ -193,7 +193,7 @@ def may_have_unknown_fields(compiled: CompiledSchema, value: dict[str, Any]) -> 
 @given(SCHEMAS, OBJECTS)
 def test_any_object_gives_errors_and_no_crash(schema: dict[str, Any], obj: dict[str, Any]) -> None:
     compiled = CompiledSchema(schema, 0)
-    with contextlib.suppress(DecodeError):
+    with contextlib.suppress(MetadataDecodeError):
         compiled.process(obj, [])
     for error in compiled.validate(obj):
         assert error.message()

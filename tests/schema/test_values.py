@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from registry.schema.values import copied, same
+from registry.schema.values import deep_copy, same
 
 
 def nested(depth: int, innermost: Any) -> Any:
@@ -36,12 +36,12 @@ def test_same(a: Any, b: Any, expected: bool) -> None:
 def test_depth_does_not_matter() -> None:
     assert same(nested(20_000, 1), nested(20_000, 1))
     assert not same(nested(20_000, 1), nested(20_000, 1.0))
-    assert same(copied(nested(20_000, "x")), nested(20_000, "x"))
+    assert same(deep_copy(nested(20_000, "x")), nested(20_000, "x"))
 
 
 def test_a_copy_shares_nothing() -> None:
     value = {"a": [{"b": [1]}], "c": {}}
-    copy = copied(value)
+    copy = deep_copy(value)
     copy["a"][0]["b"].append(2)
     copy["c"]["d"] = 1
     assert value == {"a": [{"b": [1]}], "c": {}}

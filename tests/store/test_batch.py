@@ -103,14 +103,14 @@ async def test_whose_caller_has_gone_is_dropped() -> None:
     ],
 )
 def test_what_postgresql_cannot_hold_is_replaced_in_labels(text: str, stored: str) -> None:
-    assert batch.indexed(text) == stored
+    assert batch.label_element(text) == stored
 
 
 def test_a_long_value_is_known_by_its_digest() -> None:
-    label = batch.indexed("f:spec.text=" + "x" * 10_000)
+    label = batch.label_element("f:spec.text=" + "x" * 10_000)
     assert label.startswith("f:spec.text=sha256:")
-    assert label == batch.indexed("f:spec.text=" + "x" * 10_000)
-    assert label != batch.indexed("f:spec.text=" + "x" * 10_001)
+    assert label == batch.label_element("f:spec.text=" + "x" * 10_000)
+    assert label != batch.label_element("f:spec.text=" + "x" * 10_001)
     assert len(label) < 100
 
 

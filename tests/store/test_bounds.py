@@ -95,7 +95,7 @@ async def _deleted(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
     await commit_all(store, tenant, [delete(key) for key in KEYS])
     after = ObjectKey("")
     while True:
-        past = await store.deleted(tenant, WIDGETS, namespace=None, after=after, limit=100)
+        past = await store.list_deleted(tenant, WIDGETS, namespace=None, after=after, limit=100)
         yield [change.key for change in past.changes], _bytes(past.changes)
         if not past.more:
             return
@@ -111,7 +111,7 @@ async def _owned(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
 
 async def _outdated(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
     after = ObjectKey("")
-    while rows := await store.rewrites.outdated(tenant, WIDGETS, version="v2", schema=None, after=after, limit=500):
+    while rows := await store.rewrites.outdated_rows(tenant, WIDGETS, version="v2", schema=None, after=after, limit=500):
         yield [row.key for row in rows], sum(len(row.body) for row in rows)
         after = rows[-1].key
 
@@ -119,7 +119,7 @@ async def _outdated(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
 async def _owed(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
     await commit_all(store, tenant, [delete(key) for key in KEYS])
     since = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=5)
-    async for part in store.duties().owed(since):
+    async for part in store.duties().missed_changes(since):
         gone = [owed for owed in part if owed.last_body is not None]
         yield [owed.key for owed in gone], sum(len(owed.last_body or "") for owed in gone)
 

@@ -39,7 +39,7 @@ def test_which_partitions_are_wanted(end: float | None, ranges: list[tuple[float
     def at(hours: float | None) -> datetime.datetime | None:
         return None if hours is None else NOON + hours * HOUR
 
-    assert compaction.wanted(at(end), NOON, HOUR) == [(at(lower), at(upper)) for lower, upper in ranges]
+    assert compaction.missing_ranges(at(end), NOON, HOUR) == [(at(lower), at(upper)) for lower, upper in ranges]
 
 
 async def test_a_new_database_gets_partitions_and_has_enough_then(store: Store, database_url: str) -> None:
@@ -53,7 +53,7 @@ async def test_at_most_twelve_partitions_hold_the_retention() -> None:
     retention, now, ends = datetime.timedelta(days=7), NOON, list[datetime.datetime]()
     most = 0
     for _ in range(30 * 24):
-        made = compaction.wanted(ends[-1] if ends else None, now, retention / compaction.PARTS)
+        made = compaction.missing_ranges(ends[-1] if ends else None, now, retention / compaction.PARTS)
         ends += [upper for _, upper in made]
         ends = [end for end in ends if end > now - retention]
         most = max(most, len(ends))

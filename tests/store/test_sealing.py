@@ -97,7 +97,7 @@ async def test_every_way_out_opens(store: Store, tenant: Tenant) -> None:
     changes = [c async for part in store.changes(tenant, SECRETS, after=state.revision - 5, upto=state.revision)
                for c in part]
     past = await store.history(tenant, SECRETS, ObjectKey("ns/a"), before=1 << 62, limit=10)
-    gone = await store.deleted(tenant, SECRETS, namespace="ns", after=ObjectKey(""), limit=10)
+    gone = await store.list_deleted(tenant, SECRETS, namespace="ns", after=ObjectKey(""), limit=10)
     watched: list[Any] = []
     while len(watched) < 5:
         watched += (await subscription.next_batch(20)).changes

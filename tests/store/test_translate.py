@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from registry.store.errors import Unavailable, Unstorable, ValueRefused
-from registry.store.translate import translated
+from registry.store.translate import translate
 
 TRANSIENT = {
     "08006": "connection lost",
@@ -28,27 +28,27 @@ VALUES = {"22P05": "character", "22003": "numeric range", "54000": "limit"}
 
 @pytest.mark.parametrize("state", TRANSIENT, ids=TRANSIENT.get)
 def test_what_may_go_away(state: str) -> None:
-    assert type(translated(psycopg.errors.lookup(state)("text"))) is Unavailable
+    assert type(translate(psycopg.errors.lookup(state)("text"))) is Unavailable
 
 
 @pytest.mark.parametrize("state", LASTING, ids=LASTING.get)
 def test_what_stays(state: str) -> None:
-    assert type(translated(psycopg.errors.lookup(state)("text"))) is Unstorable
+    assert type(translate(psycopg.errors.lookup(state)("text"))) is Unstorable
 
 
 @pytest.mark.parametrize("state", VALUES, ids=VALUES.get)
 def test_what_a_client_can_change(state: str) -> None:
-    assert type(translated(psycopg.errors.lookup(state)("text"))) is ValueRefused
+    assert type(translate(psycopg.errors.lookup(state)("text"))) is ValueRefused
 
 
 @pytest.mark.parametrize("kind", [psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError])
 def test_errors_of_the_client_library_are_of_the_connection(kind: type[psycopg.Error]) -> None:
-    assert type(translated(kind("the connection is closed"))) is Unavailable
+    assert type(translate(kind("the connection is closed"))) is Unavailable
 
 
 def test_other_peoples_data_does_not_leak() -> None:
     error = psycopg.errors.CheckViolation('violates "x"\nDETAIL:  Failing row contains (secret).')
-    assert "secret" not in str(translated(error))
+    assert "secret" not in str(translate(error))
 
 
 def test_every_class_of_errors_is_mapped() -> None:
@@ -56,4 +56,4 @@ def test_every_class_of_errors_is_mapped() -> None:
     known = [c for c in vars(psycopg.errors).values() if isinstance(c, type) and issubclass(c, psycopg.Error)]
     states = [error for error in known if error.sqlstate]
     assert len(states) > 200
-    assert {type(translated(error("text"))) for error in states} == {Unavailable, Unstorable, ValueRefused}
+    assert {type(translate(error("text"))) for error in states} == {Unavailable, Unstorable, ValueRefused}

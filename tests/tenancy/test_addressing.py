@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from registry.http.hosts import HostPattern, named_in
+from registry.http.hosts import HostPattern, tenant_in_path
 from registry.http.paths import parse
 from registry.store.errors import TenantNotFound
 from tests.api.client import Client
@@ -87,7 +87,7 @@ def test_a_host_of_one_tenant_does_not_lead_to_another() -> None:
 ])
 def test_a_name_is_taken_as_it_was_sent(raw: bytes, tenant: str) -> None:
     named = "acme" if b"a%2F" not in raw else "a"
-    assert named_in(raw, named) == tenant
+    assert tenant_in_path(raw, named) == tenant
 
 
 def test_an_empty_name_is_not_the_bare_path() -> None:

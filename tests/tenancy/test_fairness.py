@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from registry.access import fairness
-from registry.access.fairness import Rates, TooManyRequests, Turns
+from registry.access.fairness import Rates, TooManyRequests, FairQueue
 from registry.slices import SHARED_SLICE_SECONDS, SLICE_SECONDS
 from registry.store import batch
 from registry.store.batch import Pending, Waiting
@@ -20,25 +20,25 @@ from tests.tenancy.test_objects import CONFIG_MAPS, make
 NOW = 1.0
 
 
-def turns_of(*names: str) -> Turns:
+def turns_of(*names: str) -> FairQueue:
     """By a clock that stands still: on a slow machine tenants would cease to be present in the middle of a test."""
-    turns = Turns(lambda: NOW)
+    turns = FairQueue(lambda: NOW)
     for name in names:
-        turns.admitted(name)
+        turns.mark_known(name)
     return turns
 
 
-async def begin(turns: Turns, name: str, order: list[str]) -> None:
+async def begin(turns: FairQueue, name: str, order: list[str]) -> None:
     """A request that waits once in its middle."""
-    place = turns.begins(name, NOW) or await turns.turn(name)
+    place = turns.try_acquire(name, NOW) or await turns.acquire(name)
     order.append(name)
     await asyncio.sleep(0)
-    turns.ends(place)
+    turns.release(place)
 
 
 async def test_one_tenant_alone_never_waits() -> None:
     turns = turns_of("a")
-    assert all(turns.begins("a", 1.0) for _ in range(1000))
+    assert all(turns.try_acquire("a", 1.0) for _ in range(1000))
 
 
 async def test_who_comes_behind_a_flood_waits_for_one_of_it() -> None:
@@ -55,29 +55,29 @@ async def test_who_comes_behind_a_flood_waits_for_one_of_it() -> None:
 
 async def test_a_place_is_free_after_its_time_whatever_holds_it() -> None:
     now = 1.0
-    turns = Turns(lambda: now)
+    turns = FairQueue(lambda: now)
     for name in "ba":
-        turns.admitted(name)
-        assert turns.begins(name, now)
-    assert turns.begins("a", now) is None
-    waiting = asyncio.ensure_future(turns.turn("a"))
-    await asyncio.sleep(2 * fairness.HELD_SECONDS)
+        turns.mark_known(name)
+        assert turns.try_acquire(name, now)
+    assert turns.try_acquire("a", now) is None
+    waiting = asyncio.ensure_future(turns.acquire("a"))
+    await asyncio.sleep(2 * fairness.SEAT_SECONDS)
     assert not waiting.done()
-    now += 2 * fairness.HELD_SECONDS
+    now += 2 * fairness.SEAT_SECONDS
     assert (await asyncio.wait_for(waiting, 60)).tenant == "a"
 
 
 async def test_a_list_keeps_its_place_for_longer() -> None:
     now = 1.0
-    turns = Turns(lambda: now)
+    turns = FairQueue(lambda: now)
     for name in "ba":
-        turns.admitted(name)
-        assert turns.begins(name, now, fairness.LIST_HELD_SECONDS)
-    now += 2 * fairness.HELD_SECONDS
-    assert turns.begins("a", now) is None
-    now += fairness.LIST_HELD_SECONDS
-    waiting = asyncio.ensure_future(turns.turn("a", fairness.LIST_HELD_SECONDS))
-    assert (await asyncio.wait_for(waiting, 60)).until == now + fairness.LIST_HELD_SECONDS
+        turns.mark_known(name)
+        assert turns.try_acquire(name, now, fairness.LIST_SEAT_SECONDS)
+    now += 2 * fairness.SEAT_SECONDS
+    assert turns.try_acquire("a", now) is None
+    now += fairness.LIST_SEAT_SECONDS
+    waiting = asyncio.ensure_future(turns.acquire("a", fairness.LIST_SEAT_SECONDS))
+    assert (await asyncio.wait_for(waiting, 60)).until == now + fairness.LIST_SEAT_SECONDS
 
 
 async def rounds(number: int = 20) -> None:
@@ -85,71 +85,71 @@ async def rounds(number: int = 20) -> None:
         await asyncio.sleep(0)
 
 
-def present(turns: Turns, *names: str) -> list[fairness.Place]:
+def present(turns: FairQueue, *names: str) -> list[fairness.Seat]:
     """Places of tenants that are all there."""
-    places = [turns.begins(name, NOW) for name in names]
+    places = [turns.try_acquire(name, NOW) for name in names]
     return [place for place in places if place is not None]
 
 
 async def test_a_slice_waits_for_the_short_requests_of_others() -> None:
     turns = turns_of("quiet", "flood")
     quiet, flood = present(turns, "quiet", "flood")
-    resting = asyncio.ensure_future(turns.rest("flood", flood))
+    resting = asyncio.ensure_future(turns.yield_now("flood", flood))
     await rounds()
     assert not resting.done()
-    turns.ends(quiet)
+    turns.release(quiet)
     await asyncio.wait_for(resting, 60)
 
 
 async def test_a_slice_does_not_wait_for_its_own_tenant_nor_for_what_rests() -> None:
     turns = turns_of("other", "flood")
     other, flood = present(turns, "other", "flood")
-    both = [asyncio.ensure_future(turns.rest("other", other)), asyncio.ensure_future(turns.rest("flood", flood))]
+    both = [asyncio.ensure_future(turns.yield_now("other", other)), asyncio.ensure_future(turns.yield_now("flood", flood))]
     await asyncio.wait_for(asyncio.gather(*both), 60)
-    assert turns.begins("flood", NOW) is None     # its place is still taken
-    assert await asyncio.wait_for(turns.rest("flood", flood), 60) == SHARED_SLICE_SECONDS
+    assert turns.try_acquire("flood", NOW) is None     # its place is still taken
+    assert await asyncio.wait_for(turns.yield_now("flood", flood), 60) == SHARED_SLICE_SECONDS
 
 
 async def test_one_tenant_alone_rests_for_a_round_and_less_often() -> None:
     turns = turns_of("a")
-    assert turns.begins("a", NOW)
-    assert await turns.rest("a", fairness.ALONE) == SLICE_SECONDS > SHARED_SLICE_SECONDS
+    assert turns.try_acquire("a", NOW)
+    assert await turns.yield_now("a", fairness.EXEMPT) == SLICE_SECONDS > SHARED_SLICE_SECONDS
 
 
 async def test_a_slice_does_not_wait_for_what_comes_meanwhile() -> None:
     turns = turns_of("quiet", "another", "flood")
     quiet, flood = present(turns, "quiet", "flood")
-    resting = asyncio.ensure_future(turns.rest("flood", flood))
+    resting = asyncio.ensure_future(turns.yield_now("flood", flood))
     await rounds()
-    assert turns.begins("another", NOW)
-    turns.ends(quiet)
-    assert turns.begins("quiet", NOW)
+    assert turns.try_acquire("another", NOW)
+    turns.release(quiet)
+    assert turns.try_acquire("quiet", NOW)
     await asyncio.wait_for(resting, 60)
 
 
 async def test_a_slice_waits_for_a_time_only() -> None:
     now = NOW
-    turns = Turns(lambda: now)
+    turns = FairQueue(lambda: now)
     for name in ("quiet", "flood"):
-        turns.admitted(name)
-    _, flood = (turns.begins(name, now) for name in ("quiet", "flood"))
+        turns.mark_known(name)
+    _, flood = (turns.try_acquire(name, now) for name in ("quiet", "flood"))
     assert flood is not None
-    resting = asyncio.ensure_future(turns.rest("flood", flood))
-    await asyncio.sleep(2 * fairness.HELD_SECONDS)
+    resting = asyncio.ensure_future(turns.yield_now("flood", flood))
+    await asyncio.sleep(2 * fairness.SEAT_SECONDS)
     assert not resting.done()
-    now += 2 * fairness.HELD_SECONDS
+    now += 2 * fairness.SEAT_SECONDS
     await asyncio.wait_for(resting, 60)
 
 
 async def test_one_slice_is_done_in_a_round() -> None:
     turns = turns_of("a", "b")
     for place in present(turns, "b", "a"):
-        turns.ends(place)
+        turns.release(place)
     done: list[int] = []
 
     async def work(number: int) -> None:
         for _ in range(3):
-            await turns.rest("a", fairness.ALONE)
+            await turns.yield_now("a", fairness.EXEMPT)
             done.append(number)
 
     most = 0
@@ -167,24 +167,24 @@ async def test_one_slice_is_done_in_a_round() -> None:
 async def test_who_goes_away_while_resting_is_in_nobodys_way() -> None:
     turns = turns_of("quiet", "flood")
     quiet, flood = present(turns, "quiet", "flood")
-    gone, stays = (asyncio.ensure_future(turns.rest("flood", flood)) for _ in range(2))
+    gone, stays = (asyncio.ensure_future(turns.yield_now("flood", flood)) for _ in range(2))
     await rounds()
     gone.cancel()
-    turns.ends(quiet)
+    turns.release(quiet)
     await asyncio.wait_for(stays, 60)
 
 
 async def test_a_list_begins_between_short_requests_and_is_short_then() -> None:
     turns = turns_of("quiet", "flood")
     quiet, flood = present(turns, "quiet", "flood")
-    begins = asyncio.ensure_future(turns.gap(flood, reads=True))
+    begins = asyncio.ensure_future(turns.wait_for_short_requests(flood, reads=True))
     await rounds()
     assert (begins.done(), flood.short_until) == (False, 0.0)
-    turns.ends(quiet)
+    turns.release(quiet)
     await asyncio.wait_for(begins, 60)
     assert flood.short_until > NOW
-    await turns.gap(fairness.ALONE, reads=True)
-    assert fairness.ALONE.short_until < NOW
+    await turns.wait_for_short_requests(fairness.EXEMPT, reads=True)
+    assert fairness.EXEMPT.short_until < NOW
 
 
 async def test_a_write_begins_between_reads_but_beside_writes() -> None:
@@ -192,13 +192,13 @@ async def test_a_write_begins_between_reads_but_beside_writes() -> None:
     other, flood = present(turns, "other", "flood")
     other.reads = flood.reads = False
     for place in (other, flood):
-        await asyncio.wait_for(turns.gap(place, reads=False), 60)       # there are writes only
-    turns.ends(flood)
+        await asyncio.wait_for(turns.wait_for_short_requests(place, reads=False), 60)       # there are writes only
+    turns.release(flood)
     quiet, flood = present(turns, "quiet", "flood")
-    begins = asyncio.ensure_future(turns.gap(flood, reads=False))
+    begins = asyncio.ensure_future(turns.wait_for_short_requests(flood, reads=False))
     await rounds()
     assert not begins.done()
-    turns.ends(quiet)
+    turns.release(quiet)
     await asyncio.wait_for(begins, 60)
 
 
@@ -216,29 +216,29 @@ async def test_names_of_nobody_share_a_turn() -> None:
 async def test_a_flood_alone_again_does_not_wait() -> None:
     turns = turns_of("a", "b")
     for name in "ab":
-        turns.ends(turns.begins(name, 1.0) or await turns.turn(name))
+        turns.release(turns.try_acquire(name, 1.0) or await turns.acquire(name))
     later = 1.0 + 2 * fairness.PRESENT_SECONDS
-    assert all(turns.begins("b", later) for _ in range(100))
+    assert all(turns.try_acquire("b", later) for _ in range(100))
 
 
 async def test_who_goes_away_while_waiting_takes_nobodys_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     now = NOW
-    turns = Turns(lambda: now)
+    turns = FairQueue(lambda: now)
     for name in "ba":
-        turns.admitted(name)
-        assert turns.begins(name, now)
-    waiting = [asyncio.ensure_future(turns.turn("a")) for _ in range(10)]
+        turns.mark_known(name)
+        assert turns.try_acquire(name, now)
+    waiting = [asyncio.ensure_future(turns.acquire("a")) for _ in range(10)]
     await asyncio.sleep(0)
     for task in waiting[:9]:
         task.cancel()
-    now += 2 * fairness.HELD_SECONDS
+    now += 2 * fairness.SEAT_SECONDS
     await asyncio.wait_for(waiting[9], 60)
     monkeypatch.setattr(fairness, "MAX_WAITING", 0)
-    others = [asyncio.ensure_future(turns.turn("a")) for _ in range(2)]
+    others = [asyncio.ensure_future(turns.acquire("a")) for _ in range(2)]
     await asyncio.sleep(0)
-    now += 2 * fairness.HELD_SECONDS
+    now += 2 * fairness.SEAT_SECONDS
     answers = await asyncio.gather(*others, return_exceptions=True)
-    assert [type(answer) for answer in answers] == [fairness.Place, TooManyRequests]
+    assert [type(answer) for answer in answers] == [fairness.Seat, TooManyRequests]
 
 
 def tenant_with(**rates: int) -> Tenant:

@@ -16,11 +16,11 @@ import jwt
 
 from registry.access.authentication import Identified, Rejected
 from registry.access.identity import AUTHENTICATED, CREDENTIAL_ID, HOME_OF_STRANGERS, User, claims_foreign_name
-from registry.access.oidc.configuration import TENANT_KEY, Issuer, Mapped, Rule
-from registry.access.oidc.expressions import Expression, Failed, claims_value, text_list
+from registry.access.oidc.configuration import TENANT_KEY, Issuer, Mapped, ClaimValidationRule
+from registry.access.oidc.expressions import ClaimExpression, Failed, claims_value, text_list
 from registry.access.oidc.provider import FetchFailed, Provider, PublicKey
 from registry.access.tokens.bounded import Cache
-from registry.access.tokens.claimed import claimed
+from registry.access.tokens.claimed import unverified_claims
 from registry.cel.values import Value
 from registry.schema.field import go_quote
 from registry.webhooks.egress import EgressPolicy
@@ -51,28 +51,28 @@ class IssuerTokens:
         known = self._known.get(digest)
         if known is not None and time.time() < known[1] and known[2] == self._provider.generation:
             return Identified(known[0])
-        found = claimed(token)
+        found = unverified_claims(token)
         if found is None or found[1].get("iss") != self._issuer.url:
             return None
         try:
-            claims = await self._verified(token, found[0])
+            claims = await self._verify(token, found[0])
             user = user_of_claims(self._issuer, claims)
         except (FetchFailed, Failed) as error:
             raise Rejected(str(error)) from error
         self._known.put(digest, (user, float(claims["exp"]), self._provider.generation), _CACHE_SECONDS)
         return Identified(user)
 
-    async def _verified(self, token: str, header: Mapping[str, Any]) -> dict[str, Any]:
+    async def _verify(self, token: str, header: Mapping[str, Any]) -> dict[str, Any]:
         algorithm, id = header.get("alg"), header.get("kid")
         if not isinstance(algorithm, str) or "crit" in header or not (id is None or isinstance(id, str)):
             raise Failed("oidc: malformed jwt")
         for key in (await self._provider.keys(id, algorithm))[:_MAX_TRIED]:
-            claims = self._verified_by(key, token, algorithm)
+            claims = self._verify_with(key, token, algorithm)
             if claims is not None:
                 return claims
         raise Failed("oidc: verify token: failed to verify signature")
 
-    def _verified_by(self, key: PublicKey, token: str, algorithm: str) -> dict[str, Any] | None:
+    def _verify_with(self, key: PublicKey, token: str, algorithm: str) -> dict[str, Any] | None:
         try:
             claims: dict[str, Any] = jwt.decode(
                 token, key.key, algorithms=[algorithm], issuer=self._issuer.url,
@@ -152,7 +152,7 @@ def _uid(mapped: Mapped, claims: Mapping[str, Any], value: Value) -> str:
     return _claim_text(claims, mapped.claim, "uid") if mapped.claim else ""
 
 
-def _text(expression: Expression, value: Value, what: str) -> str:
+def _text(expression: ClaimExpression, value: Value, what: str) -> str:
     found = expression.evaluate(value)
     if type(found) is not str:
         raise Failed(f"oidc: error evaluating {what} claim expression: {what} claim expression must return a string")
@@ -167,7 +167,7 @@ def _claim_text(claims: Mapping[str, Any], claim: str, what: str) -> str:
     return found
 
 
-def _check_claim(rule: Rule, claims: Mapping[str, Any], value: Value) -> None:
+def _check_claim(rule: ClaimValidationRule, claims: Mapping[str, Any], value: Value) -> None:
     if rule.expression is not None:
         if not rule.expression.holds(value):
             raise Failed("oidc: error evaluating claim validation expression: validation expression "
@@ -179,7 +179,7 @@ def _check_claim(rule: Rule, claims: Mapping[str, Any], value: Value) -> None:
         raise Failed(f"oidc: required claim {rule.claim} value does not match")
 
 
-def _check_user(rules: Sequence[Rule], name: str, uid: str, groups: Sequence[str],
+def _check_user(rules: Sequence[ClaimValidationRule], name: str, uid: str, groups: Sequence[str],
                 extra: Mapping[str, Sequence[str]]) -> None:
     user = {"username": name, "uid": uid, "groups": list(groups), "extra": {k: list(v) for k, v in extra.items()}}
     for rule in rules:

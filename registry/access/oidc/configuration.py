@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from registry.access.authentication import Anonymous
-from registry.access.oidc.expressions import CLAIMS, USER, BadExpression, Expression
+from registry.access.oidc.expressions import CLAIMS, USER, BadExpression, ClaimExpression
 from registry.schema.hosts import HostError, split_host_port
 from registry.schema.names import dns1123_subdomain
 
@@ -41,7 +41,7 @@ class Mapped:
 
     claim: str = ""
     prefix: str = ""
-    expression: Expression | None = None
+    expression: ClaimExpression | None = None
 
     @property
     def is_set(self) -> bool:
@@ -49,12 +49,12 @@ class Mapped:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ClaimValidationRule:
     """A claim that must have a value, or an expression that must hold."""
 
     claim: str = ""
     required_value: str = ""
-    expression: Expression | None = None
+    expression: ClaimExpression | None = None
     message: str = ""
 
 
@@ -67,9 +67,9 @@ class Issuer:
     username: Mapped
     groups: Mapped
     uid: Mapped
-    extra: Mapping[str, Expression]
-    claim_rules: Sequence[Rule]
-    user_rules: Sequence[Rule]
+    extra: Mapping[str, ClaimExpression]
+    claim_rules: Sequence[ClaimValidationRule]
+    user_rules: Sequence[ClaimValidationRule]
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,18 +232,18 @@ class _Reader:
                 self.fault(f"{path}.certificateAuthority", "holds no certificates in PEM")
         return text
 
-    def expression(self, text: str, path: str, variable: str, *, rule: bool = False) -> Expression | None:
+    def expression(self, text: str, path: str, variable: str, *, rule: bool = False) -> ClaimExpression | None:
         if not text:
             return None
         try:
-            return Expression(text, variable, rule=rule)
+            return ClaimExpression(text, variable, rule=rule)
         except BadExpression as error:
             self.fault(path, str(error))
             return None
 
     def mappings(self, value: Any, path: str) -> dict[str, Any]:
         top = self.members(value, path, frozenset({"username", "groups", "uid", "extra"}))
-        extra: dict[str, Expression] = {}
+        extra: dict[str, ClaimExpression] = {}
         for i, item in enumerate(self.items(top, "extra", path, _MAX_RULES)):
             at = f"{path}.extra[{i}]"
             members = self.members(item, at, frozenset({"key", "valueExpression"}))
@@ -254,13 +254,13 @@ class _Reader:
             expression = self.expression(text, f"{at}.valueExpression", CLAIMS)
             if expression is not None:
                 extra[key] = expression
-        username = self.mapped(top.get("username"), f"{path}.username", prefixed=True)
+        username = self.read_mapping(top.get("username"), f"{path}.username", prefixed=True)
         if not username.is_set:
             self.fault(f"{path}.username", "Required value: claim or expression is required")
-        return {"username": username, "groups": self.mapped(top.get("groups"), f"{path}.groups", prefixed=True),
-                "uid": self.mapped(top.get("uid"), f"{path}.uid", prefixed=False), "extra": extra}
+        return {"username": username, "groups": self.read_mapping(top.get("groups"), f"{path}.groups", prefixed=True),
+                "uid": self.read_mapping(top.get("uid"), f"{path}.uid", prefixed=False), "extra": extra}
 
-    def extra_key(self, key: str, path: str, known: Mapping[str, Expression]) -> None:
+    def extra_key(self, key: str, path: str, known: Mapping[str, ClaimExpression]) -> None:
         domain, slash, rest = key.partition("/")
         if not slash or dns1123_subdomain(domain) or not re.fullmatch(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+", rest):
             self.fault(path, "must be a domain-prefixed path (such as \"acme.io/foo\")")
@@ -271,7 +271,7 @@ class _Reader:
         if key in known:
             self.fault(path, f"Duplicate value: {key}")
 
-    def mapped(self, value: Any, path: str, *, prefixed: bool) -> Mapped:
+    def read_mapping(self, value: Any, path: str, *, prefixed: bool) -> Mapped:
         names = frozenset({"claim", "prefix", "expression"} if prefixed else {"claim", "expression"})
         members = self.members(value, path, names)
         claim, text = self.text(members, "claim", path), self.text(members, "expression", path)
@@ -285,8 +285,8 @@ class _Reader:
                        "disable prefixing")
         return Mapped(claim, self.text(members, "prefix", path), self.expression(text, f"{path}.expression", CLAIMS))
 
-    def rules(self, top: Mapping[str, Any], name: str, path: str, variable: str) -> list[Rule]:
-        found: list[Rule] = []
+    def rules(self, top: Mapping[str, Any], name: str, path: str, variable: str) -> list[ClaimValidationRule]:
+        found: list[ClaimValidationRule] = []
         names = {"expression", "message"} | ({"claim", "requiredValue"} if variable == CLAIMS else set())
         for i, item in enumerate(self.items(top, name, path, _MAX_RULES)):
             at = f"{path}.{name}[{i}]"
@@ -302,10 +302,10 @@ class _Reader:
             if any((claim and r.claim == claim) or (text and r.expression and r.expression.text == text)
                    for r in found):
                 self.fault(at, f"Duplicate value: {claim or text}")
-            found.append(Rule(claim, value, self.expression(text, f"{at}.expression", variable, rule=True), message))
+            found.append(ClaimValidationRule(claim, value, self.expression(text, f"{at}.expression", variable, rule=True), message))
         return found
 
-    def email(self, mappings: Mapping[str, Any], rules: Sequence[Rule], path: str) -> None:
+    def email(self, mappings: Mapping[str, Any], rules: Sequence[ClaimValidationRule], path: str) -> None:
         """Who maps the e-mail address by an expression must look at whether it has been verified."""
         username = mappings["username"].expression
         if username is None or not username.uses_claim("email"):

@@ -41,7 +41,7 @@ class Failed(Exception):
     """An expression has no value for these claims, or one of the wrong type."""
 
 
-class Expression:
+class ClaimExpression:
     """One compiled expression."""
 
     def __init__(self, text: str, variable: str, *, rule: bool) -> None:

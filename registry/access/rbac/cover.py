@@ -11,16 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from registry.access.rbac.model import Rule
+from registry.access.rbac.model import PolicyRule
 from registry.schema.field import go_quote
 
 # A role with a thousand verbs times a thousand resources is no role: what is beyond it is refused as not covered.
 MAX_PARTS = 100_000
 
 
-def uncovered(have: Sequence[Rule], wanted: Iterable[Rule]) -> list[Rule]:
+def missing_rules(have: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
     """The parts of `wanted`, one verb of one resource each, that no rule of `have` covers by itself."""
-    missing: list[Rule] = []
+    missing: list[PolicyRule] = []
     for count, part in enumerate(_parts(wanted)):
         if count >= MAX_PARTS:
             missing.append(part)
@@ -30,22 +30,22 @@ def uncovered(have: Sequence[Rule], wanted: Iterable[Rule]) -> list[Rule]:
     return missing
 
 
-def _parts(rules: Iterable[Rule]) -> Iterator[Rule]:
+def _parts(rules: Iterable[PolicyRule]) -> Iterator[PolicyRule]:
     for rule in rules:
         for group in rule.groups:
             for resource in rule.resources:
                 for verb in rule.verbs:
                     if rule.names:
                         for name in rule.names:
-                            yield Rule((verb,), (group,), (resource,), (name,))
+                            yield PolicyRule((verb,), (group,), (resource,), (name,))
                     else:
-                        yield Rule((verb,), (group,), (resource,))
+                        yield PolicyRule((verb,), (group,), (resource,))
         for path in rule.paths:
             for verb in rule.verbs:
-                yield Rule((verb,), paths=(path,))
+                yield PolicyRule((verb,), paths=(path,))
 
 
-def _rule_covers(owner: Rule, part: Rule) -> bool:
+def _rule_covers(owner: PolicyRule, part: PolicyRule) -> bool:
     return (_has_all(owner.verbs, part.verbs) and _has_all(owner.groups, part.groups)
             and all(_covers_resource(owner.resources, resource) for resource in part.resources)
             and all(_covers_path(owner.paths, path) for path in part.paths)
@@ -67,14 +67,14 @@ def _covers_path(owner: Sequence[str], path: str) -> bool:
     return any(own == path or (own.endswith("*") and path.startswith(own.rstrip("*"))) for own in owner)
 
 
-def missing_texts(parts: Iterable[Rule]) -> list[str]:
+def missing_texts(parts: Iterable[PolicyRule]) -> list[str]:
     """The parts as kube-apiserver prints them: verbs of one resource on one line, the lines sorted."""
-    return sorted({compact_text(rule) for rule in compacted(parts)}, key=str.encode)
+    return sorted({compact_text(rule) for rule in compact(parts)}, key=str.encode)
 
 
-def compacted(rules: Iterable[Rule]) -> list[Rule]:
+def compact(rules: Iterable[PolicyRule]) -> list[PolicyRule]:
     """Rules of one group, one resource and at most one name are joined by their verbs."""
-    others: list[Rule] = []
+    others: list[PolicyRule] = []
     simple: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for rule in rules:
         if rule.paths or len(rule.groups) != 1 or len(rule.resources) != 1 or len(rule.names) > 1:
@@ -82,11 +82,11 @@ def compacted(rules: Iterable[Rule]) -> list[Rule]:
             continue
         verbs = simple.setdefault((rule.groups[0], rule.resources[0], rule.names), [])
         verbs.extend(verb for verb in rule.verbs if verb not in verbs)
-    return others + [Rule(tuple(verbs), (group,), (resource,), names)
+    return others + [PolicyRule(tuple(verbs), (group,), (resource,), names)
                      for (group, resource, names), verbs in simple.items()]
 
 
-def compact_text(rule: Rule) -> str:
+def compact_text(rule: PolicyRule) -> str:
     parts = (("APIGroups", rule.groups), ("Resources", rule.resources), ("NonResourceURLs", rule.paths),
              ("ResourceNames", rule.names), ("Verbs", rule.verbs))
     return "{" + ", ".join(f"{name}:{go_texts(values)}" for name, values in parts if values) + "}"

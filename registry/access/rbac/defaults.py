@@ -54,7 +54,7 @@ def default_objects() -> dict[Which, Object]:
     for name, rules in told["controllers"].items():
         full = f"{_CONTROLLER}{name}"
         found[CLUSTER_ROLES, ObjectKey(full)] = _cluster_role(full, rules)
-    _add_aggregated(found, told["aggregated"])
+    _aggregate(found, told["aggregated"])
     for key, rules in told["roles"].items():
         found[ROLES, ObjectKey(key)] = {**_object("Role", key), "rules": [_rule(rule) for rule in rules]}
     for key, (role, *subjects) in told["roleBindings"].items():
@@ -75,7 +75,7 @@ def default_entries() -> Entries:
             for (resource, key), obj in default_objects().items()}
 
 
-def _add_aggregated(found: dict[Which, Object], names: list[str]) -> None:
+def _aggregate(found: dict[Which, Object], names: list[str]) -> None:
     """From the smallest to the largest: what view holds is part of edit."""
     for name in names:
         obj = _cluster_role(name, [])

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from registry.access.rbac.model import Rule
+from registry.access.rbac.model import PolicyRule
 
 
 class _OfResources(NamedTuple):
@@ -24,7 +24,7 @@ class CompiledRole:
 
     __slots__ = ("_paths", "_resources", "rules")
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    def __init__(self, rules: Sequence[PolicyRule]) -> None:
         self.rules = tuple(rules)
         self._resources: dict[str, list[_OfResources]] = {}
         self._paths: dict[str, list[str]] = {}

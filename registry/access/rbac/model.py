@@ -14,7 +14,7 @@ Object = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PolicyRule:
     """{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]} or {"verbs": ["get"], "nonResourceURLs": ["/x"]}."""
 
     verbs: tuple[str, ...] = ()
@@ -49,15 +49,15 @@ class Binding:
     subjects: tuple[Subject, ...]
 
 
-EVERYTHING = (Rule(("*",), ("*",), ("*",)), Rule(("*",), paths=("*",)))
+EVERYTHING = (PolicyRule(("*",), ("*",), ("*",)), PolicyRule(("*",), paths=("*",)))
 
 
-def rule_of(rule: Object) -> Rule:
-    return Rule(_texts(rule.get("verbs")), _texts(rule.get("apiGroups")), _texts(rule.get("resources")),
+def rule_of(rule: Object) -> PolicyRule:
+    return PolicyRule(_texts(rule.get("verbs")), _texts(rule.get("apiGroups")), _texts(rule.get("resources")),
                 _texts(rule.get("resourceNames")), _texts(rule.get("nonResourceURLs")))
 
 
-def rules_of(role: Object) -> tuple[Rule, ...]:
+def rules_of(role: Object) -> tuple[PolicyRule, ...]:
     """The rules of a Role or ClusterRole."""
     return tuple(rule_of(rule) for rule in role.get("rules") or ())
 

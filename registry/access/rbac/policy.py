@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from registry.access.authorization import Attributes, Decision, Rules
 from registry.access.identity import User
 from registry.access.rbac.match import CompiledRole
-from registry.access.rbac.model import Binding, Reference, Rule, Subject
+from registry.access.rbac.model import Binding, Reference, PolicyRule, Subject
 from registry.schema.field import go_quote
 
 # Decisions that a policy remembers; beyond it the memory starts anew. One is about 400 bytes.
@@ -62,7 +62,7 @@ class Policy:
         for number, subject in enumerate(binding.subjects):
             key = _key(subject, binding.namespace)
             if key is not None:
-                reason = start + _described(subject, binding.namespace)
+                reason = start + _describe(subject, binding.namespace)
                 index.setdefault(key, []).append(Grant((position, number), reason, role, binding.role))
 
     def role(self, reference: Reference, namespace: str) -> CompiledRole | None:
@@ -92,9 +92,9 @@ class Policy:
                 return Decision(True, grant.reason)
         return Decision(False, f"RBAC: {aggregate(problems)}") if problems else _DENIED
 
-    def rules_for(self, user: User, namespace: str) -> tuple[list[Rule], list[Reference]]:
+    def rules_for(self, user: User, namespace: str) -> tuple[list[PolicyRule], list[Reference]]:
         """All rules that hold for a user in a namespace, and the roles of his bindings that are missing."""
-        rules: list[Rule] = []
+        rules: list[PolicyRule] = []
         missing: list[Reference] = []
         for grant in self._grants(user, namespace):
             if grant.role is None:
@@ -140,7 +140,7 @@ def _key(subject: Subject, namespace: str) -> _Key | None:
     return (subject.kind, subject.name) if subject.kind in ("User", "Group") else None
 
 
-def _described(subject: Subject, namespace: str) -> str:
+def _describe(subject: Subject, namespace: str) -> str:
     if subject.kind != "ServiceAccount":
         return f"{subject.kind} {go_quote(subject.name)}"
     return f"{subject.kind} {go_quote(f'{subject.name}/{subject.namespace or namespace}')}"
@@ -157,7 +157,7 @@ def aggregate(problems: Sequence[str]) -> str:
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 
-def told_rules(rules: Iterable[Rule], missing: Iterable[Reference]) -> Rules:
+def review_rules(rules: Iterable[PolicyRule], missing: Iterable[Reference]) -> Rules:
     """Rules as a review tells them: those of resources and those of paths apart."""
     problems = [_missing(reference) for reference in missing]
     resources, paths = [], []

@@ -65,7 +65,7 @@ def policy_of(entries: Entries, defaults: Entries) -> Policy:
     return Policy(cluster_roles, roles, bindings)
 
 
-def changed(known: Entries, rows: Iterable[tuple[ResourceName, ObjectKey, int, str | None]]) -> dict[Which, Entry]:
+def refresh(known: Entries, rows: Iterable[tuple[ResourceName, ObjectKey, int, str | None]]) -> dict[Which, Entry]:
     """The entries of `rows`, which have the body of those alone that are newer than all that is known."""
     found: dict[Which, Entry] = {}
     for resource, key, revision, body in rows:

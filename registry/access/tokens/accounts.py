@@ -26,7 +26,7 @@ from registry.access.authentication import Identified, Rejected
 from registry.access.identity import AUTHENTICATED, CREDENTIAL_ID, User
 from registry.access.impersonation import ACCOUNTS
 from registry.access.tokens.bounded import Cache
-from registry.access.tokens.claimed import claimed, is_base64
+from registry.access.tokens.claimed import unverified_claims, is_base64
 from registry.access.tokens.keys import ALGORITHM, SigningKeys, key_set, metadata
 from registry.codec.stored import decode_stored
 from registry.schema.field import go_quote
@@ -120,7 +120,7 @@ class AccountTokens:
                   "iss": self.issuer_of(tenant.name), "jti": str(uuid.uuid4()), _CLAIM: about, "nbf": at,
                   "sub": f"system:serviceaccount:{namespace}:{name}"}
         key = await self._keys.signer(expires)
-        return await asyncio.to_thread(_signed, claims, key.private, key.id)
+        return await asyncio.to_thread(_sign, claims, key.private, key.id)
 
     async def key_set(self) -> dict[str, Any]:
         """The document of /openid/v1/jwks."""
@@ -143,8 +143,8 @@ class AccountTokens:
         asked = audiences if audiences is not None else (self.issuer_of(account.tenant),)
         shared = tuple(a for a in account.audiences if a in asked)
         if not shared:
-            raise Rejected(f"token audiences {_listed(account.audiences)} is invalid for the target audiences "
-                           f"{_listed(asked)}")
+            raise Rejected(f"token audiences {_format_list(account.audiences)} is invalid for the target audiences "
+                           f"{_format_list(asked)}")
         now = time.time()
         if account.expires and now > account.expires:
             raise Rejected("service account token has expired")
@@ -154,7 +154,7 @@ class AccountTokens:
         return Identified(account.identified, shared)
 
     async def _verify(self, token: str) -> Account | None:
-        found = claimed(token)
+        found = unverified_claims(token)
         if found is None:
             return None
         header, unverified = found
@@ -210,14 +210,14 @@ class AccountTokens:
             return known
         changes = self._changes
         row, _ = await self._store.load(tenant, resource, ObjectKey(key))
-        uid = "" if row is None or _deleted(row) else str(row.uid)
+        uid = "" if row is None or _is_deleted(row) else str(row.uid)
         if changes == self._changes:
             # Else the row may have been read before it was written to.
             self._there.put(place, uid, GONE_AFTER_SECONDS)
         return uid
 
 
-def _deleted(row: Row) -> bool:
+def _is_deleted(row: Row) -> bool:
     if '"deletionTimestamp"' not in row.body:
         return False
     at = decode_stored('{"metadata":{' + row.body)["metadata"].get("deletionTimestamp")
@@ -225,7 +225,7 @@ def _deleted(row: Row) -> bool:
     return at is not None and datetime.datetime.fromisoformat(at) < now - _DELETED_LEEWAY
 
 
-def _signed(claims: dict[str, Any], private: Any, id: str) -> str:
+def _sign(claims: dict[str, Any], private: Any, id: str) -> str:
     return jwt.encode(claims, private, algorithm=ALGORITHM, headers={"kid": id, "typ": None})
 
 
@@ -255,6 +255,6 @@ def _extra(claims: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     return {CREDENTIAL_ID: (f"JTI={id}",)} if isinstance(id, str) and id else {}
 
 
-def _listed(texts: Sequence[str]) -> str:
+def _format_list(texts: Sequence[str]) -> str:
     """As Go's %q prints a list."""
     return f"[{' '.join(map(go_quote, texts))}]"

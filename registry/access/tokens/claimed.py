@@ -16,7 +16,7 @@ LIMIT: Final = 32 * 1024
 _BASE64: Final = re.compile(r"[A-Za-z0-9_-]*")
 
 
-def claimed(token: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
+def unverified_claims(token: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
     """Header and claims of a token that has the form of a signed JWT in its compact form; None for anything else, and
     for one that is longer than LIMIT.
     """
@@ -31,7 +31,7 @@ def claimed(token: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
 
 def issuer_of(token: str) -> str:
     """The issuer that a token names; "" where it is no JWT or names none."""
-    found = claimed(token)
+    found = unverified_claims(token)
     issuer = found[1].get("iss") if found is not None else None
     return issuer if isinstance(issuer, str) else ""
 

@@ -17,7 +17,7 @@ from registry.admission.validation_policies import (
     validating_policy_errors,
 )
 from registry.admission.validation_webhooks import webhook_configuration_errors
-from registry.api.sameness import same
+from registry.api.sameness import equal
 from registry.api.strategies.typed import TypedStrategy
 from registry.api.strategy import Context, Object, WriteFlags
 from registry.builtin import admission_structs as structs
@@ -42,7 +42,7 @@ class AdmissionStrategy(TypedStrategy):
         generation = old["metadata"].get("generation", 0)
         mine = {k: v for k, v in self.finish(new).items() if k not in _HEAD}
         theirs = {k: v for k, v in old.items() if k not in _HEAD}
-        new["metadata"]["generation"] = generation if same(mine, theirs) else generation + 1
+        new["metadata"]["generation"] = generation if equal(mine, theirs) else generation + 1
 
     def write_flags(self, new: Object, old: Object | None) -> WriteFlags:
         """Labels and the like change nothing of what is in force."""

@@ -10,14 +10,14 @@ import copy
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from registry.api.sameness import same
+from registry.api.sameness import equal
 from registry.api.served import field_value
-from registry.api.strategy import Context, DecodeError, Object, Translation, WriteFlags
+from registry.api.strategy import Context, ObjectDecodeError, Object, Translation, WriteFlags
 from registry.cel.rules import compile_rules
 from registry.definitions.model import Definition, Version
 from registry.schema.compiled import CompiledSchema, blocks_rules, compile_schema, rules_not_checked
 from registry.schema.field import FieldError, invalid
-from registry.schema.objectmeta import DecodeError as SchemaDecodeError
+from registry.schema.objectmeta import MetadataDecodeError as SchemaDecodeError
 from registry.schema.objectmeta import (
     decode_object_meta,
     finalizer_warnings,
@@ -26,7 +26,7 @@ from registry.schema.objectmeta import (
     validate_object_meta_update,
 )
 from registry.schema.objectmeta_rules import validate_common_fields
-from registry.schema.values import copied
+from registry.schema.values import deep_copy
 
 _HEAD = ("apiVersion", "kind", "metadata")
 
@@ -83,12 +83,12 @@ class CustomStrategy:
         # A patch shares with the old object what it leaves alone. That has the defaults of the storage version; those
         # of another are filled in here, which must not be seen as having been there.
         if not self.version.storage:
-            obj = copied(obj)
+            obj = deep_copy(obj)
         try:
             schema = self._schema_for(obj.get("apiVersion"))
             schema.process(obj, unknown)
         except SchemaDecodeError as error:
-            raise DecodeError(str(error)) from error
+            raise ObjectDecodeError(str(error)) from error
         # A copy, for the server writes into it: what comes of a patch shares its metadata with the old object.
         obj["metadata"] = dict(obj.get("metadata") or {})
         return obj
@@ -96,11 +96,11 @@ class CustomStrategy:
     def complete(self, obj: Object) -> Object:
         """After an apply: fields that the schema does not know are not there, and nulls are not dropped."""
         if not self.version.storage:
-            obj = copied(obj)
+            obj = deep_copy(obj)
         try:
             obj["metadata"] = dict(decode_object_meta(obj.get("metadata"), unknown=None))
         except SchemaDecodeError as error:
-            raise DecodeError(str(error)) from error
+            raise ObjectDecodeError(str(error)) from error
         self.schema.default(obj)
         return obj
 
@@ -165,7 +165,7 @@ class CustomStrategy:
             if not found:
                 continue
             if isinstance(value, bool) or not isinstance(value, int):
-                why = f"{path} accessor error: {_go_shown(value)} is of the type {_go_type(value)}, expected int64"
+                why = f"{path} accessor error: {_go_repr(value)} is of the type {_go_type(value)}, expected int64"
                 errors.append(invalid(path, 0, why))
             elif value < 0:
                 errors.append(invalid(path, value, "should be a non-negative integer"))
@@ -173,7 +173,7 @@ class CustomStrategy:
                 errors.append(invalid(path, value, f"should be less than or equal to {_INT32_MAX}"))
         selector, found = _at(obj, scale.label_selector_path) if scale.label_selector_path else (None, False)
         if found and not isinstance(selector, str):
-            why = (f"{scale.label_selector_path} accessor error: {_go_shown(selector)} is of the type "
+            why = (f"{scale.label_selector_path} accessor error: {_go_repr(selector)} is of the type "
                    f"{_go_type(selector)}, expected string")
             errors.append(invalid(scale.label_selector_path, "", why))
         return errors
@@ -264,7 +264,7 @@ def raise_generation(new: Object, old: Object, ignored: set[str]) -> None:
         metadata["generation"] = old["metadata"]["generation"]
     mine = {k: v for k, v in new.items() if k not in ignored}
     theirs = {k: v for k, v in old.items() if k not in ignored}
-    if not same(mine, theirs):
+    if not equal(mine, theirs):
         metadata["generation"] = old["metadata"].get("generation", 0) + 1
 
 
@@ -301,7 +301,7 @@ def _go_type(value: object) -> str:
             return "<nil>"
 
 
-def _go_shown(value: object) -> str:
+def _go_repr(value: object) -> str:
     match value:
         case bool():
             return "true" if value else "false"

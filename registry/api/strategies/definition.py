@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from registry.api.strategies.builtin import BuiltinStrategy
-from registry.api.strategy import Context, DecodeError, Object, WriteFlags
+from registry.api.strategy import Context, ObjectDecodeError, Object, WriteFlags
 from registry.codec.json_encode import encode_json_text
 from registry.conversion.declarative.check import validate_rules
 from registry.definitions import defaulting, strategy, validation
 from registry.definitions import warnings as definition_warnings
 from registry.definitions.conditions import is_true
-from registry.definitions.decode import DecodeError as DefinitionDecodeError
+from registry.definitions.decode import StructDecodeError as DefinitionDecodeError
 from registry.definitions.decode import canonical, decode_definition
 from registry.definitions.naming import needs_reconsidering
-from registry.definitions.v1beta1.conversion import converted
+from registry.definitions.v1beta1.conversion import convert
 from registry.schema.field import FieldError
 from registry.store.types import Counted
 
@@ -25,7 +25,7 @@ class DefinitionStrategy(BuiltinStrategy):
     propagates = False
     scheme = "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:55"
     known_versions: Sequence[str] = ("apiextensions.k8s.io/v1beta1",)
-    convert_for_owners: Callable[[Object, str], Object] | None = staticmethod(converted)
+    convert_for_owners: Callable[[Object, str], Object] | None = staticmethod(convert)
 
     @property
     def only_name_and_namespace(self) -> bool:
@@ -42,7 +42,7 @@ class DefinitionStrategy(BuiltinStrategy):
         try:
             decoded = decode_definition(obj)
         except DefinitionDecodeError as error:
-            raise DecodeError(str(error)) from error
+            raise ObjectDecodeError(str(error)) from error
         unknown.extend(decoded.unknown)
         definition = decoded.definition
         definition["metadata"] = dict(definition.get("metadata") or {})

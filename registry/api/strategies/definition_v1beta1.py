@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from registry.api.strategies.definition import DefinitionStrategy, StatusOfDefinitions, with_revision
-from registry.api.strategy import Context, DecodeError, Object, Translation
+from registry.api.strategy import Context, ObjectDecodeError, Object, Translation
 from registry.conversion.declarative.check import validate_rules
 from registry.definitions import decode as v1
 from registry.definitions import strategy, validation
 from registry.definitions import warnings as definition_warnings
-from registry.definitions.decode import DecodeError as DefinitionDecodeError
+from registry.definitions.decode import StructDecodeError as DefinitionDecodeError
 from registry.definitions.v1beta1 import decode as beta
 from registry.definitions.v1beta1.conversion import internal_beta, served_form, stored_form, to_v1
 from registry.schema.field import FieldError
@@ -33,7 +33,7 @@ class BetaDefinitionStrategy(DefinitionStrategy):
         try:
             decoded = beta.decode_definition(obj)
         except DefinitionDecodeError as error:
-            raise DecodeError(str(error)) from error
+            raise ObjectDecodeError(str(error)) from error
         unknown.extend(decoded.unknown)
         definition = decoded.definition
         definition["metadata"] = dict(definition.get("metadata") or {})

@@ -24,9 +24,9 @@ class ServiceStrategy(BuiltinStrategy):
         """Without what is empty: clients that send protobuf leave nothing out."""
         spec = obj.get("spec")
         if isinstance(spec, dict):
-            spec = _filled(spec)
+            spec = _with_defaults(spec)
             if isinstance(spec.get("ports"), list):
-                spec["ports"] = [_filled(port) if isinstance(port, dict) else port for port in spec["ports"]]
+                spec["ports"] = [_with_defaults(port) if isinstance(port, dict) else port for port in spec["ports"]]
             obj = {**obj, "spec": spec}
         return super().decode(obj, unknown)
 
@@ -49,7 +49,7 @@ class ServiceStatusStrategy(ServiceStrategy):
         new["status"] = new.get("status") or {"loadBalancer": {}}
 
 
-def _filled(members: Object) -> Object:
+def _with_defaults(members: Object) -> Object:
     return {name: value for name, value in members.items() if value not in ("", 0, False)}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from registry.api.sameness import same
+from registry.api.sameness import equal
 from registry.api.strategies.typed import TypedStrategy, keep
 from registry.api.strategy import Context, Object, WriteFlags
 from registry.builtin import structs
@@ -35,7 +35,7 @@ class StorageVersionMigrationStrategy(TypedStrategy):
     def update_errors(self, new: Object, old: Object) -> list[FieldError]:
         errors = self.errors(new)
         spec, before = new.get("spec") or {}, old.get("spec") or {}
-        if not same(_resource(spec), _resource(before)):
+        if not equal(_resource(spec), _resource(before)):
             shown = GoText(f'{{"Resource":{go_json(_resource(spec))}}}')
             errors.append(invalid("spec", shown, "field is immutable"))
         return errors

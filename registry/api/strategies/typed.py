@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from registry.api.strategies.builtin import BuiltinStrategy
-from registry.api.strategy import Context, DecodeError, Object
+from registry.api.strategy import Context, ObjectDecodeError, Object
 from registry.definitions import typed
-from registry.definitions.typed_base import DecodeError as TypedDecodeError
+from registry.definitions.typed_base import StructDecodeError as TypedDecodeError
 from registry.schema.field import FieldError
 from registry.schema.names import name_is_stored_segment
 from registry.schema.objectmeta import validate_object_meta
@@ -45,7 +45,7 @@ class TypedStrategy(BuiltinStrategy):
         try:
             decoded = typed.decode(self.struct, obj)
         except TypedDecodeError as error:
-            raise DecodeError(str(error)) from error
+            raise ObjectDecodeError(str(error)) from error
         unknown.extend(decoded.unknown)
         value = decoded.value
         value["metadata"] = dict(value.get("metadata") or {})

@@ -32,7 +32,7 @@ from registry.cel.values import (
     UINT_MAX,
     EvalError,
     Opaque,
-    Type,
+    TypeValue,
     Uint,
     Value,
     type_of,
@@ -49,12 +49,12 @@ _INT_BOUND: Final = float(1 << 63)
 _UINT_BOUND: Final = float(1 << 64)
 
 
-def conversion_error(value: Value, target: Type) -> EvalError:
+def conversion_error(value: Value, target: TypeValue) -> EvalError:
     return EvalError(f"type conversion error from '{type_of(value).name}' to '{target.name}'")
 
 
 @function("type", 1)
-def type_function(value: Value) -> Type:
+def type_function(value: Value) -> TypeValue:
     return type_of(value)
 
 

@@ -17,7 +17,7 @@ from registry.cel.libraries.conversions import plain_text
 from registry.cel.libraries.strings import CHARACTERS
 from registry.cel.libraries.table import member, mismatch, traversal
 from registry.cel.times import Duration, Timestamp
-from registry.cel.values import WORK, EvalError, MapValue, Type, Uint, Value, elements, is_list, type_of
+from registry.cel.values import WORK, EvalError, MapValue, TypeValue, Uint, Value, elements, is_list, type_of
 from registry.schema.field import go_quote
 
 # A precision is a count of digits to be printed: this many are more than any double has.
@@ -47,11 +47,11 @@ def format_text(template: Value, arguments: Value) -> str:
         if percent + 1 >= len(template):
             raise EvalError("unexpected end of string")
         position, clause = _clause(template, percent + 1)
-        parts.append(_counted(_formatted(clause, values[used])))
+        parts.append(_digits(_format(clause, values[used])))
         used += 1
 
 
-def _formatted(clause: Callable[[Value], str], value: Value) -> str:
+def _format(clause: Callable[[Value], str], value: Value) -> str:
     try:
         return clause(value)
     except EvalError as error:
@@ -66,34 +66,34 @@ def _clause(template: str, position: int) -> tuple[int, Callable[[Value], str]]:
         while end < len(template) and template[end] in "0123456789":
             end += 1
         if end >= len(template):
-            raise _unparsed("error while parsing precision: could not find end of precision specifier")
+            raise _parse_error("error while parsing precision: could not find end of precision specifier")
         digits = template[position + 1:end]
         if not digits or len(digits) > 9:
             complaint = "invalid syntax" if not digits else "value out of range"
-            raise _unparsed("error while parsing precision: error while converting precision to integer: "
+            raise _parse_error("error while parsing precision: error while converting precision to integer: "
                             f'strconv.Atoi: parsing "{digits}": {complaint}')
         precision, position = min(int(digits), _MAX_PRECISION), end
     letter = template[position]
     if letter == "f":
-        return position + 1, lambda value: _fixed(value, precision)
+        return position + 1, lambda value: _format_fixed(value, precision)
     if letter == "e":
         return position + 1, lambda value: _scientific(value, precision)
     clause = _CLAUSES.get(letter)
     if clause is None:
         shown = letter if letter.isascii() else chr(letter.encode("utf-8", "replace")[0])
-        raise _unparsed(f'unrecognized formatting clause "{shown}"')
+        raise _parse_error(f'unrecognized formatting clause "{shown}"')
     return position + 1, clause
 
 
-def _unparsed(text: str) -> EvalError:
+def _parse_error(text: str) -> EvalError:
     return EvalError(f"could not parse formatting clause: {text}")
 
 
-def _misused(text: str, value: Value) -> EvalError:
+def _type_error(text: str, value: Value) -> EvalError:
     return EvalError(f"{text}, was given {type_of(value).name}")
 
 
-def _counted(text: str) -> str:
+def _digits(text: str) -> str:
     WORK.add(len(text) // CHARACTERS + 1)
     return text
 
@@ -105,7 +105,7 @@ def _string(value: Value) -> str:
     if kind is str:
         return str(value)
     if is_list(value):
-        return f"[{', '.join(_counted(_literal(item)) for item in elements(value))}]"
+        return f"[{', '.join(_digits(_literal(item)) for item in elements(value))}]"
     if isinstance(value, MapValue):
         return _map(value)
     if value is None:
@@ -121,9 +121,9 @@ def _string(value: Value) -> str:
                             ) from None
     if kind is Timestamp or kind is Duration:
         return str(value.text())
-    if kind is Type:
+    if kind is TypeValue:
         return str(value.name)
-    raise _misused("string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, "
+    raise _type_error("string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, "
                    "durations, and timestamps", value)
 
 
@@ -147,7 +147,7 @@ def _literal(value: Value) -> str:
     raise EvalError(f"no formatting function for {type_of(value).name}")
 
 
-_SHOWN: Final[set[type]] = {bool, int, Uint, Type}
+_SHOWN: Final[set[type]] = {bool, int, Uint, TypeValue}
 
 
 def _map(value: MapValue) -> str:
@@ -155,7 +155,7 @@ def _map(value: MapValue) -> str:
     for key in value.all_keys():
         if type(key) not in (str, bool, int, Uint):
             raise EvalError(f"no formatting function for map key of type {type_of(key).name}")
-        entries.append((_literal(key), _counted(_literal(value.find(key)))))
+        entries.append((_literal(key), _digits(_literal(value.find(key)))))
     entries.sort(key=lambda entry: entry[0])
     return "{" + ", ".join(f"{key}:{text}" for key, text in entries) + "}"
 
@@ -165,7 +165,7 @@ def _map(value: MapValue) -> str:
 def _decimal(value: Value) -> str:
     if type(value) is int or type(value) is Uint:
         return int.__repr__(value)
-    raise _misused("decimal clause can only be used on integers", value)
+    raise _type_error("decimal clause can only be used on integers", value)
 
 
 def _double(value: Value, complaint: str) -> float:
@@ -173,14 +173,14 @@ def _double(value: Value, complaint: str) -> float:
         return float(value)
     if type(value) is str and value in ("NaN", "Infinity", "-Infinity"):
         return float(value)
-    raise _misused(complaint, value)
+    raise _type_error(complaint, value)
 
 
 def _infinite(number: float) -> str:
     return "NaN" if number != number else "∞" if number > 0 else "-∞"
 
 
-def _fixed(value: Value, precision: int) -> str:
+def _format_fixed(value: Value, precision: int) -> str:
     number = _double(value, "fixed-point clause can only be used on doubles")
     if not math.isfinite(number):
         return _infinite(number)
@@ -204,7 +204,7 @@ def _scientific(value: Value, width: int) -> str:
     return text.rjust(width if width >= 0 else 6)
 
 
-def _based(letter: str, complaint: str) -> Callable[[Value], str]:
+def _format_base(letter: str, complaint: str) -> Callable[[Value], str]:
     def clause(value: Value) -> str:
         kind = type(value)
         if kind is int or kind is Uint:
@@ -215,7 +215,7 @@ def _based(letter: str, complaint: str) -> Callable[[Value], str]:
             return _hex(value.encode("utf-8", "replace"), letter)
         if kind is bytes and letter in "xX":
             return _hex(value, letter)
-        raise _misused(complaint, value)
+        raise _type_error(complaint, value)
     return clause
 
 
@@ -227,8 +227,8 @@ _HEX: Final = "only integers, byte buffers, and strings can be formatted as hex"
 _CLAUSES: Final[dict[str, Callable[[Value], str]]] = {
     "s": _string,
     "d": _decimal,
-    "b": _based("b", "only integers and bools can be formatted as binary"),
-    "o": _based("o", "octal clause can only be used on integers"),
-    "x": _based("x", _HEX),
-    "X": _based("X", _HEX),
+    "b": _format_base("b", "only integers and bools can be formatted as binary"),
+    "o": _format_base("o", "octal clause can only be used on integers"),
+    "x": _format_base("x", _HEX),
+    "X": _format_base("X", _HEX),
 }

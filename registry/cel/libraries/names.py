@@ -11,7 +11,7 @@ from typing import Final
 
 from registry.cel.libraries.table import REGEX_FACTOR, STRING_FACTOR, function, member, mismatch
 from registry.cel.libraries.url import parse_request_uri
-from registry.cel.values import NONE, EvalError, Opaque, Optional, Type, Value, no_such_overload, register_type, size_of
+from registry.cel.values import NONE, EvalError, Opaque, Optional, TypeValue, Value, no_such_overload, register_type, size_of
 from registry.schema.formats import format_check
 from registry.schema.names import (
     NameFunction,
@@ -25,7 +25,7 @@ from registry.schema.names import (
     name_is_dns_subdomain,
 )
 
-FORMAT: Final = Type("kubernetes.NamedFormat")
+FORMAT: Final = TypeValue("kubernetes.NamedFormat")
 
 
 class Format(Opaque):

@@ -12,14 +12,14 @@ from collections.abc import Callable
 from ipaddress import IPv6Address
 from typing import Final
 
-from registry.cel.caching import cached_by_text
+from registry.cel.caching import cache_by_text
 from registry.cel.libraries.conversions import TYPE_NAMES
 from registry.cel.libraries.table import STRING_FACTOR, Cost, function, member, mismatch, traversal
-from registry.cel.values import EvalError, Opaque, Type, Value, no_such_overload, register_type, size_of
+from registry.cel.values import EvalError, Opaque, TypeValue, Value, no_such_overload, register_type, size_of
 from registry.schema.field import go_quote
 
-IP_TYPE: Final = Type("net.IP")
-CIDR_TYPE: Final = Type("net.CIDR")
+IP_TYPE: Final = TypeValue("net.IP")
+CIDR_TYPE: Final = TypeValue("net.CIDR")
 TYPE_NAMES[IP_TYPE.name] = IP_TYPE
 TYPE_NAMES[CIDR_TYPE.name] = CIDR_TYPE
 
@@ -95,7 +95,7 @@ register_type(Cidr, CIDR_TYPE)
 
 # --- reading
 
-@cached_by_text
+@cache_by_text
 def parse_ip(text: str) -> Ip:
     """Raises EvalError in the library's words."""
     try:
@@ -110,7 +110,7 @@ def parse_ip(text: str) -> Ip:
     return address
 
 
-@cached_by_text
+@cache_by_text
 def parse_cidr(text: str) -> Cidr:
     """Raises EvalError in the library's words."""
     prefix = "network address parse error during conversion from string: "

@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from registry.cel.caching import cached_by_text
+from registry.cel.caching import cache_by_text
 from registry.cel.libraries.table import function, member, mismatch, traversal
-from registry.cel.values import INT_MAX, INT_MIN, EvalError, Opaque, Type, Value, no_such_overload, register_type
+from registry.cel.values import INT_MAX, INT_MIN, EvalError, Opaque, TypeValue, Value, no_such_overload, register_type
 
-QUANTITY: Final = Type("kubernetes.Quantity")
+QUANTITY: Final = TypeValue("kubernetes.Quantity")
 
 _FORMAT: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _SUFFIX: Final = "unable to parse quantity's suffix"
@@ -50,20 +50,20 @@ class Quantity(Opaque):
         return self.compare(other) == 0
 
     def compare(self, other: Quantity) -> int:
-        left, right, _ = aligned(self, other)
+        left, right, _ = align(self, other)
         return (left > right) - (left < right)
 
 
 register_type(Quantity, QUANTITY)
 
 
-def aligned(left: Quantity, right: Quantity) -> tuple[int, int, int]:
+def align(left: Quantity, right: Quantity) -> tuple[int, int, int]:
     """The digits of both at the lower of their scales, and that scale."""
     scale = min(left.scale, right.scale)
     return left.digits * 10 ** (left.scale - scale), right.digits * 10 ** (right.scale - scale), scale
 
 
-@cached_by_text
+@cache_by_text
 def parse_quantity(text: str) -> Quantity:
     """Raises EvalError in the words of apimachinery."""
     match = _TEXT.fullmatch(text) if 0 < len(text) <= _MAX_EXPONENT else None
@@ -79,7 +79,7 @@ def parse_quantity(text: str) -> Quantity:
     small = len(whole or "0") + len(fraction) <= _MAX_DIGITS and scale >= _LEAST_SCALE
     if small:
         return Quantity(sign * digits, scale, small=True)
-    return _rounded(sign, digits, scale)
+    return _round(sign, digits, scale)
 
 
 def _scale(suffix: str) -> tuple[int, int]:
@@ -100,7 +100,7 @@ def _binary(sign: int, digits: int, places: int, length: int, exponent: int) -> 
     value = digits << exponent
     if places == 0 and 15 - length - int(exponent * 3 / 10) - 1 >= 0 and value <= INT_MAX:
         return Quantity(sign * value, 0, small=True)
-    result = _rounded(1, value, -places)
+    result = _round(1, value, -places)
     if result.compare(_LARGEST) > 0:
         result = Quantity(_LARGEST.digits, 0, small=False)
     return Quantity(sign * result.digits, result.scale, small=False)
@@ -109,7 +109,7 @@ def _binary(sign: int, digits: int, places: int, length: int, exponent: int) -> 
 _LARGEST: Final = Quantity(INT_MAX, 0, small=False)
 
 
-def _rounded(sign: int, digits: int, scale: int) -> Quantity:
+def _round(sign: int, digits: int, scale: int) -> Quantity:
     """Rounds what is smaller than a nano up to it."""
     if scale < _LEAST_SCALE:
         unit = 10 ** (_LEAST_SCALE - scale)
@@ -211,6 +211,6 @@ def _sum(left: Quantity, right: Quantity, factor: int) -> Quantity:
         return left
     if small and left.digits == 0:
         return Quantity(factor * right.digits, right.scale, small=True)
-    a, b, scale = aligned(left, right)
+    a, b, scale = align(left, right)
     total = a + factor * b
     return Quantity(total, scale, small and all(INT_MIN <= n <= INT_MAX for n in (a, b, total)))

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from registry.cel.caching import cached_by_text
+from registry.cel.caching import cache_by_text
 from registry.cel.libraries.table import function, member, mismatch, traversal
-from registry.cel.values import EvalError, Opaque, Type, Value, no_such_overload, register_type
+from registry.cel.values import EvalError, Opaque, TypeValue, Value, no_such_overload, register_type
 from registry.schema.field import go_quote
 
-SEMVER: Final = Type("kubernetes.Semver")
+SEMVER: Final = TypeValue("kubernetes.Semver")
 
 _DIGITS: Final = frozenset("0123456789")
 _NAME: Final = frozenset("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-")
@@ -59,7 +59,7 @@ def _compare_parts(left: int | str, right: int | str) -> int:
     return -1 if isinstance(left, int) else 1
 
 
-@cached_by_text
+@cache_by_text
 def parse_semver(text: str) -> Semver:
     """Raises EvalError in blang/semver's words."""
     if not text:
@@ -110,7 +110,7 @@ def _pre_release(text: str) -> int | str:
     return text
 
 
-def normalized(text: str) -> str:
+def normalize_text(text: str) -> str:
     """The tolerant form: `v1.02` is 1.2.0."""
     parts = text.removeprefix("v").split(".", 2)
     for position, part in enumerate(parts):
@@ -128,7 +128,7 @@ def normalized(text: str) -> str:
 def semver(value: Value, normalize: Value = False) -> Semver:
     if type(value) is not str or type(normalize) is not bool:
         raise mismatch("semver", value)
-    return parse_semver(normalized(value) if normalize else value)
+    return parse_semver(normalize_text(value) if normalize else value)
 
 
 @function("isSemver", 1, 2, cost=traversal())
@@ -136,7 +136,7 @@ def is_semver(value: Value, normalize: Value = False) -> bool:
     if type(value) is not str or type(normalize) is not bool:
         raise mismatch("isSemver", value)
     try:
-        parse_semver(normalized(value) if normalize else value)
+        parse_semver(normalize_text(value) if normalize else value)
     except EvalError:
         return False
     return True

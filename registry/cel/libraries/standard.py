@@ -30,13 +30,13 @@ from registry.cel.values import (
 
 # --- arithmetic
 
-def checked_int(number: int) -> int:
+def check_int(number: int) -> int:
     if INT_MIN <= number <= INT_MAX:
         return number
     raise EvalError("integer overflow")
 
 
-def checked_uint(number: int) -> Uint:
+def check_uint(number: int) -> Uint:
     if 0 <= number <= UINT_MAX:
         return Uint(number)
     raise EvalError("unsigned integer overflow")
@@ -57,7 +57,7 @@ def add(left: Value, right: Value) -> Value:
             WORK.add(len(left) + len(right))
             return left + right
         if kind is Uint:
-            return checked_uint(int(left) + int(right))
+            return check_uint(int(left) + int(right))
         if kind is Duration:
             return duration(left.nanoseconds + right.nanoseconds)
     if kind is list and isinstance(right, ListValue):
@@ -77,11 +77,11 @@ def subtract(left: Value, right: Value) -> Value:
     kind = type(left)
     if kind is type(right):
         if kind is int:
-            return checked_int(left - right)
+            return check_int(left - right)
         if kind is float:
             return left - right
         if kind is Uint:
-            return checked_uint(int(left) - int(right))
+            return check_uint(int(left) - int(right))
         if kind is Duration or kind is Timestamp:
             return duration(left.nanoseconds - right.nanoseconds)
     if kind is Timestamp and type(right) is Duration:
@@ -93,11 +93,11 @@ def multiply(left: Value, right: Value) -> Value:
     kind = type(left)
     if kind is type(right):
         if kind is int:
-            return checked_int(left * right)
+            return check_int(left * right)
         if kind is float:
             return left * right
         if kind is Uint:
-            return checked_uint(int(left) * int(right))
+            return check_uint(int(left) * int(right))
     raise _unfit(left, "_*_", kind in _NUMBERS)
 
 
@@ -113,7 +113,7 @@ def divide(left: Value, right: Value) -> Value:
             quotient = abs(int(left)) // abs(int(right))
             if kind is Uint:
                 return Uint(quotient)
-            return checked_int(quotient if (left < 0) == (right < 0) else -quotient)
+            return check_int(quotient if (left < 0) == (right < 0) else -quotient)
     raise _unfit(left, "_/_", kind in _NUMBERS)
 
 
@@ -143,7 +143,7 @@ def modulo(left: Value, right: Value) -> Value:
 def negate(value: Value) -> Value:
     kind = type(value)
     if kind is int:
-        return checked_int(-value)
+        return check_int(-value)
     if kind is float:
         return -value
     if kind is Duration:

@@ -83,19 +83,19 @@ def traversal(factor: float = 1.0) -> Cost:
 
 def list_traversal(arguments: tuple[Value, ...], result: Value) -> int:
     """What isSorted, sum, indexOf and their like cost: 1 for each scalar, a tenth of the bytes for each text."""
-    return _traversed(arguments[0])
+    return _traversal_cost(arguments[0])
 
 
-def _traversed(value: Value) -> int:
+def _traversal_cost(value: Value) -> int:
     kind = type(value)
     if kind is str:
         return int((len(value) if value.isascii() else len(value.encode(errors="replace"))) * STRING_FACTOR)
     if kind is bytes:
         return int(len(value) * STRING_FACTOR)
     if is_list(value):
-        return sum(map(_traversed, elements(value)))
+        return sum(map(_traversal_cost, elements(value)))
     if isinstance(value, MapValue):
-        return sum(_traversed(key) + _traversed(value.find(key)) for key in value.all_keys())
+        return sum(_traversal_cost(key) + _traversal_cost(value.find(key)) for key in value.all_keys())
     return 1
 
 

@@ -9,15 +9,15 @@ import re
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from registry.cel.caching import cached_by_text
+from registry.cel.caching import cache_by_text
 from registry.cel.libraries.conversions import TYPE_NAMES
 from registry.cel.libraries.net import AddressError, parse_zoned
 from registry.cel.libraries.strings import CHARACTERS
 from registry.cel.libraries.table import function, member, mismatch, traversal
-from registry.cel.values import WORK, EvalError, Map, Opaque, Type, Value, no_such_overload, register_type
+from registry.cel.values import WORK, EvalError, Map, Opaque, TypeValue, Value, no_such_overload, register_type
 from registry.schema.field import go_quote
 
-URL: Final = Type("kubernetes.URL")
+URL: Final = TypeValue("kubernetes.URL")
 TYPE_NAMES[URL.name] = URL
 
 _SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*", re.ASCII)
@@ -62,7 +62,7 @@ class Url(Opaque):
 register_type(Url, URL)
 
 
-@cached_by_text
+@cache_by_text
 def parse_request_uri(text: str) -> None:
     """Raises EvalError unless net/url.ParseRequestURI accepts `text`: an absolute URL or an absolute path."""
     try:
@@ -71,7 +71,7 @@ def parse_request_uri(text: str) -> None:
         raise EvalError(f"parse {go_quote(text)}: {error}") from None
 
 
-@cached_by_text
+@cache_by_text
 def parse_url(text: str) -> Url:
     try:
         _parse(text, request=True)
@@ -138,7 +138,7 @@ def _host(text: str) -> str:
     if bracket > 0:
         raise UrlError("invalid IP-literal")
     if bracket == 0:
-        return _bracketed(text)
+        return _bracket(text)
     if ":" in text:
         colon = text.rindex(":")
         if not _PORT.fullmatch(text[colon:]):
@@ -152,7 +152,7 @@ def _host(text: str) -> str:
     return unquote_to_bytes(text).decode("utf-8", "surrogateescape")
 
 
-def _bracketed(text: str) -> str:
+def _bracket(text: str) -> str:
     end = text.rfind("]")
     if end < 0:
         raise UrlError("missing ']' in host")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from registry.conversion.declarative.model import PLACE, REFUSE, Link, Way, read_rules
+from registry.conversion.declarative.model import PLACE, REFUSE, Link, ConversionPath, read_rules
 from registry.conversion.declarative.shapes import judge
 from registry.definitions.conversion import RULES
 from registry.schema.field import FieldError, forbidden, invalid
@@ -80,7 +80,7 @@ def losses_of(crd: Json) -> list[str]:
     links, _ = read_rules((crd["metadata"].get("annotations") or {}).get(RULES) or "")
     schemas = {v["name"]: v["schema"]["openAPIV3Schema"] for v in crd["spec"]["versions"]}
 
-    def of(way: Way) -> list[str]:
+    def of(way: ConversionPath) -> list[str]:
         return judge(way, schemas[way.source], schemas[way.target], from_json(schemas[way.source])).losses
 
     return [f"from {way.source} to {way.target}: {loss}" for link in links for way in (link.there, link.back)

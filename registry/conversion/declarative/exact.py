@@ -22,19 +22,19 @@ from typing import Any, Final
 from registry.conversion.declarative.exact_fields import Entries, ExactElements, ExactField
 from registry.conversion.declarative.exact_steps import (
     absent,
-    called,
+    call_step,
     common_steps,
     each_within,
-    filled_in,
-    mapped_values,
-    moved,
+    fill_in,
+    map_values,
+    move,
     present,
-    renamed,
-    taken_out,
-    written_within,
+    rename,
+    remove_value,
+    write_within,
 )
-from registry.conversion.declarative.expression import Expression, element_at
-from registry.conversion.declarative.model import Default, Drop, MapValues, Move, Rule, Set, Way, turned_round
+from registry.conversion.declarative.expression import ConversionExpression, element_at
+from registry.conversion.declarative.model import Default, Drop, MapValues, Move, ConversionRule, Set, ConversionPath, reverse_rules
 from registry.conversion.declarative.paths import STAR, Path, split
 from registry.conversion.declarative.pruned import fits, pruned_at
 from registry.conversion.declarative.shapes import (
@@ -49,22 +49,22 @@ from registry.conversion.declarative.written import MAX_LOOPS, Lines, Write
 from registry.schema.checks import never
 from registry.schema.compiled import CompiledSchema
 from registry.schema.model import KEEPS_ALL
-from registry.schema.tidy import compile_tidy
+from registry.schema.tidy import compile_fast_prune
 
 Json = Any
 Schema = dict[str, Any]
 # Of a rule and the version whose objects it looks at.
-Compile = Callable[[Set, str], Expression]
+Compile = Callable[[Set, str], ConversionExpression]
 
 _NOTHING: Final = object()
 
 
 # Changes an object; `api_version` is given it where it is not empty, for expressions that look at it. The list gets the
 # entries of the remainder (remainder.py); without one an object that has any is not exact.
-ExactWay = Callable[[Json, str, Entries | None], bool]
+LosslessPath = Callable[[Json, str, Entries | None], bool]
 
 
-def _written(steps: Sequence[Write], fields: Sequence[ExactField], lost: Sequence[Path]) -> ExactWay:
+def _written(steps: Sequence[Write], fields: Sequence[ExactField], lost: Sequence[Path]) -> LosslessPath:
     lines = Lines("obj", "api_version", "lost")
     for field in fields:
         field.look(lines)       # all of them see the object as it was
@@ -96,13 +96,13 @@ def _without(obj: Json, path: Path, lost: Entries | None) -> bool:
     return lost is not None
 
 
-def exact_way(way: Way, back: Way, source: CompiledSchema, target: CompiledSchema,
-              compiled: Compile) -> ExactWay | None:
+def lossless_path(way: ConversionPath, back: ConversionPath, source: CompiledSchema, target: CompiledSchema,
+              compiled: Compile) -> LosslessPath | None:
     """None where nothing can be proven."""
     if not _are_mirrored(way, back) or source.json.get(KEEPS_ALL) or target.json.get(KEEPS_ALL):
         return None
     try:
-        return _Proof(way, back, source, target).exact(compiled)
+        return _Proof(way, back, source, target).compile(compiled)
     except ShapeError:
         return None
 
@@ -110,10 +110,10 @@ def exact_way(way: Way, back: Way, source: CompiledSchema, target: CompiledSchem
 class _Proof:
     """Raises ShapeError where it ends."""
 
-    def __init__(self, way: Way, back: Way, source: CompiledSchema, target: CompiledSchema) -> None:
+    def __init__(self, way: ConversionPath, back: ConversionPath, source: CompiledSchema, target: CompiledSchema) -> None:
         self.way = way
         self.back = back
-        self.rules: tuple[Rule, ...] = (*way.rules, *back.rules)
+        self.rules: tuple[ConversionRule, ...] = (*way.rules, *back.rules)
         self.schemas = source, target
         self.source = dict(source.json)
         self.target = dict(target.json)
@@ -124,17 +124,17 @@ class _Proof:
         self.lost: list[Path] = []
         self.after: list[Write] = []
 
-    def exact(self, compiled: Compile) -> ExactWay:
-        steps = [*self.left_out()]
+    def compile(self, compiled: Compile) -> LosslessPath:
+        steps = [*self.omitted_writes()]
         for rule in self.way.rules:
             if isinstance(rule, Drop):
-                self.dropped(rule)
+                self.drop(rule)
             elif not isinstance(rule, Set):
                 apply_rule(rule, self.shape, self.target, self.schemas[0].structural, Verdict())
                 steps.append(self.step(rule))
         for rule in self.back.rules:
             if isinstance(rule, Drop):
-                self.dropped_again(rule)
+                self.drop_again(rule)
         fields = self.fields(compiled)
         unknown: list[Path] = []
         if not fits(self.shape, self.target, (), unknown):
@@ -143,13 +143,13 @@ class _Proof:
             if STAR not in path and pruned_at(self.target, path) == len(path) - 1 and self.stands_alone(path):
                 self.lost.append(path)
             else:
-                self.after.append(called(each_within(path[:-1], absent(path[-1]))))
+                self.after.append(call_step(each_within(path[:-1], absent(path[-1]))))
         return _written([*steps, *self.after], fields, self.lost)
 
     # -- rules
-    def without_needless(self, way: Way, target: Schema) -> Way:
+    def without_needless(self, way: ConversionPath, target: Schema) -> ConversionPath:
         """Without drops of what is pruned anyway, and only an expression of the other way names."""
-        def is_needless(rule: Rule) -> bool:
+        def is_needless(rule: ConversionRule) -> bool:
             if not isinstance(rule, Drop) or pruned_at(target, rule.path) != len(rule.path) - 1:
                 return False
             others = [other for other in self.rules if other is not rule
@@ -158,7 +158,7 @@ class _Proof:
 
         return replace(way, rules=tuple(rule for rule in way.rules if not is_needless(rule)))
 
-    def left_out(self) -> list[Write]:
+    def omitted_writes(self) -> list[Write]:
         """Of what the way back fills in: it is there, or it is what would be filled in, and left out."""
         steps = []
         for rule in self.back.rules:
@@ -169,10 +169,10 @@ class _Proof:
                 if not known:
                     take_node(self.shape, rule.path)
                 within, inner = split(rule.path)
-                steps.append(called(each_within(within, present(inner) if known else taken_out(inner, rule.value))))
+                steps.append(call_step(each_within(within, present(inner) if known else remove_value(inner, rule.value))))
         return steps
 
-    def step(self, rule: Rule) -> Write:
+    def step(self, rule: ConversionRule) -> Write:
         if any(path.count(STAR) > MAX_LOOPS for path in _place(rule)):
             raise ShapeError
         match rule:
@@ -182,32 +182,32 @@ class _Proof:
                 if common_steps(inner, to) == min(len(inner), len(to)):
                     raise ShapeError     # into itself
                 if inner[:-1] == to[:-1]:
-                    return written_within((*within, *inner[:-1]), renamed(inner[-1], to[-1]))
-                return written_within(within, moved(inner, to))
+                    return write_within((*within, *inner[:-1]), rename(inner[-1], to[-1]))
+                return write_within(within, move(inner, to))
             case MapValues(_, path, pairs):
                 mirrored = [r.pairs for r in self.back.rules if isinstance(r, MapValues) and r.path == path]
                 if len(mirrored) == 1:
-                    return mapped_values(path, pairs, mirrored[0])
+                    return map_values(path, pairs, mirrored[0])
             case Default(_, path, value) if not self.meets_another(rule):
                 within, inner = split(path)
                 pruned = pruned_at(self.source, path) == len(path) - 1 and not self.is_made(path[:-1])
-                return called(each_within(within, filled_in(inner, value, pruned=pruned)))
+                return call_step(each_within(within, fill_in(inner, value, pruned=pruned)))
         raise ShapeError
 
-    def dropped(self, rule: Drop) -> None:
+    def drop(self, rule: Drop) -> None:
         """What is there is lost, and must be told; the order does not matter, for nothing else depends on it."""
         if self.meets_another(rule) or not self.is_stable(rule.path[:-1]):
             raise ShapeError
         take_node(self.shape, rule.path)
         if STAR in rule.path:
-            self.after.append(called(each_within(rule.path[:-1], absent(rule.path[-1]))))
+            self.after.append(call_step(each_within(rule.path[:-1], absent(rule.path[-1]))))
         else:
             self.lost.append(rule.path)
 
-    def dropped_again(self, rule: Drop) -> None:
+    def drop_again(self, rule: Drop) -> None:
         if self.meets_another(rule) or not self.is_stable(rule.path[:-1]):
             raise ShapeError
-        self.after.append(called(each_within(rule.path[:-1], absent(rule.path[-1]))))
+        self.after.append(call_step(each_within(rule.path[:-1], absent(rule.path[-1]))))
 
     def fields(self, compiled: Compile) -> list[ExactField]:
         ways: dict[Path, list[Set | None]] = {}
@@ -242,14 +242,14 @@ class _Proof:
         return kind(path, place, compiled(there, self.way.source) if there is not None else None,
                     compiled(back, self.way.target) if back is not None else None,
                     in_source=known[0] is not None, in_target=known[1] is not None,
-                    tidy=compile_tidy(structural) if structural is not None else never)
+                    tidy=compile_fast_prune(structural) if structural is not None else never)
 
     # -- what stands beside the other rules
     def stands_alone(self, path: Path) -> bool:
         return not any(_meet(path, other) for rule in self.rules for other in _place(rule)) \
             and self.is_stable(path[:-1])
 
-    def meets_another(self, rule: Rule) -> bool:
+    def meets_another(self, rule: ConversionRule) -> bool:
         """Whether another rule names something on the path, or in it. Expressions may fill in a field both ways."""
         here = rule in self.way.rules
         for others, same in ((self.way.rules, here), (self.back.rules, not here)):
@@ -261,7 +261,7 @@ class _Proof:
 
     def is_stable(self, holder: Path) -> bool:
         """Whether no move makes or removes the object, or one that it is in."""
-        return not any(len(q) <= len(holder) and _meet(q, holder) for rule in self.rules for q in _affected(rule))
+        return not any(len(q) <= len(holder) and _meet(q, holder) for rule in self.rules for q in _affected_paths(rule))
 
     def is_made(self, holder: Path) -> bool:
         """Whether a move may make the object: on the way back it goes with what was moved, unless something is left."""
@@ -273,13 +273,13 @@ class _Proof:
         return False
 
 
-def _are_mirrored(way: Way, back: Way) -> bool:
+def _are_mirrored(way: ConversionPath, back: ConversionPath) -> bool:
     """Whether the moves and maps of one are those of the other turned round, whatever their values become.
 
     They may stand in another order where that makes no difference.
     """
     left = [rule for rule in back.rules if isinstance(rule, Move | MapValues)]
-    for rule in turned_round(way.rules):
+    for rule in reverse_rules(way.rules):
         found = next((i for i, other in enumerate(left) if _place(other) == _place(rule)), None)
         if found is None or not all(_commute(other, left[found]) for other in left[:found]):
             return False
@@ -287,14 +287,14 @@ def _are_mirrored(way: Way, back: Way) -> bool:
     return not left
 
 
-def _commute(one: Rule, other: Rule) -> bool:
+def _commute(one: ConversionRule, other: ConversionRule) -> bool:
     if any(_meet(a, b) for a in _place(one) for b in _place(other)):
         return False
     return not any(len(q) <= len(path) and _meet(q, path)
-                   for a, b in ((one, other), (other, one)) for q in _affected(a) for path in _place(b))
+                   for a, b in ((one, other), (other, one)) for q in _affected_paths(a) for path in _place(b))
 
 
-def _affected(rule: Rule) -> list[Path]:
+def _affected_paths(rule: ConversionRule) -> list[Path]:
     """The objects that a move makes on its way, and removes where it leaves them empty."""
     if not isinstance(rule, Move):
         return []
@@ -302,7 +302,7 @@ def _affected(rule: Rule) -> list[Path]:
     return [end[:n] for end in (rule.source, rule.target) for n in range(common + 1, len(end))]
 
 
-def _place(rule: Rule) -> tuple[Path, ...]:
+def _place(rule: ConversionRule) -> tuple[Path, ...]:
     return (rule.source, rule.target) if isinstance(rule, Move) else (rule.path,)
 
 

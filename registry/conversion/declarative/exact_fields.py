@@ -14,7 +14,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any, Final
 
-from registry.conversion.declarative.expression import NOTHING, Expression
+from registry.conversion.declarative.expression import NOTHING, ConversionExpression
 from registry.conversion.declarative.paths import Path, split
 from registry.conversion.declarative.steps import found_at, put
 from registry.conversion.declarative.written import Lines
@@ -44,7 +44,7 @@ class ExactField:
     expression gave, or takes out what the target prunes; and `judge`, whether the way back gives what there was.
     """
 
-    def __init__(self, path: Path, place: int, there: Expression | None, back: Expression | None, *, in_source: bool,
+    def __init__(self, path: Path, place: int, there: ConversionExpression | None, back: ConversionExpression | None, *, in_source: bool,
                  in_target: bool, tidy: Check) -> None:
         self.path = path
         within, inner = split(path)
@@ -124,7 +124,7 @@ class ExactElements(ExactField):
 
     def look(self, lines: Lines) -> None:
         self._value = lines.variable()
-        lines.add(0, f"{self._value} = {lines.value(self._looked)}(obj)")
+        lines.add(0, f"{self._value} = {lines.value(self._evaluate)}(obj)")
 
     def put(self, lines: Lines) -> None:
         one = Lines("obj", "value")
@@ -147,7 +147,7 @@ class ExactElements(ExactField):
             lines.add(0, f"if not {lines.value(self._come_back)}({self._was}):",
                          "    return False")
 
-    def _looked(self, obj: Json) -> tuple[list[Json], list[Json]]:
+    def _evaluate(self, obj: Json) -> tuple[list[Json], list[Json]]:
         elements = [e for e in found_at(obj, split(self.path)[0]) if e.__class__ is dict]
         return elements, _all_of(self._there, elements)
 
@@ -157,7 +157,7 @@ class ExactElements(ExactField):
                    for value, (holder, was) in zip(values, found[1], strict=True))
 
 
-def _all_of(expression: Expression | None, elements: Sequence[Json]) -> list[Json]:
+def _all_of(expression: ConversionExpression | None, elements: Sequence[Json]) -> list[Json]:
     if expression is None:
         return [NOTHING] * len(elements)
     values, spent = [], 0

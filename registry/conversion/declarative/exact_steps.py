@@ -55,7 +55,7 @@ def each_within(path: Path, step: ExactStep) -> ExactStep:
     return each
 
 
-def called(step: ExactStep) -> Write:
+def call_step(step: ExactStep) -> Write:
     def write(lines: Lines, obj: str, depth: int) -> None:
         lines.add(depth, f"if not {lines.value(step)}({obj}):",
                          "    return False")
@@ -63,11 +63,11 @@ def called(step: ExactStep) -> Write:
     return write
 
 
-def written_within(path: Path, write: Write) -> Write:
+def write_within(path: Path, write: Write) -> Write:
     return lambda lines, obj, depth: lines.within(depth, obj, path, write)
 
 
-def renamed(name: str, new_name: str) -> Write:
+def rename(name: str, new_name: str) -> Write:
     def write(lines: Lines, obj: str, depth: int) -> None:
         old, new = lines.value(name), lines.value(new_name)
         lines.add(depth, f"if {new} in {obj}:",
@@ -78,12 +78,12 @@ def renamed(name: str, new_name: str) -> Write:
     return write
 
 
-def moved(source: Path, target: Path) -> Write:
+def move(source: Path, target: Path) -> Write:
     common = common_steps(source, target)
-    return written_within(source[:common], _moved(source[common:], target[common:]))
+    return write_within(source[:common], _move_across(source[common:], target[common:]))
 
 
-def _moved(source: Path, target: Path) -> Write:
+def _move_across(source: Path, target: Path) -> Write:
     """Between places that have no step in common: what is in the object from which both begin is not emptied by it."""
     *above, name = source
     *over, new_name = target
@@ -136,7 +136,7 @@ def _stands(obj: Json, path: Path) -> bool:
     return path[-1] in obj
 
 
-def mapped_values(path: Path, pairs: Sequence[tuple[Json, Json]], mirrored: Sequence[tuple[Json, Json]]) -> Write:
+def map_values(path: Path, pairs: Sequence[tuple[Json, Json]], mirrored: Sequence[tuple[Json, Json]]) -> Write:
     there = {(old.__class__, old): new for old, new in pairs}
     again = {(old.__class__, old): new for old, new in mirrored}
     values: dict[tuple[type, Json], Json] = {}
@@ -147,13 +147,13 @@ def mapped_values(path: Path, pairs: Sequence[tuple[Json, Json]], mirrored: Sequ
     texts = {value: new for (kind, value), new in values.items() if kind is str}
     *above, name = path
     if name == STAR:
-        return called(_at(tuple(above), _each_mapped(values)))
+        return call_step(_at(tuple(above), _map_each(values)))
     if len(texts) == len(values):
-        return written_within(tuple(above), _mapped_text(name, texts))
-    return called(each_within(tuple(above), _mapped_one(name, values)))
+        return write_within(tuple(above), _map_text(name, texts))
+    return call_step(each_within(tuple(above), _map_one(name, values)))
 
 
-def _mapped_text(name: str, texts: dict[str, Json]) -> Write:
+def _map_text(name: str, texts: dict[str, Json]) -> Write:
     def write(lines: Lines, obj: str, depth: int) -> None:
         value, key, new = lines.variable(), lines.value(name), lines.value(texts)
         lines.add(depth, f"{value} = {obj}.get({key})",
@@ -169,17 +169,17 @@ def _mapped_text(name: str, texts: dict[str, Json]) -> Write:
     return write
 
 
-def _mapped(value: Json, values: dict[tuple[type, Json], Json]) -> Json:
+def _map_value(value: Json, values: dict[tuple[type, Json], Json]) -> Json:
     if value is None:
         return _NOTHING     # what the schema makes of it is not known here
     kind = value.__class__
     return value if kind is dict or kind is list else values.get((kind, value), value)
 
 
-def _mapped_one(name: str, values: dict[tuple[type, Json], Json]) -> ExactStep:
+def _map_one(name: str, values: dict[tuple[type, Json], Json]) -> ExactStep:
     def one(obj: Json) -> bool:
         if obj.__class__ is dict and name in obj:
-            found = _mapped(obj[name], values)
+            found = _map_value(obj[name], values)
             if found is _NOTHING:
                 return False
             obj[name] = found
@@ -188,14 +188,14 @@ def _mapped_one(name: str, values: dict[tuple[type, Json], Json]) -> ExactStep:
     return one
 
 
-def _each_mapped(values: dict[tuple[type, Json], Json]) -> ExactStep:
+def _map_each(values: dict[tuple[type, Json], Json]) -> ExactStep:
     def each(obj: Json) -> bool:
         if obj.__class__ is list:
-            obj[:] = [_mapped(value, values) for value in obj]
+            obj[:] = [_map_value(value, values) for value in obj]
             return _NOTHING not in obj
         if obj.__class__ is dict:
             for key, value in obj.items():
-                obj[key] = _mapped(value, values)
+                obj[key] = _map_value(value, values)
             return _NOTHING not in obj.values()
         return True
 
@@ -220,7 +220,7 @@ def _at(path: Path, step: ExactStep) -> ExactStep:
     return each_within(tuple(above), at)
 
 
-def filled_in(path: Path, value: Json, *, pruned: bool) -> ExactStep:
+def fill_in(path: Path, value: Json, *, pruned: bool) -> ExactStep:
     """`pruned`: the schema at the beginning of the way removes it from its place again."""
     *above, name = path
     scalar = not isinstance(value, dict | list)
@@ -254,7 +254,7 @@ def present(path: Path) -> ExactStep:
     return present
 
 
-def taken_out(path: Path, value: Json) -> ExactStep:
+def remove_value(path: Path, value: Json) -> ExactStep:
     *above, name = path
 
     def taken_out(obj: Json) -> bool:

@@ -28,7 +28,7 @@ from registry.schema.model import Structural
 Json = Any
 
 
-class Expression(NamedTuple):
+class ConversionExpression(NamedTuple):
     """A compiled expression. Values are decoded JSON, or NOTHING.
 
     `value` is that of a whole object. `charged` is that of one of its elements, which have one allowance together: it
@@ -50,18 +50,18 @@ class ExpressionError(ValueError):
     """The text says why an expression cannot be used, or has no value."""
 
 
-def checked_expression(text: str, schema: Structural, *, is_root: bool = True) -> tuple[Checked, dict[str, Json]]:
+def check_expression(text: str, schema: Structural, *, is_root: bool = True) -> tuple[Checked, dict[str, Json]]:
     """The checked tree, and the schema of its value ({} where that is only known when it has one)."""
     declared = declare(schema, resource_root=is_root)
     if declared is None:
         raise ExpressionError("the schema says nothing of what is to be looked at")
     try:
-        return _checked(text, declared)
+        return _check(text, declared)
     except RecursionError as error:
         raise ExpressionError("compilation failed: max recursion depth exceeded") from error
 
 
-def _checked(text: str, declared: Declared) -> tuple[Checked, dict[str, Json]]:
+def _check(text: str, declared: Declared) -> tuple[Checked, dict[str, Json]]:
     checked = check(parse(text), {"self": declared.type})
     issues = checked.issues or literal_issues(checked)
     if issues:
@@ -111,7 +111,7 @@ def schema_of(of: Type) -> dict[str, Json]:
 
 def looks_at_head(text: str, schema: Structural) -> bool:
     """Whether an expression on whole objects may look at their apiVersion, kind or metadata."""
-    checked, _ = checked_expression(text, schema)
+    checked, _ = check_expression(text, schema)
     beside = sum(isinstance(node, ast.Select) and _is_self(node.operand) and node.field not in HEAD
                  for node in checked.nodes())
     return beside != sum(_is_self(node) for node in checked.nodes())
@@ -121,9 +121,9 @@ def _is_self(node: ast.Expr) -> bool:
     return isinstance(node, ast.Ident) and node.name.removeprefix(".") == "self"
 
 
-def compile_expression(text: str, schema: Structural, *, is_root: bool = True) -> Expression:
+def compile_expression(text: str, schema: Structural, *, is_root: bool = True) -> ConversionExpression:
     """Raises ExpressionError, and what it gives does so where there is no value."""
-    checked, _ = checked_expression(text, schema, is_root=is_root)
+    checked, _ = check_expression(text, schema, is_root=is_root)
     program = compile_program(checked, {"self": view_of(schema, resource=is_root)})
     run, cost, spare = program.run, program.cost, program.spare
 
@@ -133,7 +133,7 @@ def compile_expression(text: str, schema: Structural, *, is_root: bool = True) -
             found, _ = evaluated(obj)
             return found if found.__class__ in _SCALARS else json_of(found)
         except _FAILURES as error:
-            raise _failed(error) from error
+            raise _failure(error) from error
 
     def charged(element: Json, spent: int) -> tuple[Json, int]:
         WORK.begin()
@@ -143,7 +143,7 @@ def compile_expression(text: str, schema: Structural, *, is_root: bool = True) -
                 raise CostExceeded
             return found if found.__class__ in _SCALARS else json_of(found), spent + spends
         except _FAILURES as error:
-            raise _failed(error) from error
+            raise _failure(error) from error
 
     def evaluated(obj: Json) -> tuple[Any, int]:
         """The value, and a bound of what it cost; where that is over the limit, what it did cost."""
@@ -163,13 +163,13 @@ def compile_expression(text: str, schema: Structural, *, is_root: bool = True) -
             raise CostExceeded
         return found, spends
 
-    return Expression(value, charged)
+    return ConversionExpression(value, charged)
 
 
 _FAILURES: Final = (EvalError, RecursionError, CostExceeded)
 
 
-def _failed(error: Exception) -> ExpressionError:
+def _failure(error: Exception) -> ExpressionError:
     if isinstance(error, CostExceeded):
         return ExpressionError("it costs more than an expression may")
     return ExpressionError(str(error) or "the value is nested too deeply")

@@ -95,24 +95,24 @@ class Drop:
     path: Path
 
 
-Rule = Move | MapValues | Default | Set | Drop
+ConversionRule = Move | MapValues | Default | Set | Drop
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class ConversionPath:
     """From one version to the next. `where` is the path of its rules in the definition."""
 
     source: str
     target: str
     where: str
-    rules: tuple[Rule, ...]
+    rules: tuple[ConversionRule, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
     where: str
-    there: Way
-    back: Way
+    there: ConversionPath
+    back: ConversionPath
     loss: str = REFUSE
 
 
@@ -171,17 +171,17 @@ class _Reader:
         if loss not in (REFUSE, KEEP, DROP):
             self.errors.append(not_supported(f"{where}.loss", loss, [REFUSE, KEEP, DROP]))
         rules = self.rules(given.get("rules"), f"{where}.rules")
-        back = self.rules(given["back"], f"{where}.back") if "back" in given else turned_round(rules)
+        back = self.rules(given["back"], f"{where}.back") if "back" in given else reverse_rules(rules)
         if len(self.errors) > before:
             return None
-        return Link(where, Way(source, target, f"{where}.rules", rules),
-                    Way(target, source, f"{where}.back" if "back" in given else f"{where}.rules", back), loss)
+        return Link(where, ConversionPath(source, target, f"{where}.rules", rules),
+                    ConversionPath(target, source, f"{where}.back" if "back" in given else f"{where}.rules", back), loss)
 
-    def rules(self, value: Json, where: str) -> tuple[Rule, ...]:
+    def rules(self, value: Json, where: str) -> tuple[ConversionRule, ...]:
         rules = [self.rule(v, f"{where}[{i}]") for i, v in enumerate(self.list_of(value, where, MAX_RULES))]
         return tuple(rule for rule in rules if rule is not None)
 
-    def rule(self, value: Json, where: str) -> Rule | None:
+    def rule(self, value: Json, where: str) -> ConversionRule | None:
         given = self.mapping(value, where, tuple(_RULES))
         if given is None:
             return None
@@ -191,16 +191,16 @@ class _Reader:
         [(name, body)] = given.items()
         return _RULES[name](self, body, f"{where}.{name}")
 
-    def move(self, value: Json, where: str) -> Rule | None:
+    def move(self, value: Json, where: str) -> ConversionRule | None:
         given = self.mapping(value, where, ("from", "to"))
         if given is None:
             return None
         source, target = self.path(given.get("from"), f"{where}.from"), self.path(given.get("to"), f"{where}.to")
         if source is None or target is None:
             return None
-        return self._moved(source, target, where, given["to"], f"{where}.to")
+        return self._read_move(source, target, where, given["to"], f"{where}.to")
 
-    def rename(self, value: Json, where: str) -> Rule | None:
+    def rename(self, value: Json, where: str) -> ConversionRule | None:
         given = self.mapping(value, where, ("path", "to"))
         if given is None:
             return None
@@ -210,9 +210,9 @@ class _Reader:
         if len(name) != 1:
             self.errors.append(invalid(f"{where}.to", given["to"], "must be a name; `move` takes a path"))
             return None
-        return self._moved(source, (*source[:-1], *name), where, given["to"], f"{where}.to")
+        return self._read_move(source, (*source[:-1], *name), where, given["to"], f"{where}.to")
 
-    def _moved(self, source: Path, target: Path, where: str, text: Json, at: str) -> Rule | None:
+    def _read_move(self, source: Path, target: Path, where: str, text: Json, at: str) -> ConversionRule | None:
         if source[-1] == STAR or target[-1] == STAR:
             self.errors.append(invalid(at, text, "elements of a list have no names to move from or to"))
         elif split(source)[0] != split(target)[0]:
@@ -223,7 +223,7 @@ class _Reader:
             return Move(where, source, target)
         return None
 
-    def map(self, value: Json, where: str) -> Rule | None:
+    def map(self, value: Json, where: str) -> ConversionRule | None:
         given = self.mapping(value, where, ("path", "values"))
         if given is None:
             return None
@@ -248,7 +248,7 @@ class _Reader:
             seen.add((type(old), old))
         return MapValues(where, path, tuple(pairs)) if path is not None else None
 
-    def default(self, value: Json, where: str) -> Rule | None:
+    def default(self, value: Json, where: str) -> ConversionRule | None:
         given = self.mapping(value, where, ("path", "value"))
         if given is None:
             return None
@@ -256,28 +256,28 @@ class _Reader:
         if given.get("value") is None:
             self.errors.append(required(f"{where}.value"))
             return None
-        return Default(where, path, given["value"]) if path is not None and self._named(path, where) else None
+        return Default(where, path, given["value"]) if path is not None and self._is_name(path, where) else None
 
-    def set(self, value: Json, where: str) -> Rule | None:
+    def set(self, value: Json, where: str) -> ConversionRule | None:
         given = self.mapping(value, where, ("path", "cel"))
         if given is None:
             return None
         path, cel = self.path(given.get("path"), f"{where}.path"), self.text(given.get("cel"), f"{where}.cel")
         if len(cel) > MAX_EXPRESSION:
             self.errors.append(invalid(f"{where}.cel", len(cel), f"must not be longer than {MAX_EXPRESSION}"))
-        return Set(where, path, cel) if path is not None and self._named(path, f"{where}.path") and cel else None
+        return Set(where, path, cel) if path is not None and self._is_name(path, f"{where}.path") and cel else None
 
-    def drop(self, value: Json, where: str) -> Rule | None:
+    def drop(self, value: Json, where: str) -> ConversionRule | None:
         path = self.path(value, where)
-        return Drop(where, path) if path is not None and self._named(path, where) else None
+        return Drop(where, path) if path is not None and self._is_name(path, where) else None
 
-    def _named(self, path: Path, where: str) -> bool:
+    def _is_name(self, path: Path, where: str) -> bool:
         if path[-1] == STAR:
             self.errors.append(forbidden(where, "must end with the name of a field"))
         return path[-1] != STAR
 
 
-_RULES: Final[Mapping[str, Callable[[_Reader, Json, str], Rule | None]]] = {
+_RULES: Final[Mapping[str, Callable[[_Reader, Json, str], ConversionRule | None]]] = {
     "move": _Reader.move, "rename": _Reader.rename, "map": _Reader.map, "default": _Reader.default,
     "set": _Reader.set, "drop": _Reader.drop}
 
@@ -302,19 +302,19 @@ def read_rules(text: str) -> tuple[list[Link], list[FieldError]]:
     return [link for link in links if link is not None], reader.errors
 
 
-def turned_round(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+def reverse_rules(rules: tuple[ConversionRule, ...]) -> tuple[ConversionRule, ...]:
     """The way back: moves and values the other way, in the other order. What else was filled in is pruned."""
-    back: list[Rule] = []
+    back: list[ConversionRule] = []
     for rule in reversed(rules):
         match rule:
             case Move(where, source, target):
                 back.append(Move(where, target, source))
             case MapValues(where, path, pairs):
-                back.append(MapValues(where, path, _turned_pairs(pairs)))
+                back.append(MapValues(where, path, _reverse_pairs(pairs)))
     return tuple(back)
 
 
-def _turned_pairs(pairs: tuple[tuple[Json, Json], ...]) -> tuple[tuple[Json, Json], ...]:
+def _reverse_pairs(pairs: tuple[tuple[Json, Json], ...]) -> tuple[tuple[Json, Json], ...]:
     """The first of several values that have become the same."""
     turned: dict[tuple[type, Json], tuple[Json, Json]] = {}
     for old, new in pairs:

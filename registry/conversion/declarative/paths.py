@@ -48,7 +48,7 @@ def parse_path(text: str) -> Path:
     return tuple(steps)
 
 
-def shown(path: Path) -> str:
+def format_path(path: Path) -> str:
     text = ""
     for step in path:
         escaped = step.replace("\\", "\\\\").replace(".", "\\.")

@@ -16,18 +16,18 @@ import orjson
 
 from registry.codec.json_encode import encode_canonical
 from registry.conversion.declarative import remainder
-from registry.conversion.declarative.exact import ExactWay, exact_way
+from registry.conversion.declarative.exact import LosslessPath, lossless_path
 from registry.conversion.declarative.exact_steps import each_within, without
 from registry.conversion.declarative.expression import (
     NOTHING,
-    Expression,
+    ConversionExpression,
     ExpressionError,
     compile_expression,
     element_at,
     looks_at_head,
 )
-from registry.conversion.declarative.model import DROP, Link, Rule, Set, Way, read_rules
-from registry.conversion.declarative.paths import STAR, shown, split
+from registry.conversion.declarative.model import DROP, Link, ConversionRule, Set, ConversionPath, read_rules
+from registry.conversion.declarative.paths import STAR, format_path, split
 from registry.conversion.declarative.pruned import pruned_fields
 from registry.conversion.declarative.steps import Step, compile_rule, found_at, put
 from registry.conversion.errors import ConversionError
@@ -53,7 +53,7 @@ class Plan:
         self._group = group
         self._schemas = schemas
         self._ways: dict[tuple[str, str], _Conversion] = {}
-        self._expressions: dict[tuple[Set, str], Expression] = {}
+        self._expressions: dict[tuple[Set, str], ConversionExpression] = {}
 
     def convert(self, obj: Object, api_version: str) -> Object:
         """A new object. Raises ConversionError."""
@@ -97,35 +97,35 @@ class Plan:
             self._ways[source, target] = found
         return found
 
-    def _looks(self, rule: Rule, way: Way) -> bool:
+    def _looks(self, rule: ConversionRule, way: ConversionPath) -> bool:
         return isinstance(rule, Set) and STAR not in rule.path \
             and looks_at_head(rule.cel, self._schemas[way.source]().structural)
 
-    def _exact(self, hops: Sequence[tuple[Link, Way]], *, keeps: bool) -> list[tuple[str, ExactWay]] | None:
+    def _exact(self, hops: Sequence[tuple[Link, ConversionPath]], *, keeps: bool) -> list[tuple[str, LosslessPath]] | None:
         """The ways of all hops, with the apiVersion that they lead to; None where one of them cannot be proven."""
-        found: list[tuple[str, ExactWay]] = []
+        found: list[tuple[str, LosslessPath]] = []
         for link, way in hops:
             back = link.back if way is link.there else link.there
             if not keeps and any(isinstance(rule, Set) for rule in back.rules):
                 return None     # nobody wants to know what its expressions give
-            exact = exact_way(way, back, self._schemas[way.source](), self._schemas[way.target](), self._compiled)
+            exact = lossless_path(way, back, self._schemas[way.source](), self._schemas[way.target](), self._compile)
             if exact is None:
                 return None
             found.append((f"{self._group}/{way.target}", exact))
         return found
 
-    def _compiled(self, rule: Set, version: str) -> Expression:
+    def _compile(self, rule: Set, version: str) -> ConversionExpression:
         """The expression of a rule for objects of a version."""
         found = self._expressions.get((rule, version))
         if found is None:
             within, _ = split(rule.path)
             element = element_at(self._schemas[version]().structural, within)
             if element is None:
-                raise ExpressionError(f"{shown(rule.path)}: there is no {shown(within)}")
+                raise ExpressionError(f"{format_path(rule.path)}: there is no {format_path(within)}")
             found = self._expressions[rule, version] = compile_expression(rule.cel, element, is_root=not within)
         return found
 
-    def _hop(self, way: Way) -> Step:
+    def _hop(self, way: ConversionPath) -> Step:
         """One way between neighbours. Expressions see the object as it was."""
         source, target = self._schemas[way.source](), self._schemas[way.target]()
         api_version = f"{self._group}/{way.target}"
@@ -137,7 +137,7 @@ class Plan:
             obj["apiVersion"] = api_version
             target.prune(obj)
 
-        sets = {rule: _valued(rule, self._compiled(rule, way.source)) for rule in way.rules if isinstance(rule, Set)}
+        sets = {rule: _evaluator(rule, self._compile(rule, way.source)) for rule in way.rules if isinstance(rule, Set)}
         steps: list[tuple[Set | None, Step]] = [
             (rule, _no_step) if isinstance(rule, Set) else (None, compile_rule(rule)) for rule in way.rules]
         plain = [step for _, step in steps]
@@ -153,7 +153,7 @@ class Plan:
                 try:
                     values[rule] = values_of(obj)
                 except ExpressionError as error:
-                    raise ExpressionError(f"{shown(rule.path)}: {error}") from error
+                    raise ExpressionError(f"{format_path(rule.path)}: {error}") from error
             for rule_, step in steps:
                 if rule_ is None:
                     step(obj)
@@ -166,7 +166,7 @@ class Plan:
         return hop if sets else simple
 
 
-def _valued(rule: Set, expression: Expression) -> Callable[[Json], list[tuple[Json, Json]]]:
+def _evaluator(rule: Set, expression: ConversionExpression) -> Callable[[Json], list[tuple[Json, Json]]]:
     """What the expression gives: the object, or each element that the path leads to, with its value."""
     within, _ = split(rule.path)
     charged = expression.charged
@@ -194,7 +194,7 @@ class _Conversion:
     """
 
     def __init__(self, source: str, target: str, there: Sequence[Step], back: Sequence[Step], *,
-                 exact: Sequence[tuple[str, ExactWay]] | None, keeps: bool, looks: bool, group: str) -> None:
+                 exact: Sequence[tuple[str, LosslessPath]] | None, keeps: bool, looks: bool, group: str) -> None:
         self._source = source
         self._target = target
         self._there = there
@@ -210,15 +210,15 @@ class _Conversion:
 
     def run(self, obj: Object) -> Object:
         metadata = dict(obj["metadata"])
-        remainders = remainder.taken(metadata)
+        remainders = remainder.take_annotation(metadata)
         own = remainders.pop(self._target, None)
-        found = _copied(obj, metadata)
+        found = _copy_with(obj, metadata)
         for step in self._there:
             step(found)
         if own is not None:
             remainder.restore(found, own)
         if self._keeps:
-            again = _copied(found, metadata)
+            again = _copy_with(found, metadata)
             for step in self._back:
                 step(again)
             lost = remainder.differences(obj, again)
@@ -226,7 +226,7 @@ class _Conversion:
                 remainders[self._source] = lost
             else:
                 remainders.pop(self._source, None)
-            remainder.noted(metadata, remainders)
+            remainder.put_annotation(metadata, remainders)
         return found
 
     def bodies(self, kind: str) -> ConvertBody:
@@ -260,16 +260,16 @@ class _Conversion:
                         return walked(name, metadata, text)
                 if looks:
                     del obj["apiVersion"], obj["kind"], obj["metadata"]
-                return _joined(metadata, encode_canonical(obj), source, sorted(lost, key=_path) if lost else None)
+                return _join_body(metadata, encode_canonical(obj), source, sorted(lost, key=_path) if lost else None)
             except (ExpressionError, ValueError, RecursionError):
                 return None     # the other way tells what is wrong
 
         def walked(name: str, metadata: str, text: str) -> str:
-            return self._walked({"kind": kind, "metadata": _names(name, metadata)} if looks else None, metadata, text)
+            return self._round_trip({"kind": kind, "metadata": _names(name, metadata)} if looks else None, metadata, text)
 
         return converted
 
-    def _walked(self, head: Object | None, metadata: str, text: str) -> str:
+    def _round_trip(self, head: Object | None, metadata: str, text: str) -> str:
         """There and back."""
         obj: Object = orjson.loads(text)
         found = _through(self._there, obj, head, self._heads[0])
@@ -278,8 +278,8 @@ class _Conversion:
             # What has been written may be changed: it goes back in place.
             again = _through(self._back, obj, head, self._heads[1])
             if again != text:
-                lost = remainder.compared(orjson.loads(text), obj)
-        return _joined(metadata, found, self._source, lost)
+                lost = remainder.compare_values(orjson.loads(text), obj)
+        return _join_body(metadata, found, self._source, lost)
 
 
 def _names(name: str, metadata: str) -> Object:
@@ -296,11 +296,11 @@ def _path(entry: dict[str, Json]) -> list[str]:
     return found
 
 
-def _joined(metadata: str, rest: str, source: str, lost: list[dict[str, Json]] | None) -> str:
+def _join_body(metadata: str, rest: str, source: str, lost: list[dict[str, Json]] | None) -> str:
     """A body of the text of the metadata, without its end, and the text of the rest, with what is lost noted."""
     if lost:
         kept = orjson.loads(f"{{{metadata}}}")
-        remainder.noted(kept, {source: lost})
+        remainder.put_annotation(kept, {source: lost})
         metadata = encode_canonical(kept)[1:-1]
     return f"{metadata}}},{rest[1:]}" if rest != "{}" else f"{metadata}}}}}"
 
@@ -317,7 +317,7 @@ def _through(steps: Sequence[Step], obj: Object, head: Object | None, api_versio
     return encode_canonical(obj)
 
 
-def _copied(obj: Object, metadata: Object) -> Object:
+def _copy_with(obj: Object, metadata: Object) -> Object:
     """A copy that has `metadata` itself: rules do not touch it."""
     return {k: metadata if k == "metadata" else _copy(v) for k, v in obj.items()}
 
@@ -331,9 +331,9 @@ def _copy(value: Json) -> Json:
     return value
 
 
-def way_between(links: Sequence[Link], source: str, target: str) -> list[tuple[Link, Way]] | None:
+def way_between(links: Sequence[Link], source: str, target: str) -> list[tuple[Link, ConversionPath]] | None:
     """The shortest way, None where there is none."""
-    ways: dict[str, list[tuple[Link, Way]]] = {source: []}
+    ways: dict[str, list[tuple[Link, ConversionPath]]] = {source: []}
     pending = [source]
     for version in pending:
         if version == target:

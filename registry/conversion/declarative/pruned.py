@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from registry.conversion.declarative.expression import HEAD
-from registry.conversion.declarative.model import Set, Way
+from registry.conversion.declarative.model import Set, ConversionPath
 from registry.conversion.declarative.paths import STAR, Path
 from registry.conversion.declarative.shapes import ShapeError, Verdict, apply_rule, find_node, is_emptied
 from registry.schema.compiled import CompiledSchema
@@ -19,7 +19,7 @@ Schema = dict[str, Any]
 _KEEPS: Final = "x-kubernetes-preserve-unknown-fields"
 
 
-def pruned_fields(way: Way, source: CompiledSchema, target: CompiledSchema) -> list[Path]:
+def pruned_fields(way: ConversionPath, source: CompiledSchema, target: CompiledSchema) -> list[Path]:
     """Fields that objects come to the end of a way with, and that the target prunes: where one looks first.
 
     Not all of them: what is found here is certain, and saves the walk through all else.

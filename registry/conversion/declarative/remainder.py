@@ -31,10 +31,10 @@ _HEAD: Final = ("apiVersion", "kind", "metadata")
 
 def differences(obj: Json, other: Json) -> list[dict[str, Json]]:
     """What makes `other` into `obj`. Lists of the same length differ by elements, others as a whole."""
-    return [] if _same_text(obj, other) else compared(obj, other)      # nearly all are, and this is found quickly
+    return [] if _same_text(obj, other) else compare_values(obj, other)      # nearly all are, and this is found quickly
 
 
-def compared(obj: Json, other: Json) -> list[dict[str, Json]]:
+def compare_values(obj: Json, other: Json) -> list[dict[str, Json]]:
     """The same for what is not the same text."""
     entries: list[dict[str, Json]] = []
     pending: list[tuple[tuple[str | int, ...], Json, Json]] = [((), other, obj)]
@@ -106,7 +106,7 @@ def _restore_element(holder: list[Json], place: int, was: Json, wanted: Json) ->
             return
 
 
-def taken(metadata: dict[str, Json]) -> dict[str, Json]:
+def take_annotation(metadata: dict[str, Json]) -> dict[str, Json]:
     """The remainders of an object by version; the annotation is taken out. One that cannot be read is none."""
     annotations = metadata.get("annotations")
     if not annotations or ANNOTATION not in annotations:
@@ -124,7 +124,7 @@ def taken(metadata: dict[str, Json]) -> dict[str, Json]:
     return found if isinstance(found, dict) else {}
 
 
-def noted(metadata: dict[str, Json], remainders: dict[str, Json]) -> None:
+def put_annotation(metadata: dict[str, Json], remainders: dict[str, Json]) -> None:
     """Puts the annotation in. Raises ValueError where it would be too long."""
     if not remainders:
         return

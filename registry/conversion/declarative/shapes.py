@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from registry.conversion.declarative.expression import ExpressionError, checked_expression, element_at
-from registry.conversion.declarative.model import Default, Drop, MapValues, Move, Rule, Set, Way
-from registry.conversion.declarative.paths import STAR, Path, shown, split
+from registry.conversion.declarative.expression import ExpressionError, check_expression, element_at
+from registry.conversion.declarative.model import Default, Drop, MapValues, Move, ConversionRule, Set, ConversionPath
+from registry.conversion.declarative.paths import STAR, Path, format_path, split
 from registry.schema.field import FieldError, go_json, invalid, required
 from registry.schema.model import Structural, from_json
 from registry.schema.validation import validate
@@ -41,7 +41,7 @@ class Verdict:
     losses: list[str] = field(default_factory=list)
 
 
-def judge(way: Way, source: Schema, target: Schema, structural: Structural) -> Verdict:
+def judge(way: ConversionPath, source: Schema, target: Schema, structural: Structural) -> Verdict:
     """Whether the rules of a way lead from one schema to the other, and what they lose."""
     verdict = Verdict()
     shape = copy.deepcopy(source)
@@ -60,7 +60,7 @@ def judge(way: Way, source: Schema, target: Schema, structural: Structural) -> V
     return verdict
 
 
-def apply_rule(rule: Rule, shape: Schema, target: Schema, structural: Structural, verdict: Verdict) -> None:
+def apply_rule(rule: ConversionRule, shape: Schema, target: Schema, structural: Structural, verdict: Verdict) -> None:
     match rule:
         case Move(_, old, new):
             put_node(shape, new, take_node(shape, old))
@@ -70,7 +70,7 @@ def apply_rule(rule: Rule, shape: Schema, target: Schema, structural: Structural
             _merging(node, path, pairs, verdict)
             became = _type_of([new for _, new in pairs])
             if became != node.get("type") and not _all_mapped(node, pairs):
-                raise ShapeError(f"{shown(path)} would be of type {node.get('type')} or {became}: values of its enum "
+                raise ShapeError(f"{format_path(path)} would be of type {node.get('type')} or {became}: values of its enum "
                                  "that are not mapped stay as they are")
             node.clear()
             node.update({"type": became, _GIVEN: (rule.where, [new for _, new in pairs])})
@@ -86,19 +86,19 @@ def apply_rule(rule: Rule, shape: Schema, target: Schema, structural: Structural
                 within, _ = split(path)
                 element = element_at(structural, within)
                 if element is None or find_node(shape, within) is None:
-                    raise ShapeError(f"there is no {shown(within)} to look at")
-                found = checked_expression(cel, element, is_root=not within)[1]
+                    raise ShapeError(f"there is no {format_path(within)} to look at")
+                found = check_expression(cel, element, is_root=not within)[1]
             except ExpressionError as error:
                 raise ShapeError(str(error)) from error
             if find_node(shape, path) is not None:
                 take_node(shape, path)
-                verdict.losses.append(f"the value of {shown(path)} is replaced by that of an expression")
+                verdict.losses.append(f"the value of {format_path(path)} is replaced by that of an expression")
             if found.get(_KEEPS) or not found:
                 found = copy.deepcopy(find_node(target, path) or found)
             put_node(shape, path, found)
         case Drop(_, path):
             take_node(shape, path)
-            verdict.losses.append(f"{shown(path)} is dropped")
+            verdict.losses.append(f"{format_path(path)} is dropped")
 
 
 # -- the way through a schema
@@ -124,7 +124,7 @@ def find_node(node: Schema, path: Path) -> Schema | None:
 def _node(shape: Schema, path: Path) -> Schema:
     found = find_node(shape, path)
     if found is None:
-        raise ShapeError(f"there is no field {shown(path)}")
+        raise ShapeError(f"there is no field {format_path(path)}")
     return found
 
 
@@ -143,13 +143,13 @@ def put_node(shape: Schema, path: Path, node: Schema) -> None:
         inner = _below(holder, step)
         if inner is None:
             if step == STAR or holder.get("type") not in (None, "object"):
-                raise ShapeError(f"there is no place for {shown(path)}: {shown(path[:i + 1])} is not there")
+                raise ShapeError(f"there is no place for {format_path(path)}: {format_path(path[:i + 1])} is not there")
             inner = holder.setdefault("properties", {})[step] = {"type": "object"}
         holder = inner
     if holder.get("type") not in (None, "object"):
-        raise ShapeError(f"there is no place for {shown(path)}: {shown(path[:-1])} is of type {holder['type']}")
+        raise ShapeError(f"there is no place for {format_path(path)}: {format_path(path[:-1])} is of type {holder['type']}")
     if path[-1] in (holder.get("properties") or {}):
-        raise ShapeError(f"there is a field {shown(path)} already")
+        raise ShapeError(f"there is a field {format_path(path)} already")
     holder.setdefault("properties", {})[path[-1]] = node
 
 
@@ -184,7 +184,7 @@ def _check_type(node: Schema, values: list[Json], path: Path) -> None:
         found = _json_type(value)
         fits = kind is None or found == kind or (kind == "number" and found == "integer")
         if not fits and not (node.get("x-kubernetes-int-or-string") and found in ("integer", "string")):
-            raise ShapeError(f"{shown(path)} is of type {kind}, not {found}")
+            raise ShapeError(f"{format_path(path)} is of type {kind}, not {found}")
 
 
 def _check_values(wanted: Schema, where: str, values: list[Json], verdict: Verdict) -> None:
@@ -213,19 +213,19 @@ def _merging(node: Schema, path: Path, pairs: tuple[tuple[Json, Json], ...], ver
         before = became.setdefault((type(new), new), old)
         stays = enum is None and (type(new), new) not in mapped and node.get("type") == _json_type(new)
         if before != old:
-            verdict.losses.append(f"{go_json(before)} and {go_json(old)} of {shown(path)} both become {go_json(new)}")
+            verdict.losses.append(f"{go_json(before)} and {go_json(old)} of {format_path(path)} both become {go_json(new)}")
         elif stays:
-            verdict.losses.append(f"{go_json(old)} of {shown(path)} becomes {go_json(new)}, which may have been there: "
+            verdict.losses.append(f"{go_json(old)} of {format_path(path)} becomes {go_json(new)}, which may have been there: "
                                   "an enum without it, or mapping it too, would rule that out")
 
 
 # -- the shape against the target
-def _compare(shape: Schema, target: Schema, path: Path, way: Way, verdict: Verdict) -> None:
+def _compare(shape: Schema, target: Schema, path: Path, way: ConversionPath, verdict: Verdict) -> None:
     if len(verdict.losses) >= _MOST or len(verdict.errors) >= _MOST:
         return
     if not _same_type(shape, target):
         verdict.errors.append(invalid(way.where, f"{way.source} to {way.target}",
-                                      f"{shown(path) or 'the object'} is {_named(shape)} in {way.source}, and must be "
+                                      f"{format_path(path) or 'the object'} is {_named(shape)} in {way.source}, and must be "
                                       f"{_named(target)} in {way.target}"))
         return
     if _GIVEN in shape:
@@ -241,7 +241,7 @@ def _compare(shape: Schema, target: Schema, path: Path, way: Way, verdict: Verdi
         if wanted is None and is_emptied(inner):
             continue        # that it was there is kept in the remainder
         if wanted is None:
-            verdict.losses.append(f"{shown((*path, name))} of {way.source} is not in {way.target}")
+            verdict.losses.append(f"{format_path((*path, name))} of {way.source} is not in {way.target}")
         else:
             _compare(inner, wanted, (*path, name), way, verdict)
     _compare_open(shape, values, target, path, way, verdict)
@@ -250,11 +250,11 @@ def _compare(shape: Schema, target: Schema, path: Path, way: Way, verdict: Verdi
             continue
         wanted = (target.get("properties") or {}).get(name) or {}
         if _below(shape, name) is None and "default" not in wanted:
-            verdict.errors.append(required(way.where, f"{shown((*path, name))} is required in {way.target}, and "
+            verdict.errors.append(required(way.where, f"{format_path((*path, name))} is required in {way.target}, and "
                                                       "nothing fills it: add a default or an expression"))
 
 
-def _compare_open(shape: Schema, values: Json, target: Schema, path: Path, way: Way, verdict: Verdict) -> None:
+def _compare_open(shape: Schema, values: Json, target: Schema, path: Path, way: ConversionPath, verdict: Verdict) -> None:
     """Names that the schema leaves open."""
     if target.get(_KEEPS) or target.get("additionalProperties") is True:
         return
@@ -262,7 +262,7 @@ def _compare_open(shape: Schema, values: Json, target: Schema, path: Path, way: 
     if isinstance(values, dict) and isinstance(allowed, dict):
         _compare(values, allowed, (*path, STAR), way, verdict)
     elif values or shape.get(_KEEPS):
-        verdict.losses.append(f"unknown names in {shown(path) or 'the object'} of {way.source} are not kept in "
+        verdict.losses.append(f"unknown names in {format_path(path) or 'the object'} of {way.source} are not kept in "
                               f"{way.target}")
 
 

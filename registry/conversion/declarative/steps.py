@@ -6,14 +6,14 @@ import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from registry.conversion.declarative.model import Default, Drop, MapValues, Move, Rule
+from registry.conversion.declarative.model import Default, Drop, MapValues, Move, ConversionRule
 from registry.conversion.declarative.paths import STAR, Path, split
 
 Json = Any
 Step = Callable[[Json], None]
 
 
-def compile_rule(rule: Rule) -> Step:
+def compile_rule(rule: ConversionRule) -> Step:
     """Of every rule but Set, which looks at the object as it was (plan.py)."""
     match rule:
         case Move(_, source, target):
@@ -115,21 +115,21 @@ def _map(name: str, values: dict[tuple[type, Json], Json]) -> Step:
     if name == STAR:
         def each(obj: Json) -> None:
             if obj.__class__ is list:
-                obj[:] = [_mapped(value, values) for value in obj]
+                obj[:] = [_map_value(value, values) for value in obj]
             elif obj.__class__ is dict:
                 for key, value in obj.items():
-                    obj[key] = _mapped(value, values)
+                    obj[key] = _map_value(value, values)
 
         return each
 
     def one(obj: Json) -> None:
         if obj.__class__ is dict and name in obj:
-            obj[name] = _mapped(obj[name], values)
+            obj[name] = _map_value(obj[name], values)
 
     return one
 
 
-def _mapped(value: Json, values: dict[tuple[type, Json], Json]) -> Json:
+def _map_value(value: Json, values: dict[tuple[type, Json], Json]) -> Json:
     kind = value.__class__
     return value if kind is dict or kind is list else values.get((kind, value), value)
 

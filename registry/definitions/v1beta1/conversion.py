@@ -131,7 +131,7 @@ def served_form(crd: Definition) -> Definition:
     return beta.canonical(from_v1(crd))
 
 
-def converted(crd: Definition, api_version: str) -> Definition:
+def convert(crd: Definition, api_version: str) -> Definition:
     """A canonical definition of either version at one of them."""
     if crd.get("apiVersion") == api_version:
         return crd

@@ -8,14 +8,14 @@ from typing import Any
 from registry.access.authorization import Attributes, Decision
 from registry.access.identity import AUTHENTICATED, User
 from registry.access.rbac.match import CompiledRole
-from registry.access.rbac.model import Binding, Reference, Rule, Subject, rule_of
+from registry.access.rbac.model import Binding, Reference, PolicyRule, Subject, rule_of
 from registry.access.rbac.policy import Policy
 
 Manifest = Mapping[str, Any]
 
 
-def compiled(*rules: Manifest | Rule) -> CompiledRole:
-    return CompiledRole([rule if isinstance(rule, Rule) else rule_of(rule) for rule in rules])
+def compiled(*rules: Manifest | PolicyRule) -> CompiledRole:
+    return CompiledRole([rule if isinstance(rule, PolicyRule) else rule_of(rule) for rule in rules])
 
 
 def bound(role: str, subject: str, *, namespace: str = "", kind: str = "ClusterRole") -> Binding:

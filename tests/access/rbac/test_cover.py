@@ -8,47 +8,47 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from registry.access.rbac.cover import compact_text, missing_texts, uncovered
+from registry.access.rbac.cover import compact_text, missing_texts, missing_rules
 from registry.access.rbac.match import CompiledRole
-from registry.access.rbac.model import EVERYTHING, Rule
+from registry.access.rbac.model import EVERYTHING, PolicyRule
 
-GET = Rule(("get",), ("g",), ("widgets",))
+GET = PolicyRule(("get",), ("g",), ("widgets",))
 
-COVERED: dict[str, tuple[list[Rule], Rule, int]] = {
+COVERED: dict[str, tuple[list[PolicyRule], PolicyRule, int]] = {
     "the same": ([GET], GET, 0),
-    "a verb more": ([GET], Rule(("get", "delete"), ("g",), ("widgets",)), 1),
-    "two verbs of two resources": ([], Rule(("get", "list"), ("g",), ("a", "b")), 4),
-    "in pieces": ([GET, Rule(("list",), ("g",), ("widgets",))], Rule(("get", "list"), ("g",), ("widgets",)), 0),
-    "every verb by each is not every verb": ([GET], Rule(("*",), ("g",), ("widgets",)), 1),
-    "of all": (list(EVERYTHING), Rule(("x",), ("y",), ("z/w",), ("n",)), 0),
-    "a subresource of all": ([Rule(("get",), ("*",), ("*/scale",))], Rule(("get",), ("g",), ("widgets/scale",)), 0),
-    "not the resource": ([Rule(("get",), ("*",), ("*/scale",))], GET, 1),
-    "a name of all": ([GET], Rule(("get",), ("g",), ("widgets",), ("a",)), 0),
-    "all of a name": ([Rule(("get",), ("g",), ("widgets",), ("a",))], GET, 1),
-    "another name": ([Rule(("get",), ("g",), ("widgets",), ("a",))],
-                     Rule(("get",), ("g",), ("widgets",), ("a", "b")), 1),
-    "a path below": ([Rule(("get",), paths=("/a*",))], Rule(("get",), paths=("/a/b", "/abc")), 0),
-    "a path": ([Rule(("get",), paths=("/a",))], Rule(("get",), paths=("/a/b",)), 1),
+    "a verb more": ([GET], PolicyRule(("get", "delete"), ("g",), ("widgets",)), 1),
+    "two verbs of two resources": ([], PolicyRule(("get", "list"), ("g",), ("a", "b")), 4),
+    "in pieces": ([GET, PolicyRule(("list",), ("g",), ("widgets",))], PolicyRule(("get", "list"), ("g",), ("widgets",)), 0),
+    "every verb by each is not every verb": ([GET], PolicyRule(("*",), ("g",), ("widgets",)), 1),
+    "of all": (list(EVERYTHING), PolicyRule(("x",), ("y",), ("z/w",), ("n",)), 0),
+    "a subresource of all": ([PolicyRule(("get",), ("*",), ("*/scale",))], PolicyRule(("get",), ("g",), ("widgets/scale",)), 0),
+    "not the resource": ([PolicyRule(("get",), ("*",), ("*/scale",))], GET, 1),
+    "a name of all": ([GET], PolicyRule(("get",), ("g",), ("widgets",), ("a",)), 0),
+    "all of a name": ([PolicyRule(("get",), ("g",), ("widgets",), ("a",))], GET, 1),
+    "another name": ([PolicyRule(("get",), ("g",), ("widgets",), ("a",))],
+                     PolicyRule(("get",), ("g",), ("widgets",), ("a", "b")), 1),
+    "a path below": ([PolicyRule(("get",), paths=("/a*",))], PolicyRule(("get",), paths=("/a/b", "/abc")), 0),
+    "a path": ([PolicyRule(("get",), paths=("/a",))], PolicyRule(("get",), paths=("/a/b",)), 1),
 }
 
 
 @pytest.mark.parametrize("have, wanted, count", COVERED.values(), ids=COVERED)
-def test_covering(have: list[Rule], wanted: Rule, count: int) -> None:
-    assert len(uncovered(have, [wanted])) == count
+def test_covering(have: list[PolicyRule], wanted: PolicyRule, count: int) -> None:
+    assert len(missing_rules(have, [wanted])) == count
 
 
 def test_texts_are_joined_by_resource_and_sorted() -> None:
-    missing = uncovered([], [Rule(("list", "get"), ("g",), ("b", "a"), ("n",)), Rule(("get",), paths=("/x",))])
+    missing = missing_rules([], [PolicyRule(("list", "get"), ("g",), ("b", "a"), ("n",)), PolicyRule(("get",), paths=("/x",))])
     assert missing_texts(missing) == [
         '{APIGroups:["g"], Resources:["a"], ResourceNames:["n"], Verbs:["list" "get"]}',
         '{APIGroups:["g"], Resources:["b"], ResourceNames:["n"], Verbs:["list" "get"]}',
         '{NonResourceURLs:["/x"], Verbs:["get"]}']
-    assert compact_text(Rule()) == "{}"
+    assert compact_text(PolicyRule()) == "{}"
 
 
 def test_an_endless_role_is_refused_in_bounded_time() -> None:
     many = tuple(map(str, range(400)))
-    assert uncovered(list(EVERYTHING), [Rule(many, many, ("pods",))])
+    assert missing_rules(list(EVERYTHING), [PolicyRule(many, many, ("pods",))])
 
 
 VERBS, GROUPS, RESOURCES, NAMES = ("get", "list"), ("", "g"), ("a", "a/scale", "b/scale"), ("", "n")
@@ -58,16 +58,16 @@ def _texts(*values: str) -> st.SearchStrategy[tuple[str, ...]]:
     return st.lists(st.sampled_from(values), min_size=1, max_size=2, unique=True).map(tuple)
 
 
-RULES = st.lists(st.builds(Rule, _texts(*VERBS, "*"), _texts(*GROUPS, "*"), _texts(*RESOURCES, "*", "*/scale"),
+RULES = st.lists(st.builds(PolicyRule, _texts(*VERBS, "*"), _texts(*GROUPS, "*"), _texts(*RESOURCES, "*", "*/scale"),
                            st.just(()) | st.just(("n",))), max_size=3)
 
 
 @settings(max_examples=150, deadline=None)
 @given(RULES, RULES)
-def test_what_is_covered_gives_nothing_new(have: list[Rule], wanted: list[Rule]) -> None:
+def test_what_is_covered_gives_nothing_new(have: list[PolicyRule], wanted: list[PolicyRule]) -> None:
     """Whatever the wanted rules allow, and `uncovered` does not name, the rules that one has allow too."""
     had, new = CompiledRole(have), CompiledRole(wanted)
-    missing = CompiledRole(uncovered(have, wanted))
+    missing = CompiledRole(missing_rules(have, wanted))
     for verb, group, resource, name in itertools.product(VERBS, GROUPS, RESOURCES, NAMES):
         plural, _, subresource = resource.partition("/")
         question = (verb, group, plural, subresource, name)
@@ -77,9 +77,9 @@ def test_what_is_covered_gives_nothing_new(have: list[Rule], wanted: list[Rule])
 
 @settings(max_examples=150, deadline=None)
 @given(RULES, RULES)
-def test_what_is_named_as_missing_is_really_missing_or_a_wildcard(have: list[Rule], wanted: list[Rule]) -> None:
+def test_what_is_named_as_missing_is_really_missing_or_a_wildcard(have: list[PolicyRule], wanted: list[PolicyRule]) -> None:
     had = CompiledRole(have)
-    for part in uncovered(have, wanted):
+    for part in missing_rules(have, wanted):
         plural, _, subresource = part.resources[0].partition("/")
         plain = "*" not in (*part.verbs, *part.groups, plural)
         if plain:

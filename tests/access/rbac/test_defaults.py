@@ -12,7 +12,7 @@ from registry.access.rbac.stored import (
     ROLES,
     policy_of,
 )
-from registry.controllers.aggregation import settled_rules
+from registry.controllers.aggregation import aggregate_rules
 from registry.store.types import ObjectKey
 
 OBJECTS = default_objects()
@@ -55,7 +55,7 @@ def test_aggregated_roles_have_what_their_parts_give() -> None:
         role = CLUSTER[ObjectKey(name)]
         assert role["rules"]
         assert role["rules"] == aggregated_rules(role, CLUSTER.values())
-    assert settled_rules(dict(CLUSTER)) == {}
+    assert aggregate_rules(dict(CLUSTER)) == {}
 
 
 def test_aggregation_runs_to_the_end() -> None:
@@ -64,7 +64,7 @@ def test_aggregation_runs_to_the_end() -> None:
     rule = {"verbs": ["get"], "apiGroups": ["g"], "resources": ["widgets"]}
     roles[ObjectKey("mine")] = {"metadata": {"name": "mine", "labels": {
         "rbac.authorization.k8s.io/aggregate-to-view": "true"}}, "rules": [rule]}
-    settled = settled_rules(roles)
+    settled = aggregate_rules(roles)
     assert sorted(settled) == ["admin", "edit", "view"]
     assert all(rule in rules for rules in settled.values())
 
@@ -72,4 +72,4 @@ def test_aggregation_runs_to_the_end() -> None:
         return {"metadata": {"name": name, "labels": {"of": name}}, "rules": [rule] if name == "a" else None,
                 "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"of": other}}]}}
 
-    settled_rules({ObjectKey("a"): circular("a", "b"), ObjectKey("b"): circular("b", "a")})
+    aggregate_rules({ObjectKey("a"): circular("a", "b"), ObjectKey("b"): circular("b", "a")})

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from registry.access.rbac.match import path_matches
-from registry.access.rbac.model import Binding, Reference, Rule, Subject
-from registry.access.rbac.policy import REMEMBERED, told_rules
+from registry.access.rbac.model import Binding, Reference, PolicyRule, Subject
+from registry.access.rbac.policy import REMEMBERED, review_rules
 from tests.access.rbac.build import account, allowed, asked, bound, compiled, decided, known, policy
 
 READ = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}
@@ -51,7 +51,7 @@ def test_missing_roles_are_told_where_nothing_allows() -> None:
         f'RBAC: [{gone}, role.rbac.authorization.k8s.io "lost" not found]')
     assert decided(missing, JANE, "get pods").allowed
     assert decided(missing, known("john"), "get secrets").reason == ""
-    told = told_rules(*missing.rules_for(JANE, ""))
+    told = review_rules(*missing.rules_for(JANE, ""))
     assert told.incomplete
     assert told.evaluation_error == gone
 
@@ -105,5 +105,5 @@ def test_decisions_are_remembered_within_a_bound() -> None:
 
 
 def test_a_rule_without_groups_or_resources_allows_nothing() -> None:
-    broken = compiled(Rule(("*",), (), ("pods",)), Rule(("*",), ("",), ()))
+    broken = compiled(PolicyRule(("*",), (), ("pods",)), PolicyRule(("*",), ("",), ()))
     assert not broken.allows_resource("get", "", "pods", "", "")

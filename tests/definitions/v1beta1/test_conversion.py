@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from registry.definitions import decode
 from registry.definitions.defaulting import default_definition
-from registry.definitions.v1beta1.conversion import converted, served_form, stored_form
+from registry.definitions.v1beta1.conversion import convert, served_form, stored_form
 from tests.definitions.crds import crd
 from tests.definitions.crds import version as version_of_v1
 from tests.definitions.v1beta1.crds import COLUMN, OTHER_SCHEMA, SCHEMA, beta, stored, version
@@ -75,8 +75,8 @@ def test_metadata_and_status_are_the_same_in_both() -> None:
 
 def test_of_a_version_to_itself() -> None:
     old = stored(beta())
-    assert converted(old, old["apiVersion"]) is old
-    assert converted(converted(old, "apiextensions.k8s.io/v1"), old["apiVersion"]) == old
+    assert convert(old, old["apiVersion"]) is old
+    assert convert(convert(old, "apiextensions.k8s.io/v1"), old["apiVersion"]) == old
 
 
 PARTS: dict[str, st.SearchStrategy[Any]] = {

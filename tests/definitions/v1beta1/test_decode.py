@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from registry.definitions.decode import DecodeError
+from registry.definitions.decode import StructDecodeError
 from registry.definitions.v1beta1.decode import canonical, decode_definition
 from tests.definitions.v1beta1.crds import COLUMN, beta, defaulted, version
 
@@ -54,7 +54,7 @@ def test_unknown_fields_are_told_and_dropped() -> None:
                    "v1beta1.ResourceScope"),
 ])
 def test_wrong_types(spec: dict[str, Any], error: str) -> None:
-    with pytest.raises(DecodeError) as raised:
+    with pytest.raises(StructDecodeError) as raised:
         decode_definition(beta(**spec))
     assert str(raised.value) == error
 
