@@ -27,10 +27,10 @@ from benchmarks import server
 from benchmarks.client import JSON, Connection, Target, served, spread
 from benchmarks.report import keep, machine
 from benchmarks.reporting import CRD, QUERIES, VIEW, fill
+from registry.postgres.server import running_url
 from registry.reporting.report import documents_of
 from registry.store.connection import connect
-from registry.store.embedded import running_url
-from registry.store.reporting_logins import Wish, grant
+from registry.store.reporting.logins import Wish, grant
 
 CLIENTS = 4
 SECONDS = 3.0
@@ -82,9 +82,18 @@ KINDS = {"get": _get, "create": _create}
 
 
 def app(name: str) -> dict[str, Any]:
-    return {"apiVersion": "bench.example.com/v1", "kind": "App", "metadata": {"name": name},
-            "spec": {"phase": "Running", "team": "team-1", "image": "registry.example/app:1", "replicas": 3,
-                     "containers": [{"name": "main", "image": "a:1", "cpu": 2}]}}
+    return {
+        "apiVersion": "bench.example.com/v1",
+        "kind": "App",
+        "metadata": {"name": name},
+        "spec": {
+            "phase": "Running",
+            "team": "team-1",
+            "image": "registry.example/app:1",
+            "replicas": 3,
+            "containers": [{"name": "main", "image": "a:1", "cpu": 2}],
+        },
+    }
 
 
 async def _prepare(running: server.Server, url: str, objects: int, settings: list[str]) -> str:
@@ -92,8 +101,9 @@ async def _prepare(running: server.Server, url: str, objects: int, settings: lis
     target = running.target
     crd = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", **CRD}
     crd.pop("status")
-    await spread(target, [("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-                           json.dumps(crd).encode(), JSON)])
+    await spread(
+        target, [("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json.dumps(crd).encode(), JSON)]
+    )
     await served(target, APPS)
     await spread(target, [("POST", APPS, json.dumps(app(f"a{i}")).encode(), JSON) for i in range(100)])
     connection = await connect(url, "bench")
@@ -157,7 +167,9 @@ def measure(objects: int, crowds: list[int], settings: list[str]) -> dict[str, d
             for crowd in crowds:
                 figures = _medians(crowded[crowd])
                 found[f"{kind}, {crowd} analysts"] = {
-                    **figures, **{f"{name}_ratio": round(figures[name] / quiet[name], 2) for name in quiet}}
+                    **figures,
+                    **{f"{name}_ratio": round(figures[name] / quiet[name], 2) for name in quiet},
+                }
     return found
 
 
@@ -168,16 +180,27 @@ def measure_writes() -> dict[str, dict[str, float]]:
         asyncio.run(_define_both(running.target))
         for round_ in range(2 * ROUNDS + 1):
             for kind, several in found.items():
-                requests = [("POST", path_of(kind), json.dumps(large(kind, f"n{round_}-{i}")).encode(), JSON)
-                            for i in range(WRITES)]
+                requests = [
+                    ("POST", path_of(kind), json.dumps(large(kind, f"n{round_}-{i}")).encode(), JSON)
+                    for i in range(WRITES)
+                ]
                 before, began = running.usage(), time.perf_counter()
                 asyncio.run(spread(running.target, requests, connections=32))
                 used = running.usage().since(before)
-                if round_:      # the first one warms up
-                    several.append([WRITES / (time.perf_counter() - began), used.server / WRITES * 1e6,
-                                    used.postgres / WRITES * 1e6])
-    return {kind: dict(zip(("rate", "server_us", "postgres_us"), map(statistics.median, zip(*several, strict=True)),
-                           strict=True)) for kind, several in found.items()}
+                if round_:  # the first one warms up
+                    several.append(
+                        [
+                            WRITES / (time.perf_counter() - began),
+                            used.server / WRITES * 1e6,
+                            used.postgres / WRITES * 1e6,
+                        ]
+                    )
+    return {
+        kind: dict(
+            zip(("rate", "server_us", "postgres_us"), map(statistics.median, zip(*several, strict=True)), strict=True)
+        )
+        for kind, several in found.items()
+    }
 
 
 async def _define_both(target: Target) -> None:
@@ -188,8 +211,10 @@ async def _define_both(target: Target) -> None:
         crd["spec"]["group"] = group
         crd |= {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
         del crd["status"]
-        await spread(target, [("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-                               json.dumps(crd).encode(), JSON)])
+        await spread(
+            target,
+            [("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json.dumps(crd).encode(), JSON)],
+        )
         await served(target, path_of(kind))
 
 
@@ -201,8 +226,9 @@ def large(kind: str, name: str) -> dict[str, Any]:
     """An object of 2 kB."""
     made = app(name)
     made["apiVersion"] = f"{kind}.example.com/v1"
-    made["spec"]["containers"] = [{"name": f"c{i}", "image": "registry.example/some/image:1.2.3", "cpu": i}
-                                  for i in range(30)]
+    made["spec"]["containers"] = [
+        {"name": f"c{i}", "image": "registry.example/some/image:1.2.3", "cpu": i} for i in range(30)
+    ]
     return made
 
 
@@ -234,8 +260,10 @@ def main() -> None:
     found = measure(given.objects, [int(part) for part in given.analysts.split(",")], given.set)
     print(f"{'':24} {'a second':>10} {'p50 ms':>8} {'p99 ms':>8}   ratios of these")
     for name, row in found.items():
-        print(f"{name:24} {row['rate']:10.0f} {row['p50']:8.2f} {row['p99']:8.2f}   {row['rate_ratio']:.2f}  "
-              f"{row['p50_ratio']:.2f}  {row['p99_ratio']:.2f}")
+        print(
+            f"{name:24} {row['rate']:10.0f} {row['p50']:8.2f} {row['p99']:8.2f}   {row['rate_ratio']:.2f}  "
+            f"{row['p50_ratio']:.2f}  {row['p99_ratio']:.2f}"
+        )
     if given.keep:
         print(f"kept in {keep('analysts', {'machine': machine(), 'set': given.set, **found})}")
 

@@ -16,28 +16,44 @@ from typing import Any
 import celpy
 from celpy.adapter import json_to_cel
 
-from registry.cel.check import check_rules
-from registry.cel.compile import Program, compile_program
-from registry.cel.expressions import OLD_SELF, RULE, SELF, compile_expression
-from registry.cel.rules import Rules
-from registry.cel.schema_types import declare
-from registry.cel.views import view_of
+from registry.cel.checker.schema_types import declare
+from registry.cel.interpreter.compile import Program, compile_program
+from registry.cel.interpreter.views import view_of
+from registry.cel.rules.check import check_rules
+from registry.cel.rules.expressions import OLD_SELF, RULE, SELF, compile_expression
+from registry.cel.rules.rules import Rules
 from registry.schema.model import from_json
 
 INTEGER = {"type": "integer"}
 TEXT = {"type": "string", "maxLength": 100}
-SCHEMA: dict[str, Any] = {"type": "object", "properties": {
-    "minReplicas": INTEGER, "replicas": INTEGER, "maxReplicas": INTEGER, "name": TEXT,
-    "ports": {"type": "array", "maxItems": 100, "items": {"type": "object", "properties": {
-        "name": TEXT, "port": INTEGER}}},
-    "labels": {"type": "object", "maxProperties": 100, "additionalProperties": TEXT},
-    "memory": TEXT,
-    "created": {"type": "string", "format": "date-time"}, "ttl": {"type": "string", "format": "duration"},
-}}
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "minReplicas": INTEGER,
+        "replicas": INTEGER,
+        "maxReplicas": INTEGER,
+        "name": TEXT,
+        "ports": {
+            "type": "array",
+            "maxItems": 100,
+            "items": {"type": "object", "properties": {"name": TEXT, "port": INTEGER}},
+        },
+        "labels": {"type": "object", "maxProperties": 100, "additionalProperties": TEXT},
+        "memory": TEXT,
+        "created": {"type": "string", "format": "date-time"},
+        "ttl": {"type": "string", "format": "duration"},
+    },
+}
 SPEC: dict[str, Any] = {
-    "minReplicas": 1, "replicas": 2, "maxReplicas": 3, "name": "web", "memory": "512Mi",
+    "minReplicas": 1,
+    "replicas": 2,
+    "maxReplicas": 3,
+    "name": "web",
+    "memory": "512Mi",
     "ports": [{"name": f"p{n}", "port": 8000 + n} for n in range(10)],
-    "labels": {f"key{n}": f"value{n}" for n in range(10)}, "created": "2024-02-29T13:14:15Z", "ttl": "1h30m",
+    "labels": {f"key{n}": f"value{n}" for n in range(10)},
+    "created": "2024-02-29T13:14:15Z",
+    "ttl": "1h30m",
 }
 REPLICAS = "self.minReplicas <= self.replicas && self.replicas <= self.maxReplicas"
 EXPRESSIONS = [
@@ -79,8 +95,8 @@ def evaluations() -> None:
         program = program_of(expression)
         exact = program.exact()
         assert program.evaluate(SPEC, None) is True
-        fast_time = microseconds(lambda program=program: program.run(program.frame(SPEC, None)))    # type: ignore[misc]
-        exact_time = microseconds(lambda exact=exact: exact.run(exact.frame(SPEC, None)))           # type: ignore[misc]
+        fast_time = microseconds(lambda program=program: program.run(program.frame(SPEC, None)))  # type: ignore[misc]
+        exact_time = microseconds(lambda exact=exact: exact.run(exact.frame(SPEC, None)))  # type: ignore[misc]
         print(f"{fast_time:9.2f} {exact_time:9.2f} {expression}")
 
 
@@ -92,8 +108,17 @@ def cel_python() -> None:
 
 
 def objects() -> None:
-    schema = {"type": "object", "properties": {"spec": SCHEMA | {"x-kubernetes-validations": [
-        {"rule": expression} for expression in EXPRESSIONS if "missing" not in expression]}}}
+    schema = {
+        "type": "object",
+        "properties": {
+            "spec": SCHEMA
+            | {
+                "x-kubernetes-validations": [
+                    {"rule": expression} for expression in EXPRESSIONS if "missing" not in expression
+                ]
+            }
+        },
+    }
     rules = Rules(from_json(schema))
     obj = {"apiVersion": "g/v1", "kind": "K", "metadata": {"name": "n"}, "spec": SPEC}
     assert rules.validate(obj) == []
@@ -105,14 +130,18 @@ def definitions() -> None:
     def schema(number: int) -> dict[str, Any]:
         """Each time other texts, so that nothing is cached."""
         texts = [f"{REPLICAS} && self.ports.all(p, p.port > {number * 100 + n})" for n in range(100)]
-        properties = {f"f{n}": SCHEMA | {"x-kubernetes-validations": [{"rule": text, "message": "m"}]}
-                      for n, text in enumerate(texts)}
+        properties = {
+            f"f{n}": SCHEMA | {"x-kubernetes-validations": [{"rule": text, "message": "m"}]}
+            for n, text in enumerate(texts)
+        }
         return {"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}}
 
     numbers = iter(range(1, 1000))
     assert check_rules(schema(0), "schema") == []
-    print(f"{microseconds(lambda: check_rules(schema(next(numbers)), 'schema')) / 1000:9.2f} ms to check and cost a "
-          "definition with 100 rules")
+    print(
+        f"{microseconds(lambda: check_rules(schema(next(numbers)), 'schema')) / 1000:9.2f} ms to check and cost a "
+        "definition with 100 rules"
+    )
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ class Connection:
         try:
             await self._writer.wait_closed()
         except (OSError, ssl.SSLError):
-            pass    # the server may have been first
+            pass  # the server may have been first
 
     def send(self, method: str, path: str, body: bytes = b"", content_type: str = JSON) -> None:
         self._writer.write(request_bytes(self._target, method, path, body, content_type))
@@ -94,8 +94,10 @@ class Connection:
 
 def request_bytes(target: Target, method: str, path: str, body: bytes = b"", content_type: str = JSON) -> bytes:
     host, port = target.address
-    head = (f"{method} {path} HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {target.token}\r\n"
-            f"Accept: application/json\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n")
+    head = (
+        f"{method} {path} HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {target.token}\r\n"
+        f"Accept: application/json\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
     return head.encode() + body
 
 

@@ -31,7 +31,9 @@ conversions:
   - rename: {path: "spec.ports[*].num", to: number}
   - map: {path: spec.mode, values: {fast: Fast, slow: Slow}}
 """
-EXPRESSIONS = RULES + """
+EXPRESSIONS = (
+    RULES
+    + """
   - set: {path: spec.length, cel: "has(self.spec.text) ? optional.of(size(self.spec.text)) : optional.none()"}
   - set: {path: spec.secure, cel: "has(self.spec.ports) && self.spec.ports.exists(p, p.num == 443)"}
   back:
@@ -41,6 +43,7 @@ EXPRESSIONS = RULES + """
   - set: {path: spec.address, cel: "has(self.spec.text) ? self.metadata.name + ':443' : 'none'"}
   loss: Keep
 """
+)
 KINDS = {"rules": RULES, "expressions": EXPRESSIONS}
 
 
@@ -56,12 +59,21 @@ def definition(plural: str = "rules") -> dict[str, Any]:
     address: dict[str, Any] = {}
     if plural == "expressions":
         seen, address = {"length": {"type": "integer"}, "secure": {"type": "boolean"}}, {"address": {"type": "string"}}
-    versions = [version("v1", True, "number", ["Fast", "Slow"], scaling=scaling, **seen),
-                version("v1beta1", False, "num", ["fast", "slow"], size={"type": "integer"}, **address)]
-    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": f"{plural}.{GROUP}", "annotations": {"conversion.registry/rules": KINDS[plural]}},
-            "spec": {"group": GROUP, "scope": "Namespaced", "names": {"plural": plural, "kind": plural.capitalize()},
-                     "versions": versions}}
+    versions = [
+        version("v1", True, "number", ["Fast", "Slow"], scaling=scaling, **seen),
+        version("v1beta1", False, "num", ["fast", "slow"], size={"type": "integer"}, **address),
+    ]
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{GROUP}", "annotations": {"conversion.registry/rules": KINDS[plural]}},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {"plural": plural, "kind": plural.capitalize()},
+            "versions": versions,
+        },
+    }
 
 
 def collection(version: str, plural: str) -> str:
@@ -69,12 +81,17 @@ def collection(version: str, plural: str) -> str:
 
 
 def thing(i: int, plural: str = "rules", text: int = 200) -> bytes:
-    spec: dict[str, Any] = {"scaling": {"replicas": i % 10}, "mode": "Fast", "ports": [{"number": 80}, {"number": 443}],
-            "text": "x" * text}
+    spec: dict[str, Any] = {
+        "scaling": {"replicas": i % 10},
+        "mode": "Fast",
+        "ports": [{"number": 80}, {"number": 443}],
+        "text": "x" * text,
+    }
     if plural == "expressions":
         spec |= {"length": text, "secure": True}
-    return json.dumps({"apiVersion": f"{GROUP}/v1", "kind": plural.capitalize(), "metadata": {"name": f"t{i:06}"},
-                       "spec": spec}).encode()
+    return json.dumps(
+        {"apiVersion": f"{GROUP}/v1", "kind": plural.capitalize(), "metadata": {"name": f"t{i:06}"}, "spec": spec}
+    ).encode()
 
 
 async def measure(target: Target, plural: str, objects: int, rounds: int, text: int) -> dict[str, Any]:
@@ -82,8 +99,7 @@ async def measure(target: Target, plural: str, objects: int, rounds: int, text: 
     definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     await connection.json("POST", definitions, definition(plural))
     await served(target, collection("v1", plural))
-    await spread(target, [("POST", collection("v1", plural), thing(i, plural, text), JSON)
-                          for i in range(objects)])
+    await spread(target, [("POST", collection("v1", plural), thing(i, plural, text), JSON) for i in range(objects)])
 
     async def listed(version: str) -> float:
         began = time.perf_counter()
@@ -98,28 +114,37 @@ async def measure(target: Target, plural: str, objects: int, rounds: int, text: 
     for i in range(rounds):
         note = json.dumps({"metadata": {"labels": {"round": str(i)}}}).encode()
         await connection.request("PATCH", f"{definitions}/{plural}.{GROUP}", note, MERGE_PATCH)
-        await asyncio.sleep(1)      # until the definition that is served is the one that was written
+        await asyncio.sleep(1)  # until the definition that is served is the one that was written
         plain.append(await listed("v1"))
         first.append(await listed("v1beta1"))
         converted.append(await listed("v1beta1"))
     patch = b'{"spec":{"text":"other"}}'
-    await spread(target, [("PATCH", f"{collection('v1', plural)}/t{i:06}", patch, MERGE_PATCH)
-                          for i in range(0, objects, 100)])
+    await spread(
+        target, [("PATCH", f"{collection('v1', plural)}/t{i:06}", patch, MERGE_PATCH) for i in range(0, objects, 100)]
+    )
     changed = await listed("v1beta1")
     await connection.close()
     middle = statistics.median(plain)
-    seconds = {"plain": middle, "first": statistics.median(first), "converted": statistics.median(converted),
-               "changed": changed}
-    return {"objects": objects, "seconds": {k: round(v, 4) for k, v in seconds.items()},
-            "of_plain_speed": {k: round(middle / v, 3) for k, v in seconds.items()}}
+    seconds = {
+        "plain": middle,
+        "first": statistics.median(first),
+        "converted": statistics.median(converted),
+        "changed": changed,
+    }
+    return {
+        "objects": objects,
+        "seconds": {k: round(v, 4) for k, v in seconds.items()},
+        "of_plain_speed": {k: round(middle / v, 3) for k, v in seconds.items()},
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.conversion", description=__doc__)
     parser.add_argument("--objects", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--text", type=int, default=200,
-                        help="characters of a text in each object, beside 500 bytes; 2500 for 3 kB")
+    parser.add_argument(
+        "--text", type=int, default=200, help="characters of a text in each object, beside 500 bytes; 2500 for 3 kB"
+    )
     parser.add_argument("--database-url")
     parser.add_argument("--keep", action="store_true", help="write the result to benchmarks/results")
     options = parser.parse_args(arguments)
@@ -133,8 +158,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(data: Path, options: argparse.Namespace) -> dict[str, Any]:
     with server.running(data, 1, options.database_url) as one:
-        return {plural: asyncio.run(measure(one.target, plural, options.objects, options.rounds, options.text))
-                for plural in KINDS}
+        return {
+            plural: asyncio.run(measure(one.target, plural, options.objects, options.rounds, options.text))
+            for plural in KINDS
+        }
 
 
 if __name__ == "__main__":

@@ -17,21 +17,36 @@ def definition(group: str, plural: str = PLURAL, *, fields: int = 0) -> dict[str
     spec = _flat(fields) if fields else _spec()
     schema = {"type": "object", "required": ["spec"], "properties": {"spec": spec, "status": _status()}}
     return {
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
         "metadata": {"name": f"{plural}.{group}"},
-        "spec": {"group": group, "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
-                 "versions": [{"name": "v1", "served": True, "storage": True, "subresources": {"status": {}},
-                               "schema": {"openAPIV3Schema": schema},
-                               "additionalPrinterColumns": [
-                                   {"name": "Replicas", "type": "integer", "jsonPath": ".spec.replicas"},
-                                   {"name": "Phase", "type": "string", "jsonPath": ".status.phase"}]}]},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"plural": plural, "kind": kind},
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "subresources": {"status": {}},
+                    "schema": {"openAPIV3Schema": schema},
+                    "additionalPrinterColumns": [
+                        {"name": "Replicas", "type": "integer", "jsonPath": ".spec.replicas"},
+                        {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
+                    ],
+                }
+            ],
+        },
     }
 
 
 def _flat(fields: int) -> dict[str, Any]:
     kinds: list[dict[str, Any]] = [TEXT, NUMBER, NAME, {"type": "boolean"}, {"type": "array", "items": TEXT}]
-    properties = {f"field{n}": {**kinds[n % len(kinds)], "description": f"What field {n} is for, in a few words."}
-                  for n in range(fields)}
+    properties = {
+        f"field{n}": {**kinds[n % len(kinds)], "description": f"What field {n} is for, in a few words."}
+        for n in range(fields)
+    }
     return {"type": "object", "properties": properties}
 
 
@@ -43,56 +58,109 @@ def _spec() -> dict[str, Any]:
     """The shape of a deployment: 61 fields, with defaults, patterns, enums, lists as maps and numbers or texts."""
     quantity = {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]}
     resources = {"type": "object", "additionalProperties": quantity}
-    probe = _object([], path=TEXT, port=quantity, periodSeconds=NUMBER | {"default": 10}, timeoutSeconds=NUMBER,
-                    failureThreshold=NUMBER | {"default": 3}, initialDelaySeconds=NUMBER)
-    port = _object(["name", "port"], name=NAME, port=NUMBER | {"maximum": 65535}, targetPort=quantity,
-                   protocol={"type": "string", "enum": ["TCP", "UDP", "SCTP"], "default": "TCP"})
+    probe = _object(
+        [],
+        path=TEXT,
+        port=quantity,
+        periodSeconds=NUMBER | {"default": 10},
+        timeoutSeconds=NUMBER,
+        failureThreshold=NUMBER | {"default": 3},
+        initialDelaySeconds=NUMBER,
+    )
+    port = _object(
+        ["name", "port"],
+        name=NAME,
+        port=NUMBER | {"maximum": 65535},
+        targetPort=quantity,
+        protocol={"type": "string", "enum": ["TCP", "UDP", "SCTP"], "default": "TCP"},
+    )
     variable = _object(["name"], name=TEXT, value=TEXT, valueFrom=_object([], secret=TEXT, key=TEXT))
     container = _object(
-        ["name", "image"], name=NAME, image=TEXT, command={"type": "array", "items": TEXT},
-        args={"type": "array", "items": TEXT}, workingDir=TEXT, liveness=probe, readiness=probe,
-        env={"type": "array", "items": variable, "x-kubernetes-list-type": "map",
-             "x-kubernetes-list-map-keys": ["name"]},
+        ["name", "image"],
+        name=NAME,
+        image=TEXT,
+        command={"type": "array", "items": TEXT},
+        args={"type": "array", "items": TEXT},
+        workingDir=TEXT,
+        liveness=probe,
+        readiness=probe,
+        env={
+            "type": "array",
+            "items": variable,
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["name"],
+        },
         resources=_object([], requests=resources, limits=resources),
-        pullPolicy={"type": "string", "enum": ["Always", "IfNotPresent", "Never"], "default": "IfNotPresent"})
+        pullPolicy={"type": "string", "enum": ["Always", "IfNotPresent", "Never"], "default": "IfNotPresent"},
+    )
     toleration = _object([], key=TEXT, value=TEXT, effect=TEXT, operator={"type": "string", "default": "Equal"})
     return _object(
-        ["containers"], replicas=NUMBER | {"maximum": 1_000_000, "default": 1}, paused={"type": "boolean"},
-        description=TEXT, note={"type": "string"},
+        ["containers"],
+        replicas=NUMBER | {"maximum": 1_000_000, "default": 1},
+        paused={"type": "boolean"},
+        description=TEXT,
+        note={"type": "string"},
         owner=_object([], team=NAME, mail={"type": "string", "format": "email"}),
-        strategy=_object([], type={"type": "string", "enum": ["Rolling", "Recreate"]}, maxSurge=quantity,
-                         maxUnavailable=quantity),
+        strategy=_object(
+            [], type={"type": "string", "enum": ["Rolling", "Recreate"]}, maxSurge=quantity, maxUnavailable=quantity
+        ),
         selector={"type": "object", "additionalProperties": TEXT},
-        containers={"type": "array", "items": container, "x-kubernetes-list-type": "map",
-                    "x-kubernetes-list-map-keys": ["name"]},
-        ports={"type": "array", "items": port}, tolerations={"type": "array", "items": toleration},
+        containers={
+            "type": "array",
+            "items": container,
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["name"],
+        },
+        ports={"type": "array", "items": port},
+        tolerations={"type": "array", "items": toleration},
         zones={"type": "array", "items": NAME, "x-kubernetes-list-type": "set"},
-        notBefore={"type": "string", "format": "date-time"}, minReadySeconds=NUMBER, revisionHistoryLimit=NUMBER)
+        notBefore={"type": "string", "format": "date-time"},
+        minReadySeconds=NUMBER,
+        revisionHistoryLimit=NUMBER,
+    )
 
 
 def _status() -> dict[str, Any]:
-    condition = _object(["type", "status"], type=TEXT, status=TEXT, reason=TEXT, message=TEXT,
-                        lastTransitionTime={"type": "string", "format": "date-time"})
+    condition = _object(
+        ["type", "status"],
+        type=TEXT,
+        status=TEXT,
+        reason=TEXT,
+        message=TEXT,
+        lastTransitionTime={"type": "string", "format": "date-time"},
+    )
     return _object([], phase=TEXT, observedGeneration=NUMBER, conditions={"type": "array", "items": condition})
 
 
 def thing(group: str, name: str, size: int) -> dict[str, Any]:
     """An object of `size` bytes, some 1.3 kB of it in fields."""
-    containers = [{
-        "name": f"app-{n}", "image": f"images.example.com/team/app-{n}:1.2.{n}", "command": ["/bin/app", "--serve"],
-        "args": ["--port", "8080", "--log", "json"],
-        "env": [{"name": f"VARIABLE_{k}", "value": f"value-{k}"} for k in range(4)],
-        "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"cpu": 1, "memory": "256Mi"}},
-        "readiness": {"path": "/readyz", "port": 8080, "periodSeconds": 5, "failureThreshold": 3},
-        "pullPolicy": "IfNotPresent"} for n in range(2)]
+    containers = [
+        {
+            "name": f"app-{n}",
+            "image": f"images.example.com/team/app-{n}:1.2.{n}",
+            "command": ["/bin/app", "--serve"],
+            "args": ["--port", "8080", "--log", "json"],
+            "env": [{"name": f"VARIABLE_{k}", "value": f"value-{k}"} for k in range(4)],
+            "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"cpu": 1, "memory": "256Mi"}},
+            "readiness": {"path": "/readyz", "port": 8080, "periodSeconds": 5, "failureThreshold": 3},
+            "pullPolicy": "IfNotPresent",
+        }
+        for n in range(2)
+    ]
     made: dict[str, Any] = {
-        "apiVersion": f"{group}/v1", "kind": "Thing",
+        "apiVersion": f"{group}/v1",
+        "kind": "Thing",
         "metadata": {"name": name, "labels": {"app": "bench", "tier": "backend"}},
-        "spec": {"replicas": 3, "description": "A thing of the benchmark", "containers": containers,
-                 "owner": {"team": "platform", "mail": "platform@example.com"},
-                 "strategy": {"type": "Rolling", "maxSurge": "25%", "maxUnavailable": 1},
-                 "selector": {"app": "bench"}, "zones": ["zone-a", "zone-b"],
-                 "ports": [{"name": "http", "port": 80, "targetPort": "http", "protocol": "TCP"}]},
+        "spec": {
+            "replicas": 3,
+            "description": "A thing of the benchmark",
+            "containers": containers,
+            "owner": {"team": "platform", "mail": "platform@example.com"},
+            "strategy": {"type": "Rolling", "maxSurge": "25%", "maxUnavailable": 1},
+            "selector": {"app": "bench"},
+            "zones": ["zone-a", "zone-b"],
+            "ports": [{"name": "http", "port": 80, "targetPort": "http", "protocol": "TCP"}],
+        },
     }
     # Texts that do not compress to nothing, as in real objects.
     missing = max(0, size - len(json.dumps(made, separators=(",", ":"))) - len(',"note":""'))

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import timeit
 
-from registry.access.authorization import Attributes
-from registry.access.identity import AUTHENTICATED, User
-from registry.access.rbac.defaults import default_entries
-from registry.access.rbac.match import CompiledRole
-from registry.access.rbac.model import Binding, Reference, PolicyRule, Subject
-from registry.access.rbac.policy import Policy
-from registry.access.rbac.stored import Entry, policy_of
+from registry.authentication.user import AUTHENTICATED, User
+from registry.authorization.attributes import Attributes
+from registry.authorization.rbac.defaults import default_entries
+from registry.authorization.rbac.match import CompiledRole
+from registry.authorization.rbac.model import Binding, PolicyRule, Reference, Subject
+from registry.authorization.rbac.policy import Policy
+from registry.authorization.rbac.stored import Entry, policy_of
 from registry.store.types import ObjectKey, ResourceName
 
 ROLES = 1_000
@@ -30,12 +30,15 @@ def entries() -> dict[tuple[ResourceName, ObjectKey], Entry]:
     found = dict(default_entries())
     for number in range(ROLES):
         name = f"role-{number}"
-        rules = [PolicyRule(("get", "list", "watch"), (f"group-{number}.example.com",), ("widgets", "gadgets/status")),
-                 PolicyRule(("update", "patch"), (f"group-{number}.example.com",), ("widgets",), ("one", "two"))]
+        rules = [
+            PolicyRule(("get", "list", "watch"), (f"group-{number}.example.com",), ("widgets", "gadgets/status")),
+            PolicyRule(("update", "patch"), (f"group-{number}.example.com",), ("widgets",), ("one", "two")),
+        ]
         subject = Subject("Group", f"team-{number % TEAMS}")
         found[ROLES_RESOURCE, ObjectKey(name)] = Entry(number, CompiledRole(rules))
         found[BINDINGS_RESOURCE, ObjectKey(name)] = Entry(
-            number, Binding(name, "", Reference("ClusterRole", name), (subject,)))
+            number, Binding(name, "", Reference("ClusterRole", name), (subject,))
+        )
     return found
 
 

@@ -40,8 +40,9 @@ async def _prepare(target: Target) -> None:
         body = {"apiVersion": "tenancy.registry/v1", "kind": "Tenant", "metadata": {"name": tenant}, "spec": {}}
         await spread(target, [("POST", TENANTS, json.dumps(body).encode(), JSON)])
         await served(target, f"/clusters/{tenant}/api/v1/namespaces/default")
-        await spread(target, [("POST", maps(tenant), json.dumps(config_map(f"a{i}")).encode(), JSON)
-                              for i in range(500)])
+        await spread(
+            target, [("POST", maps(tenant), json.dumps(config_map(f"a{i}")).encode(), JSON) for i in range(500)]
+        )
 
 
 async def _median(target: Target) -> float:
@@ -59,6 +60,7 @@ async def _median(target: Target) -> float:
 
 async def _flood(target: Target, kind: str, prefix: str) -> None:
     """Until it is ended; says when it has begun."""
+
     async def client(number: int) -> None:
         connection = await Connection.open(target)
         count = 0
@@ -68,7 +70,8 @@ async def _flood(target: Target, kind: str, prefix: str) -> None:
                 status, _ = await connection.request("POST", maps("flood"), body)
             else:
                 status, _ = await connection.request(
-                    "GET", f"{maps('flood')}/a1" if kind == "get" else f"{maps('flood')}?limit=500")
+                    "GET", f"{maps('flood')}/a1" if kind == "get" else f"{maps('flood')}?limit=500"
+                )
             assert status < 300, status
             count += 1
             if count == 1 and number == 0:
@@ -80,8 +83,19 @@ async def _flood(target: Target, kind: str, prefix: str) -> None:
 
 
 def _under_flood(target: Target, kind: str, round_: int) -> float:
-    command = [sys.executable, "-m", "benchmarks.fairness", "--flood", kind, "--url", target.url, "--token",
-               target.token, "--prefix", f"{kind}{round_}"]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.fairness",
+        "--flood",
+        kind,
+        "--url",
+        target.url,
+        "--token",
+        target.token,
+        "--prefix",
+        f"{kind}{round_}",
+    ]
     flood = subprocess.Popen(command, stdout=subprocess.PIPE)
     try:
         assert flood.stdout is not None
@@ -119,8 +133,10 @@ def main() -> None:
         return
     found = measure()
     for kind, figures in found.items():
-        print(f"flood of {kind:7} quiet {figures['quiet_us']:6.0f} us   under it {figures['flooded_us']:6.0f} us   "
-              f"{figures['times']:.2f} times")
+        print(
+            f"flood of {kind:7} quiet {figures['quiet_us']:6.0f} us   under it {figures['flooded_us']:6.0f} us   "
+            f"{figures['times']:.2f} times"
+        )
     if given.keep:
         print(f"kept in {keep('fairness', {'machine': machine(), **found})}")
 

@@ -49,15 +49,32 @@ def _wrk(target: Target, request: Request, seconds: float, connections: int) -> 
         paths, body = Path(folder, "paths"), Path(folder, "body")
         paths.write_text("\n".join(request.paths))
         body.write_text(request.body)
-        command = ["wrk", "-t1", f"-c{connections}", f"-d{max(1, round(seconds))}", "--timeout", "30", "--latency",
-                   "-H", f"Authorization: Bearer {target.token}", "-s", str(SCRIPT), target.url, "--",
-                   request.method, request.content_type, str(paths), *([str(body)] if request.body else [])]
+        command = [
+            "wrk",
+            "-t1",
+            f"-c{connections}",
+            f"-d{max(1, round(seconds))}",
+            "--timeout",
+            "30",
+            "--latency",
+            "-H",
+            f"Authorization: Bearer {target.token}",
+            "-s",
+            str(SCRIPT),
+            target.url,
+            "--",
+            request.method,
+            request.content_type,
+            str(paths),
+            *([str(body)] if request.body else []),
+        ]
         told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return _read(told)
 
 
 def _read(told: str) -> Load:
     """What wrk prints, read."""
+
     def number(pattern: str) -> float:
         found = re.search(pattern, told)
         return float(found.group(1)) if found else 0.0
@@ -68,8 +85,13 @@ def _read(told: str) -> Load:
 
     errors = re.search(r"Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)", told)
     failed = int(number(r"Non-2xx or 3xx responses: (\d+)")) + (sum(map(int, errors.groups())) if errors else 0)
-    return Load(int(number(r"(\d+) requests in")), number(r"Requests/sec:\s*([\d.]+)"), milliseconds(50),
-                milliseconds(99), failed)
+    return Load(
+        int(number(r"(\d+) requests in")),
+        number(r"Requests/sec:\s*([\d.]+)"),
+        milliseconds(50),
+        milliseconds(99),
+        failed,
+    )
 
 
 async def _python(target: Target, request: Request, seconds: float, connections: int) -> Load:
@@ -92,5 +114,10 @@ async def _python(target: Target, request: Request, seconds: float, connections:
     began = time.monotonic()
     await asyncio.gather(*[work() for _ in range(connections)])
     took.sort()
-    return Load(len(took), len(took) / (time.monotonic() - began), 1000 * took[len(took) // 2],
-                1000 * took[len(took) * 99 // 100], failed)
+    return Load(
+        len(took),
+        len(took) / (time.monotonic() - began),
+        1000 * took[len(took) // 2],
+        1000 * took[len(took) * 99 // 100],
+        failed,
+    )

@@ -94,8 +94,14 @@ class Bench:
         await spread(self._target, [("POST", self._base, body.replace("NAME", n).encode(), JSON) for n in names])
         self._many = [f"{self._base}/{name}" for name in names[1:]]
         listed = json.dumps(thing(self._list_group, "NAME", LIST_SIZE))
-        await spread(self._target, [("POST", self._lists, listed.replace("NAME", f"object-{n}").encode(), JSON)
-                                    for n in range(self._scale.objects)], connections=16)
+        await spread(
+            self._target,
+            [
+                ("POST", self._lists, listed.replace("NAME", f"object-{n}").encode(), JSON)
+                for n in range(self._scale.objects)
+            ],
+            connections=16,
+        )
         self._pages = await self._walk()
 
     async def _define(self, definitions: list[dict[str, Any]]) -> None:
@@ -137,8 +143,16 @@ class Bench:
         told = load(self._target, request, self._scale.seconds, connections)
         used = self._server.usage().since(before)
         count = max(1, told.requests)
-        return Row(name, told.rate, "/s", told.p50_ms, told.p99_ms, 1e6 * used.server / count,
-                   1e6 * used.postgres / count, told.failed)
+        return Row(
+            name,
+            told.rate,
+            "/s",
+            told.p50_ms,
+            told.p99_ms,
+            1e6 * used.server / count,
+            1e6 * used.postgres / count,
+            told.failed,
+        )
 
     # Watches.
 
@@ -162,8 +176,10 @@ class Bench:
             await asyncio.sleep(0.02)
         await writer.close()
         await watcher.close()
-        return [_times("event at an idle watcher, from the answer to its write", from_answer),
-                _times("the same from the sending of its write", from_sending)]
+        return [
+            _times("event at an idle watcher, from the answer to its write", from_answer),
+            _times("the same from the sending of its write", from_sending),
+        ]
 
     async def _watch_path(self, connection: Connection) -> str:
         listed = await connection.json("GET", f"{self._base}?limit=1")
@@ -179,8 +195,13 @@ class Bench:
             took = time.monotonic() - began
             used = self._server.usage().since(before)
         events = scale.rounds * scale.writes * scale.watchers
-        return Row(f"events to {scale.watchers} watchers", events / took, "/s", server_cpu=1e6 * used.server / events,
-                   postgres_cpu=1e6 * used.postgres / events)
+        return Row(
+            f"events to {scale.watchers} watchers",
+            events / took,
+            "/s",
+            server_cpu=1e6 * used.server / events,
+            postgres_cpu=1e6 * used.postgres / events,
+        )
 
     async def _fresh_watch_path(self) -> str:
         connection = await Connection.open(self._target)
@@ -204,8 +225,15 @@ class Bench:
         await self._define(many)
         took = time.monotonic() - began
         used = self._server.usage().since(before)
-        return [Row(f"{count} new definitions of 100 fields, until all are served", took, "s",
-                    server_cpu=1e6 * used.server / count, postgres_cpu=1e6 * used.postgres / count)]
+        return [
+            Row(
+                f"{count} new definitions of 100 fields, until all are served",
+                took,
+                "s",
+                server_cpu=1e6 * used.server / count,
+                postgres_cpu=1e6 * used.postgres / count,
+            )
+        ]
 
 
 async def _next_event(reader: asyncio.StreamReader) -> float:

@@ -26,23 +26,47 @@ from benchmarks.report import keep, machine
 GROUP, PLURAL = "migration.example.com", "things"
 DEFINITION = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{PLURAL}.{GROUP}"
 MIGRATIONS = "/apis/storagemigration.k8s.io/v1beta1/storageversionmigrations"
-MIGRATION = {"apiVersion": "storagemigration.k8s.io/v1beta1", "kind": "StorageVersionMigration",
-             "metadata": {"name": "all"}, "spec": {"resource": {"group": GROUP, "resource": PLURAL}}}
-_KILL_AT = 0.3      # of the objects
+MIGRATION = {
+    "apiVersion": "storagemigration.k8s.io/v1beta1",
+    "kind": "StorageVersionMigration",
+    "metadata": {"name": "all"},
+    "spec": {"resource": {"group": GROUP, "resource": PLURAL}},
+}
+_KILL_AT = 0.3  # of the objects
 PATIENCE_SECONDS = 3600.0
 
 
 def definition(storage: str, versions: Sequence[str] = ("v1", "v2")) -> dict[str, Any]:
     text = {"type": "string"}
-    spec = {"type": "object", "properties": {"size": {"type": "integer"}, "count": {"type": "integer"},
-                                             "text": text, "parts": {"type": "array", "items": text}}}
+    spec = {
+        "type": "object",
+        "properties": {
+            "size": {"type": "integer"},
+            "count": {"type": "integer"},
+            "text": text,
+            "parts": {"type": "array", "items": text},
+        },
+    }
     schema = {"type": "object", "properties": {"spec": spec}}
-    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": f"{PLURAL}.{GROUP}"},
-            "spec": {"group": GROUP, "scope": "Namespaced", "names": {"plural": PLURAL, "kind": "Thing"},
-                     "versions": [{"name": name, "served": True, "storage": name == storage,
-                                   "schema": {"openAPIV3Schema": schema | {"description": name}}}
-                                  for name in versions]}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{PLURAL}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {"plural": PLURAL, "kind": "Thing"},
+            "versions": [
+                {
+                    "name": name,
+                    "served": True,
+                    "storage": name == storage,
+                    "schema": {"openAPIV3Schema": schema | {"description": name}},
+                }
+                for name in versions
+            ],
+        },
+    }
 
 
 def collection(version: str) -> str:
@@ -50,8 +74,12 @@ def collection(version: str) -> str:
 
 
 def thing(name: str, size: int) -> dict[str, Any]:
-    return {"apiVersion": f"{GROUP}/v1", "kind": "Thing", "metadata": {"name": name},
-            "spec": {"size": size, "count": 0, "text": "x" * 200, "parts": ["a", "b"]}}
+    return {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "Thing",
+        "metadata": {"name": name},
+        "spec": {"size": size, "count": 0, "text": "x" * 200, "parts": ["a", "b"]},
+    }
 
 
 @dataclass
@@ -100,11 +128,26 @@ class Writer:
             await self._send(connection, name, None, "DELETE", f"{collection(version)}/{name}", None, JSON)
         elif (spec_now := self.model.get(name)) is not None:
             spec = spec_now | {"count": spec_now["count"] + 1}
-            await self._send(connection, name, spec, "PATCH", f"{collection(version)}/{name}",
-                             {"spec": {"count": spec["count"]}}, MERGE_PATCH)
+            await self._send(
+                connection,
+                name,
+                spec,
+                "PATCH",
+                f"{collection(version)}/{name}",
+                {"spec": {"count": spec["count"]}},
+                MERGE_PATCH,
+            )
 
-    async def _send(self, connection: Connection, name: str, spec: dict[str, Any] | None, method: str, path: str,
-                    body: dict[str, Any] | None, content_type: str) -> None:
+    async def _send(
+        self,
+        connection: Connection,
+        name: str,
+        spec: dict[str, Any] | None,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None,
+        content_type: str,
+    ) -> None:
         if name in self.unsure or (method == "DELETE" and self.model.get(name) is None):
             return
         began = time.monotonic()
@@ -234,10 +277,14 @@ def run(data: Path, options: argparse.Namespace) -> dict[str, Any]:
             told["seconds"] = round(time.monotonic() - began, 1)
             told["wrong"] = asyncio.run(differences(again.target, writer))
     taken = sorted(writer.seconds)
-    return told | {"writes": len(taken), "conflicts": writer.conflicts, "unanswered": len(writer.unsure),
-                   "write_p50_ms": round(taken[len(taken) // 2] * 1000, 1),
-                   "write_p99_ms": round(taken[int(len(taken) * 0.99)] * 1000, 1),
-                   "write_max_ms": round(taken[-1] * 1000, 1)}
+    return told | {
+        "writes": len(taken),
+        "conflicts": writer.conflicts,
+        "unanswered": len(writer.unsure),
+        "write_p50_ms": round(taken[len(taken) // 2] * 1000, 1),
+        "write_p99_ms": round(taken[int(len(taken) * 0.99)] * 1000, 1),
+        "write_max_ms": round(taken[-1] * 1000, 1),
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

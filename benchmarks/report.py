@@ -22,9 +22,12 @@ PACKAGES = ("orjson", "psycopg", "starlette", "uvicorn", "uvloop", "httptools", 
 def machine() -> dict[str, Any]:
     """What the figures depend on."""
     return {
-        "cores": os.cpu_count(), "load": [round(n, 2) for n in os.getloadavg()],
-        "memory_mb": psutil.virtual_memory().total >> 20, "processor": platform.machine(),
-        "python": platform.python_version(), "generator": "wrk" if shutil.which("wrk") else "python",
+        "cores": os.cpu_count(),
+        "load": [round(n, 2) for n in os.getloadavg()],
+        "memory_mb": psutil.virtual_memory().total >> 20,
+        "processor": platform.machine(),
+        "python": platform.python_version(),
+        "generator": "wrk" if shutil.which("wrk") else "python",
         **{name: importlib.metadata.version(name) for name in PACKAGES},
     }
 
@@ -37,8 +40,12 @@ def table(rows: list[Row]) -> str:
 
 def _line(row: Row) -> str:
     figure = f"{row.value:,.0f}" if row.value >= 100 else f"{row.value:.2f}"
-    cells = [_cell(row.p50_ms, 8, 1), _cell(row.p99_ms, 8, 1), _cell(row.server_cpu, 10, 0),
-             _cell(row.postgres_cpu, 14, 0)]
+    cells = [
+        _cell(row.p50_ms, 8, 1),
+        _cell(row.p99_ms, 8, 1),
+        _cell(row.server_cpu, 10, 0),
+        _cell(row.postgres_cpu, 14, 0),
+    ]
     failed = f"  {row.failed} failed" if row.failed else ""
     return f"{row.name:62} {figure + ' ' + row.unit:>14} {' '.join(cells)}{failed}"
 

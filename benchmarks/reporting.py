@@ -22,11 +22,11 @@ from typing import Any, Final
 import psycopg
 
 from registry.controllers.reporting import reporting_of
+from registry.postgres.server import EmbeddedPostgres
 from registry.reporting.report import documents_of, report_of
 from registry.store import migrate
 from registry.store.connection import Pool, connect
-from registry.store.embedded import EmbeddedPostgres
-from registry.store.reporting_logins import Wish, grant
+from registry.store.reporting.logins import Wish, grant
 from registry.store.store import Store
 from registry.store.types import TenantName
 
@@ -35,21 +35,57 @@ _TEXT: Final = {"type": "string"}
 CRD: Final[dict[str, Any]] = {
     "metadata": {"name": "apps.bench.example.com"},
     "spec": {
-        "group": "bench.example.com", "scope": "Namespaced", "names": {"plural": "apps", "kind": "App"},
-        "versions": [{
-            "name": "v1", "served": True, "storage": True,
-            "selectableFields": [{"jsonPath": f".spec.{field}"} for field in ("phase", "replicas", "team")],
-            "schema": {"openAPIV3Schema": {"type": "object", "properties": {
-                "spec": {"type": "object", "properties": {
-                    "phase": _TEXT, "team": _TEXT, "image": _TEXT, "replicas": {"type": "integer"},
-                    "containers": {"type": "array", "items": {"type": "object", "properties": {
-                        "name": _TEXT, "image": _TEXT, "cpu": {"type": "integer"}}}}}},
-                "status": {"type": "object", "properties": {
-                    "conditions": {"type": "array", "items": {"type": "object", "properties": {
-                        "type": _TEXT, "status": _TEXT, "reason": _TEXT,
-                        "lastTransitionTime": {"type": "string", "format": "date-time"}}}}}},
-            }}},
-        }],
+        "group": "bench.example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "apps", "kind": "App"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "selectableFields": [{"jsonPath": f".spec.{field}"} for field in ("phase", "replicas", "team")],
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {
+                                "type": "object",
+                                "properties": {
+                                    "phase": _TEXT,
+                                    "team": _TEXT,
+                                    "image": _TEXT,
+                                    "replicas": {"type": "integer"},
+                                    "containers": {
+                                        "type": "array",
+                                        "items": {
+                                            "type": "object",
+                                            "properties": {"name": _TEXT, "image": _TEXT, "cpu": {"type": "integer"}},
+                                        },
+                                    },
+                                },
+                            },
+                            "status": {
+                                "type": "object",
+                                "properties": {
+                                    "conditions": {
+                                        "type": "array",
+                                        "items": {
+                                            "type": "object",
+                                            "properties": {
+                                                "type": _TEXT,
+                                                "status": _TEXT,
+                                                "reason": _TEXT,
+                                                "lastTransitionTime": {"type": "string", "format": "date-time"},
+                                            },
+                                        },
+                                    }
+                                },
+                            },
+                        },
+                    }
+                },
+            }
+        ],
     },
     "status": {"acceptedNames": {"plural": "apps"}},
 }
@@ -83,12 +119,12 @@ QUERIES: Final[dict[str, str]] = {
     "group by, filtered": "SELECT namespace, count(*) FROM {view} WHERE spec_phase = 'Failed' GROUP BY 1",
     "group by, all objects": "SELECT spec_phase, count(*) FROM {view} GROUP BY 1",
     "group by two fields, filtered": "SELECT spec_team, ready_reason, count(*) FROM {view} WHERE NOT ready "
-                                     "GROUP BY 1, 2",
+    "GROUP BY 1, 2",
     "top 20 by a number": "SELECT name, spec_replicas FROM {view} ORDER BY spec_replicas DESC LIMIT 20",
     "not ready for an hour": "SELECT name, ready_reason FROM {view} WHERE NOT ready AND ready_since < now() - "
-                             "interval '1 hour' ORDER BY ready_since LIMIT 100",
+    "interval '1 hour' ORDER BY ready_since LIMIT 100",
     "join of a child view": "SELECT c.image, count(*) FROM {view} a JOIN {view}__spec_containers c ON c.uid = a.uid "
-                            "WHERE a.spec_phase = 'Failed' GROUP BY 1",
+    "WHERE a.spec_phase = 'Failed' GROUP BY 1",
     "one object": "SELECT * FROM {view} WHERE uid = (SELECT uid FROM {view} WHERE spec_phase = 'Failed' LIMIT 1)",
     "count of all": "SELECT count(*) FROM {view}",
     "group by a field without index": "SELECT spec_image, count(*) FROM {view} GROUP BY 1",
@@ -165,8 +201,9 @@ async def fill(url: str, tenant: int, layout: str, count: int) -> None:
         await connection.execute("SET statement_timeout = 0")
         started = time.perf_counter()
         for first in range(1, count + 1, 50_000):
-            await connection.execute(FILL, {"tenant": tenant, "layout": layout, "first": first,
-                                            "last": min(count, first + 49_999)})
+            await connection.execute(
+                FILL, {"tenant": tenant, "layout": layout, "first": first, "last": min(count, first + 49_999)}
+            )
         await connection.execute("VACUUM ANALYZE objects")
         print(f"{count:,} objects in {time.perf_counter() - started:.0f} s")
     finally:

@@ -28,8 +28,8 @@ from benchmarks.measures import Row
 from benchmarks.report import keep, machine, table
 from registry.definitions.compiled import compile_definition
 from registry.definitions.decode import canonical, decode_definition
+from registry.postgres.server import running_url
 from registry.schema.compiled import compile_schema
-from registry.store.embedded import running_url
 
 GROUP = "schemas.example.com"
 PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -66,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
 
 # From inside.
 
+
 def _object() -> Row:
     """Pruning, defaults and validation of one object that is right; copying it is not counted."""
     schema = compile_schema(definition(GROUP)["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
@@ -87,8 +88,10 @@ def _object() -> Row:
 
 def _shared(tenants: int) -> list[Row]:
     """kB a definition takes when each tenant has an equal one, and when each has one of its own."""
-    return [Row("definition of 20 kB, of each of many tenants, all equal", _kilobytes(tenants, equal=True), "kB"),
-            Row("the same, no two schemas equal", _kilobytes(tenants, equal=False), "kB")]
+    return [
+        Row("definition of 20 kB, of each of many tenants, all equal", _kilobytes(tenants, equal=True), "kB"),
+        Row("the same, no two schemas equal", _kilobytes(tenants, equal=False), "kB"),
+    ]
 
 
 def _kilobytes(count: int, *, equal: bool) -> float:
@@ -103,6 +106,7 @@ def _kilobytes(count: int, *, equal: bool) -> float:
 
 # A server with many definitions.
 
+
 def _many(count: int) -> list[Row]:
     with server.folder() as data:
         with server.running(data, 1, None) as started:
@@ -112,8 +116,10 @@ def _many(count: int) -> list[Row]:
             with psycopg.connect(found[0]) as connection:
                 connection.execute(_CLONE, {"count": count - 1, "key": f"{TEMPLATE}.{GROUP}"})
         with server.running(data, 1, None) as started:
-            return [Row(f"start with {count:,} definitions stored", started.started_seconds, "s"),
-                    *asyncio.run(_touch(started, count))]
+            return [
+                Row(f"start with {count:,} definitions stored", started.started_seconds, "s"),
+                *asyncio.run(_touch(started, count)),
+            ]
 
 
 async def _define(started: server.Server) -> None:
@@ -139,8 +145,13 @@ async def _touch(started: server.Server, count: int) -> list[Row]:
         if status != 200:
             raise Failed(f"{path}: {status} {answer[:300]!r}")
         cpu = started.usage().since(used)
-        return Row(name, took * (1 if unit == "s" else 1000), unit, server_cpu=1e6 * cpu.server,
-                   postgres_cpu=1e6 * cpu.postgres)
+        return Row(
+            name,
+            took * (1 if unit == "s" else 1000),
+            unit,
+            server_cpu=1e6 * cpu.server,
+            postgres_cpu=1e6 * cpu.postgres,
+        )
 
     rows = [
         await asked("first request of the tenant", last, "s"),

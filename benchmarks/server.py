@@ -86,8 +86,21 @@ def folder() -> Iterator[Path]:
 def running(data: Path, workers: int, database_url: str | None, arguments: Sequence[str] = ()) -> Iterator[Server]:
     """A server that is ready; ended with the block. `arguments` are further ones of the command."""
     port = _free_port()
-    command = [sys.executable, "-m", "registry", "serve", "--data-dir", str(data), "--port", str(port),
-               "--workers", str(workers), "--log-level", "warning", *arguments]
+    command = [
+        sys.executable,
+        "-m",
+        "registry",
+        "serve",
+        "--data-dir",
+        str(data),
+        "--port",
+        str(port),
+        "--workers",
+        str(workers),
+        "--log-level",
+        "warning",
+        *arguments,
+    ]
     environment = {k: v for k, v in os.environ.items() if not k.startswith("REGISTRY_")}
     if database_url:
         environment["REGISTRY_DATABASE_URL"] = database_url
@@ -100,7 +113,7 @@ def running(data: Path, workers: int, database_url: str | None, arguments: Seque
         token = (data / "admin-token").read_text().strip()
         yield Server(process, Target(f"https://127.0.0.1:{port}", token), took)
     finally:
-        with contextlib.suppress(psutil.NoSuchProcess):     # it may have been killed meanwhile
+        with contextlib.suppress(psutil.NoSuchProcess):  # it may have been killed meanwhile
             process.send_signal(signal.SIGTERM)
         try:
             process.wait(60)
@@ -120,7 +133,7 @@ async def _ready(process: psutil.Popen, port: int) -> None:
             if status == 200:
                 return
         except (OSError, asyncio.IncompleteReadError):
-            pass    # not yet
+            pass  # not yet
         await asyncio.sleep(0.02)
     raise SystemExit(f"the server was not ready after {START_SECONDS:.0f} s")
 

@@ -31,12 +31,23 @@ _Request = tuple[str, str, bytes, str]
 
 def _definition(maximum: int) -> dict[str, Any]:
     fields = {f"field{n}": {"type": "string", "maxLength": 100} for n in range(100)}
-    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {
-        "size": {"type": "integer", "maximum": maximum}, **fields}}}}
-    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": NAME},
-            "spec": {"group": GROUP, "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
-                     "versions": [{"name": "v1", "served": True, "storage": True,
-                                   "schema": {"openAPIV3Schema": schema}}]}}
+    schema = {
+        "type": "object",
+        "properties": {
+            "spec": {"type": "object", "properties": {"size": {"type": "integer", "maximum": maximum}, **fields}}
+        },
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": NAME},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
 
 
 def _post(path: str, kind: str, name: str, spec: dict[str, Any], api: str) -> _Request:
@@ -49,8 +60,13 @@ def _tenant(name: str) -> _Request:
 
 
 def _binding(number: int) -> _Request:
-    return _post(f"/clusters/t{number}/apis/apis.registry/v1/apibindings", "APIBinding", "b",
-                 {"reference": {"tenant": "provider", "export": "e"}}, "apis.registry/v1")
+    return _post(
+        f"/clusters/t{number}/apis/apis.registry/v1/apibindings",
+        "APIBinding",
+        "b",
+        {"reference": {"tenant": "provider", "export": "e"}},
+        "apis.registry/v1",
+    )
 
 
 def _widget(number: int) -> _Request:
@@ -62,8 +78,15 @@ async def _prepare(target: Target, tenants: int) -> None:
     connection = await Connection.open(target)
     await connection.json("POST", DEFINITIONS, _definition(10))
     await asyncio.sleep(1)
-    await connection.request(*_post(f"{PROVIDER}/apis/apis.registry/v1/apiexports", "APIExport", "e",
-                                    {"definitions": [NAME], "tenants": {"all": True}}, "apis.registry/v1"))
+    await connection.request(
+        *_post(
+            f"{PROVIDER}/apis/apis.registry/v1/apiexports",
+            "APIExport",
+            "e",
+            {"definitions": [NAME], "tenants": {"all": True}},
+            "apis.registry/v1",
+        )
+    )
     await connection.close()
 
 
@@ -91,29 +114,44 @@ async def _upgrade(target: Target, samples: int) -> dict[str, float]:
     usual = [await _timed(connection, "GET", f"/clusters/t{n}{WIDGETS}/w") for n in range(samples)]
     across = [await _timed(connection, "GET", f"/clusters/*.bench/apis/{GROUP}/v1/widgets") for _ in range(2)]
     await connection.close()
-    return {"upgrade_ms": upgrade, "first_of_all_ms": first[0], "first_ms": statistics.median(first),
-            "usual_ms": statistics.median(usual), "first_list_across_ms": across[0],
-            "list_across_ms": across[1]}
+    return {
+        "upgrade_ms": upgrade,
+        "first_of_all_ms": first[0],
+        "first_ms": statistics.median(first),
+        "usual_ms": statistics.median(usual),
+        "first_list_across_ms": across[0],
+        "list_across_ms": across[1],
+    }
 
 
 def measure(tenants: int) -> dict[str, Any]:
     with server.folder() as data:
         with server.running(data, 1, None) as running:
             asyncio.run(_prepare(running.target, tenants))
-            asyncio.run(spread(running.target, [("GET", f"/clusters/t{n}/api/v1/namespaces/default", b"", JSON)
-                                                for n in range(tenants)]))
+            asyncio.run(
+                spread(
+                    running.target,
+                    [("GET", f"/clusters/t{n}/api/v1/namespaces/default", b"", JSON) for n in range(tenants)],
+                )
+            )
             bound = asyncio.run(_bind(running.target, tenants))
             asyncio.run(spread(running.target, [_widget(n) for n in range(tenants)]))
         # Of a new process: what it has read, not what it has done.
         with server.running(data, 1, None) as running:
             asyncio.run(spread(running.target, [("GET", f"/clusters/t0{WIDGETS}/w", b"", JSON)]))
             before = running.memory()["server"]
-            asyncio.run(spread(running.target, [("GET", f"/clusters/t{n}{WIDGETS}/w", b"", JSON)
-                                                for n in range(tenants)]))
+            asyncio.run(
+                spread(running.target, [("GET", f"/clusters/t{n}{WIDGETS}/w", b"", JSON) for n in range(tenants)])
+            )
             after = running.memory()["server"]
             figures = asyncio.run(_upgrade(running.target, min(SAMPLES, tenants)))
-    return {"tenants": tenants, "bind_all_s": round(bound, 1), "memory_one_mb": before, "memory_all_mb": after,
-            **{name: round(value, 2) for name, value in figures.items()}}
+    return {
+        "tenants": tenants,
+        "bind_all_s": round(bound, 1),
+        "memory_one_mb": before,
+        "memory_all_mb": after,
+        **{name: round(value, 2) for name, value in figures.items()},
+    }
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ import psycopg
 from benchmarks import server
 from benchmarks.client import JSON, Connection, Target, spread
 from benchmarks.report import keep, machine
-from registry.store.embedded import running_url
+from registry.postgres.server import running_url
 
 SIZES = (1, 1_000, 100_000)
 GETS = 1_000
@@ -114,14 +114,21 @@ def measure(sizes: tuple[int, ...]) -> list[dict[str, Any]]:
             with server.running(data, 1, None) as running:
                 asyncio.run(_gets(running.target))
                 row: dict[str, Any] = {
-                    "tenants": size, "made_set_based_s": round(made, 2), "start_s": round(running.started_seconds, 2),
+                    "tenants": size,
+                    "made_set_based_s": round(made, 2),
+                    "start_s": round(running.started_seconds, 2),
                     "get_us": round(asyncio.run(_gets(running.target))),
                     "birth_ms": round(asyncio.run(_births(running.target, f"born-{size}")) * 1000, 1),
                     "page_of_500_ms": round(asyncio.run(_page(running.target)) * 1000, 1),
-                    "memory_mb": running.memory()["server"]}
+                    "memory_mb": running.memory()["server"],
+                }
                 visited = min(VISITED, size)
-                asyncio.run(spread(running.target, [("GET", f"/clusters/bench-{n}/api/v1/namespaces/default", b"", JSON)
-                                                    for n in range(visited)]))
+                asyncio.run(
+                    spread(
+                        running.target,
+                        [("GET", f"/clusters/bench-{n}/api/v1/namespaces/default", b"", JSON) for n in range(visited)],
+                    )
+                )
                 row["visited"] = visited
                 row["memory_after_mb"] = running.memory()["server"]
             found.append(row)

@@ -93,8 +93,11 @@ def watching(target: Target, path: str, count: int, processes: int = 2) -> Itera
     """`count` watches, spread over processes, all of them answered."""
     command = [sys.executable, "-m", "benchmarks.watchers", target.url, target.token, path]
     shares = [count // processes + (n < count % processes) for n in range(processes)]
-    started = [subprocess.Popen([*command, str(share)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-               for share in shares if share]
+    started = [
+        subprocess.Popen([*command, str(share)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for share in shares
+        if share
+    ]
     try:
         for process in started:
             _expect(process, "ready")

@@ -2,7 +2,7 @@
 
 import sys
 
-from registry.cli import main
+from registry.cli.root import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -63,8 +63,9 @@ def names(text: str) -> tuple[str, ...]:
 
 
 # Parts of these are looked at in the database itself.
-_NEVER_ENCRYPTED = frozenset({"namespaces", "customresourcedefinitions.apiextensions.k8s.io",
-                              "tenants.tenancy.registry"})
+_NEVER_ENCRYPTED = frozenset(
+    {"namespaces", "customresourcedefinitions.apiextensions.k8s.io", "tenants.tenancy.registry"}
+)
 
 
 def resources(text: str) -> tuple[str, ...]:
@@ -167,9 +168,11 @@ class Settings:
         (), "Further names and addresses, separated by commas, for the server's own certificate.", names
     )
     history_days: int = setting(
-        7, "How long changes are kept: as far back watches resume and history reaches.", whole_number(1, 3650))
+        7, "How long changes are kept: as far back watches resume and history reaches.", whole_number(1, 3650)
+    )
     strict_transport_security: str = setting(
-        "", "Strict-Transport-Security of every answer, such as max-age=31536000.", header_text, shown="not sent")
+        "", "Strict-Transport-Security of every answer, such as max-age=31536000.", header_text, shown="not sent"
+    )
     encryption_key_file: Path | None = setting(
         None, "File of master keys, a line <name>:<32 bytes in base64> each, the first of which encrypts what "
         "--encrypt-resources names (docs/security.md); without it REGISTRY_ENCRYPTION_KEYS may hold them.", path,
@@ -187,13 +190,14 @@ class Settings:
         shown="nothing is audited",
     )  # fmt: skip
     audit_log_path: Path | None = setting(
-        None, "File that audit events are appended to, a line of JSON each.", path, shown="no file")
+        None, "File that audit events are appended to, a line of JSON each.", path, shown="no file"
+    )
     audit_log_megabytes: int = setting(
-        100, "Size at which the file is renamed and a new one begun.", whole_number(1, 100_000))
+        100, "Size at which the file is renamed and a new one begun.", whole_number(1, 100_000)
+    )
     audit_log_files: int = setting(10, "How many renamed files are kept.", whole_number(0, 10_000))
     audit_to_database: bool = setting(False, "Write audit events to the table audit_events, too.", switch)
-    audit_retention_days: int = setting(
-        30, "How long audit events are kept in the database.", whole_number(1, 36_500))
+    audit_retention_days: int = setting(30, "How long audit events are kept in the database.", whole_number(1, 36_500))
     client_ca_file: Path | None = setting(
         None, "CA of client certificates that are accepted (PEM); a changed file is taken up while running.", path
     )
@@ -269,7 +273,8 @@ class Settings:
     )
 
     sql_views: bool = setting(
-        True, "Keep SQL views of custom resources for reports, and with each object what they read (docs/sql.md).",
+        True,
+        "Keep SQL views of custom resources for reports, and with each object what they read (docs/sql.md).",
         switch,
     )
 

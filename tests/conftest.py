@@ -19,14 +19,15 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from registry.postgres.server import EmbeddedPostgres
 from registry.store import migrate
-from registry.store.embedded import EmbeddedPostgres
 
 # The same examples in every run, so that one which fails says something of the change at hand. New ones are looked for
 # with HYPOTHESIS_PROFILE=explore.
 # How long an example takes is the machine's affair.
-hypothesis.settings.register_profile("same", derandomize=True, database=None, deadline=None,
-                                     suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.register_profile(
+    "same", derandomize=True, database=None, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 hypothesis.settings.register_profile("explore", print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 

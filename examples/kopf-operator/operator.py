@@ -30,17 +30,23 @@ def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
 def reconcile(spec: kopf.Spec, meta: kopf.Meta, patch: kopf.Patch, logger: kopf.Logger, **_: Any) -> None:
     """Makes what the spec wants. Here nothing is run; only the status tells that it was."""
     replicas = 0 if spec["suspend"] else spec["replicas"]
-    patch.status.update({
-        "phase": "Ready",
-        "replicas": replicas,
-        "selector": f"crontab={meta['name']}",
-        "observedGeneration": meta["generation"],
-        "conditions": [{
-            "type": "Ready", "status": "True", "reason": "Reconciled",
-            "message": f"{replicas} of {spec['image']} at {spec['schedule']}",
-            "lastTransitionTime": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        }],
-    })
+    patch.status.update(
+        {
+            "phase": "Ready",
+            "replicas": replicas,
+            "selector": f"crontab={meta['name']}",
+            "observedGeneration": meta["generation"],
+            "conditions": [
+                {
+                    "type": "Ready",
+                    "status": "True",
+                    "reason": "Reconciled",
+                    "message": f"{replicas} of {spec['image']} at {spec['schedule']}",
+                    "lastTransitionTime": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                }
+            ],
+        }
+    )
     logger.info("%s runs %d", meta["name"], replicas)
 
 

@@ -95,9 +95,12 @@ def walk(namespace: str) -> None:
 
 
 def crontab(name: str, schedule: str) -> dict[str, Any]:
-    return {"apiVersion": f"{GROUP}/{VERSION}", "kind": "CronTab",
-            "metadata": {"name": name, "labels": {"team": "storage"}},
-            "spec": {"schedule": schedule, "image": "backup:2"}}
+    return {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": "CronTab",
+        "metadata": {"name": name, "labels": {"team": "storage"}},
+        "spec": {"schedule": schedule, "image": "backup:2"},
+    }
 
 
 if __name__ == "__main__":

@@ -17,9 +17,7 @@ _COUNTERS = ("objects", "bytes", "definitions", "namespaces")
 
 def upgrade() -> None:
     op.add_column("domains", sa.Column("name", sa.Text(collation="C")))
-    op.create_index(
-        "domains_name_key", "domains", ["name"], unique=True, postgresql_where=sa.text("name IS NOT NULL")
-    )
+    op.create_index("domains_name_key", "domains", ["name"], unique=True, postgresql_where=sa.text("name IS NOT NULL"))
     op.add_column("tenants", sa.Column("parent", sa.Text(collation="C")))
     op.add_column("tenants", sa.Column("sql_schema", sa.Text(collation="C")))
     op.add_column("tenants", sa.Column("suspended", sa.Boolean, nullable=False, server_default=sa.text("false")))

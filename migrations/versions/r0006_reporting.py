@@ -1,7 +1,7 @@
 """What SQL reports stand on: indexed fields of objects, total functions over documents, who may see what.
 
-The views themselves, their schemas and roles are made while the server runs (registry/store/reporting.py): roles belong
-to the whole PostgreSQL server, and views follow the definitions.
+The views themselves, their schemas and roles are made while the server runs (registry/store/reporting/views.py): roles
+belong to the whole PostgreSQL server, and views follow the definitions.
 """
 
 from __future__ import annotations
@@ -64,15 +64,27 @@ def downgrade() -> None:
     for schema in schemas:
         op.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
     for table in ("objects", "changes"):
-        policies = connection.exec_driver_sql(
-            "SELECT quote_ident(polname) FROM pg_policy WHERE polrelid = %s::regclass", (table,)
-        ).scalars().all()
+        policies = (
+            connection.exec_driver_sql(
+                "SELECT quote_ident(polname) FROM pg_policy WHERE polrelid = %s::regclass", (table,)
+            )
+            .scalars()
+            .all()
+        )
         for policy in policies:
             op.execute(f"DROP POLICY {policy} ON {table}")
         op.execute(f"ALTER TABLE {table} DISABLE ROW LEVEL SECURITY")
-    for function in ("report_tenant()", "report_sees_all()", "report_tenants_seen()", "report_document(text)",
-                     "report_ready(jsonb, text)", "report_time(text)", "report_date(text)", "report_float(jsonb)",
-                     "report_int(jsonb)"):
+    for function in (
+        "report_tenant()",
+        "report_sees_all()",
+        "report_tenants_seen()",
+        "report_document(text)",
+        "report_ready(jsonb, text)",
+        "report_time(text)",
+        "report_date(text)",
+        "report_float(jsonb)",
+        "report_int(jsonb)",
+    ):
         op.execute(f"DROP FUNCTION {function}")
     for table in ("report_logins", "report_schemas", "report_tenants", "report_definitions", "report_views"):
         op.drop_table(table)

@@ -28,6 +28,8 @@ def downgrade() -> None:
     # Going down to nothing takes the objects as well.
     to_nothing = context.get_revision_argument() is None
     if not to_nothing and op.get_bind().exec_driver_sql("SELECT EXISTS (SELECT 1 FROM tenant_keys)").scalar():
-        raise CommandError("objects are encrypted by keys that revision 0006 does not know: they could never be read"
-                           " again. `base` removes everything")
+        raise CommandError(
+            "objects are encrypted by keys that revision 0006 does not know: they could never be read"
+            " again. `base` removes everything"
+        )
     op.drop_table("tenant_keys")

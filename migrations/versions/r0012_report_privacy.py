@@ -46,5 +46,6 @@ def downgrade() -> None:
 
 
 def _set_statistics(target: int) -> None:
-    op.execute("ALTER TABLE objects " + ", ".join(
-        f"ALTER COLUMN {column} SET STATISTICS {target}" for column in _UNESTIMATED))
+    op.execute(
+        "ALTER TABLE objects " + ", ".join(f"ALTER COLUMN {column} SET STATISTICS {target}" for column in _UNESTIMATED)
+    )

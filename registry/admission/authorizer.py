@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from registry.cel.libraries.table import member, mismatch
-from registry.cel.values import EvalError, Opaque, TypeValue, Value, no_such_overload, register_type
+from registry.cel.common.values import EvalError, Opaque, TypeValue, Value, no_such_overload, register_type
+from registry.cel.ext.table import member, mismatch
 from registry.schema.names import name_is_dns_label, name_is_dns_subdomain
 
 # What asking costs (library/cost.go): three checks in one expression are over its limit.
@@ -130,9 +130,19 @@ for _kind in (Authorizer, GroupCheck, PathCheck, ResourceCheck, Decision):
 def request_check(decisions: Decisions, request: Mapping[str, Any]) -> ResourceCheck:
     """`authorizer.requestResource`: the check of what the request itself is about."""
     resource = request["requestResource"]
-    return ResourceCheck(decisions, Question(
-        None, "", "", resource["group"], resource["resource"], request.get("requestSubResource", ""),
-        request.get("namespace", ""), request.get("name", "")))
+    return ResourceCheck(
+        decisions,
+        Question(
+            None,
+            "",
+            "",
+            resource["group"],
+            resource["resource"],
+            request.get("requestSubResource", ""),
+            request.get("namespace", ""),
+            request.get("name", ""),
+        ),
+    )
 
 
 @member("path", 2)
@@ -181,8 +191,13 @@ def _part(function: str, field: str) -> None:
         return ResourceCheck(target.decisions, target.question._replace(**change))
 
 
-for _function, _field in (("subresource", "subresource"), ("namespace", "namespace"), ("name", "name"),
-                          ("fieldSelector", "field_selector"), ("labelSelector", "label_selector")):
+for _function, _field in (
+    ("subresource", "subresource"),
+    ("namespace", "namespace"),
+    ("name", "name"),
+    ("fieldSelector", "field_selector"),
+    ("labelSelector", "label_selector"),
+):
     _part(_function, _field)
 
 

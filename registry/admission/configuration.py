@@ -21,8 +21,14 @@ MUTATING_POLICIES = "mutatingadmissionpolicies"
 MUTATING_BINDINGS = "mutatingadmissionpolicybindings"
 VALIDATING_WEBHOOKS = "validatingwebhookconfigurations"
 MUTATING_WEBHOOKS = "mutatingwebhookconfigurations"
-RESOURCES = (MUTATING_BINDINGS, MUTATING_POLICIES, MUTATING_WEBHOOKS, VALIDATING_BINDINGS, VALIDATING_POLICIES,
-             VALIDATING_WEBHOOKS)
+RESOURCES = (
+    MUTATING_BINDINGS,
+    MUTATING_POLICIES,
+    MUTATING_WEBHOOKS,
+    VALIDATING_BINDINGS,
+    VALIDATING_POLICIES,
+    VALIDATING_WEBHOOKS,
+)
 _POLICIES = frozenset((VALIDATING_POLICIES, VALIDATING_BINDINGS, MUTATING_POLICIES, MUTATING_BINDINGS))
 
 # What one object of a resource compiles to.
@@ -58,7 +64,8 @@ class Admission:
             _bound(objects, MUTATING_POLICIES, MUTATING_BINDINGS, MutatingPolicy),
             _hooks(objects, MUTATING_WEBHOOKS),
             _bound(objects, VALIDATING_POLICIES, VALIDATING_BINDINGS, ValidatingPolicy),
-            _hooks(objects, VALIDATING_WEBHOOKS))
+            _hooks(objects, VALIDATING_WEBHOOKS),
+        )
         return made if made.mutates or made.validates else None
 
     @property
@@ -79,8 +86,11 @@ def _bound(objects: Mapping[str, Iterable[Compiled]], policies: str, bindings: s
     for binding in objects.get(bindings, ()):
         assert isinstance(binding, Binding)
         by_policy.setdefault(binding.policy, []).append(binding)
-    return tuple((policy, tuple(by_policy[policy.name])) for policy in objects.get(policies, ())
-                 if isinstance(policy, kind) and policy.name in by_policy)
+    return tuple(
+        (policy, tuple(by_policy[policy.name]))
+        for policy in objects.get(policies, ())
+        if isinstance(policy, kind) and policy.name in by_policy
+    )
 
 
 def _hooks(objects: Mapping[str, Iterable[Compiled]], resource: str) -> tuple[Webhook, ...]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from registry.cel.times import Duration, Timestamp
-from registry.cel.values import (
+from registry.cel.common.times import Duration, Timestamp
+from registry.cel.common.values import (
     LIST,
     MAP,
     MISSING,
@@ -131,7 +131,7 @@ def plain(value: Value, depth: int = 0) -> Json:
         return base64.b64encode(value).decode()
     if kind is Timestamp or kind is Duration:
         return value.text()
-    if isinstance(value, int):      # a Uint
+    if isinstance(value, int):  # a Uint
         return int(value)
     raise EvalError(f"unsupported conversion to JSON: {type_of(value).name}")
 

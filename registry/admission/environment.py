@@ -4,9 +4,9 @@
 An Activation holds what one request gives to them and runs them: `activation.value(expression)`.
 
 Evaluation is bounded as kube-apiserver bounds it: 1,000,000 for an expression, and a budget for all of one policy. It
-runs without exact counts first, and again with them where it may have cost too much (registry/cel/code.py). As there is
-no bound for the number of policies, bindings and parameters, the time of all evaluations of a request is bounded, too
-(Effort).
+runs without exact counts first, and again with them where it may have cost too much (registry/cel/interpreter/code.py).
+As there is no bound for the number of policies, bindings and parameters, the time of all evaluations of a request is
+bounded, too (Effort).
 
 Follows apiserver pkg/admission/plugin/cel/{compile,composition,activation,condition}.go.
 """
@@ -22,18 +22,12 @@ from typing import Any, Final, NamedTuple
 from registry.admission.authorizer import Authorizer, Decisions, request_check
 from registry.admission.dynamic import to_value
 from registry.admission.messages import MESSAGES, MUTATION_FUNCTIONS
-from registry.cel import types
-from registry.cel.checker import Checked, check
-from registry.cel.code import COST
-from registry.cel.compile import Program, compile_program
-from registry.cel.constants import program_error
-from registry.cel.declarations import FUNCTIONS
-from registry.cel.errors import display
-from registry.cel.libraries.table import PER_CALL_LIMIT
-from registry.cel.literal_checks import literal_issues
-from registry.cel.parser import Parsed, parse
-from registry.cel.types import Type, list_of, map_of, struct
-from registry.cel.values import (
+from registry.cel.checker.checker import Checked, check
+from registry.cel.checker.declarations import FUNCTIONS
+from registry.cel.checker.literals import literal_issues
+from registry.cel.common import types
+from registry.cel.common.types import Type, list_of, map_of, struct
+from registry.cel.common.values import (
     MAP,
     MISSING,
     WORK,
@@ -44,6 +38,12 @@ from registry.cel.values import (
     WorkExceeded,
     register_type,
 )
+from registry.cel.ext.table import PER_CALL_LIMIT
+from registry.cel.interpreter.code import COST
+from registry.cel.interpreter.compile import Program, compile_program
+from registry.cel.interpreter.constants import program_error
+from registry.cel.syntax.errors import display
+from registry.cel.syntax.parser import Parsed, parse
 
 Json = Any
 
@@ -64,26 +64,65 @@ def _texts(name: str, *fields: str) -> Type:
 
 _KIND = _texts("kubernetes.GroupVersionKind", "group", "version", "kind")
 _RESOURCE = _texts("kubernetes.GroupVersionResource", "group", "version", "resource")
-_USER = struct("kubernetes.UserInfo", {
-    "username": types.STRING, "uid": types.STRING, "groups": _STRINGS, "extra": map_of(types.STRING, _STRINGS)})
-REQUEST: Final = struct("kubernetes.AdmissionRequest", {
-    "kind": _KIND, "resource": _RESOURCE, "subResource": types.STRING, "requestKind": _KIND,
-    "requestResource": _RESOURCE, "requestSubResource": types.STRING, "name": types.STRING, "namespace": types.STRING,
-    "operation": types.STRING, "userInfo": _USER, "dryRun": types.BOOL, "options": types.DYN})
-NAMESPACE: Final = struct("kubernetes.Namespace", {
-    "metadata": struct("kubernetes.NamespaceMetadata", {
-        "name": types.STRING, "generateName": types.STRING, "namespace": types.STRING, "labels": _STRING_MAP,
-        "annotations": _STRING_MAP, "UID": types.STRING, "creationTimestamp": types.TIMESTAMP,
-        "deletionGracePeriodSeconds": types.INT, "deletionTimestamp": types.TIMESTAMP, "generation": types.INT,
-        "resourceVersion": types.STRING, "finalizers": _STRINGS}),
-    "spec": struct("kubernetes.NamespaceSpec", {"finalizers": _STRINGS}),
-    "status": struct("kubernetes.NamespaceStatus", {"phase": types.STRING})})
+_USER = struct(
+    "kubernetes.UserInfo",
+    {"username": types.STRING, "uid": types.STRING, "groups": _STRINGS, "extra": map_of(types.STRING, _STRINGS)},
+)
+REQUEST: Final = struct(
+    "kubernetes.AdmissionRequest",
+    {
+        "kind": _KIND,
+        "resource": _RESOURCE,
+        "subResource": types.STRING,
+        "requestKind": _KIND,
+        "requestResource": _RESOURCE,
+        "requestSubResource": types.STRING,
+        "name": types.STRING,
+        "namespace": types.STRING,
+        "operation": types.STRING,
+        "userInfo": _USER,
+        "dryRun": types.BOOL,
+        "options": types.DYN,
+    },
+)
+NAMESPACE: Final = struct(
+    "kubernetes.Namespace",
+    {
+        "metadata": struct(
+            "kubernetes.NamespaceMetadata",
+            {
+                "name": types.STRING,
+                "generateName": types.STRING,
+                "namespace": types.STRING,
+                "labels": _STRING_MAP,
+                "annotations": _STRING_MAP,
+                "UID": types.STRING,
+                "creationTimestamp": types.TIMESTAMP,
+                "deletionGracePeriodSeconds": types.INT,
+                "deletionTimestamp": types.TIMESTAMP,
+                "generation": types.INT,
+                "resourceVersion": types.STRING,
+                "finalizers": _STRINGS,
+            },
+        ),
+        "spec": struct("kubernetes.NamespaceSpec", {"finalizers": _STRINGS}),
+        "status": struct("kubernetes.NamespaceStatus", {"phase": types.STRING}),
+    },
+)
 AUTHORIZER: Final = struct(Authorizer.type.name)
 RESOURCE_CHECK: Final = struct("kubernetes.authorization.ResourceCheck")
 
 # The variables of a frame, in their order; an expression is checked with those of its scope only.
-NAMES: Final = ("object", "oldObject", "request", "namespaceObject", "params", "authorizer",
-                "authorizer.requestResource", "variables")
+NAMES: Final = (
+    "object",
+    "oldObject",
+    "request",
+    "namespaceObject",
+    "params",
+    "authorizer",
+    "authorizer.requestResource",
+    "variables",
+)
 _VIEWS: Final = dict.fromkeys(NAMES)
 
 
@@ -141,8 +180,9 @@ def compile_expression(text: str, scope: Scope, *wanted: Type) -> Expression:
     try:
         return _compile(text, scope, wanted)
     except RecursionError:
-        return Expression(text, None, CompileError("compilation failed: ERROR: <input>:-1:0: max recursion depth "
-                                                   "exceeded"))
+        return Expression(
+            text, None, CompileError("compilation failed: ERROR: <input>:-1:0: max recursion depth exceeded")
+        )
 
 
 def _compile(text: str, scope: Scope, wanted: tuple[Type, ...]) -> Expression:
@@ -169,8 +209,12 @@ def _type_name(of: Type) -> str:
 
 def check_text(text: str, scope: Scope) -> tuple[Checked, str]:
     """The checked tree, and pictures of what is wrong with it."""
-    checked = check(_parse(text), scope.names(), functions=MUTATION_FUNCTIONS if scope.patches else FUNCTIONS,
-                    messages=MESSAGES if scope.patches else None)
+    checked = check(
+        _parse(text),
+        scope.names(),
+        functions=MUTATION_FUNCTIONS if scope.patches else FUNCTIONS,
+        messages=MESSAGES if scope.patches else None,
+    )
     issues = checked.issues or literal_issues(checked)
     return checked, display(checked.parsed.source, issues) if issues else ""
 
@@ -183,6 +227,7 @@ def _parse(text: str) -> Parsed:
 
 
 # --- evaluating
+
 
 class OutOfBudget(Exception):
     """The expressions of a policy have cost more than they may together."""
@@ -278,8 +323,9 @@ class Inputs:
     effort: Effort = field(default_factory=Effort)
     _activations: dict[str, Activation] = field(default_factory=dict, init=False)
 
-    def activation(self, purpose: str, variables: Mapping[str, Expression] | None,
-                   budget: int = POLICY_BUDGET) -> Activation:
+    def activation(
+        self, purpose: str, variables: Mapping[str, Expression] | None, budget: int = POLICY_BUDGET
+    ) -> Activation:
         """The same one for the same purpose, however often evaluation is begun again."""
         found = self._activations.get(purpose)
         if found is None:
@@ -290,10 +336,11 @@ class Inputs:
 class Activation:
     """One policy on one request with one set of parameters; remembers what it has evaluated."""
 
-    def __init__(self, inputs: Inputs, variables: Mapping[str, Expression] | None = None,
-                 budget: int = POLICY_BUDGET) -> None:
+    def __init__(
+        self, inputs: Inputs, variables: Mapping[str, Expression] | None = None, budget: int = POLICY_BUDGET
+    ) -> None:
         self.budget = budget
-        self._composed = 0      # what variables have cost since it was last counted
+        self._composed = 0  # what variables have cost since it was last counted
         self._known = variables
         self._inputs = inputs
         self._values = self._bound()
@@ -302,9 +349,16 @@ class Activation:
     def _bound(self) -> tuple[Value, ...]:
         inputs = self._inputs
         request = dict(inputs.request)
-        return (to_value(inputs.object), to_value(inputs.old_object), to_value(request), to_value(inputs.namespace),
-                to_value(inputs.params), Authorizer(inputs.decisions), request_check(inputs.decisions, request),
-                _Variables(self, self._known or {}))
+        return (
+            to_value(inputs.object),
+            to_value(inputs.old_object),
+            to_value(request),
+            to_value(inputs.namespace),
+            to_value(inputs.params),
+            Authorizer(inputs.decisions),
+            request_check(inputs.decisions, request),
+            _Variables(self, self._known or {}),
+        )
 
     def value(self, expression: Expression) -> Value:
         """Raises Failed, OutOfBudget, Paused, or Undecided (authorizer.py)."""
@@ -382,4 +436,3 @@ def values(activation: Activation, expressions: Sequence[Expression | None]) -> 
         except Failed as failed:
             found.append(failed)
     return found
-

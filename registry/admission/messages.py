@@ -10,17 +10,18 @@ from __future__ import annotations
 from typing import Any, Final
 
 from registry.admission.dynamic import plain
-from registry.cel import types
-from registry.cel.declarations import FUNCTIONS, Function, Overload
-from registry.cel.libraries.table import function, mismatch
-from registry.cel.types import Type
-from registry.cel.values import MISSING, EvalError, MapValue, Value, equal, register_type
-from registry.cel.values import TypeValue as RuntimeType
+from registry.cel.checker.declarations import FUNCTIONS, Function, Overload
+from registry.cel.common import types
+from registry.cel.common.types import Type
+from registry.cel.common.values import MISSING, EvalError, MapValue, Value, equal, register_type
+from registry.cel.common.values import TypeValue as RuntimeType
+from registry.cel.ext.table import function, mismatch
 from registry.schema.field import go_quote
 
 OBJECT: Final = types.struct("Object", {})
-JSON_PATCH: Final = types.struct("JSONPatch", {
-    "op": types.STRING, "path": types.STRING, "from": types.STRING, "value": types.DYN})
+JSON_PATCH: Final = types.struct(
+    "JSONPatch", {"op": types.STRING, "path": types.STRING, "from": types.STRING, "value": types.DYN}
+)
 JSON_PATCHES: Final = types.list_of(JSON_PATCH)
 
 
@@ -43,15 +44,19 @@ class Made(MapValue):
         return list(self.fields)
 
     def equals(self, other: Value) -> bool:
-        return (type(other) is Made and other.name == self.name and self.fields.keys() == other.fields.keys()
-                and all(equal(value, other.fields[key]) for key, value in self.fields.items()))
+        return (
+            type(other) is Made
+            and other.name == self.name
+            and self.fields.keys() == other.fields.keys()
+            and all(equal(value, other.fields[key]) for key, value in self.fields.items())
+        )
 
 
 register_type(Made, RuntimeType("Object"))
 
 
 class MutationMessages:
-    """What registry/cel/checker.py asks of Messages."""
+    """What registry/cel/checker/checker.py asks of Messages."""
 
     def type_of(self, name: str) -> Type | None:
         if name == "Object":
@@ -84,8 +89,10 @@ def configuration(value: Value) -> dict[str, Any]:
 def _named(value: Value, path: str) -> Any:
     if type(value) is Made:
         if value.name != path:
-            raise EvalError(f"unexpected type name {go_quote(value.name)}, expected {go_quote(path)}, which matches "
-                            "field name path from root Object type")
+            raise EvalError(
+                f"unexpected type name {go_quote(value.name)}, expected {go_quote(path)}, which matches "
+                "field name path from root Object type"
+            )
         return {name: _named(part, f"{path}.{name}") for name, part in value.fields.items()}
     if type(value) is list:
         return [_named(item, path) for item in value]

@@ -31,9 +31,9 @@ from registry.apply import json_patch
 from registry.apply.configuration import apply_configuration
 from registry.apply.errors import ApplyError, TypedError
 from registry.apply.types import MergeType as AppliedType
-from registry.cel import types
-from registry.cel.libraries.strings import trim_space
-from registry.cel.values import EvalError, Value, elements
+from registry.cel.common import types
+from registry.cel.common.values import EvalError, Value, elements
+from registry.cel.ext.strings import trim_space
 
 Json = Any
 Object = dict[str, Any]
@@ -70,8 +70,9 @@ class Conditions:
 
 
 def conditions_of(conditions: Sequence[Mapping[str, Any]] | None, scope: Scope) -> Conditions:
-    return Conditions(tuple(compile_expression(trim_space(c.get("expression") or ""), scope, types.BOOL)
-                            for c in conditions or ()))
+    return Conditions(
+        tuple(compile_expression(trim_space(c.get("expression") or ""), scope, types.BOOL) for c in conditions or ())
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,7 @@ class Binding:
 
 # --- validating
 
+
 @dataclass(frozen=True, slots=True)
 class PolicyDecision:
     """A failure: `reason` is that of the Status, empty for an error."""
@@ -157,17 +159,24 @@ class ValidatingPolicy(_Policy):
         spec = policy.get("spec") or {}
         unauthorized = Scope(params=self.scope.params, authorizer=False, variables=self.scope.variables)
         self.validations = tuple(
-            _Validation(trim_space(v.get("expression") or ""),
-                        compile_expression(v.get("expression") or "", self.scope, types.BOOL),
-                        trim_space(v.get("message") or ""),
-                        compile_expression(v["messageExpression"], unauthorized, types.STRING)
-                        if v.get("messageExpression") else None,
-                        v.get("reason") or "Invalid")
-            for v in spec.get("validations") or ())
+            _Validation(
+                trim_space(v.get("expression") or ""),
+                compile_expression(v.get("expression") or "", self.scope, types.BOOL),
+                trim_space(v.get("message") or ""),
+                compile_expression(v["messageExpression"], unauthorized, types.STRING)
+                if v.get("messageExpression")
+                else None,
+                v.get("reason") or "Invalid",
+            )
+            for v in spec.get("validations") or ()
+        )
         self.annotations = tuple(
-            (a.get("key") or "", compile_expression(trim_space(a.get("valueExpression") or ""), self.scope,
-                                                    types.STRING, types.NULL))
-            for a in spec.get("auditAnnotations") or ())
+            (
+                a.get("key") or "",
+                compile_expression(trim_space(a.get("valueExpression") or ""), self.scope, types.STRING, types.NULL),
+            )
+            for a in spec.get("auditAnnotations") or ()
+        )
 
     def validate(self, inputs: Inputs) -> PolicyOutcome:
         """Raises Paused, and Undecided."""
@@ -225,6 +234,7 @@ def _message(activation: Activation, validation: _Validation) -> str:
 
 # --- mutating
 
+
 class MutationFailed(Exception):
     """A mutation cannot be made; the text follows `policy 'p' with binding 'b' denied request: `."""
 
@@ -270,7 +280,7 @@ def _patch(obj: Object, value: Value) -> Object:
         patched = json_patch.apply_json_patch(obj, json_patch.decode(operations(elements(value))))
     except ApplyError as error:
         if str(error).endswith("test failed"):
-            return obj      # what does not meet its test is left alone
+            return obj  # what does not meet its test is left alone
         raise MutationFailed(f"JSON Patch: {error}") from error
     if not isinstance(patched, dict):
         raise MutationFailed("JSON Patch: the result is no object")

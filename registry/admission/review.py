@@ -54,8 +54,9 @@ class Verdict:
     patch_type: str
 
 
-def request_body(version: str, uid: str, attributes: Attributes, matched: Resource, obj: Object | None,
-                 old: Object | None) -> bytes:
+def request_body(
+    version: str, uid: str, attributes: Attributes, matched: Resource, obj: Object | None, old: Object | None
+) -> bytes:
     """The review; `obj` and `old` are at the version that the webhook is asked about."""
     request: Object = {"uid": uid, **attributes.request(matched)}
     options = request.pop("options")
@@ -82,14 +83,18 @@ def verdict(version: str, uid: str, data: bytes, *, mutating: bool) -> Verdict:
             raise InvalidAnswer(f"expected webhook response of {_GROUP}/v1, Kind={_KIND}, got /, Kind=")
         _check_patch(patch, patch_type, mutating)
     elif patch:
-        patch_type = "JSONPatch"        # the only one there was; nobody ever looked
+        patch_type = "JSONPatch"  # the only one there was; nobody ever looked
     status = response.get("status")
     annotations, warnings = response.get("auditAnnotations"), response.get("warnings")
     texts = annotations if isinstance(annotations, dict) else {}
-    return Verdict(response.get("allowed") is True,
-                   [w for w in warnings if isinstance(w, str)] if isinstance(warnings, list) else (),
-                   {k: v for k, v in texts.items() if isinstance(v, str)},
-                   status if isinstance(status, dict) else {}, patch, _text(patch_type))
+    return Verdict(
+        response.get("allowed") is True,
+        [w for w in warnings if isinstance(w, str)] if isinstance(warnings, list) else (),
+        {k: v for k, v in texts.items() if isinstance(v, str)},
+        status if isinstance(status, dict) else {},
+        patch,
+        _text(patch_type),
+    )
 
 
 def _text(value: object) -> str:

@@ -33,11 +33,17 @@ class RuleMatcher:
 
     def matches(self, attributes: Attributes, resource: Resource) -> bool:
         """Whether the request matches as if it had been made on `resource`."""
-        return (_in(attributes.operation, self._operations) and _in(resource.group, self._groups)
-                and _in(resource.version, self._versions) and self._has_scope(attributes)
-                and any(name in (_ANY, resource.resource) and part in (_ANY, attributes.subresource)
-                        for name, part in self._resources)
-                and (not self._names or attributes.name in self._names))
+        return (
+            _in(attributes.operation, self._operations)
+            and _in(resource.group, self._groups)
+            and _in(resource.version, self._versions)
+            and self._has_scope(attributes)
+            and any(
+                name in (_ANY, resource.resource) and part in (_ANY, attributes.subresource)
+                for name, part in self._resources
+            )
+            and (not self._names or attributes.name in self._names)
+        )
 
     def _has_scope(self, attributes: Attributes) -> bool:
         if self._scope == _ANY:
@@ -92,9 +98,13 @@ class Match:
 
     def needs_namespace(self, attributes: Attributes) -> bool:
         """Whether the labels of the request's namespace have to be looked up before it is clear that it matches."""
-        return (self._namespaces is not None and bool(attributes.namespace)
-                and not (attributes.is_namespace and not attributes.subresource
-                         and attributes.operation in (CREATE, UPDATE)))
+        return (
+            self._namespaces is not None
+            and bool(attributes.namespace)
+            and not (
+                attributes.is_namespace and not attributes.subresource and attributes.operation in (CREATE, UPDATE)
+            )
+        )
 
     def selects_namespace(self, attributes: Attributes, labels: Labels | None) -> bool:
         """`labels` are those of the namespace, where they were needed."""

@@ -69,13 +69,15 @@ def _requirement_errors(requirement: Json, path: str, any_value: bool) -> list[F
             errors.append(required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
     elif operator in ("Exists", "DoesNotExist"):
         if values:
-            errors.append(forbidden(f"{path}.values",
-                                    "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
+            errors.append(
+                forbidden(f"{path}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+            )
     else:
         errors.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
     key = requirement.get("key") or ""
     errors += [invalid(f"{path}.key", key, why) for why in label_key(key)]
     if not any_value:
-        errors += [invalid(f"{path}.values[{i}]", value, why)
-                   for i, value in enumerate(values) for why in label_value(value)]
+        errors += [
+            invalid(f"{path}.values[{i}]", value, why) for i, value in enumerate(values) for why in label_value(value)
+        ]
     return errors

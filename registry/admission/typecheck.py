@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from registry.admission.environment import Scope, check_text
-from registry.cel import types
-from registry.cel.schema_types import declare
-from registry.cel.types import Type
+from registry.cel.checker.schema_types import declare
+from registry.cel.common import types
+from registry.cel.common.types import Type
 from registry.schema.model import Structural
 
 Json = Mapping[str, Any]
@@ -77,8 +77,9 @@ def _kinds(spec: Json, resolve: Resolve) -> list[Kind]:
     return [found[key] for key in sorted(found)]
 
 
-def _product(groups: Sequence[str], versions: Sequence[str],
-             resources: Sequence[str]) -> Iterable[tuple[str, str, str]]:
+def _product(
+    groups: Sequence[str], versions: Sequence[str], resources: Sequence[str]
+) -> Iterable[tuple[str, str, str]]:
     for group in sorted(groups):
         for version in sorted(versions):
             for resource in resources:
@@ -86,8 +87,11 @@ def _product(groups: Sequence[str], versions: Sequence[str],
 
 
 def _scope(spec: Json, kind: Kind, params: Kind | None) -> Scope:
-    scope = Scope(params=spec.get("paramKind") is not None, object=_type_of(kind),
-                  params_type=_type_of(params) if params is not None else types.DYN)
+    scope = Scope(
+        params=spec.get("paramKind") is not None,
+        object=_type_of(kind),
+        params_type=_type_of(params) if params is not None else types.DYN,
+    )
     known: dict[str, Type] = {}
     for variable in spec.get("variables") or ():
         checked, issues = check_text(variable.get("expression") or "", replace(scope, variables=dict(known)))
@@ -108,8 +112,9 @@ def _warning(text: str, scopes: Sequence[tuple[Kind, Scope]]) -> str:
 
 
 def _type_of(kind: Kind) -> Type:
-    schema = replace(kind.schema, properties={**kind.schema.properties, "apiVersion": _TEXT, "kind": _TEXT,
-                                              "metadata": _METADATA})
+    schema = replace(
+        kind.schema, properties={**kind.schema.properties, "apiVersion": _TEXT, "kind": _TEXT, "metadata": _METADATA}
+    )
     declared = declare(schema, True, kind.kind)
     return declared.type if declared is not None else types.DYN
 
@@ -119,15 +124,38 @@ _NUMBER: Final = Structural(type="integer")
 _FLAG: Final = Structural(type="boolean")
 _TIME: Final = Structural(type="string", format="date-time")
 _TEXTS: Final = Structural(type="object", additional_properties=_TEXT)
-_METADATA: Final = Structural(type="object", properties={
-    **dict.fromkeys(("name", "generateName", "namespace", "selfLink", "uid", "resourceVersion"), _TEXT),
-    "generation": _NUMBER, "deletionGracePeriodSeconds": _NUMBER, "creationTimestamp": _TIME,
-    "deletionTimestamp": _TIME, "labels": _TEXTS, "annotations": _TEXTS,
-    "finalizers": Structural(type="array", items=_TEXT),
-    "ownerReferences": Structural(type="array", items=Structural(type="object", properties={
-        **dict.fromkeys(("apiVersion", "kind", "name", "uid"), _TEXT), "controller": _FLAG,
-        "blockOwnerDeletion": _FLAG})),
-    "managedFields": Structural(type="array", items=Structural(type="object", properties={
-        **dict.fromkeys(("manager", "operation", "apiVersion", "fieldsType", "subresource"), _TEXT), "time": _TIME,
-        "fieldsV1": Structural(type="object")})),
-})
+_METADATA: Final = Structural(
+    type="object",
+    properties={
+        **dict.fromkeys(("name", "generateName", "namespace", "selfLink", "uid", "resourceVersion"), _TEXT),
+        "generation": _NUMBER,
+        "deletionGracePeriodSeconds": _NUMBER,
+        "creationTimestamp": _TIME,
+        "deletionTimestamp": _TIME,
+        "labels": _TEXTS,
+        "annotations": _TEXTS,
+        "finalizers": Structural(type="array", items=_TEXT),
+        "ownerReferences": Structural(
+            type="array",
+            items=Structural(
+                type="object",
+                properties={
+                    **dict.fromkeys(("apiVersion", "kind", "name", "uid"), _TEXT),
+                    "controller": _FLAG,
+                    "blockOwnerDeletion": _FLAG,
+                },
+            ),
+        ),
+        "managedFields": Structural(
+            type="array",
+            items=Structural(
+                type="object",
+                properties={
+                    **dict.fromkeys(("manager", "operation", "apiVersion", "fieldsType", "subresource"), _TEXT),
+                    "time": _TIME,
+                    "fieldsV1": Structural(type="object"),
+                },
+            ),
+        ),
+    },
+)

@@ -21,9 +21,9 @@ from registry.admission.validation_rules import (
     param_kind_errors,
     variable_errors,
 )
-from registry.cel import types
-from registry.cel.libraries.strings import trim_space
-from registry.cel.types import Type
+from registry.cel.common import types
+from registry.cel.common.types import Type
+from registry.cel.ext.strings import trim_space
 from registry.schema.field import FieldError, duplicate, invalid, not_supported, required
 from registry.schema.names import label_key
 
@@ -130,8 +130,14 @@ def validating_binding_errors(binding: Json) -> list[FieldError]:
             errors.append(duplicate(f"{path}[{i}]", action))
         seen.add(action)
     if {"Deny", "Warn"} <= seen:
-        errors.append(invalid(path, actions, "must not contain both Deny and Warn (repeating the same validation "
-                                             "failure information in the API response and headers serves no purpose)"))
+        errors.append(
+            invalid(
+                path,
+                actions,
+                "must not contain both Deny and Warn (repeating the same validation "
+                "failure information in the API response and headers serves no purpose)",
+            )
+        )
     if not seen:
         errors.append(required(path, "at least one validation action is required"))
     return errors
@@ -142,8 +148,11 @@ def mutating_policy_errors(policy: Json, old: Json | None = None) -> list[FieldE
     params = spec.get("paramKind") is not None
     errors = _common_errors(spec)
     for rule in (spec.get("matchConstraints") or {}).get("resourceRules") or ():
-        errors += [not_supported("spec.matchConstraints.resourceRules.operations", operation, _MUTABLE)
-                   for operation in rule.get("operations") or () if operation not in _MUTABLE]
+        errors += [
+            not_supported("spec.matchConstraints.resourceRules.operations", operation, _MUTABLE)
+            for operation in rule.get("operations") or ()
+            if operation not in _MUTABLE
+        ]
     if _conditions_changed(spec, (old.get("spec") or {}) if old is not None else None):
         errors += condition_errors(spec.get("matchConditions"), "spec.matchConditions", params=params)
     found, variables = variable_errors(spec.get("variables"), "spec.variables", params=params)
@@ -175,8 +184,11 @@ def _mutation_errors(mutation: Json, params: bool, variables: Mapping[str, Type]
     else:
         scope = Scope(params=params, patches=True, variables=variables)
         errors += compile_errors(patch["expression"], scope, f"{path}.{name}.expression", wanted)
-    errors += [invalid(f"{path}.{other}", f"{{{other}}}", f"must not be specified when patchType is {kind}")
-               for other, _ in _PATCHES.values() if other != name and mutation.get(other) is not None]
+    errors += [
+        invalid(f"{path}.{other}", f"{{{other}}}", f"must not be specified when patchType is {kind}")
+        for other, _ in _PATCHES.values()
+        if other != name and mutation.get(other) is not None
+    ]
     return errors
 
 

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from registry.admission.environment import Expression, Scope, compile_expression
 from registry.admission.selectors import selector_errors
-from registry.cel import types
-from registry.cel.escaping import RESERVED
-from registry.cel.libraries.strings import trim_space
-from registry.cel.types import Type
+from registry.cel.common import types
+from registry.cel.common.escaping import RESERVED
+from registry.cel.common.types import Type
+from registry.cel.ext.strings import trim_space
 from registry.schema.field import (
     ErrorType,
     FieldError,
@@ -58,11 +58,15 @@ def compile_errors(text: str, scope: Scope, path: str, *wanted: Type) -> list[Fi
 
 # --- rules
 
+
 def rule_errors(rule: Json, path: str) -> list[FieldError]:
     operations: list[str] = rule.get("operations") or []
     errors = _listed_errors(operations, f"{path}.operations", "operations")
-    errors += [not_supported(f"{path}.operations[{i}]", operation, OPERATIONS)
-               for i, operation in enumerate(operations) if operation not in OPERATIONS]
+    errors += [
+        not_supported(f"{path}.operations[{i}]", operation, OPERATIONS)
+        for i, operation in enumerate(operations)
+        if operation not in OPERATIONS
+    ]
     errors += _listed_errors(rule.get("apiGroups") or [], f"{path}.apiGroups", "API groups")
     versions: list[str] = rule.get("apiVersions") or []
     errors += _listed_errors(versions, f"{path}.apiVersions", "API versions")
@@ -81,8 +85,8 @@ def _listed_errors(values: list[str], path: str, what: str) -> list[FieldError]:
 
 def _resource_errors(resources: list[str], path: str) -> list[FieldError]:
     errors = [] if resources else [required(path)]
-    whole: set[str] = set()         # x/*
-    parts: set[str] = set()         # */x
+    whole: set[str] = set()  # x/*
+    parts: set[str] = set()  # */x
     plain = False
     for i, text in enumerate(resources):
         if not text:
@@ -103,8 +107,9 @@ def _resource_errors(resources: list[str], path: str) -> list[FieldError]:
     if len(resources) > 1 and "*/*" in resources:
         errors.append(invalid(path, resources, "if '*/*' is present, must not specify other resources"))
     if "*" in resources and plain:
-        errors.append(invalid(path, resources,
-                              "if '*' is present, must not specify other resources without subresources"))
+        errors.append(
+            invalid(path, resources, "if '*' is present, must not specify other resources without subresources")
+        )
     return errors
 
 
@@ -143,11 +148,12 @@ def _named_rule_errors(rule: Json, path: str) -> list[FieldError]:
 
 # --- match conditions, variables
 
+
 def condition_errors(conditions: Sequence[Json] | None, path: str, *, params: bool) -> list[FieldError]:
     conditions = conditions or ()
     errors = [too_many(path, len(conditions), _MAX_CONDITIONS)] if len(conditions) > _MAX_CONDITIONS else []
     if errors:
-        return errors       # whoever sends thousands need not have them compiled
+        return errors  # whoever sends thousands need not have them compiled
     seen: set[str] = set()
     scope = Scope(params=params)
     for i, condition in enumerate(conditions):
@@ -167,8 +173,9 @@ def condition_errors(conditions: Sequence[Json] | None, path: str, *, params: bo
     return errors
 
 
-def variable_errors(variables: Sequence[Json] | None, path: str, *,
-                    params: bool) -> tuple[list[FieldError], Mapping[str, Type] | None]:
+def variable_errors(
+    variables: Sequence[Json] | None, path: str, *, params: bool
+) -> tuple[list[FieldError], Mapping[str, Type] | None]:
     """What is wrong, and the types of the variables for those who come after; None where there are none."""
     if not variables:
         return [], None
@@ -190,6 +197,7 @@ def variable_errors(variables: Sequence[Json] | None, path: str, *,
 
 
 # --- parameters
+
 
 def param_kind_errors(kind: Json | None, path: str) -> list[FieldError]:
     if kind is None:
@@ -245,7 +253,10 @@ def param_ref_errors(ref: Json | None, path: str) -> list[FieldError]:
 def binding_errors(spec: Json, path: str) -> list[FieldError]:
     """What both kinds of bindings have."""
     name = spec.get("policyName") or ""
-    errors = ([invalid(f"{path}.policyName", name, why) for why in dns1123_subdomain(name)] if name
-              else [required(f"{path}.policyName")])
+    errors = (
+        [invalid(f"{path}.policyName", name, why) for why in dns1123_subdomain(name)]
+        if name
+        else [required(f"{path}.policyName")]
+    )
     errors += param_ref_errors(spec.get("paramRef"), f"{path}.paramRef")
     return errors + match_resources_errors(spec.get("matchResources"), f"{path}.matchResources")

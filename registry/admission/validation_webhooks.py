@@ -67,15 +67,23 @@ def _leniency(webhooks: list[Json], old: list[Json]) -> _Leniency:
     names = [webhook.get("name") for webhook in old]
     return _Leniency(
         side_effects=any(webhook.get("sideEffects") not in _NO_SIDE_EFFECTS for webhook in old),
-        reviews=any(versions and not set(versions) & set(_REVIEWS)
-                    for versions in (webhook.get("admissionReviewVersions") for webhook in old)),
+        reviews=any(
+            versions and not set(versions) & set(_REVIEWS)
+            for versions in (webhook.get("admissionReviewVersions") for webhook in old)
+        ),
         names=len(set(names)) < len(names),
-        selectors=any(selector_errors(webhook.get(name), "") for webhook in old
-                      for name in ("namespaceSelector", "objectSelector")),
-        conditions=len(webhooks) == len(old) and all(
+        selectors=any(
+            selector_errors(webhook.get(name), "")
+            for webhook in old
+            for name in ("namespaceSelector", "objectSelector")
+        ),
+        conditions=len(webhooks) == len(old)
+        and all(
             new.get("matchConditions") == before.get("matchConditions")
-            for new, before in zip(webhooks, old, strict=True)),
-        urls=webhook_urls(old))
+            for new, before in zip(webhooks, old, strict=True)
+        ),
+        urls=webhook_urls(old),
+    )
 
 
 def _webhook_errors(webhook: Json, path: str, lenient: _Leniency) -> list[FieldError]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from registry.api.served import Object, Served
-from registry.api.table import Table
+from registry.api.tables.table import Table
 from registry.codec.json_encode import encode_json_text
 from registry.codec.stored import decode_stored
 
@@ -85,5 +85,12 @@ Answer = ObjectAnswer | ListAnswer | DocumentAnswer | WatchAnswer
 def deleted_status(served: Served, name: str, uid: str) -> DocumentAnswer:
     """The Status of an object that is gone."""
     details = {"name": name, "group": served.resource.group, "kind": served.resource.name, "uid": uid}
-    return DocumentAnswer({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
-                           "details": {k: v for k, v in details.items() if v}})
+    return DocumentAnswer(
+        {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Success",
+            "details": {k: v for k, v in details.items() if v},
+        }
+    )

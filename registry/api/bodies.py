@@ -13,7 +13,7 @@ from registry.api.errors import StatusError, bad_request
 from registry.api.options import WriteOptions
 from registry.api.request import Body, ResourceRequest
 from registry.api.served import Object, Served
-from registry.api.strategy import ObjectDecodeError
+from registry.api.strategies.base import ObjectDecodeError
 from registry.codec.go_text import json_type
 from registry.codec.json_decode import decode_json
 from registry.codec.model import Decoded, JsonNumberError
@@ -21,7 +21,7 @@ from registry.codec.model import DecodeError as SyntaxFault
 from registry.codec.proto import decode_kind as decode_kind_proto
 from registry.codec.proto_kinds import KINDS
 from registry.codec.yaml_decode import decode_yaml
-from registry.schema.objectmeta import owner_reference_warnings
+from registry.schema.objectmeta.decoding import owner_reference_warnings
 
 # How much of a body an error shows (runtime/serializer/json).
 _SHOWN_BYTES = 30
@@ -32,19 +32,21 @@ def decode_object(request: ResourceRequest, body: Body, options: WriteOptions) -
     served = request.served
     try:
         decoded = _parse(served, body)
-    except JsonNumberError as error:        # told only when the kind is right
+    except JsonNumberError as error:  # told only when the kind is right
         _recognize(served, error.decoded.value, body.data)
         raise cannot_be_handled(served, str(error)) from error
     obj = _recognize(served, decoded.value, body.data)
     unknown: list[str] = []
     obj = decode_kind(served, obj, unknown)
     if "items" in unknown and obj.get("kind") != served.kind.name:
-        unknown.clear()     # what has items is a list to the original, which has no unknown fields; its kind is refused
+        unknown.clear()  # what has items is a list to the original, which has no unknown fields; its kind is refused
     note_fields(request, options, decoded, unknown)
     request.context.warnings.extend(owner_reference_warnings(obj["metadata"]))
     if obj.get("apiVersion") != served.api_version:
-        raise bad_request(f"the API version in the data ({obj.get('apiVersion') or ''}) does not match the expected "
-                          f"API version ({served.api_version})")
+        raise bad_request(
+            f"the API version in the data ({obj.get('apiVersion') or ''}) does not match the expected "
+            f"API version ({served.api_version})"
+        )
     return obj
 
 
@@ -105,19 +107,23 @@ def unrecognized(served: Served, why: str, data: bytes) -> StatusError:
     return bad_request(f"the object provided is unrecognized (must be of type {served.kind.name}): {why} ({shown})")
 
 
-_GO_META = ('struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }')
+_GO_META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 
 
 def _recognize(served: Served, value: object, data: bytes) -> Object:
     if value is not None and not isinstance(value, dict):
-        why = ("couldn't get version/kind; json parse error: json: cannot unmarshal "
-               f"{json_type(value)} into Go value of type {_GO_META}")
+        why = (
+            "couldn't get version/kind; json parse error: json: cannot unmarshal "
+            f"{json_type(value)} into Go value of type {_GO_META}"
+        )
         raise unrecognized(served, why, data)
     obj: Object = value or {}
     for name in ("apiVersion", "kind"):
         if obj.get(name) is not None and not isinstance(obj[name], str):
-            why = ("couldn't get version/kind; json parse error: json: cannot unmarshal "
-                   f"{json_type(obj[name])} into Go struct field .{name} of type string")
+            why = (
+                "couldn't get version/kind; json parse error: json: cannot unmarshal "
+                f"{json_type(obj[name])} into Go struct field .{name} of type string"
+            )
             raise unrecognized(served, why, data)
     if served.strategy.completes_type:
         obj["kind"] = obj.get("kind") or served.kind.name

@@ -18,10 +18,10 @@ from contextlib import aclosing
 from typing import Any, NamedTuple
 
 from registry.admission.configuration import Admission
-from registry.api.admission_loading import NOTHING, Configured, load_admission
+from registry.api.admission.loading import NOTHING, Configured, load_admission
+from registry.api.bound_definitions import NOTHING_BOUND, Shared, SharedEntries
 from registry.api.served import Served
-from registry.api.shared import NOTHING_BOUND, Shared, SharedEntries
-from registry.api.strategy import Strategy
+from registry.api.strategies.base import Strategy
 from registry.builtin.sharing import binding_definition, export_definition
 from registry.builtin.tenancy import GROUP, PLURAL, SYSTEM, tenant_definition
 from registry.codec.stored import decode_stored
@@ -60,9 +60,15 @@ class Entry(NamedTuple):
 class TenantCatalog:
     """The definitions of one tenant as of `guards`."""
 
-    def __init__(self, guards: Guards, builtin: Mapping[tuple[str, str], Definition],
-                 entries: Mapping[ObjectKey, Entry], strategy_for: StrategyFor,
-                 configured: Configured = NOTHING, bound: Mapping[ResourceName, Shared] = NOTHING_BOUND) -> None:
+    def __init__(
+        self,
+        guards: Guards,
+        builtin: Mapping[tuple[str, str], Definition],
+        entries: Mapping[ObjectKey, Entry],
+        strategy_for: StrategyFor,
+        configured: Configured = NOTHING,
+        bound: Mapping[ResourceName, Shared] = NOTHING_BOUND,
+    ) -> None:
         self.guards = guards
         # One for each reading of definitions, in this process: what is made from them is known by it.
         self.serial = next(_SERIALS)
@@ -236,10 +242,11 @@ class Catalogs:
                 # Read after the guards: what is newer than they are only makes the catalog be read once more.
                 configured = await load_admission(self._store, tenant, known.configured)
                 bound = await self._shared.of(tenant)
-                return TenantCatalog(state.guards, self._builtin_of(tenant), entries, self._strategy_for, configured,
-                                     bound)
+                return TenantCatalog(
+                    state.guards, self._builtin_of(tenant), entries, self._strategy_for, configured, bound
+                )
             except RevisionExpired:
-                pass    # unused for longer than the log reaches back: read it all
+                pass  # unused for longer than the log reaches back: read it all
         return await self._read_all(tenant)
 
     async def _read_all(self, tenant: Tenant) -> TenantCatalog:
@@ -261,14 +268,24 @@ class Catalogs:
         """The known definitions brought up to date by the change log: reading costs what has changed."""
         entries = dict(known.entries)
         state = await self._store.state(tenant)
-        async for changes in self._store.changes(tenant, DEFINITIONS, after=known.guards.definitions,
-                                                 upto=state.revision):
+        async for changes in self._store.changes(
+            tenant, DEFINITIONS, after=known.guards.definitions, upto=state.revision
+        ):
             for change in changes:
                 if change.type is ChangeType.DELETED:
                     entries.pop(change.key, None)
                 else:
-                    entries[change.key] = _entry(Row(change.resource, change.key, change.uid, change.revision,
-                                                     change.version, change.schema, change.body))
+                    entries[change.key] = _entry(
+                        Row(
+                            change.resource,
+                            change.key,
+                            change.uid,
+                            change.revision,
+                            change.version,
+                            change.schema,
+                            change.body,
+                        )
+                    )
         return entries, state
 
 
@@ -286,7 +303,15 @@ def _entries(rows: Sequence[Row]) -> dict[ObjectKey, Entry]:
 def _entry(row: Row) -> Entry:
     definition = decode_stored(f'{_HEAD}{row.revision}",{row.body}')
     status = definition.get("status") or {}
-    naming = {"metadata": {"name": definition["metadata"]["name"]}, "spec": {"group": definition["spec"]["group"]},
-              "status": {"acceptedNames": status.get("acceptedNames") or {}}}
-    return Entry(row.revision, compile_definition(definition), naming, needs_reconsidering(definition),
-                 definition["metadata"].get("creationTimestamp") or "")
+    naming = {
+        "metadata": {"name": definition["metadata"]["name"]},
+        "spec": {"group": definition["spec"]["group"]},
+        "status": {"acceptedNames": status.get("acceptedNames") or {}},
+    }
+    return Entry(
+        row.revision,
+        compile_definition(definition),
+        naming,
+        needs_reconsidering(definition),
+        definition["metadata"].get("creationTimestamp") or "",
+    )

@@ -51,8 +51,9 @@ def confined(answer: Answer, request: ResourceRequest, verb: str) -> Answer:
             return answer
 
 
-async def _texts(chunks: AsyncIterator[Sequence[str]], name: str, request: ResourceRequest) -> AsyncIterator[
-        Sequence[str]]:
+async def _texts(
+    chunks: AsyncIterator[Sequence[str]], name: str, request: ResourceRequest
+) -> AsyncIterator[Sequence[str]]:
     async for texts in chunks:
         kept = [text for text in texts if _name_in(decode_stored(text)) == name]
         if len(kept) < len(texts):
@@ -60,15 +61,16 @@ async def _texts(chunks: AsyncIterator[Sequence[str]], name: str, request: Resou
         yield kept
 
 
-async def _events(events: AsyncGenerator[Sequence[Event], None], name: str, request: ResourceRequest
-                  ) -> AsyncGenerator[Sequence[Event], None]:
+async def _events(
+    events: AsyncGenerator[Sequence[Event], None], name: str, request: ResourceRequest
+) -> AsyncGenerator[Sequence[Event], None]:
     async with aclosing(events):
         while (batch := await anext(events, None)) is not None:
             kept = [e for e in batch if e.type in _OF_NO_OBJECT or _name_in(decode_stored(e.text)) == name]
             if len(kept) < len(batch):
                 _log(request)
             yield kept
-            del batch, kept     # the next may be long in coming
+            del batch, kept  # the next may be long in coming
 
 
 def _name_in(item: Mapping[str, Any]) -> Any:
@@ -80,5 +82,8 @@ def _name_in(item: Mapping[str, Any]) -> Any:
 
 
 def _log(request: ResourceRequest) -> None:
-    logger.error("a list or watch of %s%s authorized for one name selected others; they were withheld",
-                 request.served.resource, f"/{request.subresource}" if request.subresource else "")
+    logger.error(
+        "a list or watch of %s%s authorized for one name selected others; they were withheld",
+        request.served.resource,
+        f"/{request.subresource}" if request.subresource else "",
+    )

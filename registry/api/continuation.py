@@ -39,8 +39,10 @@ def decode(token: str) -> Continuation:
     except SyntaxFault as fault:
         raise _invalid(f"continue key is not valid: {fault}") from fault
     if not isinstance(value, dict):
-        raise _invalid(f"continue key is not valid: json: cannot unmarshal {json_type(value)} into Go value of type "
-                       "storage.continueToken")
+        raise _invalid(
+            f"continue key is not valid: json: cannot unmarshal {json_type(value)} into Go value of type "
+            "storage.continueToken"
+        )
     version, revision, start = value.get("v"), value.get("rv"), value.get("start")
     if version != _VERSION:
         raise _invalid(f"continue key is not valid: server does not recognize this encoded version {version or ''}")
@@ -69,8 +71,10 @@ def _decode_unpadded(token: str) -> bytes:
         raise _invalid(f"continue key is not valid: illegal base64 data at input byte {len(token) - 1}") from error
 
 
-EXPIRED = ("The provided continue parameter is too old to display a consistent list result. You can start a new list "
-           "without the continue parameter, or use the continue token in this response to retrieve the remainder of "
-           "the results. Continuing with the provided token results in an inconsistent list - objects that were "
-           "created, modified, or deleted between the time the first chunk was returned and now may show up in the "
-           "list.")
+EXPIRED = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list "
+    "without the continue parameter, or use the continue token in this response to retrieve the remainder of "
+    "the results. Continuing with the provided token results in an inconsistent list - objects that were "
+    "created, modified, or deleted between the time the first chunk was returned and now may show up in the "
+    "list."
+)

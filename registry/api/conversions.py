@@ -24,7 +24,7 @@ from registry.conversion.converter import Converter
 from registry.conversion.declarative.plan import Plan
 from registry.conversion.errors import ConversionError
 from registry.definitions.model import Definition
-from registry.slices import TimeSlice
+from registry.flowcontrol.time_slice import TimeSlice
 
 if TYPE_CHECKING:
     from registry.api.served import Served
@@ -52,9 +52,13 @@ class VersionGone(StatusError):
 
     def __init__(self, api_version: str) -> None:
         version = api_version.rpartition("/")[2]
-        super().__init__(500, "", f"request to convert CR from an invalid group/version: {api_version}: the definition "
-                         f"has no version {version} any more; add it to spec.versions again (served: false is enough), "
-                         "and write the object at another version before you remove it")
+        super().__init__(
+            500,
+            "",
+            f"request to convert CR from an invalid group/version: {api_version}: the definition "
+            f"has no version {version} any more; add it to spec.versions again (served: false is enough), "
+            "and write the object at another version before you remove it",
+        )
 
 
 class Image(NamedTuple):
@@ -190,7 +194,7 @@ class Conversions:
 
         keys = [_key(served, image) for image in images]
         await singleflight(self._shared.under_way, tuple(keys), work)
-        if not found:       # another has asked
+        if not found:  # another has asked
             kept = [body for body in map(self._shared.cache.get, keys) if body is not None]
             found = kept if len(kept) == len(keys) else await self._bodies(served, version, images)
         return found

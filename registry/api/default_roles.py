@@ -16,18 +16,18 @@ import copy
 from collections.abc import Iterable
 from typing import Any
 
-from registry.access.identity import ADMINISTRATORS, AUTHENTICATED, User
-from registry.access.rbac.cover import compact, missing_rules
-from registry.access.rbac.defaults import AUTOUPDATE, default_objects
-from registry.access.rbac.match import CompiledRole
-from registry.access.rbac.model import GROUP, PolicyRule, rules_of
-from registry.access.rbac.stored import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, Entries, Which
-from registry.api.create import create_object
 from registry.api.errors import StatusError
 from registry.api.options import WriteOptions
 from registry.api.request import Backend, CatalogStale, ResourceRequest
-from registry.api.strategy import Context, Object
-from registry.api.update import UpdateSpec, guaranteed_update, copy_of
+from registry.api.strategies.base import Context, Object
+from registry.api.verbs.create import create_object
+from registry.api.verbs.update import UpdateSpec, copy_of, guaranteed_update
+from registry.authentication.user import ADMINISTRATORS, AUTHENTICATED, User
+from registry.authorization.rbac.cover import compact, missing_rules
+from registry.authorization.rbac.defaults import AUTOUPDATE, default_objects
+from registry.authorization.rbac.match import CompiledRole
+from registry.authorization.rbac.model import GROUP, PolicyRule, rules_of
+from registry.authorization.rbac.stored import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, Entries, Which
 from registry.store.types import ObjectKey, ResourceName, Tenant
 
 _SERVER = User("system:apiserver", (ADMINISTRATORS, AUTHENTICATED))
@@ -104,8 +104,13 @@ async def _add_rules(backend: Backend, tenant: Tenant, which: Which, rules: list
 
 
 def _object_of(rule: PolicyRule) -> dict[str, Any]:
-    members = {"verbs": rule.verbs, "apiGroups": rule.groups, "resources": rule.resources,
-               "resourceNames": rule.names, "nonResourceURLs": rule.paths}
+    members = {
+        "verbs": rule.verbs,
+        "apiGroups": rule.groups,
+        "resources": rule.resources,
+        "resourceNames": rule.names,
+        "nonResourceURLs": rule.paths,
+    }
     return {name: list(values) for name, values in members.items() if values}
 
 
@@ -114,8 +119,16 @@ async def _request(backend: Backend, tenant: Tenant, which: Which, *, named: boo
     served = catalog.served(GROUP, "v1", _plural(which[0]))
     assert served is not None
     namespace, _, name = which[1].rpartition("/")
-    return ResourceRequest(backend, Context(tenant, _SERVER, _MANAGER, by_server=True), catalog.without_admission(), served,
-                           namespace, name if named else "", "", {})
+    return ResourceRequest(
+        backend,
+        Context(tenant, _SERVER, _MANAGER, by_server=True),
+        catalog.without_admission(),
+        served,
+        namespace,
+        name if named else "",
+        "",
+        {},
+    )
 
 
 def _plural(resource: ResourceName) -> str:

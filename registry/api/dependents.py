@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from registry.api.strategy import WriteFlags
+from registry.api.strategies.base import WriteFlags
 from registry.store.types import ObjectKey, ResourceName, Tenant, Uid
 
 if TYPE_CHECKING:
@@ -98,13 +98,23 @@ def notify_updated(request: ResourceRequest, key: ObjectKey, new: Object, old: O
 def _begins(new: Object, old: Object) -> bool:
     if not old.get("deletionTimestamp"):
         return True
-    return any(f in (new.get("finalizers") or ()) and f not in (old.get("finalizers") or ())
-               for f in (FOREGROUND, ORPHAN))
+    return any(
+        f in (new.get("finalizers") or ()) and f not in (old.get("finalizers") or ()) for f in (FOREGROUND, ORPHAN)
+    )
 
 
 def notify_deleted(request: ResourceRequest, obj: Object, uid: Uid) -> None:
     dependents = request.backend.dependents
     if dependents is not None:
         metadata, kind = obj["metadata"], request.served.kind
-        dependents.notify_gone(request.tenant, DeletedObject(kind.group, kind.name, metadata.get("namespace") or "",
-                                             metadata.get("name") or "", uid, metadata.get("ownerReferences") or ()))
+        dependents.notify_gone(
+            request.tenant,
+            DeletedObject(
+                kind.group,
+                kind.name,
+                metadata.get("namespace") or "",
+                metadata.get("name") or "",
+                uid,
+                metadata.get("ownerReferences") or (),
+            ),
+        )

@@ -35,8 +35,14 @@ class Qualified(NamedTuple):
 class StatusError(Exception):
     """A failure as a client sees it. `details` None leaves the details out of the Status altogether."""
 
-    def __init__(self, code: int, reason: str, message: str, details: Mapping[str, Any] | None = None,
-                 retry_after_seconds: int | None = None) -> None:
+    def __init__(
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        details: Mapping[str, Any] | None = None,
+        retry_after_seconds: int | None = None,
+    ) -> None:
         self.message = shortened(message, MAX_MESSAGE)
         super().__init__(self.message)
         self.code = code
@@ -76,7 +82,7 @@ def _short(detail: Any) -> Any:
     """A name or kind that may be as long as a request; causes as many as there may be."""
     if isinstance(detail, str):
         return shortened(detail)
-    return detail[:MAX_ERRORS + 1] if isinstance(detail, list) else detail
+    return detail[: MAX_ERRORS + 1] if isinstance(detail, list) else detail
 
 
 def bad_request(message: str) -> StatusError:
@@ -237,9 +243,14 @@ def from_store(error: store.StoreError) -> StatusError:
         case store.RevisionInFuture():
             return revision_in_future(error.revision, error.current)
         case store.Uncertain():
-            return StatusError(500, "InternalError", "the connection to the database was lost while the change was "
-                               "being committed: read the object to see whether it was made",
-                               {"retryAfterSeconds": error.retry_after_seconds}, error.retry_after_seconds)
+            return StatusError(
+                500,
+                "InternalError",
+                "the connection to the database was lost while the change was "
+                "being committed: read the object to see whether it was made",
+                {"retryAfterSeconds": error.retry_after_seconds},
+                error.retry_after_seconds,
+            )
         case store.Unavailable():
             return service_unavailable("the database is not available", error.retry_after_seconds)
         case store.TenantSuspended():

@@ -19,6 +19,7 @@ STEP_SECONDS = 0.25
 
 async def wait_for_revision(request: ResourceRequest, revision: int) -> None:
     """Returns when the tenant has reached `revision`; 504 when it has not after WAIT_SECONDS."""
+
     async def now() -> int:
         return (await request.backend.store.state(request.tenant)).revision
 

@@ -9,8 +9,8 @@ import os
 import secrets
 
 from registry.api.errors import bad_request
-from registry.api.judging import RetryMemo
 from registry.api.request import ResourceRequest
+from registry.api.retry_memo import RetryMemo
 from registry.api.served import Object
 
 # Without vowels and look-alikes, so that no word comes out (apimachinery pkg/util/rand).
@@ -60,15 +60,23 @@ def agree_on_name(request: ResourceRequest, obj: Object) -> None:
     """The name of the body must be that of the path."""
     name = obj["metadata"].get("name")
     if not name:
-        raise bad_request(f"the name of the object ({request.name} based on URL) was undeterminable: "
-                          "name must be provided")
+        raise bad_request(
+            f"the name of the object ({request.name} based on URL) was undeterminable: name must be provided"
+        )
     if name != request.name:
         raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({request.name})")
 
 
 # Whatever a client says of these on create is replaced or dropped.
-_SYSTEM_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation",
-                  "selfLink", "managedFields")
+_SYSTEM_FIELDS = (
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "selfLink",
+    "managedFields",
+)
 
 
 def fill_for_create(obj: Object, timestamp: str, judging: RetryMemo | None) -> None:

@@ -205,8 +205,13 @@ def _from_body(body: Mapping[str, Any]) -> tuple[DeleteOptions, list[FieldError]
     return options, _delete_errors(policy or None, orphan, dry_run)
 
 
-_GO_TYPES = {"object": "v1.Preconditions", "array": "[]string", "string": "v1.DeletionPropagation", "bool": "bool",
-             "int64": "int64"}
+_GO_TYPES = {
+    "object": "v1.Preconditions",
+    "array": "[]string",
+    "string": "v1.DeletionPropagation",
+    "bool": "bool",
+    "int64": "int64",
+}
 
 
 def _typed_field(body: Mapping[str, Any], name: str, wanted: type, word: str) -> Any:
@@ -214,8 +219,9 @@ def _typed_field(body: Mapping[str, Any], name: str, wanted: type, word: str) ->
     if value is None or (isinstance(value, wanted) and not (wanted is int and isinstance(value, bool))):
         return value
     found = json_type(value)
-    raise bad_request(f"json: cannot unmarshal {found} into Go struct field DeleteOptions.{name} "
-                      f"of type {_GO_TYPES[word]}")
+    raise bad_request(
+        f"json: cannot unmarshal {found} into Go struct field DeleteOptions.{name} of type {_GO_TYPES[word]}"
+    )
 
 
 _POLICIES = ["Foreground", "Background", "Orphan", "nil"]

@@ -34,8 +34,9 @@ def _field_manager(served: Served) -> FieldManager:
     with_status = [f"{prefix}{name}" for name, version in definition.versions.items() if version.status]
     conversions = served.conversions
     convert = conversions.convert_for_owners if conversions is not None else served.strategy.convert_for_owners
-    return FieldManager(definition.names.kind, schemas, convert=convert, status_versions=with_status,
-                        builtin=bool(definition.strategy))
+    return FieldManager(
+        definition.names.kind, schemas, convert=convert, status_versions=with_status, builtin=bool(definition.strategy)
+    )
 
 
 def own_create(served: Served, obj: Object, manager: str, timestamp: str) -> Object:
@@ -45,7 +46,8 @@ def own_create(served: Served, obj: Object, manager: str, timestamp: str) -> Obj
 def own_update(request: ResourceRequest, old: Object, new: Object, manager: str) -> Object:
     served = request.served
     return field_manager_of(served).update(
-        old, new, manager, served.api_version, request.context.timestamp, _owning_subresource(request))
+        old, new, manager, served.api_version, request.context.timestamp, _owning_subresource(request)
+    )
 
 
 def own_apply(request: ResourceRequest, old: Object | None, applied: Object, manager: str, *, force: bool) -> Object:
@@ -53,25 +55,43 @@ def own_apply(request: ResourceRequest, old: Object | None, applied: Object, man
     served = request.served
     with _statuses():
         return field_manager_of(served).apply(
-            old, applied, manager, served.api_version, request.context.timestamp, force=force,
-            subresource=_owning_subresource(request))
+            old,
+            applied,
+            manager,
+            served.api_version,
+            request.context.timestamp,
+            force=force,
+            subresource=_owning_subresource(request),
+        )
 
 
 def own_scale(request: ResourceRequest, old: Object, new: Object, manager: str) -> Object:
     """After an update or patch of the Scale: who owned the replicas gives them to `manager`."""
     definition = request.served.definition
-    paths = {f"{definition.group}/{name}": version.scale.spec_replicas_path
-             for name, version in definition.versions.items() if version.scale is not None}
+    paths = {
+        f"{definition.group}/{name}": version.scale.spec_replicas_path
+        for name, version in definition.versions.items()
+        if version.scale is not None
+    }
     return own_scale_update(old, new, paths, manager, request.served.api_version)
 
 
-def own_apply_scale(request: ResourceRequest, old: Object, applied: Object, replicas_path: str, manager: str, *,
-                    force: bool) -> Object:
+def own_apply_scale(
+    request: ResourceRequest, old: Object, applied: Object, replicas_path: str, manager: str, *, force: bool
+) -> Object:
     """The same for a Scale of the object."""
     served = request.served
     with _statuses():
-        return apply_scale(field_manager_of(served), old, applied, replicas_path, manager,
-                           served.api_version, request.context.timestamp, force=force)
+        return apply_scale(
+            field_manager_of(served),
+            old,
+            applied,
+            replicas_path,
+            manager,
+            served.api_version,
+            request.context.timestamp,
+            force=force,
+        )
 
 
 @contextlib.contextmanager
@@ -94,4 +114,3 @@ def _owning_subresource(request: ResourceRequest) -> str:
 
 def _structural(schema: Callable[[], CompiledSchema]) -> Callable[[], Structural]:
     return lambda: schema().owned
-

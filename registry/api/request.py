@@ -6,21 +6,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from registry.access.authentication import Authentication
-from registry.access.policies import Authorizer
-from registry.access.rbac.model import GROUP as RBAC
-from registry.access.tokens.accounts import RESOURCES as TOKEN_RESOURCES
-from registry.access.tokens.accounts import AccountTokens
 from registry.api.catalog import Catalogs, TenantCatalog
+from registry.api.commit_refusals import commit_refusal
 from registry.api.conversions import SharedConversions, run_with_conversions
 from registry.api.dependents import Dependents
 from registry.api.errors import not_found
-from registry.api.judging import RetryMemo
-from registry.api.limits import commit_refusal
+from registry.api.object_locks import Identity, ObjectLocks
 from registry.api.options import Query
+from registry.api.retry_memo import RetryMemo
 from registry.api.served import Object, Served
-from registry.api.strategy import Context
-from registry.api.turns import Identity, ObjectLocks
+from registry.api.strategies.base import Context
+from registry.authentication.authenticator import Authentication
+from registry.authentication.tokens.service_accounts import RESOURCES as TOKEN_RESOURCES
+from registry.authentication.tokens.service_accounts import AccountTokens
+from registry.authorization.authorizer import Authorizer
+from registry.authorization.rbac.model import GROUP as RBAC
 from registry.codec.model import Decoded, DecodeError
 from registry.store.errors import QuotaExceeded, SharingRefused, TenancyRefused, TenantSuspended
 from registry.store.store import Store

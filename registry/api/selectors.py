@@ -48,6 +48,7 @@ def _check_length(text: str) -> None:
 
 # --- labels
 
+
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
     """All of the requirements must hold; with none everything is selected."""
@@ -84,8 +85,15 @@ _EVERYTHING = LabelSelector((), lambda labels: True)
 _TOKEN = re.compile(r"[ \t\r\n]*(==|!=|[=!(),<>]|[^=!(),<> \t\r\n]+|\Z)")
 _SYMBOLS = frozenset(("==", "!=", "=", "!", "(", ")", ",", "<", ">"))
 _END = ""
-_OPERATORS = {"in": Match.IN, "=": Match.IN, "==": Match.IN, "notin": Match.NOT_IN, "!=": Match.NOT_IN,
-              ">": Match.GREATER_THAN, "<": Match.LESS_THAN}
+_OPERATORS = {
+    "in": Match.IN,
+    "=": Match.IN,
+    "==": Match.IN,
+    "notin": Match.NOT_IN,
+    "!=": Match.NOT_IN,
+    ">": Match.GREATER_THAN,
+    "<": Match.LESS_THAN,
+}
 
 
 class _Parser:
@@ -163,7 +171,7 @@ class _Parser:
         if not _is_word(first) and first != ",":
             raise _Unparsable(f"found '{first}', expected: ',', ')' or identifier")
         values = self.values()
-        self.take()         # the closing parenthesis, at which values() has stopped
+        self.take()  # the closing parenthesis, at which values() has stopped
         return values
 
     def values(self) -> set[str]:
@@ -216,8 +224,11 @@ def _starts_requirement(token: str) -> bool:
 def _check(requirement: Requirement) -> Requirement:
     errors: list[FieldError] = []
     if requirement.match in (Match.GREATER_THAN, Match.LESS_THAN):
-        errors.extend(invalid(f"values[{i}]", value, "for 'Gt', 'Lt' operators, the value must be an integer")
-                      for i, value in enumerate(requirement.values) if _integer(value) is None)
+        errors.extend(
+            invalid(f"values[{i}]", value, "for 'Gt', 'Lt' operators, the value must be an integer")
+            for i, value in enumerate(requirement.values)
+            if _integer(value) is None
+        )
     for i, value in enumerate(requirement.values):
         if messages := names.label_value(value):
             errors.append(invalid(f"values[{i}][{requirement.key}]", value, "; ".join(messages)))
@@ -264,10 +275,12 @@ def _value_test(requirement: Requirement) -> Callable[[str | None], bool]:
     def compare(value: str | None) -> bool:
         number = _integer(value) if value is not None else None
         return number is not None and (number - bound) * wanted > 0
+
     return compare
 
 
 # --- fields
+
 
 @dataclass(frozen=True, slots=True)
 class FieldTerm:
@@ -282,8 +295,9 @@ class FieldTerm:
         return Requirement(_FIELD_PREFIX + self.field, Match.IN if self.equal else Match.NOT_IN, (self.value,))
 
 
-def parse_field_selector(text: str, *, namespaced: bool = True, selectable: Collection[str] = (),
-                         only_name_and_namespace: bool = False) -> list[FieldTerm]:
+def parse_field_selector(
+    text: str, *, namespaced: bool = True, selectable: Collection[str] = (), only_name_and_namespace: bool = False
+) -> list[FieldTerm]:
     """The terms in sorted order. Names and namespaces can always be selected by (namespaces not of cluster-scoped
     custom resources: `namespaced`), and what is `selectable`. `only_name_and_namespace` words the refusal as most
     built-in kinds do. Raises SelectorError.
@@ -320,7 +334,7 @@ def name_of_selector(text: str) -> str:
     try:
         name = required_name(field_terms(text))
     except SelectorError:
-        return ""       # it cannot be understood
+        return ""  # it cannot be understood
     return "" if name in (".", "..") or "/" in name or "%" in name else name
 
 
@@ -360,10 +374,12 @@ def _unescape(value: str) -> str:
         if match[1] not in ("\\", ",", "=") or not match[1]:
             raise SelectorError(f"invalid field selector: invalid escape sequence: \\{match[1]}")
         return match[1]
+
     return _ESCAPED.sub(literal, value)
 
 
 # --- rows and changes
+
 
 def satisfies(requirements: Sequence[Requirement], labels: Sequence[str]) -> bool:
     """Whether all hold for the labels of a row or change: texts `key=value`, fields `f:spec.color=red` among them."""
@@ -375,7 +391,7 @@ def _holds(requirement: Requirement, labels: Sequence[str]) -> bool:
     value: str | None = "" if start.startswith(_FIELD_PREFIX) else None
     for label in labels:
         if label.startswith(start):
-            value = label[len(start):]
+            value = label[len(start) :]
             break
     match requirement.match:
         case Match.IN:

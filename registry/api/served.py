@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from registry.api.conversions import Conversions, SharedConversions, VersionGone
 from registry.api.errors import Qualified
-from registry.api.table import Table, custom_table
-from registry.api.tables_builtin import builtin_table
+from registry.api.tables.builtin import builtin_table
+from registry.api.tables.table import Table, custom_table
 from registry.builtin import definitions as builtin_definitions
 from registry.codec.json_encode import encode_canonical, encode_json_text
 from registry.codec.stored import decode_stored
@@ -27,11 +27,11 @@ from registry.definitions.model import Definition, Version
 from registry.reporting import marking
 from registry.reporting.facets import Documents, documents_for
 from registry.reporting.redaction import redacted_paths
-from registry.store.reporting_model import Path
+from registry.store.reporting.model import Path
 from registry.store.types import ObjectKey, ResourceName, Row
 
 if TYPE_CHECKING:
-    from registry.api.strategy import Strategy
+    from registry.api.strategies.base import Strategy
 
 Object = dict[str, Any]
 
@@ -160,7 +160,7 @@ class Served:
     @cached_property
     def conversion_key(self) -> str:
         """What a conversion to this version depends on beside the object. A text: its hash is reckoned once."""
-        if self.definition.conversion_rules:    # they may lead over other versions, whose schemas matter too
+        if self.definition.conversion_rules:  # they may lead over other versions, whose schemas matter too
             return f"{self.definition.uid} {self.version.name} {self.identity} rules {self.definition.revision}"
         conversion = encode_canonical(self.definition.conversion)
         return f"{self.definition.uid} {self.version.name} {self.identity} {self._storage_identity} {conversion}"

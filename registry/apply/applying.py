@@ -36,8 +36,10 @@ def apply_to(kind: OwnershipKind, live: Object, applied: Object, managed: Manage
     mismatches = validate(applied, node)
     if mismatches:
         raise TypedError(f"failed to create typed patch object ({display_name(applied)}): {errors_text(mismatches)}")
-    owners = {manager: owner.owning(reconcile_fields(owner.fields, kind.type_or_error(owner.api_version)))
-              for manager, owner in managed.items()}
+    owners = {
+        manager: owner.owning(reconcile_fields(owner.fields, kind.type_or_error(owner.api_version)))
+        for manager, owner in managed.items()
+    }
     last = owners.get(by.manager)
     mine = without(field_set(applied, node), kind.resets(by.api_version, by.subresource))
     owners[by.manager] = Owner(by.api_version, mine, last.time if last else None)
@@ -75,10 +77,14 @@ def _take(kind: OwnershipKind, live: Object, new: Object, owners: Managed, by: A
         if there is None:
             there = by_version[version] = object_changes(
                 kind.convert(live, version, "failed to convert old object"),
-                kind.convert(new, version, "failed to convert new object"), kind.type_of(version))
+                kind.convert(new, version, "failed to convert new object"),
+                kind.type_of(version),
+            )
         if not by.force:
-            conflicts.extend(Conflict(manager.text(), path, path_text(path))
-                             for path in paths(intersection(owner.fields, there.changed)))
+            conflicts.extend(
+                Conflict(manager.text(), path, path_text(path))
+                for path in paths(intersection(owner.fields, there.changed))
+            )
         fields = difference(difference(owner.fields, there.changed), there.removed)
         if fields:
             owners[manager] = owner.owning(fields)
@@ -105,8 +111,12 @@ def _prune(kind: OwnershipKind, merged: Object, owners: Managed, last: Owner, by
     pruned = remove(there, dropped, node)
     what = "failed to prune fields: failed add back owned items: failed to convert merged object at version"
     for at in sorted(owned, key=lambda name: name != version):
-        pruned = _keep_owned(kind.convert(merged, at, f"{what} {at}"), kind.convert(pruned, at, f"{what} {at}"),
-                       owned[at], kind.type_of(at))
+        pruned = _keep_owned(
+            kind.convert(merged, at, f"{what} {at}"),
+            kind.convert(pruned, at, f"{what} {at}"),
+            owned[at],
+            kind.type_of(at),
+        )
     # Only what the manager had applied goes; what stood beneath and was nobody's comes back with its parent.
     what = "failed to prune fields: failed to convert pruned object to last applied version"
     gone = _removed_fields(there, kind.convert(pruned, version, what), node)

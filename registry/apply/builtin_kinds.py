@@ -26,9 +26,19 @@ ZERO: Mapping[str, dict[str, Any]] = {
         "spec": {"group": "", "names": _NAMES, "scope": "", "versions": None},
         "status": {"conditions": None, "acceptedNames": _NAMES, "storedVersions": None},
     },
-    "Event": {"involvedObject": {}, "source": {}, "firstTimestamp": None, "lastTimestamp": None, "eventTime": None,
-              "reportingComponent": "", "reportingInstance": "", "regarding": {}, "deprecatedSource": {},
-              "deprecatedFirstTimestamp": None, "deprecatedLastTimestamp": None},
+    "Event": {
+        "involvedObject": {},
+        "source": {},
+        "firstTimestamp": None,
+        "lastTimestamp": None,
+        "eventTime": None,
+        "reportingComponent": "",
+        "reportingInstance": "",
+        "regarding": {},
+        "deprecatedSource": {},
+        "deprecatedFirstTimestamp": None,
+        "deprecatedLastTimestamp": None,
+    },
     "Lease": _SPEC,
     "LimitRange": {"spec": {"limits": None}},
     "LocalSubjectAccessReview": _REVIEW,
@@ -40,12 +50,16 @@ ZERO: Mapping[str, dict[str, Any]] = {
     "RoleBinding": _ROLE_REF,
     "SelfSubjectAccessReview": _REVIEW,
     "SelfSubjectReview": {"status": {"userInfo": {}}},
-    "SelfSubjectRulesReview": {"spec": {}, "status": {"resourceRules": None, "nonResourceRules": None,
-                                                      "incomplete": False}},
+    "SelfSubjectRulesReview": {
+        "spec": {},
+        "status": {"resourceRules": None, "nonResourceRules": None, "incomplete": False},
+    },
     "StorageVersionMigration": _SPEC_AND_STATUS,
     "SubjectAccessReview": _REVIEW,
-    "TokenRequest": {"spec": {"audiences": None, "boundObjectRef": None},
-                     "status": {"token": "", "expirationTimestamp": None}},
+    "TokenRequest": {
+        "spec": {"audiences": None, "boundObjectRef": None},
+        "status": {"token": "", "expirationTimestamp": None},
+    },
     "TokenReview": {"spec": {}, "status": {"user": {}}},
     "ValidatingAdmissionPolicy": _SPEC_AND_STATUS,
     "ValidatingAdmissionPolicyBinding": _SPEC,
@@ -57,8 +71,11 @@ _SPEC_ONLY: FieldSet = {"f:spec": {}}
 
 # Their status can be written together with labels and annotations.
 _STATUS_WITH_METADATA = frozenset({"Namespace", "ResourceQuota"})
-_WITH_STATUS = _STATUS_WITH_METADATA | {"CustomResourceDefinition", "StorageVersionMigration",
-                                        "ValidatingAdmissionPolicy"}
+_WITH_STATUS = _STATUS_WITH_METADATA | {
+    "CustomResourceDefinition",
+    "StorageVersionMigration",
+    "ValidatingAdmissionPolicy",
+}
 
 
 def builtin_resets(kind: str, subresource: str) -> FieldSet:

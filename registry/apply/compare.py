@@ -147,7 +147,7 @@ def _item_changes(old: list[Json], new: list[Json], node: MergeType) -> Changes:
     try:
         before = _by_element(old, node)
     except Untypable:
-        before = {}     # Nobody can own items that cannot be told apart.
+        before = {}  # Nobody can own items that cannot be told apart.
     item_type = node.item
     assert item_type is not None
     changed: FieldSet = {}

@@ -26,8 +26,9 @@ def apply_configuration(node: MergeType, original: Object, configuration: Object
         raise TypedError(f"failed to convert patch object to typed object: {errors_text(mismatches)}")
     atomics = [path_text(path) for path in _atomics(configuration, node, ())]
     if atomics:
-        raise TypedError("invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: "
-                         + ", ".join(atomics))
+        raise TypedError(
+            "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: " + ", ".join(atomics)
+        )
     mismatches = validate(original, node, duplicates=True)
     if mismatches:
         raise TypedError(f"failed to convert original object to typed object: {errors_text(mismatches)}")

@@ -64,8 +64,14 @@ _ABSENT: Any = object()
 _Work = list[tuple[str, int, Json, Json]]
 
 
-def _members(path: str, lists: int, before: dict[str, Json], after: dict[str, Json],
-             operations: list[dict[str, Json]], stack: _Work) -> None:
+def _members(
+    path: str,
+    lists: int,
+    before: dict[str, Json],
+    after: dict[str, Json],
+    operations: list[dict[str, Json]],
+    stack: _Work,
+) -> None:
     for name in before:
         if name not in after:
             operations.append({"op": "remove", "path": _below(path, name)})
@@ -76,8 +82,9 @@ def _members(path: str, lists: int, before: dict[str, Json], after: dict[str, Js
             stack.append((_below(path, name), lists, before[name], value))
 
 
-def _elements(path: str, lists: int, before: list[Json], after: list[Json], operations: list[dict[str, Json]],
-              stack: _Work) -> None:
+def _elements(
+    path: str, lists: int, before: list[Json], after: list[Json], operations: list[dict[str, Json]], stack: _Work
+) -> None:
     """What is equal at the beginning and at the end stays; between, elements are changed, then added or removed."""
     shorter = min(len(before), len(after))
     start = 0

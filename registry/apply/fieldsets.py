@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-FieldSet = dict[str, Any]       # dict[str, FieldSet]
+FieldSet = dict[str, Any]  # dict[str, FieldSet]
 
 
 def union(left: FieldSet, right: FieldSet) -> FieldSet:

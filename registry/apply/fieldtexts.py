@@ -14,9 +14,9 @@ from registry.apply.fieldsets import FieldSet, union
 from registry.schema.field import go_float, go_json, go_quote
 from registry.schema.model import Json
 
-MAX_DEPTH = 200     # of what a client sends; deeper than any type of types.py
+MAX_DEPTH = 200  # of what a client sends; deeper than any type of types.py
 
-_PLAIN = re.compile(r"[ !#-%'-;=?-\[\]-~]*")       # what JSON and Go's HTML-safe JSON write as it is
+_PLAIN = re.compile(r"[ !#-%'-;=?-\[\]-~]*")  # what JSON and Go's HTML-safe JSON write as it is
 
 
 def paths(fields: FieldSet) -> Iterator[tuple[str, ...]]:

@@ -64,8 +64,10 @@ def decode(document: Json, *, strict: bool = True) -> Patch:
             unknown.extend(f'json patch unknown field "[{position}].{name}"' for name in entry if name not in _MEMBERS)
         operations.append(Operation(_text(entry, "op"), _text(entry, "path"), _text(entry, "from"), entry.get("value")))
     if len(operations) > MAX_OPERATIONS:
-        raise PatchTooLong("Request entity too large: The allowed maximum operations in a JSON patch is "
-                           f"{MAX_OPERATIONS}, got {len(operations)}")
+        raise PatchTooLong(
+            "Request entity too large: The allowed maximum operations in a JSON patch is "
+            f"{MAX_OPERATIONS}, got {len(operations)}"
+        )
     return Patch(tuple(operations), tuple(unknown))
 
 
@@ -89,8 +91,10 @@ def _check_types(entry: dict[str, Json]) -> None:
     for name in _TEXT_MEMBERS:
         value = entry.get(name)
         if value is not None and not isinstance(value, str):
-            raise PatchUndecodable(f"error decoding patch: json: cannot unmarshal {json_type(value)} into Go struct "
-                                   f"field jsonPatchOp.{name} of type string")
+            raise PatchUndecodable(
+                f"error decoding patch: json: cannot unmarshal {json_type(value)} into Go struct "
+                f"field jsonPatchOp.{name} of type string"
+            )
 
 
 def _text(entry: dict[str, Json], name: str) -> str | None:
@@ -103,8 +107,7 @@ def _add(state: Pointed, operation: Operation) -> None:
         raise PatchInapplicable("add operation failed to decode path: missing value")
     found = state.find_own(operation.path)
     if found is None:
-        raise PatchInapplicable(
-            f'add operation does not apply: doc is missing path: "{operation.path}": missing value')
+        raise PatchInapplicable(f'add operation does not apply: doc is missing path: "{operation.path}": missing value')
     with _Prefix(f"error in add for path: '{operation.path}'"):
         insert(*found, operation.value)
 
@@ -115,7 +118,8 @@ def _remove(state: Pointed, operation: Operation) -> None:
     found = state.find_own(operation.path)
     if found is None:
         raise PatchInapplicable(
-            f'remove operation does not apply: doc is missing path: "{operation.path}": missing value')
+            f'remove operation does not apply: doc is missing path: "{operation.path}": missing value'
+        )
     with _Prefix(f"error in remove for path: '{operation.path}'"):
         delete(*found)
 
@@ -131,7 +135,8 @@ def _replace(state: Pointed, operation: Operation) -> None:
     found = state.find_own(operation.path)
     if found is None:
         raise PatchInapplicable(
-            f"replace operation does not apply: doc is missing path: {operation.path}: missing value")
+            f"replace operation does not apply: doc is missing path: {operation.path}: missing value"
+        )
     container, name = found
     if type(container) is dict:
         container[name] = operation.value
@@ -140,7 +145,8 @@ def _replace(state: Pointed, operation: Operation) -> None:
         container[index(name, len(container))] = operation.value
     except BadIndex:
         raise PatchInapplicable(
-            f"replace operation does not apply: doc is missing key: {operation.path}: missing value") from None
+            f"replace operation does not apply: doc is missing key: {operation.path}: missing value"
+        ) from None
 
 
 def _move(state: Pointed, operation: Operation) -> None:
@@ -149,7 +155,8 @@ def _move(state: Pointed, operation: Operation) -> None:
     found = state.find_own(operation.source)
     if found is None:
         raise PatchInapplicable(
-            f"move operation does not apply: doc is missing from path: {operation.source}: missing value")
+            f"move operation does not apply: doc is missing from path: {operation.source}: missing value"
+        )
     with _Prefix(f"error in move for path: '{found[1]}'"):
         value = get(*found)
         delete(*found)
@@ -158,7 +165,8 @@ def _move(state: Pointed, operation: Operation) -> None:
     found = state.find_own(operation.path)
     if found is None:
         raise PatchInapplicable(
-            f"move operation does not apply: doc is missing destination path: {operation.path}: missing value")
+            f"move operation does not apply: doc is missing destination path: {operation.path}: missing value"
+        )
     with _Prefix(f"error in move for path: '{operation.path}'"):
         insert(*found, value)
 
@@ -171,8 +179,7 @@ def _test(state: Pointed, operation: Operation) -> None:
     else:
         found = state.find(operation.path)
         if found is None:
-            raise PatchInapplicable(
-                f"test operation does not apply: is missing path: {operation.path}: missing value")
+            raise PatchInapplicable(f"test operation does not apply: is missing path: {operation.path}: missing value")
         with _Prefix(f"error in test for path: '{operation.path}'"):
             value = get(*found)
     if not equal(value, operation.value):
@@ -185,7 +192,8 @@ def _copy(state: Pointed, operation: Operation) -> None:
     found = state.find(operation.source)
     if found is None:
         raise PatchInapplicable(
-            f"copy operation does not apply: doc is missing from path: {operation.source}: missing value")
+            f"copy operation does not apply: doc is missing from path: {operation.source}: missing value"
+        )
     with _Prefix(f"error in copy for from: '{operation.source}'"):
         value = get(*found)
     if operation.path is None:
@@ -193,18 +201,27 @@ def _copy(state: Pointed, operation: Operation) -> None:
     target = state.find_own(operation.path)
     if target is None:
         raise PatchInapplicable(
-            f"copy operation does not apply: doc is missing destination path: {operation.path}: missing value")
+            f"copy operation does not apply: doc is missing destination path: {operation.path}: missing value"
+        )
     value, size = copy_value(value, MAX_COPIED_BYTES)
     state.copied_bytes += size
     if state.copied_bytes > MAX_COPIED_BYTES:
-        raise PatchInapplicable(f"Unable to complete the copy, the accumulated size increase of copy is "
-                                f"{state.copied_bytes}, exceeding the limit {MAX_COPIED_BYTES}")
+        raise PatchInapplicable(
+            f"Unable to complete the copy, the accumulated size increase of copy is "
+            f"{state.copied_bytes}, exceeding the limit {MAX_COPIED_BYTES}"
+        )
     with _Prefix("error while adding value during copy"):
         insert(*target, value)
 
 
 _RUN: dict[str, Callable[[Pointed, Operation], None]] = {
-    "add": _add, "remove": _remove, "replace": _replace, "move": _move, "test": _test, "copy": _copy}
+    "add": _add,
+    "remove": _remove,
+    "replace": _replace,
+    "move": _move,
+    "test": _test,
+    "copy": _copy,
+}
 
 
 class _Prefix:

@@ -17,9 +17,21 @@ from registry.schema.model import Structural
 
 # What nobody owns, whoever writes it (stripmeta.go).
 NOBODYS: FieldSet = {
-    "f:apiVersion": {}, "f:kind": {},
-    "f:metadata": {".": {}, "f:name": {}, "f:namespace": {}, "f:creationTimestamp": {}, "f:selfLink": {}, "f:uid": {},
-                   "f:clusterName": {}, "f:generation": {}, "f:managedFields": {}, "f:resourceVersion": {}}}
+    "f:apiVersion": {},
+    "f:kind": {},
+    "f:metadata": {
+        ".": {},
+        "f:name": {},
+        "f:namespace": {},
+        "f:creationTimestamp": {},
+        "f:selfLink": {},
+        "f:uid": {},
+        "f:clusterName": {},
+        "f:generation": {},
+        "f:managedFields": {},
+        "f:resourceVersion": {},
+    },
+}
 
 _NOT_OF_MAIN: FieldSet = {"f:status": {}}
 _NOT_OF_STATUS: FieldSet = {"f:apiVersion": {}, "f:kind": {}, "f:metadata": {}, "f:spec": {}}
@@ -31,9 +43,14 @@ _type_of = lru_cache(maxsize=4096)(compile_type)
 class OwnershipKind:
     """See FieldManager for the arguments."""
 
-    def __init__(self, name: str, schemas: Mapping[str, Callable[[], Structural]],
-                 convert: Callable[[Object, str], Object] | None, status_versions: Collection[str],
-                 builtin: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        schemas: Mapping[str, Callable[[], Structural]],
+        convert: Callable[[Object, str], Object] | None,
+        status_versions: Collection[str],
+        builtin: bool,
+    ) -> None:
         self.name = name
         self.builtin = builtin
         self._schemas = schemas

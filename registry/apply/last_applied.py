@@ -76,5 +76,7 @@ def _annotation(value: dict[str, Json]) -> str:
 
 
 def _bytes(annotations: dict[str, Json]) -> int:
-    return sum(len(name.encode("utf-8", "surrogatepass")) + len(str(text).encode("utf-8", "surrogatepass"))
-               for name, text in annotations.items())
+    return sum(
+        len(name.encode("utf-8", "surrogatepass")) + len(str(text).encode("utf-8", "surrogatepass"))
+        for name, text in annotations.items()
+    )

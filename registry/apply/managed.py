@@ -71,17 +71,25 @@ def read_stored(entries: Sequence[dict[str, Json]] | None) -> Managed:
     result: Managed = {}
     for entry in entries or ():
         operation, api_version = entry["operation"], entry["apiVersion"]
-        manager = Manager(entry.get("manager", ""), operation, api_version if operation == UPDATE else "",
-                          entry.get("subresource", ""))
+        manager = Manager(
+            entry.get("manager", ""),
+            operation,
+            api_version if operation == UPDATE else "",
+            entry.get("subresource", ""),
+        )
         result[manager] = Owner(api_version, entry.get("fieldsV1") or {}, entry.get("time"), entry)
     return result
 
 
 def is_reset(entries: Json) -> bool:
     """`[{}]`, one entry in which nothing is set, is how a client asks for all entries to be removed."""
-    return isinstance(entries, list) and len(entries) == 1 and isinstance(entries[0], dict) and not any(
-        value for name, value in entries[0].items() if name in _MEMBERS and name != "fieldsV1"
-    ) and entries[0].get("fieldsV1") is None
+    return (
+        isinstance(entries, list)
+        and len(entries) == 1
+        and isinstance(entries[0], dict)
+        and not any(value for name, value in entries[0].items() if name in _MEMBERS and name != "fieldsV1")
+        and entries[0].get("fieldsV1") is None
+    )
 
 
 _MEMBERS = frozenset({"manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"})
@@ -116,8 +124,9 @@ def _read_entry(entry: Json) -> tuple[Manager, Owner] | None:
     except (Unreadable, ValueError):
         return None
     api_version = texts["apiVersion"]
-    manager = Manager(texts["manager"], texts["operation"], api_version if texts["operation"] == UPDATE else "",
-                      texts["subresource"])
+    manager = Manager(
+        texts["manager"], texts["operation"], api_version if texts["operation"] == UPDATE else "", texts["subresource"]
+    )
     return manager, Owner(api_version, fields, time)
 
 
@@ -155,8 +164,13 @@ def _rank(item: tuple[Manager, Owner]) -> tuple[str, str, str, str, str]:
 def _entry(manager: Manager, owner: Owner) -> dict[str, Json]:
     if owner.entry is not None:
         return owner.entry
-    entry: dict[str, Json] = {"apiVersion": owner.api_version, "fieldsType": "FieldsV1", "fieldsV1": owner.fields,
-                              "manager": manager.name, "operation": manager.operation}
+    entry: dict[str, Json] = {
+        "apiVersion": owner.api_version,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": owner.fields,
+        "manager": manager.name,
+        "operation": manager.operation,
+    }
     if manager.subresource:
         entry["subresource"] = manager.subresource
     if owner.time is not None:

@@ -27,11 +27,11 @@ from registry.apply.managed import (
     Owner,
     applier,
     cap,
+    encode,
     is_reset,
     read_requested,
     read_stored,
     updater,
-    encode,
 )
 from registry.apply.objects import Object, entries_of, group_version_kind, with_managed, without_managed
 from registry.apply.owned import Untypable, reconcile_fields
@@ -51,9 +51,15 @@ class FieldManager:
     their own (builtin_kinds.py), and with them a client's `[]` removes all entries, as `[{}]` does everywhere.
     """
 
-    def __init__(self, kind: str, schemas: Mapping[str, Callable[[], Structural]], *,
-                 convert: Callable[[Object, str], Object] | None = None, status_versions: Collection[str] = (),
-                 builtin: bool = False) -> None:
+    def __init__(
+        self,
+        kind: str,
+        schemas: Mapping[str, Callable[[], Structural]],
+        *,
+        convert: Callable[[Object, str], Object] | None = None,
+        status_versions: Collection[str] = (),
+        builtin: bool = False,
+    ) -> None:
         self._kind = OwnershipKind(kind, schemas, convert, status_versions, builtin)
 
     @property
@@ -64,8 +70,9 @@ class FieldManager:
         """The type of a version's objects; KeyError if there is no such version."""
         return self._kind.type_of(api_version)
 
-    def update(self, live: Object | None, new: Object, manager: str, api_version: str, now: str,
-               subresource: str = "") -> Object:
+    def update(
+        self, live: Object | None, new: Object, manager: str, api_version: str, now: str, subresource: str = ""
+    ) -> Object:
         """`new` with its managedFields after a create (`live` is None), update or patch by `manager` at `now`.
 
         `now` is `2026-01-31T12:00:00Z`. Never fails: if the object cannot be typed, the entries stay as they are.
@@ -85,8 +92,17 @@ class FieldManager:
         except (Untypable, ApplyError):
             return with_managed(new, managed)
 
-    def apply(self, live: Object | None, applied: Object, manager: str, api_version: str, now: str, *,
-              force: bool = False, subresource: str = "") -> Object:
+    def apply(
+        self,
+        live: Object | None,
+        applied: Object,
+        manager: str,
+        api_version: str,
+        now: str,
+        *,
+        force: bool = False,
+        subresource: str = "",
+    ) -> Object:
         """What `live` becomes when `manager` applies `applied`; `live` itself if nothing at all changes.
 
         On a create `live` is None. Raises InvalidApply, TypedError or Conflicts.
@@ -134,7 +150,7 @@ class FieldManager:
             there = by_version.get(version)
             if there is None:
                 if not kind.has_version(version):
-                    continue    # What a version that is gone called its fields means nothing any more.
+                    continue  # What a version that is gone called its fields means nothing any more.
                 there = by_version[version] = kind.changes_at(version, live, new)
             fields = reconcile_fields(owner.fields, kind.type_of(version))
             if manager != me:

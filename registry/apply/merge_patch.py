@@ -21,7 +21,8 @@ def decode_merge_patch(document: Json, *, strict: bool = True) -> Json:
     if strict and not isinstance(document, dict):
         raise PatchUndecodable(
             f"error decoding patch: json: cannot unmarshal {json_type(document)} into Go value of type "
-            "map[string]interface {}")
+            "map[string]interface {}"
+        )
     return document
 
 

@@ -54,8 +54,10 @@ def is_unchanged(live: Object, new: Object) -> bool:
     if old_entries is not new_entries:
         if len(old_entries or ()) != len(new_entries or ()):
             return False
-        timeless = [[{name: part for name, part in entry.items() if name != "time"} for entry in entries or ()]
-                    for entries in (old_entries, new_entries)]
+        timeless = [
+            [{name: part for name, part in entry.items() if name != "time"} for entry in entries or ()]
+            for entries in (old_entries, new_entries)
+        ]
         if timeless[0] != timeless[1]:
             return False
     return equal(without_managed(live), without_managed(new))

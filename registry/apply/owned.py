@@ -38,8 +38,10 @@ def item_element(item: Json, node: MergeType) -> str:
             elif default is not None:
                 parts.append(beginning + default)
         if not parts:
-            raise BadItem(f"associative list with keys has an element that omits all key fields {node.keys_text} "
-                          "(and doesn't have default values for any key fields)")
+            raise BadItem(
+                f"associative list with keys has an element that omits all key fields {node.keys_text} "
+                "(and doesn't have default values for any key fields)"
+            )
         return "k:{" + ",".join(parts) + "}"
     kind = type(item)
     if kind is dict:
@@ -197,8 +199,11 @@ def declared_members(value: Json, node: MergeType) -> Json:
     if node.anything:
         return value
     if type(value) is dict and node.is_map:
-        members = {name: declared_members(part, member(name, node)[1]) for name, part in value.items()
-                   if name in node.fields or node.element is not None}
+        members = {
+            name: declared_members(part, member(name, node)[1])
+            for name, part in value.items()
+            if name in node.fields or node.element is not None
+        }
         same = len(members) == len(value) and all(part is value[name] for name, part in members.items())
         return value if same else members
     if type(value) is list and node.is_list and node.item is not None:

@@ -16,7 +16,7 @@ from registry.apply.errors import Conflict, Conflicts, InvalidApply, TypedError
 from registry.apply.fieldsets import difference, has, single
 from registry.apply.managed import Owner, read_stored, updater
 from registry.apply.managed_fields import FieldManager
-from registry.apply.objects import Object, entries_of, group_version_kind, display_name, with_managed
+from registry.apply.objects import Object, display_name, entries_of, group_version_kind, with_managed
 from registry.apply.types import SCALE
 from registry.apply.validate import errors_text, validate
 from registry.apply.values import equal
@@ -26,16 +26,16 @@ API_VERSION = "autoscaling/v1"
 KIND = "Scale"
 
 
-def own_scale_update(live: Object, new: Object, replicas_paths: Mapping[str, str], manager: str,
-                     api_version: str) -> Object:
+def own_scale_update(
+    live: Object, new: Object, replicas_paths: Mapping[str, str], manager: str, api_version: str
+) -> Object:
     """`new` with its managedFields after an update or patch of the Scale by `manager`.
 
     `replicas_paths` says for each version with a scale where the replicas are: `{"g/v1": ".spec.replicas"}`.
     """
     managed = read_stored(entries_of(live))
     elements = {version: tuple(f"f:{part}" for part in _parts(path)) for version, path in replicas_paths.items()}
-    holders = [holder for holder, owner in managed.items()
-               if has(owner.fields, elements.get(owner.api_version, ("",)))]
+    holders = [holder for holder, owner in managed.items() if has(owner.fields, elements.get(owner.api_version, ("",)))]
     parts = _parts(replicas_paths[api_version])
     if holders and not equal(_value(live, parts), _value(new, parts)):
         for holder in holders:
@@ -47,8 +47,17 @@ def own_scale_update(live: Object, new: Object, replicas_paths: Mapping[str, str
     return with_managed(new, managed)
 
 
-def apply_scale(fields: FieldManager, live: Object, applied: Object, replicas_path: str, manager: str, api_version: str,
-                now: str, *, force: bool = False) -> Object:
+def apply_scale(
+    fields: FieldManager,
+    live: Object,
+    applied: Object,
+    replicas_path: str,
+    manager: str,
+    api_version: str,
+    now: str,
+    *,
+    force: bool = False,
+) -> Object:
     """What the object becomes when `manager` applies the Scale `applied`; `live` itself if nothing changes.
 
     `replicas_path` is `.spec.replicas` or as the definition has it. Raises as FieldManager.apply does.
@@ -72,8 +81,9 @@ def apply_scale(fields: FieldManager, live: Object, applied: Object, replicas_pa
     try:
         return fields.apply(live, configuration, manager, api_version, now, force=force, subresource="scale")
     except Conflicts as error:
-        raise Conflicts([Conflict(conflict.manager, conflict.path, ".spec.replicas")
-                         for conflict in error.conflicts]) from error
+        raise Conflicts(
+            [Conflict(conflict.manager, conflict.path, ".spec.replicas") for conflict in error.conflicts]
+        ) from error
 
 
 def _name(live: Object) -> Json:

@@ -36,8 +36,9 @@ def apply_strategic(kind: str, document: Object, patch: Json) -> Json:
     if patch is None:
         return document
     if not isinstance(patch, dict):
-        raise PatchUndecodable(f"json: cannot unmarshal {json_type(patch)} into Go value of type "
-                               "map[string]interface {}")
+        raise PatchUndecodable(
+            f"json: cannot unmarshal {json_type(patch)} into Go value of type map[string]interface {{}}"
+        )
     try:
         return _merge_map(document, patch, fields_of(kind))
     except RecursionError:
@@ -207,8 +208,9 @@ def _check_order(patch: list[Json], order: list[Json], field: Field) -> None:
             continue
         value = key(item)
         if not any(key(other) == value for other in wanted):
-            raise StrategicPatchError(f"The order in patch list:\n{go_plain(patch)}\n doesn't match {_ORDER} list:\n"
-                                      f"{go_plain(order)}\n")
+            raise StrategicPatchError(
+                f"The order in patch list:\n{go_plain(patch)}\n doesn't match {_ORDER} list:\n{go_plain(order)}\n"
+            )
 
 
 def _require_list(name: str, directive: str, what: str) -> str:
@@ -248,6 +250,7 @@ def _key_of(key: str) -> Callable[[Json], Any]:
         if key not in item:
             raise _no_key(item, key)
         return item[key]
+
     return value
 
 
@@ -255,8 +258,15 @@ def _no_key(item: Object, key: str) -> StrategicPatchError:
     return StrategicPatchError(f"map: {go_plain(item)} does not contain declared merge key: {key}")
 
 
-_GO_TYPES = {str: "string", bool: "bool", int: "int64", float: "float64", list: "[]interface {}",
-             dict: "map[string]interface {}", type(None): "%!s(<nil>)"}
+_GO_TYPES = {
+    str: "string",
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    list: "[]interface {}",
+    dict: "map[string]interface {}",
+    type(None): "%!s(<nil>)",
+}
 
 
 def _wrong_type(expected: str, value: Json) -> StrategicPatchError:

@@ -13,14 +13,18 @@ from typing import Any
 from registry.schema.model import Json
 
 
-def order_list(merged: list[Json], patch_order: list[Json], server_order: list[Json],
-            key: Callable[[Json], Any]) -> list[Json]:
+def order_list(
+    merged: list[Json], patch_order: list[Json], server_order: list[Json], key: Callable[[Json], Any]
+) -> list[Json]:
     """`merged` in its final order; `key` gives what an item is known by."""
     patched, server = _places(patch_order, key), _places(server_order, key)
-    right = sorted((item for item in merged if _hashable(key(item)) in patched),
-                   key=lambda item: patched[_hashable(key(item))])
-    left = sorted((item for item in merged if _hashable(key(item)) not in patched),
-                  key=lambda item: server.get(_hashable(key(item)), 0))
+    right = sorted(
+        (item for item in merged if _hashable(key(item)) in patched), key=lambda item: patched[_hashable(key(item))]
+    )
+    left = sorted(
+        (item for item in merged if _hashable(key(item)) not in patched),
+        key=lambda item: server.get(_hashable(key(item)), 0),
+    )
     result: list[Json] = []
     i = j = 0
     while i < len(left) and j < len(right):

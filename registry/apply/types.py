@@ -50,8 +50,23 @@ class MergeType:
     old may be finer than the type is now, and `collapses` says that there are any here or below.
     """
 
-    __slots__ = ("accepts", "anything", "collapses", "collapsing", "element", "exact", "fields", "is_list", "is_map",
-                 "item", "items", "keys", "keys_text", "map_atomic", "scalar")
+    __slots__ = (
+        "accepts",
+        "anything",
+        "collapses",
+        "collapsing",
+        "element",
+        "exact",
+        "fields",
+        "is_list",
+        "is_map",
+        "item",
+        "items",
+        "keys",
+        "keys_text",
+        "map_atomic",
+        "scalar",
+    )
 
     def __init__(self, scalar: Scalar | None = None) -> None:
         self.scalar = scalar
@@ -181,8 +196,9 @@ def _compile_list(node: MergeType, schema: Structural, preserve: bool, depth: in
 def _key(node: MergeType, keys: dict[str, Json]) -> None:
     """`keys` are the names of the key fields with their defaults, in the declared order."""
     node.items = Items.KEYED
-    node.keys = tuple((key, f"{json_text(key)}:", None if keys[key] is UNSET else json_text(keys[key]))
-                      for key in sorted(keys))
+    node.keys = tuple(
+        (key, f"{json_text(key)}:", None if keys[key] is UNSET else json_text(keys[key])) for key in sorted(keys)
+    )
     node.keys_text = "[" + " ".join(map(go_quote, keys)) + "]"
 
 
@@ -209,7 +225,7 @@ def _list(items: Items, item: MergeType, keys: dict[str, Json] | None = None) ->
 STRING = _scalar(Scalar.STRING)
 _BOOLEAN = _scalar(Scalar.BOOLEAN)
 _NUMERIC = _scalar(Scalar.NUMERIC)
-_TIME = _scalar(Scalar.ANY)     # a string with a format
+_TIME = _scalar(Scalar.ANY)  # a string with a format
 _STRINGS = _map(element=STRING)
 
 OBJECT_META = _map(
@@ -221,14 +237,33 @@ OBJECT_META = _map(
     generateName=STRING,
     generation=_NUMERIC,
     labels=_STRINGS,
-    managedFields=_list(Items.ATOMIC, _map(
-        apiVersion=STRING, fieldsType=STRING, fieldsV1=WHOLE, manager=STRING, operation=STRING, subresource=STRING,
-        time=_TIME)),
+    managedFields=_list(
+        Items.ATOMIC,
+        _map(
+            apiVersion=STRING,
+            fieldsType=STRING,
+            fieldsV1=WHOLE,
+            manager=STRING,
+            operation=STRING,
+            subresource=STRING,
+            time=_TIME,
+        ),
+    ),
     name=STRING,
     namespace=STRING,
-    ownerReferences=_list(Items.KEYED, _map(
-        atomic=True, apiVersion=STRING, blockOwnerDeletion=_BOOLEAN, controller=_BOOLEAN, kind=STRING, name=STRING,
-        uid=STRING), {"uid": ""}),
+    ownerReferences=_list(
+        Items.KEYED,
+        _map(
+            atomic=True,
+            apiVersion=STRING,
+            blockOwnerDeletion=_BOOLEAN,
+            controller=_BOOLEAN,
+            kind=STRING,
+            name=STRING,
+            uid=STRING,
+        ),
+        {"uid": ""},
+    ),
     resourceVersion=STRING,
     selfLink=STRING,
     uid=STRING,

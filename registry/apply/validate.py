@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from registry.apply.fieldtexts import element_text
 from registry.apply.owned import BadItem, item_element
-from registry.apply.types import Items, Scalar, MergeType
+from registry.apply.types import Items, MergeType, Scalar
 from registry.schema.field import go_float, go_quote
 from registry.schema.model import Json
 
@@ -53,8 +53,9 @@ def _validate(value: Json, node: MergeType, path: str, duplicates: bool, errors:
         errors.append(TypeMismatch(path, _unfit(value, node)))
 
 
-def _validate_members(value: dict[str, Json], node: MergeType, path: str, duplicates: bool,
-                      errors: list[TypeMismatch]) -> None:
+def _validate_members(
+    value: dict[str, Json], node: MergeType, path: str, duplicates: bool, errors: list[TypeMismatch]
+) -> None:
     for name, part in value.items():
         field = node.fields.get(name)
         type_ = node.element if field is None else field[1]
@@ -66,7 +67,9 @@ def _validate_members(value: dict[str, Json], node: MergeType, path: str, duplic
             _validate(part, type_, f"{path}.{name}", duplicates, errors)
 
 
-def _validate_items(value: list[Json], node: MergeType, path: str, duplicates: bool, errors: list[TypeMismatch]) -> None:
+def _validate_items(
+    value: list[Json], node: MergeType, path: str, duplicates: bool, errors: list[TypeMismatch]
+) -> None:
     item_type = node.item
     assert item_type is not None
     if node.items is Items.ATOMIC:
@@ -88,8 +91,9 @@ def _validate_items(value: list[Json], node: MergeType, path: str, duplicates: b
             before = len(errors)
             _validate(item, item_type, "", duplicates, errors)
             # Paths of items are made only where there is something to say.
-            errors[before:] = [TypeMismatch(path + element_text(element) + error.path, error.message)
-                               for error in errors[before:]]
+            errors[before:] = [
+                TypeMismatch(path + element_text(element) + error.path, error.message) for error in errors[before:]
+            ]
 
 
 def _unfit(value: Json, node: MergeType) -> str:

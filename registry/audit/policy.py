@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from registry.access.authorization import Attributes
-from registry.access.identity import User
+from registry.authentication.user import User
+from registry.authorization.attributes import Attributes
 from registry.codec.model import DecodeError
 from registry.codec.yaml_decode import decode_yaml
 
@@ -41,8 +41,12 @@ class Level(enum.IntEnum):
     REQUEST_RESPONSE = 3
 
 
-NAMES: Final = {"None": Level.NONE, "Metadata": Level.METADATA, "Request": Level.REQUEST,
-                "RequestResponse": Level.REQUEST_RESPONSE}
+NAMES: Final = {
+    "None": Level.NONE,
+    "Metadata": Level.METADATA,
+    "Request": Level.REQUEST,
+    "RequestResponse": Level.REQUEST_RESPONSE,
+}
 LEVEL_NAMES: Final = {level: name for name, level in NAMES.items()}
 
 
@@ -158,8 +162,17 @@ def parse(data: bytes) -> Policy:
     return Policy(tuple(_rule(rule, f"rules[{i}]", stages, omit=omit) for i, rule in enumerate(given)))
 
 
-_RULE_KEYS: Final = {"level", "users", "userGroups", "verbs", "resources", "namespaces", "nonResourceURLs",
-                     "omitStages", "omitManagedFields"}
+_RULE_KEYS: Final = {
+    "level",
+    "users",
+    "userGroups",
+    "verbs",
+    "resources",
+    "namespaces",
+    "nonResourceURLs",
+    "omitStages",
+    "omitManagedFields",
+}
 
 
 def _rule(given: Any, where: str, stages: frozenset[str], *, omit: bool) -> AuditRule:
@@ -182,11 +195,16 @@ def _rule(given: Any, where: str, stages: frozenset[str], *, omit: bool) -> Audi
         raise PolicyError(f"{where}.resources: must be a list")
     own = _boolean(given, "omitManagedFields", f"{where}.omitManagedFields")
     return AuditRule(
-        level=NAMES[level], users=frozenset(_texts(given, "users", where)),
-        groups=frozenset(_texts(given, "userGroups", where)), verbs=frozenset(_texts(given, "verbs", where)),
+        level=NAMES[level],
+        users=frozenset(_texts(given, "users", where)),
+        groups=frozenset(_texts(given, "userGroups", where)),
+        verbs=frozenset(_texts(given, "verbs", where)),
         resources=tuple(_group_resources(r, f"{where}.resources[{i}]") for i, r in enumerate(resources)),
-        namespaces=frozenset(namespaces), urls=tuple(urls), omit_stages=stages | _stages(given, f"{where}.omitStages"),
-        omit_managed_fields=omit if own is None else own)
+        namespaces=frozenset(namespaces),
+        urls=tuple(urls),
+        omit_stages=stages | _stages(given, f"{where}.omitStages"),
+        omit_managed_fields=omit if own is None else own,
+    )
 
 
 def _group_resources(given: Any, where: str) -> GroupResources:

@@ -110,7 +110,7 @@ class LogFile:
         if size and size + len(data) > self._max_bytes:
             self._rotate()
         while data:
-            data = data[os.write(self._file, data):]
+            data = data[os.write(self._file, data) :]
 
     def close(self) -> None:
         if self._file >= 0:
@@ -137,7 +137,7 @@ class LogFile:
                 stamp = time.strftime("%Y-%m-%dT%H-%M-%S", time.gmtime(now)) + f".{int(now * 1e6) % 1_000_000:06d}"
                 os.rename(self._path, self._path.with_name(f"{self._path.stem}-{stamp}{self._path.suffix}"))
                 old = sorted(self._path.parent.glob(f"{self._path.stem}-*{self._path.suffix}"))
-                for one in old[:max(0, len(old) - self._max_files)]:
+                for one in old[: max(0, len(old) - self._max_files)]:
                     with contextlib.suppress(OSError):
                         one.unlink()
             self._open()
@@ -145,6 +145,7 @@ class LogFile:
 
 def patiently(insert: Callable[[Sequence[bytes]], Awaitable[None]]) -> Callable[[Sequence[bytes]], Awaitable[None]]:
     """For a database that may be starting again."""
+
     async def write(lines: Sequence[bytes]) -> None:
         for left in range(_TRIES - 1, -1, -1):
             try:
@@ -154,4 +155,5 @@ def patiently(insert: Callable[[Sequence[bytes]], Awaitable[None]]) -> Callable[
                 if not left:
                     raise
                 await asyncio.sleep(_PAUSE_SECONDS)
+
     return write

@@ -16,10 +16,10 @@ from typing import Any, Final
 import orjson
 from starlette.types import Message, Receive, Scope, Send
 
-from registry.access.authorization import Attributes
-from registry.access.identity import User
 from registry.audit.policy import LEVEL_NAMES, AuditDecision, Level, Policy
 from registry.audit.sinks import Sink
+from registry.authentication.user import User
+from registry.authorization.attributes import Attributes
 from registry.codec.model import DecodeError
 from registry.codec.yaml_decode import decode_yaml
 
@@ -36,8 +36,9 @@ _TOO_LONG: Final = "audit.registry/omitted"
 class Trail:
     """`decision` is None until it is known who asks."""
 
-    def __init__(self, policy: Policy, sink: Sink, scope: Scope, version: str, attributes: Attributes,
-                 audit_id: str) -> None:
+    def __init__(
+        self, policy: Policy, sink: Sink, scope: Scope, version: str, attributes: Attributes, audit_id: str
+    ) -> None:
         self._policy = policy
         self._sink = sink
         self._scope = scope
@@ -81,7 +82,7 @@ class Trail:
     def _decide(self) -> None:
         decision = self._policy.decide(self._user, self._attributes)
         attributes = self._attributes
-        secret = ((attributes.group, attributes.resource) in _SECRET or attributes.subresource == "token")
+        secret = (attributes.group, attributes.resource) in _SECRET or attributes.subresource == "token"
         self._decision = decision
         self._level = min(decision.level, Level.METADATA) if secret else decision.level
 
@@ -91,6 +92,7 @@ class Trail:
             if self._level >= Level.REQUEST and message["type"] == "http.request":
                 self._request.add(message.get("body", b""))
             return message
+
         return received
 
     def sending(self, send: Send) -> Send:
@@ -104,6 +106,7 @@ class Trail:
             elif self._is_failure or (self._level >= Level.REQUEST_RESPONSE and not self._is_stream):
                 self._answer.add(message.get("body", b""))
             await send(message)
+
         return sent
 
     async def end(self) -> None:
@@ -134,10 +137,15 @@ class Trail:
         scope = self._scope
         query = scope["query_string"].decode("latin-1")
         event: dict[str, Any] = {
-            "kind": "Event", "apiVersion": "audit.k8s.io/v1", "level": LEVEL_NAMES[self._level],
-            "auditID": self._audit_id, "stage": stage,
+            "kind": "Event",
+            "apiVersion": "audit.k8s.io/v1",
+            "level": LEVEL_NAMES[self._level],
+            "auditID": self._audit_id,
+            "stage": stage,
             "requestURI": (scope.get("raw_path") or scope["path"].encode()).decode("latin-1") + (query and f"?{query}"),
-            "verb": self._attributes.verb, "user": _user(self._user)}
+            "verb": self._attributes.verb,
+            "user": _user(self._user),
+        }
         if self._impersonated is not None:
             event["impersonatedUser"] = _user(self._impersonated)
         if self._constraint:
@@ -160,8 +168,14 @@ class Trail:
 
     def _object(self) -> dict[str, str]:
         a = self._attributes
-        found = {"resource": a.resource, "namespace": a.namespace, "name": a.name, "apiGroup": a.group,
-                 "apiVersion": self._version, "subresource": a.subresource}
+        found = {
+            "resource": a.resource,
+            "namespace": a.namespace,
+            "name": a.name,
+            "apiGroup": a.group,
+            "apiVersion": self._version,
+            "subresource": a.subresource,
+        }
         return {name: text for name, text in found.items() if text}
 
     def _status(self) -> dict[str, Any]:
@@ -177,8 +191,10 @@ class Trail:
         assert self._decision is not None, "the policy has been asked"
         given = _header(self._scope["headers"], b"content-type")
         self._request.media_type = given or "application/json"
-        for name, kept, level in (("requestObject", self._request, Level.REQUEST),
-                                  ("responseObject", self._answer, Level.REQUEST_RESPONSE)):
+        for name, kept, level in (
+            ("requestObject", self._request, Level.REQUEST),
+            ("responseObject", self._answer, Level.REQUEST_RESPONSE),
+        ):
             if self._level < level or (name == "responseObject" and stage != "ResponseComplete"):
                 continue
             if kept.is_cut:

@@ -33,18 +33,53 @@ def definitions() -> Sequence[Definition]:
 @cache
 def token_request_definition() -> Definition:
     """What is asked of serviceaccounts/token: a kind without a resource of its own."""
-    return _definition({
-        "group": "authentication.k8s.io", "scope": "Namespaced", "strategy": "tokenrequest",
-        "names": {"plural": "tokenrequests", "kind": "TokenRequest"},
-        "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {
-            "type": "object", "properties": {"spec": {"type": "object", "properties": {
-                "audiences": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "atomic"},
-                "expirationSeconds": {"type": "integer", "format": "int64"},
-                "boundObjectRef": {"type": "object", "properties": {
-                    name: {"type": "string"} for name in ("kind", "apiVersion", "name", "uid")}}}},
-                "status": {"type": "object", "properties": {
-                    "token": {"type": "string"},
-                    "expirationTimestamp": {"type": "string", "format": "date-time"}}}}}}}]})
+    return _definition(
+        {
+            "group": "authentication.k8s.io",
+            "scope": "Namespaced",
+            "strategy": "tokenrequest",
+            "names": {"plural": "tokenrequests", "kind": "TokenRequest"},
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "schema": {
+                        "openAPIV3Schema": {
+                            "type": "object",
+                            "properties": {
+                                "spec": {
+                                    "type": "object",
+                                    "properties": {
+                                        "audiences": {
+                                            "type": "array",
+                                            "items": {"type": "string"},
+                                            "x-kubernetes-list-type": "atomic",
+                                        },
+                                        "expirationSeconds": {"type": "integer", "format": "int64"},
+                                        "boundObjectRef": {
+                                            "type": "object",
+                                            "properties": {
+                                                name: {"type": "string"}
+                                                for name in ("kind", "apiVersion", "name", "uid")
+                                            },
+                                        },
+                                    },
+                                },
+                                "status": {
+                                    "type": "object",
+                                    "properties": {
+                                        "token": {"type": "string"},
+                                        "expirationTimestamp": {"type": "string", "format": "date-time"},
+                                    },
+                                },
+                            },
+                        }
+                    },
+                }
+            ],
+        }
+    )
 
 
 def served(*, v1beta1: bool) -> Sequence[Definition]:
@@ -65,6 +100,9 @@ def _definition(document: dict[str, Any]) -> Definition:
     names.setdefault("singular", names["kind"].lower())
     names.setdefault("listKind", f"{names['kind']}List")
     established = {"type": "Established", "status": "True"}
-    definition = {"metadata": {"name": f"{names['plural']}.{document['group']}"}, "spec": document,
-                  "status": {"acceptedNames": names, "conditions": [established], "storedVersions": ["v1"]}}
+    definition = {
+        "metadata": {"name": f"{names['plural']}.{document['group']}"},
+        "spec": document,
+        "status": {"acceptedNames": names, "conditions": [established], "storedVersions": ["v1"]},
+    }
     return replace(compile_definition(definition), strategy=strategy, verbs=tuple(verbs) if verbs else None)

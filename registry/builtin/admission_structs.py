@@ -1,13 +1,13 @@
-"""The Go structs of admissionregistration.k8s.io/v1, as tables for registry/definitions/typed.py.
+"""The Go structs of admissionregistration.k8s.io/v1, as tables for registry/definitions/structs/structs.py.
 
 Follows staging/src/k8s.io/api/admissionregistration/v1/types.go at v1.36.
 """
 
 from __future__ import annotations
 
-from registry.definitions.typed import STRINGS, Field, Pointer, Slice, Struct
-from registry.definitions.typed import Map as MapOf
-from registry.definitions.typed_scalars import BYTES, INT_32, INT_64, STRING, Scalar
+from registry.definitions.structs.scalars import BYTES, INT_32, INT_64, STRING, Scalar
+from registry.definitions.structs.structs import STRINGS, Field, Pointer, Slice, Struct
+from registry.definitions.structs.structs import Map as MapOf
 from registry.definitions.types import TIME, ObjectMeta
 
 
@@ -16,103 +16,262 @@ def _named(name: str) -> Scalar:
 
 
 def _kind(name: str, *fields: Field) -> Struct:
-    return Struct(name, (Field("kind", STRING), Field("apiVersion", STRING), Field("metadata", ObjectMeta, True),
-                         *fields))
+    return Struct(
+        name, (Field("kind", STRING), Field("apiVersion", STRING), Field("metadata", ObjectMeta, True), *fields)
+    )
 
 
 _FAILURE_POLICY = Field("failurePolicy", Pointer(_named("FailurePolicyType")))
 _MATCH_POLICY = Field("matchPolicy", Pointer(_named("MatchPolicyType")))
 
-LabelSelector = Struct("LabelSelector", (
-    Field("matchLabels", MapOf(STRING)),
-    Field("matchExpressions", Slice(Struct("LabelSelectorRequirement", (
-        Field("key", STRING, True), Field("operator", _named("LabelSelectorOperator"), True),
-        Field("values", STRINGS))))),
-))
+LabelSelector = Struct(
+    "LabelSelector",
+    (
+        Field("matchLabels", MapOf(STRING)),
+        Field(
+            "matchExpressions",
+            Slice(
+                Struct(
+                    "LabelSelectorRequirement",
+                    (
+                        Field("key", STRING, True),
+                        Field("operator", _named("LabelSelectorOperator"), True),
+                        Field("values", STRINGS),
+                    ),
+                )
+            ),
+        ),
+    ),
+)
 
 _RULE = (
-    Field("operations", Slice(_named("OperationType"))), Field("apiGroups", STRINGS), Field("apiVersions", STRINGS),
-    Field("resources", STRINGS), Field("scope", Pointer(_named("ScopeType"))))
+    Field("operations", Slice(_named("OperationType"))),
+    Field("apiGroups", STRINGS),
+    Field("apiVersions", STRINGS),
+    Field("resources", STRINGS),
+    Field("scope", Pointer(_named("ScopeType"))),
+)
 _RuleWithOperations = Struct("RuleWithOperations", _RULE)
 _NamedRule = Struct("NamedRuleWithOperations", (Field("resourceNames", STRINGS), *_RULE))
 
-MatchResources = Struct("MatchResources", (
-    Field("namespaceSelector", Pointer(LabelSelector)), Field("objectSelector", Pointer(LabelSelector)),
-    Field("resourceRules", Slice(_NamedRule)), Field("excludeResourceRules", Slice(_NamedRule)), _MATCH_POLICY,
-))
+MatchResources = Struct(
+    "MatchResources",
+    (
+        Field("namespaceSelector", Pointer(LabelSelector)),
+        Field("objectSelector", Pointer(LabelSelector)),
+        Field("resourceRules", Slice(_NamedRule)),
+        Field("excludeResourceRules", Slice(_NamedRule)),
+        _MATCH_POLICY,
+    ),
+)
 
 _MatchCondition = Struct("MatchCondition", (Field("name", STRING, True), Field("expression", STRING, True)))
 _MATCH_CONDITIONS = Field("matchConditions", Slice(_MatchCondition))
-_VARIABLES = Field("variables", Slice(Struct("Variable", (
-    Field("name", STRING, True), Field("expression", STRING, True)))))
+_VARIABLES = Field(
+    "variables", Slice(Struct("Variable", (Field("name", STRING, True), Field("expression", STRING, True))))
+)
 _PARAM_KIND = Field("paramKind", Pointer(Struct("ParamKind", (Field("apiVersion", STRING), Field("kind", STRING)))))
-_PARAM_REF = Field("paramRef", Pointer(Struct("ParamRef", (
-    Field("name", STRING), Field("namespace", STRING), Field("selector", Pointer(LabelSelector)),
-    Field("parameterNotFoundAction", Pointer(_named("ParameterNotFoundActionType")))))))
+_PARAM_REF = Field(
+    "paramRef",
+    Pointer(
+        Struct(
+            "ParamRef",
+            (
+                Field("name", STRING),
+                Field("namespace", STRING),
+                Field("selector", Pointer(LabelSelector)),
+                Field("parameterNotFoundAction", Pointer(_named("ParameterNotFoundActionType"))),
+            ),
+        )
+    ),
+)
 
-_Validation = Struct("Validation", (
-    Field("expression", STRING, True), Field("message", STRING), Field("reason", Pointer(_named("StatusReason"))),
-    Field("messageExpression", STRING)))
+_Validation = Struct(
+    "Validation",
+    (
+        Field("expression", STRING, True),
+        Field("message", STRING),
+        Field("reason", Pointer(_named("StatusReason"))),
+        Field("messageExpression", STRING),
+    ),
+)
 
-_Condition = Struct("Condition", (
-    Field("type", STRING, True), Field("status", _named("ConditionStatus"), True), Field("observedGeneration", INT_64),
-    Field("lastTransitionTime", TIME, True), Field("reason", STRING, True), Field("message", STRING, True)))
+_Condition = Struct(
+    "Condition",
+    (
+        Field("type", STRING, True),
+        Field("status", _named("ConditionStatus"), True),
+        Field("observedGeneration", INT_64),
+        Field("lastTransitionTime", TIME, True),
+        Field("reason", STRING, True),
+        Field("message", STRING, True),
+    ),
+)
 
 ValidatingAdmissionPolicy = _kind(
     "ValidatingAdmissionPolicy",
-    Field("spec", Struct("ValidatingAdmissionPolicySpec", (
-        _PARAM_KIND, Field("matchConstraints", Pointer(MatchResources)), Field("validations", Slice(_Validation)),
-        _FAILURE_POLICY,
-        Field("auditAnnotations", Slice(Struct("AuditAnnotation", (
-            Field("key", STRING, True), Field("valueExpression", STRING, True))))),
-        _MATCH_CONDITIONS, _VARIABLES)), True),
-    Field("status", Struct("ValidatingAdmissionPolicyStatus", (
-        Field("observedGeneration", INT_64),
-        Field("typeChecking", Pointer(Struct("TypeChecking", (
-            Field("expressionWarnings", Slice(Struct("ExpressionWarning", (
-                Field("fieldRef", STRING, True), Field("warning", STRING, True))))),)))),
-        Field("conditions", Slice(_Condition)))), True))
+    Field(
+        "spec",
+        Struct(
+            "ValidatingAdmissionPolicySpec",
+            (
+                _PARAM_KIND,
+                Field("matchConstraints", Pointer(MatchResources)),
+                Field("validations", Slice(_Validation)),
+                _FAILURE_POLICY,
+                Field(
+                    "auditAnnotations",
+                    Slice(
+                        Struct("AuditAnnotation", (Field("key", STRING, True), Field("valueExpression", STRING, True)))
+                    ),
+                ),
+                _MATCH_CONDITIONS,
+                _VARIABLES,
+            ),
+        ),
+        True,
+    ),
+    Field(
+        "status",
+        Struct(
+            "ValidatingAdmissionPolicyStatus",
+            (
+                Field("observedGeneration", INT_64),
+                Field(
+                    "typeChecking",
+                    Pointer(
+                        Struct(
+                            "TypeChecking",
+                            (
+                                Field(
+                                    "expressionWarnings",
+                                    Slice(
+                                        Struct(
+                                            "ExpressionWarning",
+                                            (Field("fieldRef", STRING, True), Field("warning", STRING, True)),
+                                        )
+                                    ),
+                                ),
+                            ),
+                        )
+                    ),
+                ),
+                Field("conditions", Slice(_Condition)),
+            ),
+        ),
+        True,
+    ),
+)
 
 ValidatingAdmissionPolicyBinding = _kind(
     "ValidatingAdmissionPolicyBinding",
-    Field("spec", Struct("ValidatingAdmissionPolicyBindingSpec", (
-        Field("policyName", STRING), _PARAM_REF, Field("matchResources", Pointer(MatchResources)),
-        Field("validationActions", Slice(_named("ValidationAction"))))), True))
+    Field(
+        "spec",
+        Struct(
+            "ValidatingAdmissionPolicyBindingSpec",
+            (
+                Field("policyName", STRING),
+                _PARAM_REF,
+                Field("matchResources", Pointer(MatchResources)),
+                Field("validationActions", Slice(_named("ValidationAction"))),
+            ),
+        ),
+        True,
+    ),
+)
 
 _Expression = (Field("expression", STRING),)
 MutatingAdmissionPolicy = _kind(
     "MutatingAdmissionPolicy",
-    Field("spec", Struct("MutatingAdmissionPolicySpec", (
-        _PARAM_KIND, Field("matchConstraints", Pointer(MatchResources)), _VARIABLES,
-        Field("mutations", Slice(Struct("Mutation", (
-            Field("patchType", _named("PatchType"), True),
-            Field("applyConfiguration", Pointer(Struct("ApplyConfiguration", _Expression))),
-            Field("jsonPatch", Pointer(Struct("JSONPatch", _Expression))))))),
-        _FAILURE_POLICY, _MATCH_CONDITIONS,
-        Field("reinvocationPolicy", _named("ReinvocationPolicyType")))), True))
+    Field(
+        "spec",
+        Struct(
+            "MutatingAdmissionPolicySpec",
+            (
+                _PARAM_KIND,
+                Field("matchConstraints", Pointer(MatchResources)),
+                _VARIABLES,
+                Field(
+                    "mutations",
+                    Slice(
+                        Struct(
+                            "Mutation",
+                            (
+                                Field("patchType", _named("PatchType"), True),
+                                Field("applyConfiguration", Pointer(Struct("ApplyConfiguration", _Expression))),
+                                Field("jsonPatch", Pointer(Struct("JSONPatch", _Expression))),
+                            ),
+                        )
+                    ),
+                ),
+                _FAILURE_POLICY,
+                _MATCH_CONDITIONS,
+                Field("reinvocationPolicy", _named("ReinvocationPolicyType")),
+            ),
+        ),
+        True,
+    ),
+)
 
 MutatingAdmissionPolicyBinding = _kind(
     "MutatingAdmissionPolicyBinding",
-    Field("spec", Struct("MutatingAdmissionPolicyBindingSpec", (
-        Field("policyName", STRING), _PARAM_REF, Field("matchResources", Pointer(MatchResources)))), True))
+    Field(
+        "spec",
+        Struct(
+            "MutatingAdmissionPolicyBindingSpec",
+            (Field("policyName", STRING), _PARAM_REF, Field("matchResources", Pointer(MatchResources))),
+        ),
+        True,
+    ),
+)
 
-_ClientConfig = Struct("WebhookClientConfig", (
-    Field("url", Pointer(STRING)),
-    Field("service", Pointer(Struct("ServiceReference", (
-        Field("namespace", STRING, True), Field("name", STRING, True), Field("path", Pointer(STRING)),
-        Field("port", Pointer(INT_32)))))),
-    Field("caBundle", BYTES)))
+_ClientConfig = Struct(
+    "WebhookClientConfig",
+    (
+        Field("url", Pointer(STRING)),
+        Field(
+            "service",
+            Pointer(
+                Struct(
+                    "ServiceReference",
+                    (
+                        Field("namespace", STRING, True),
+                        Field("name", STRING, True),
+                        Field("path", Pointer(STRING)),
+                        Field("port", Pointer(INT_32)),
+                    ),
+                )
+            ),
+        ),
+        Field("caBundle", BYTES),
+    ),
+)
 _WEBHOOK = (
-    Field("name", STRING, True), Field("clientConfig", _ClientConfig, True),
-    Field("rules", Slice(_RuleWithOperations)), _FAILURE_POLICY, _MATCH_POLICY,
-    Field("namespaceSelector", Pointer(LabelSelector)), Field("objectSelector", Pointer(LabelSelector)),
-    Field("sideEffects", Pointer(_named("SideEffectClass")), True), Field("timeoutSeconds", Pointer(INT_32)),
-    Field("admissionReviewVersions", STRINGS, True))
+    Field("name", STRING, True),
+    Field("clientConfig", _ClientConfig, True),
+    Field("rules", Slice(_RuleWithOperations)),
+    _FAILURE_POLICY,
+    _MATCH_POLICY,
+    Field("namespaceSelector", Pointer(LabelSelector)),
+    Field("objectSelector", Pointer(LabelSelector)),
+    Field("sideEffects", Pointer(_named("SideEffectClass")), True),
+    Field("timeoutSeconds", Pointer(INT_32)),
+    Field("admissionReviewVersions", STRINGS, True),
+)
 
 ValidatingWebhookConfiguration = _kind(
     "ValidatingWebhookConfiguration",
-    Field("webhooks", Slice(Struct("ValidatingWebhook", (*_WEBHOOK, _MATCH_CONDITIONS)))))
+    Field("webhooks", Slice(Struct("ValidatingWebhook", (*_WEBHOOK, _MATCH_CONDITIONS)))),
+)
 MutatingWebhookConfiguration = _kind(
     "MutatingWebhookConfiguration",
-    Field("webhooks", Slice(Struct("MutatingWebhook", (
-        *_WEBHOOK, Field("reinvocationPolicy", Pointer(_named("ReinvocationPolicyType"))), _MATCH_CONDITIONS)))))
+    Field(
+        "webhooks",
+        Slice(
+            Struct(
+                "MutatingWebhook",
+                (*_WEBHOOK, Field("reinvocationPolicy", Pointer(_named("ReinvocationPolicyType"))), _MATCH_CONDITIONS),
+            )
+        ),
+    ),
+)

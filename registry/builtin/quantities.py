@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 
-from registry.cel.libraries.quantity import Quantity, parse_quantity
-from registry.cel.values import EvalError
+from registry.cel.common.values import EvalError
+from registry.cel.ext.quantity import Quantity, parse_quantity
 
 _ENDING = re.compile(r"[eEinumkKMGTP][-+0-9a-zA-Z]*\Z")
 _DECIMAL = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
@@ -57,7 +57,7 @@ def _binary(value: Quantity) -> str | None:
         number, scale = number // 10, scale + 1
     if scale < 0:
         return None
-    number *= 10 ** scale
+    number *= 10**scale
     step = 0
     while number % 1024 == 0 and step < len(_BINARY) - 1:
         number, step = number // 1024, step + 1
@@ -79,4 +79,4 @@ def _decimal(value: Quantity, *, exponents: bool) -> str:
 
 def is_whole(value: Quantity) -> bool:
     """Whether nothing is left below one."""
-    return value.scale >= 0 or value.digits % 10 ** -value.scale == 0
+    return value.scale >= 0 or value.digits % 10**-value.scale == 0

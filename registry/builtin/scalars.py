@@ -10,15 +10,16 @@ from typing import Any
 
 from registry.builtin.quantities import QuantityError, canonical_quantity
 from registry.codec.json_encode import encode_json_text
-from registry.definitions.typed_base import Context, StructDecodeError, Link, GoType, mismatch
-from registry.definitions.typed_scalars import BYTES
+from registry.definitions.structs.base import Context, GoType, Link, StructDecodeError, mismatch
+from registry.definitions.structs.scalars import BYTES
 from registry.definitions.types import Time
 from registry.schema.field import go_quote
 from registry.schema.gotime import RFC3339, TimeError, canonical_time
 
 _RFC3339_MICRO = "2006-01-02T15:04:05.000000Z07:00"
 _canonical_micro = re.compile(
-    r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{6}Z", re.ASCII).fullmatch
+    r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{6}Z", re.ASCII
+).fullmatch
 _to_seconds = re.compile(r"\d{4}-\d\d-\d\dT\d{1,2}:\d\d:\d\d", re.ASCII)
 _micros = re.compile(r"[.,](\d{6})", re.ASCII)
 
@@ -30,13 +31,14 @@ def canonical_micro_time(text: str) -> str:
     seconds = _to_seconds.match(text)
     if seconds is None:
         return _with_layout(text, text)
-    rest = text[seconds.end():]
+    rest = text[seconds.end() :]
     micros = _micros.match(rest)
     if micros is None:
-        _with_layout(text, f"{seconds.group()}Z")       # what is wrong before is told first
-        raise TimeError(f"parsing time {go_quote(text)} as {go_quote(_RFC3339_MICRO)}: cannot parse "
-                        f'{go_quote(rest)} as ".000000"')
-    return f"{_with_layout(text, seconds.group() + rest[micros.end():])[:-1]}.{micros.group(1)}Z"
+        _with_layout(text, f"{seconds.group()}Z")  # what is wrong before is told first
+        raise TimeError(
+            f'parsing time {go_quote(text)} as {go_quote(_RFC3339_MICRO)}: cannot parse {go_quote(rest)} as ".000000"'
+        )
+    return f"{_with_layout(text, seconds.group() + rest[micros.end() :])[:-1]}.{micros.group(1)}Z"
 
 
 def _with_layout(text: str, reduced: str) -> str:

@@ -1,4 +1,5 @@
-"""The Go structs of the core, events, coordination groups and of reviews, as tables for registry/definitions/typed.py.
+"""The Go structs of the core, events, coordination groups and of reviews, as tables for
+registry/definitions/structs/structs.py.
 
 Follows staging/src/k8s.io/api/{core,events,coordination,authentication,authorization}/v1/types.go at v1.36.
 """
@@ -6,8 +7,8 @@ Follows staging/src/k8s.io/api/{core,events,coordination,authentication,authoriz
 from __future__ import annotations
 
 from registry.builtin.scalars import BYTES_MAP, MICRO_TIME, QUANTITY
-from registry.definitions.typed import STRINGS, Field, Map, Pointer, Slice, Struct
-from registry.definitions.typed_scalars import BOOL, INT_32, INT_64, STRING, Scalar
+from registry.definitions.structs.scalars import BOOL, INT_32, INT_64, STRING, Scalar
+from registry.definitions.structs.structs import STRINGS, Field, Map, Pointer, Slice, Struct
 from registry.definitions.types import TIME, ObjectMeta
 
 
@@ -17,61 +18,113 @@ def _named(name: str) -> Scalar:
 
 def _kind(name: str, *fields: Field) -> Struct:
     """A whole kind: its head and metadata, then its own fields."""
-    return Struct(name, (Field("kind", STRING), Field("apiVersion", STRING), Field("metadata", ObjectMeta, True),
-                         *fields))
+    return Struct(
+        name, (Field("kind", STRING), Field("apiVersion", STRING), Field("metadata", ObjectMeta, True), *fields)
+    )
 
 
 _RESOURCES = Map(QUANTITY)
 
-ObjectReference = Struct("ObjectReference", (
-    Field("kind", STRING), Field("namespace", STRING), Field("name", STRING),
-    Field("uid", Scalar("types.UID", str, "")), Field("apiVersion", STRING), Field("resourceVersion", STRING),
-    Field("fieldPath", STRING),
-))
+ObjectReference = Struct(
+    "ObjectReference",
+    (
+        Field("kind", STRING),
+        Field("namespace", STRING),
+        Field("name", STRING),
+        Field("uid", Scalar("types.UID", str, "")),
+        Field("apiVersion", STRING),
+        Field("resourceVersion", STRING),
+        Field("fieldPath", STRING),
+    ),
+)
 
 ConfigMap = _kind(
-    "ConfigMap", Field("immutable", Pointer(BOOL)), Field("data", Map(STRING)), Field("binaryData", BYTES_MAP))
+    "ConfigMap", Field("immutable", Pointer(BOOL)), Field("data", Map(STRING)), Field("binaryData", BYTES_MAP)
+)
 
 Secret = _kind(
-    "Secret", Field("immutable", Pointer(BOOL)), Field("data", BYTES_MAP), Field("stringData", Map(STRING)),
-    Field("type", _named("SecretType")))
+    "Secret",
+    Field("immutable", Pointer(BOOL)),
+    Field("data", BYTES_MAP),
+    Field("stringData", Map(STRING)),
+    Field("type", _named("SecretType")),
+)
 
 ServiceAccount = _kind(
-    "ServiceAccount", Field("secrets", Slice(ObjectReference)),
+    "ServiceAccount",
+    Field("secrets", Slice(ObjectReference)),
     Field("imagePullSecrets", Slice(Struct("LocalObjectReference", (Field("name", STRING),)))),
-    Field("automountServiceAccountToken", Pointer(BOOL)))
+    Field("automountServiceAccountToken", Pointer(BOOL)),
+)
 
-NamespaceCondition = Struct("NamespaceCondition", (
-    Field("type", _named("NamespaceConditionType"), True), Field("status", _named("ConditionStatus"), True),
-    Field("lastTransitionTime", TIME, True), Field("reason", STRING), Field("message", STRING),
-))
+NamespaceCondition = Struct(
+    "NamespaceCondition",
+    (
+        Field("type", _named("NamespaceConditionType"), True),
+        Field("status", _named("ConditionStatus"), True),
+        Field("lastTransitionTime", TIME, True),
+        Field("reason", STRING),
+        Field("message", STRING),
+    ),
+)
 
 Namespace = _kind(
     "Namespace",
     Field("spec", Struct("NamespaceSpec", (Field("finalizers", Slice(_named("FinalizerName"))),)), True),
-    Field("status", Struct("NamespaceStatus", (Field("phase", _named("NamespacePhase")),
-                                               Field("conditions", Slice(NamespaceCondition)))), True))
+    Field(
+        "status",
+        Struct(
+            "NamespaceStatus",
+            (Field("phase", _named("NamespacePhase")), Field("conditions", Slice(NamespaceCondition))),
+        ),
+        True,
+    ),
+)
 
-_ScopeRequirement = Struct("ScopedResourceSelectorRequirement", (
-    Field("scopeName", _named("ResourceQuotaScope"), True), Field("operator", _named("ScopeSelectorOperator"), True),
-    Field("values", STRINGS),
-))
+_ScopeRequirement = Struct(
+    "ScopedResourceSelectorRequirement",
+    (
+        Field("scopeName", _named("ResourceQuotaScope"), True),
+        Field("operator", _named("ScopeSelectorOperator"), True),
+        Field("values", STRINGS),
+    ),
+)
 
 ResourceQuota = _kind(
     "ResourceQuota",
-    Field("spec", Struct("ResourceQuotaSpec", (
-        Field("hard", _RESOURCES), Field("scopes", Slice(_named("ResourceQuotaScope"))),
-        Field("scopeSelector", Pointer(Struct("ScopeSelector", (
-            Field("matchExpressions", Slice(_ScopeRequirement)),)))))), True),
-    Field("status", Struct("ResourceQuotaStatus", (Field("hard", _RESOURCES), Field("used", _RESOURCES))), True))
+    Field(
+        "spec",
+        Struct(
+            "ResourceQuotaSpec",
+            (
+                Field("hard", _RESOURCES),
+                Field("scopes", Slice(_named("ResourceQuotaScope"))),
+                Field(
+                    "scopeSelector",
+                    Pointer(Struct("ScopeSelector", (Field("matchExpressions", Slice(_ScopeRequirement)),))),
+                ),
+            ),
+        ),
+        True,
+    ),
+    Field("status", Struct("ResourceQuotaStatus", (Field("hard", _RESOURCES), Field("used", _RESOURCES))), True),
+)
 
-_LimitRangeItem = Struct("LimitRangeItem", (
-    Field("type", _named("LimitType"), True), Field("max", _RESOURCES), Field("min", _RESOURCES),
-    Field("default", _RESOURCES), Field("defaultRequest", _RESOURCES), Field("maxLimitRequestRatio", _RESOURCES),
-))
+_LimitRangeItem = Struct(
+    "LimitRangeItem",
+    (
+        Field("type", _named("LimitType"), True),
+        Field("max", _RESOURCES),
+        Field("min", _RESOURCES),
+        Field("default", _RESOURCES),
+        Field("defaultRequest", _RESOURCES),
+        Field("maxLimitRequestRatio", _RESOURCES),
+    ),
+)
 
 LimitRange = _kind(
-    "LimitRange", Field("spec", Struct("LimitRangeSpec", (Field("limits", Slice(_LimitRangeItem), True),)), True))
+    "LimitRange", Field("spec", Struct("LimitRangeSpec", (Field("limits", Slice(_LimitRangeItem), True),)), True)
+)
 
 _EventSource = Struct("EventSource", (Field("component", STRING), Field("host", STRING)))
 
@@ -86,19 +139,23 @@ Event = _kind(
     Field("count", INT_32),
     Field("type", STRING),
     Field("eventTime", MICRO_TIME, True),
-    Field("series", Pointer(Struct("EventSeries", (Field("count", INT_32), Field("lastObservedTime", MICRO_TIME, True),
-                                                   )))),
+    Field(
+        "series", Pointer(Struct("EventSeries", (Field("count", INT_32), Field("lastObservedTime", MICRO_TIME, True))))
+    ),
     Field("action", STRING),
     Field("related", Pointer(ObjectReference)),
     Field("reportingComponent", STRING, True),
-    Field("reportingInstance", STRING, True))
+    Field("reportingInstance", STRING, True),
+)
 
 # That of events.k8s.io.
 NewEvent = _kind(
     "Event",
     Field("eventTime", MICRO_TIME, True),
-    Field("series", Pointer(Struct("EventSeries", (Field("count", INT_32, True),
-                                                   Field("lastObservedTime", MICRO_TIME, True))))),
+    Field(
+        "series",
+        Pointer(Struct("EventSeries", (Field("count", INT_32, True), Field("lastObservedTime", MICRO_TIME, True)))),
+    ),
     Field("reportingController", STRING),
     Field("reportingInstance", STRING),
     Field("action", STRING),
@@ -110,73 +167,191 @@ NewEvent = _kind(
     Field("deprecatedSource", _EventSource, True),
     Field("deprecatedFirstTimestamp", TIME, True),
     Field("deprecatedLastTimestamp", TIME, True),
-    Field("deprecatedCount", INT_32))
+    Field("deprecatedCount", INT_32),
+)
 
 Lease = _kind(
     "Lease",
-    Field("spec", Struct("LeaseSpec", (
-        Field("holderIdentity", Pointer(STRING)), Field("leaseDurationSeconds", Pointer(INT_32)),
-        Field("acquireTime", Pointer(MICRO_TIME)), Field("renewTime", Pointer(MICRO_TIME)),
-        Field("leaseTransitions", Pointer(INT_32)), Field("strategy", Pointer(_named("CoordinatedLeaseStrategy"))),
-        Field("preferredHolder", Pointer(STRING)))), True))
+    Field(
+        "spec",
+        Struct(
+            "LeaseSpec",
+            (
+                Field("holderIdentity", Pointer(STRING)),
+                Field("leaseDurationSeconds", Pointer(INT_32)),
+                Field("acquireTime", Pointer(MICRO_TIME)),
+                Field("renewTime", Pointer(MICRO_TIME)),
+                Field("leaseTransitions", Pointer(INT_32)),
+                Field("strategy", Pointer(_named("CoordinatedLeaseStrategy"))),
+                Field("preferredHolder", Pointer(STRING)),
+            ),
+        ),
+        True,
+    ),
+)
 
 # -- roles and bindings
 
-_LabelRequirement = Struct("LabelSelectorRequirement", (
-    Field("key", STRING, True), Field("operator", _named("LabelSelectorOperator"), True), Field("values", STRINGS)))
-_LabelSelector = Struct("LabelSelector", (
-    Field("matchLabels", Map(STRING)), Field("matchExpressions", Slice(_LabelRequirement))))
-_RULES = Field("rules", Slice(Struct("PolicyRule", (
-    Field("verbs", STRINGS, True), Field("apiGroups", STRINGS), Field("resources", STRINGS),
-    Field("resourceNames", STRINGS), Field("nonResourceURLs", STRINGS)))), True)
+_LabelRequirement = Struct(
+    "LabelSelectorRequirement",
+    (Field("key", STRING, True), Field("operator", _named("LabelSelectorOperator"), True), Field("values", STRINGS)),
+)
+_LabelSelector = Struct(
+    "LabelSelector", (Field("matchLabels", Map(STRING)), Field("matchExpressions", Slice(_LabelRequirement)))
+)
+_RULES = Field(
+    "rules",
+    Slice(
+        Struct(
+            "PolicyRule",
+            (
+                Field("verbs", STRINGS, True),
+                Field("apiGroups", STRINGS),
+                Field("resources", STRINGS),
+                Field("resourceNames", STRINGS),
+                Field("nonResourceURLs", STRINGS),
+            ),
+        )
+    ),
+    True,
+)
 _BINDING = (
-    Field("subjects", Slice(Struct("Subject", (
-        Field("kind", STRING, True), Field("apiGroup", STRING), Field("name", STRING, True),
-        Field("namespace", STRING))))),
-    Field("roleRef", Struct("RoleRef", (
-        Field("apiGroup", STRING, True), Field("kind", STRING, True), Field("name", STRING, True))), True))
+    Field(
+        "subjects",
+        Slice(
+            Struct(
+                "Subject",
+                (
+                    Field("kind", STRING, True),
+                    Field("apiGroup", STRING),
+                    Field("name", STRING, True),
+                    Field("namespace", STRING),
+                ),
+            )
+        ),
+    ),
+    Field(
+        "roleRef",
+        Struct("RoleRef", (Field("apiGroup", STRING, True), Field("kind", STRING, True), Field("name", STRING, True))),
+        True,
+    ),
+)
 
 Role = _kind("Role", _RULES)
-ClusterRole = _kind("ClusterRole", _RULES, Field("aggregationRule", Pointer(Struct("AggregationRule", (
-    Field("clusterRoleSelectors", Slice(_LabelSelector)),)))))
+ClusterRole = _kind(
+    "ClusterRole",
+    _RULES,
+    Field(
+        "aggregationRule", Pointer(Struct("AggregationRule", (Field("clusterRoleSelectors", Slice(_LabelSelector)),)))
+    ),
+)
 RoleBinding = _kind("RoleBinding", *_BINDING)
 ClusterRoleBinding = _kind("ClusterRoleBinding", *_BINDING)
 
-Condition = Struct("Condition", (
-    Field("type", STRING, True), Field("status", _named("ConditionStatus"), True), Field("observedGeneration", INT_64),
-    Field("lastTransitionTime", TIME, True), Field("reason", STRING, True), Field("message", STRING, True),
-))
+Condition = Struct(
+    "Condition",
+    (
+        Field("type", STRING, True),
+        Field("status", _named("ConditionStatus"), True),
+        Field("observedGeneration", INT_64),
+        Field("lastTransitionTime", TIME, True),
+        Field("reason", STRING, True),
+        Field("message", STRING, True),
+    ),
+)
 
 StorageVersionMigration = _kind(
     "StorageVersionMigration",
-    Field("spec", Struct("StorageVersionMigrationSpec", (Field("resource", Struct("GroupResource", (
-        Field("group", STRING, True), Field("resource", STRING, True))), True),), "v1beta1"), True),
-    Field("status", Struct("StorageVersionMigrationStatus", (
-        Field("conditions", Slice(Condition)), Field("resourceVersion", STRING)), "v1beta1"), True))
+    Field(
+        "spec",
+        Struct(
+            "StorageVersionMigrationSpec",
+            (
+                Field(
+                    "resource",
+                    Struct("GroupResource", (Field("group", STRING, True), Field("resource", STRING, True))),
+                    True,
+                ),
+            ),
+            "v1beta1",
+        ),
+        True,
+    ),
+    Field(
+        "status",
+        Struct(
+            "StorageVersionMigrationStatus",
+            (Field("conditions", Slice(Condition)), Field("resourceVersion", STRING)),
+            "v1beta1",
+        ),
+        True,
+    ),
+)
 
 # -- reviews
 
-_Requirement = Struct("LabelSelectorRequirement", (
-    Field("key", STRING, True), Field("operator", _named("LabelSelectorOperator"), True), Field("values", STRINGS)))
-_ResourceAttributes = Struct("ResourceAttributes", (
-    Field("namespace", STRING), Field("verb", STRING), Field("group", STRING), Field("version", STRING),
-    Field("resource", STRING), Field("subresource", STRING), Field("name", STRING),
-    Field("fieldSelector", Pointer(Struct("FieldSelectorAttributes", (
-        Field("rawSelector", STRING), Field("requirements", Slice(_Requirement)))))),
-    Field("labelSelector", Pointer(Struct("LabelSelectorAttributes", (
-        Field("rawSelector", STRING), Field("requirements", Slice(_Requirement)))))),
-))
+_Requirement = Struct(
+    "LabelSelectorRequirement",
+    (Field("key", STRING, True), Field("operator", _named("LabelSelectorOperator"), True), Field("values", STRINGS)),
+)
+_ResourceAttributes = Struct(
+    "ResourceAttributes",
+    (
+        Field("namespace", STRING),
+        Field("verb", STRING),
+        Field("group", STRING),
+        Field("version", STRING),
+        Field("resource", STRING),
+        Field("subresource", STRING),
+        Field("name", STRING),
+        Field(
+            "fieldSelector",
+            Pointer(
+                Struct(
+                    "FieldSelectorAttributes",
+                    (Field("rawSelector", STRING), Field("requirements", Slice(_Requirement))),
+                )
+            ),
+        ),
+        Field(
+            "labelSelector",
+            Pointer(
+                Struct(
+                    "LabelSelectorAttributes",
+                    (Field("rawSelector", STRING), Field("requirements", Slice(_Requirement))),
+                )
+            ),
+        ),
+    ),
+)
 _NonResourceAttributes = Struct("NonResourceAttributes", (Field("path", STRING), Field("verb", STRING)))
-_ATTRIBUTES = (Field("resourceAttributes", Pointer(_ResourceAttributes)),
-               Field("nonResourceAttributes", Pointer(_NonResourceAttributes)))
-_SubjectSpec = Struct("SubjectAccessReviewSpec", (
-    *_ATTRIBUTES, Field("user", STRING), Field("groups", STRINGS),
-    Field("extra", Map(Slice(STRING, "v1.ExtraValue"))), Field("uid", STRING)))
-_ReviewStatus = Struct("SubjectAccessReviewStatus", (
-    Field("allowed", BOOL, True), Field("denied", BOOL), Field("reason", STRING), Field("evaluationError", STRING)))
-_ResourceRule = Struct("ResourceRule", (
-    Field("verbs", STRINGS, True), Field("apiGroups", STRINGS), Field("resources", STRINGS),
-    Field("resourceNames", STRINGS)))
+_ATTRIBUTES = (
+    Field("resourceAttributes", Pointer(_ResourceAttributes)),
+    Field("nonResourceAttributes", Pointer(_NonResourceAttributes)),
+)
+_SubjectSpec = Struct(
+    "SubjectAccessReviewSpec",
+    (
+        *_ATTRIBUTES,
+        Field("user", STRING),
+        Field("groups", STRINGS),
+        Field("extra", Map(Slice(STRING, "v1.ExtraValue"))),
+        Field("uid", STRING),
+    ),
+)
+_ReviewStatus = Struct(
+    "SubjectAccessReviewStatus",
+    (Field("allowed", BOOL, True), Field("denied", BOOL), Field("reason", STRING), Field("evaluationError", STRING)),
+)
+_ResourceRule = Struct(
+    "ResourceRule",
+    (
+        Field("verbs", STRINGS, True),
+        Field("apiGroups", STRINGS),
+        Field("resources", STRINGS),
+        Field("resourceNames", STRINGS),
+    ),
+)
 _NonResourceRule = Struct("NonResourceRule", (Field("verbs", STRINGS, True), Field("nonResourceURLs", STRINGS)))
 
 
@@ -190,30 +365,83 @@ SelfSubjectAccessReview = _review("SelfSubjectAccessReview", Struct("SelfSubject
 SelfSubjectRulesReview = _kind(
     "SelfSubjectRulesReview",
     Field("spec", Struct("SelfSubjectRulesReviewSpec", (Field("namespace", STRING),)), True),
-    Field("status", Struct("SubjectRulesReviewStatus", (
-        Field("resourceRules", Slice(_ResourceRule), True), Field("nonResourceRules", Slice(_NonResourceRule), True),
-        Field("incomplete", BOOL, True), Field("evaluationError", STRING))), True))
-_UserInfo = Struct("UserInfo", (
-    Field("username", STRING), Field("uid", STRING), Field("groups", STRINGS),
-    Field("extra", Map(Slice(STRING, "v1.ExtraValue")))))
+    Field(
+        "status",
+        Struct(
+            "SubjectRulesReviewStatus",
+            (
+                Field("resourceRules", Slice(_ResourceRule), True),
+                Field("nonResourceRules", Slice(_NonResourceRule), True),
+                Field("incomplete", BOOL, True),
+                Field("evaluationError", STRING),
+            ),
+        ),
+        True,
+    ),
+)
+_UserInfo = Struct(
+    "UserInfo",
+    (
+        Field("username", STRING),
+        Field("uid", STRING),
+        Field("groups", STRINGS),
+        Field("extra", Map(Slice(STRING, "v1.ExtraValue"))),
+    ),
+)
 SelfSubjectReview = _kind(
-    "SelfSubjectReview",
-    Field("status", Struct("SelfSubjectReviewStatus", (Field("userInfo", _UserInfo, True),)), True))
+    "SelfSubjectReview", Field("status", Struct("SelfSubjectReviewStatus", (Field("userInfo", _UserInfo, True),)), True)
+)
 
 # -- tokens
 
 TokenReview = _kind(
     "TokenReview",
     Field("spec", Struct("TokenReviewSpec", (Field("token", STRING), Field("audiences", STRINGS))), True),
-    Field("status", Struct("TokenReviewStatus", (
-        Field("authenticated", BOOL), Field("user", _UserInfo, True), Field("audiences", STRINGS),
-        Field("error", STRING))), True))
+    Field(
+        "status",
+        Struct(
+            "TokenReviewStatus",
+            (
+                Field("authenticated", BOOL),
+                Field("user", _UserInfo, True),
+                Field("audiences", STRINGS),
+                Field("error", STRING),
+            ),
+        ),
+        True,
+    ),
+)
 TokenRequest = _kind(
     "TokenRequest",
-    Field("spec", Struct("TokenRequestSpec", (
-        Field("audiences", STRINGS, True), Field("expirationSeconds", Pointer(INT_64), True),
-        Field("boundObjectRef", Pointer(Struct("BoundObjectReference", (
-            Field("kind", STRING), Field("apiVersion", STRING), Field("name", STRING),
-            Field("uid", Scalar("types.UID", str, ""))))), True))), True),
-    Field("status", Struct("TokenRequestStatus", (
-        Field("token", STRING, True), Field("expirationTimestamp", TIME, True))), True))
+    Field(
+        "spec",
+        Struct(
+            "TokenRequestSpec",
+            (
+                Field("audiences", STRINGS, True),
+                Field("expirationSeconds", Pointer(INT_64), True),
+                Field(
+                    "boundObjectRef",
+                    Pointer(
+                        Struct(
+                            "BoundObjectReference",
+                            (
+                                Field("kind", STRING),
+                                Field("apiVersion", STRING),
+                                Field("name", STRING),
+                                Field("uid", Scalar("types.UID", str, "")),
+                            ),
+                        )
+                    ),
+                    True,
+                ),
+            ),
+        ),
+        True,
+    ),
+    Field(
+        "status",
+        Struct("TokenRequestStatus", (Field("token", STRING, True), Field("expirationTimestamp", TIME, True))),
+        True,
+    ),
+)

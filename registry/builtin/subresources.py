@@ -10,13 +10,17 @@ from registry.definitions.model import Definition, Version
 
 _MORE: dict[tuple[str, str], tuple[Subresource, ...]] = {
     ("", "namespaces"): (Subresource("finalize", "Namespace", ("update",)),),
-    ("", "serviceaccounts"): (Subresource("token", "TokenRequest", ("create",), "authentication.k8s.io", "v1",
-                                          token_request_definition()),),
+    ("", "serviceaccounts"): (
+        Subresource("token", "TokenRequest", ("create",), "authentication.k8s.io", "v1", token_request_definition()),
+    ),
 }
 
 
 def subresources_of(definition: Definition, version: Version) -> Sequence[Subresource]:
     """Sorted by name, as the reference sorts them for its own kinds."""
     more = _MORE.get((definition.group, definition.names.plural), ()) if definition.strategy else ()
-    return sorted((*standard_subresources(definition, version), *more), key=lambda s: s.name) if more else (
-        standard_subresources(definition, version))
+    return (
+        sorted((*standard_subresources(definition, version), *more), key=lambda s: s.name)
+        if more
+        else (standard_subresources(definition, version))
+    )

@@ -21,6 +21,9 @@ SYSTEM: Final = "system"
 def tenant_definition() -> Definition:
     file = resources.files("registry.builtin").joinpath("system", "tenants.yaml")
     spec = yaml.safe_load(file.read_text(encoding="utf-8"))
-    status = {"acceptedNames": spec["names"], "conditions": [{"type": "Established", "status": "True"}],
-              "storedVersions": ["v1"]}
+    status = {
+        "acceptedNames": spec["names"],
+        "conditions": [{"type": "Established", "status": "True"}],
+        "storedVersions": ["v1"],
+    }
     return compile_definition({"metadata": {"name": f"{PLURAL}.{GROUP}"}, "spec": spec, "status": status})

@@ -106,6 +106,9 @@ def go_syntax(value: Any) -> str:
     if isinstance(value, list):
         return "[]interface {}{" + ", ".join(go_syntax(v) for v in value) + "}"
     if isinstance(value, dict):
-        return ("map[interface {}]interface {}{"
-                + ", ".join(f"{go_syntax(k)}:{go_syntax(v)}" for k, v in value.items()) + "}")
+        return (
+            "map[interface {}]interface {}{"
+            + ", ".join(f"{go_syntax(k)}:{go_syntax(v)}" for k, v in value.items())
+            + "}"
+        )
     return str(value)

@@ -63,7 +63,7 @@ _NOT_READ = _NotRead()
 def _canonical(data: bytes) -> Any:
     try:
         value = orjson.loads(data)
-        written = orjson.dumps(value)   # refuses more than 254 levels
+        written = orjson.dumps(value)  # refuses more than 254 levels
     except (ValueError, TypeError):
         return _NOT_READ
     # Taking out the blanks, even those within texts, takes away no key: as many keys in the one as in the other.
@@ -83,7 +83,7 @@ def _decode_with_hook(data: bytes, max_depth: int) -> Any:
     try:
         value = decoder.decode(data.decode())
         if may_be_deep or (_BACKSLASH in data and (b"\\ud" in data or b"\\uD" in data)):
-            orjson.dumps(value)         # refuses half a surrogate pair, and more than 254 levels
+            orjson.dumps(value)  # refuses half a surrogate pair, and more than 254 levels
     except (ValueError, TypeError, RecursionError):
         return _NOT_READ
     return value
@@ -114,5 +114,6 @@ def _constant(name: str) -> NoReturn:
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_float, parse_constant=_constant)
 # Where some integer may be beyond int64 (or a text holds as many digits), each is looked at.
-_LONG_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=_integer, parse_float=_float,
-                                 parse_constant=_constant)
+_LONG_DECODER = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant
+)

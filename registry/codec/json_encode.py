@@ -25,13 +25,13 @@ def encode_json(value: Any) -> bytes:
     """`{"a": [1.0, "é"]}` gives `{"a":[1,"é"]}` in UTF-8. The value must be what decode_json yields."""
     try:
         data = orjson.dumps(value)
-    except TypeError:           # more than 254 levels
+    except TypeError:  # more than 254 levels
         return "".join(_pieces(value)).encode()
     if _may_have_whole_float(data):
         value = _with_integers(value)
         try:
             return orjson.dumps(value)
-        except TypeError:       # an integer beyond 64 bits
+        except TypeError:  # an integer beyond 64 bits
             return "".join(_pieces(value)).encode()
     return data
 
@@ -46,7 +46,7 @@ def encode_canonical(value: Any) -> str:
         data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
         if _may_have_whole_float(data):
             data = orjson.dumps(_with_integers(value), option=orjson.OPT_SORT_KEYS)
-    except TypeError:           # more than 254 levels, or an integer beyond 64 bits
+    except TypeError:  # more than 254 levels, or an integer beyond 64 bits
         return encode_json_text(value)
     return data.decode()
 

@@ -23,8 +23,10 @@ _BLANKS = re.compile(r"[ \t\r\n]*")
 _GOOD_PART = re.compile(r'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+')
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 # What stands in most containers, taken in one go: a scalar without escapes, or an empty container, up to the comma.
-_SIMPLE = (r'(?:"([^"\\\x00-\x1f]*)"|(-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)'
-           r"|(true|false|null|\{\}|\[\]))[ \t\r\n]*,")
+_SIMPLE = (
+    r'(?:"([^"\\\x00-\x1f]*)"|(-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)'
+    r"|(true|false|null|\{\}|\[\]))[ \t\r\n]*,"
+)
 _SIMPLE_ITEM = re.compile(r"[ \t\r\n]*" + _SIMPLE)
 _SIMPLE_MEMBER = re.compile(r'[ \t\r\n]*"([^"\\\x00-\x1f]*)"[ \t\r\n]*:[ \t\r\n]*' + _SIMPLE)
 _CUT_HEX = re.compile(r"\\u[0-9a-fA-F]{0,3}\Z")
@@ -37,8 +39,10 @@ _LITERALS = {"t": ("true", True), "f": ("false", False), "n": ("null", None)}
 # A step is a member that cannot be skimmed or the end of a container, and takes about 5 µs: a second in all. Bodies
 # that clients mean to send are read by C scanners; one that is not, and has as many parts, was made to cost.
 MAX_SCANNED = 200_000
-TOO_COSTLY = (f"more than {MAX_SCANNED} values in a text that is not plain JSON: a key is given twice, a text is not "
-              "Unicode, or the syntax is wrong")
+TOO_COSTLY = (
+    f"more than {MAX_SCANNED} values in a text that is not plain JSON: a key is given twice, a text is not "
+    "Unicode, or the syntax is wrong"
+)
 
 _UNEXPECTED_END = "unexpected end of JSON input"
 _VALUE = "looking for beginning of value"
@@ -59,7 +63,7 @@ class _Scanner:
         self.position = 0
         self.max_depth = max_depth
         self.containers: list[Any] = []
-        self.steps: list[str | int] = []        # the key or the index of the value being read in each container
+        self.steps: list[str | int] = []  # the key or the index of the value being read in each container
         self.duplicates: dict[str, None] = {}
         self.number_out_of_range = ""
 
@@ -98,7 +102,7 @@ class _Scanner:
     def object_member(self, container: dict[str, Any]) -> bool:
         self.skip_blanks()
         character = self.peek()
-        if self.steps[-1] != "" or container:           # not directly after the opening brace
+        if self.steps[-1] != "" or container:  # not directly after the opening brace
             if character == "}":
                 self.position += 1
                 return True
@@ -144,7 +148,7 @@ class _Scanner:
             self.simple_items(container)
         self.skip_blanks()
         self.steps[-1] = len(container)
-        container.append(None)                          # its place: duplicates below must know the index
+        container.append(None)  # its place: duplicates below must know the index
         container[-1] = self.value()
         return False
 
@@ -227,7 +231,7 @@ class _Scanner:
     def number(self) -> int | float:
         match = _NUMBER.match(self.text, self.position)
         if match is None:
-            self.position += 1                          # the minus sign
+            self.position += 1  # the minus sign
             self.peek()
             raise self.syntax_error("in numeric literal")
         self.position = match.end()
@@ -247,12 +251,12 @@ class _Scanner:
 
     def refuse_cut_number(self, match: re.Match[str]) -> None:
         """`5.` and `5e` match up to the 5: what follows decides."""
-        following = self.text[self.position:self.position + 1]
+        following = self.text[self.position : self.position + 1]
         if following == "." and match[1] is None and match[2] is None:
             self.position += 1
         elif following in ("e", "E") and match[2] is None:
             self.position += 1
-            if self.text[self.position:self.position + 1] in ("+", "-"):
+            if self.text[self.position : self.position + 1] in ("+", "-"):
                 self.position += 1
         else:
             return
@@ -276,7 +280,7 @@ class _Scanner:
 
     def escape_error(self) -> JsonSyntaxError:
         """Of an escape that is none."""
-        letter = self.text[self.position + 1:self.position + 2]
+        letter = self.text[self.position + 1 : self.position + 2]
         if not letter or _CUT_HEX.match(self.text, self.position):
             return JsonSyntaxError(_UNEXPECTED_END)
         return self.bad_escape(6 if letter == "u" else 2)
@@ -298,8 +302,7 @@ class _Scanner:
         return JsonSyntaxError(f"invalid character {quote_rune(self.peek())} {where}")
 
     def bad_escape(self, length: int) -> JsonSyntaxError:
-        sequence = self.text[self.position:self.position + length]
+        sequence = self.text[self.position : self.position + length]
         plain = sequence.isprintable() and "`" not in sequence and " " not in sequence
         shown = f"`{sequence}`" if plain else quote(sequence)
         return JsonSyntaxError(f"invalid escape sequence {shown} in string")
-

@@ -23,7 +23,7 @@ def has_more_values(data: bytes, limit: int) -> bool:
 
 
 def _marks() -> list[bytes]:
-    return [_MARKS[i:i + 1] for i in range(len(_MARKS))]
+    return [_MARKS[i : i + 1] for i in range(len(_MARKS))]
 
 
 def _exact(data: bytes, limit: int) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-Json = Any      # dict, list, str, int (int64), float, bool or None
+Json = Any  # dict, list, str, int (int64), float, bool or None
 
 # encoding/json and sigs.k8s.io/yaml both stop at this depth.
 MAX_DEPTH = 10000

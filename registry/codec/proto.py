@@ -32,7 +32,7 @@ def decode_delete_options(data: bytes) -> dict[str, Json]:
         raise ProtoError("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
     options: dict[str, Json] = {}
     raw = b""
-    for number, value in fields(data[len(_MAGIC):]):
+    for number, value in fields(data[len(_MAGIC) :]):
         if number == 1:
             options |= _decode(_TYPE_META, _bytes(value))
         elif number == 2:
@@ -46,7 +46,7 @@ def decode_kind(data: bytes, kinds: Mapping[str, tuple[Field, ...]]) -> dict[str
         raise ProtoError("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
     obj: dict[str, Json] = {}
     raw = b""
-    for number, value in fields(data[len(_MAGIC):]):
+    for number, value in fields(data[len(_MAGIC) :]):
         if number == 1:
             obj |= _decode(_TYPE_META, _bytes(value))
         elif number == 2:
@@ -84,6 +84,7 @@ def encode_watch_event(type_: str, obj: Mapping[str, Json]) -> bytes:
 
 # --- the messages
 
+
 class Field(NamedTuple):
     """`type` is string, integer, boolean, time, microtime, bytes, quantity, intorstring, json, or a message's fields;
     `strings`, `bytesmap` and `quantities` are maps from texts. Bytes are base64 in JSON, as Go writes them.
@@ -98,50 +99,82 @@ class Field(NamedTuple):
 _TYPE_META = (Field(1, "apiVersion"), Field(2, "kind"))
 _PRECONDITIONS = (Field(1, "uid"), Field(2, "resourceVersion"))
 _DELETE_OPTIONS = (
-    Field(1, "gracePeriodSeconds", "integer"), Field(2, "preconditions", _PRECONDITIONS),
-    Field(3, "orphanDependents", "boolean"), Field(4, "propagationPolicy"),
+    Field(1, "gracePeriodSeconds", "integer"),
+    Field(2, "preconditions", _PRECONDITIONS),
+    Field(3, "orphanDependents", "boolean"),
+    Field(4, "propagationPolicy"),
     Field(5, "dryRun", repeated=True),
     Field(6, "ignoreStoreReadErrorWithClusterBreakingPotential", "boolean"),
 )
 _LIST_META = (
-    Field(1, "selfLink"), Field(2, "resourceVersion"), Field(3, "continue"),
+    Field(1, "selfLink"),
+    Field(2, "resourceVersion"),
+    Field(3, "continue"),
     Field(4, "remainingItemCount", "integer"),
 )
 _OWNER_REFERENCE = (
-    Field(1, "kind"), Field(3, "name"), Field(4, "uid"), Field(5, "apiVersion"), Field(6, "controller", "boolean"),
+    Field(1, "kind"),
+    Field(3, "name"),
+    Field(4, "uid"),
+    Field(5, "apiVersion"),
+    Field(6, "controller", "boolean"),
     Field(7, "blockOwnerDeletion", "boolean"),
 )
 _MANAGED_FIELDS = (
-    Field(1, "manager"), Field(2, "operation"), Field(3, "apiVersion"), Field(4, "time", "time"),
-    Field(6, "fieldsType"), Field(7, "fieldsV1", "json"), Field(8, "subresource"),
+    Field(1, "manager"),
+    Field(2, "operation"),
+    Field(3, "apiVersion"),
+    Field(4, "time", "time"),
+    Field(6, "fieldsType"),
+    Field(7, "fieldsV1", "json"),
+    Field(8, "subresource"),
 )
 OBJECT_META = (
-    Field(1, "name"), Field(2, "generateName"), Field(3, "namespace"), Field(4, "selfLink"), Field(5, "uid"),
-    Field(6, "resourceVersion"), Field(7, "generation", "integer"), Field(8, "creationTimestamp", "time"),
-    Field(9, "deletionTimestamp", "time"), Field(10, "deletionGracePeriodSeconds", "integer"),
-    Field(11, "labels", "strings"), Field(12, "annotations", "strings"),
-    Field(13, "ownerReferences", _OWNER_REFERENCE, repeated=True), Field(14, "finalizers", repeated=True),
+    Field(1, "name"),
+    Field(2, "generateName"),
+    Field(3, "namespace"),
+    Field(4, "selfLink"),
+    Field(5, "uid"),
+    Field(6, "resourceVersion"),
+    Field(7, "generation", "integer"),
+    Field(8, "creationTimestamp", "time"),
+    Field(9, "deletionTimestamp", "time"),
+    Field(10, "deletionGracePeriodSeconds", "integer"),
+    Field(11, "labels", "strings"),
+    Field(12, "annotations", "strings"),
+    Field(13, "ownerReferences", _OWNER_REFERENCE, repeated=True),
+    Field(14, "finalizers", repeated=True),
     Field(17, "managedFields", _MANAGED_FIELDS, repeated=True),
 )
 _PARTIALOBJECT_METADATA = (Field(1, "metadata", OBJECT_META),)
 _STATUS_CAUSE = (Field(1, "reason"), Field(2, "message"), Field(3, "field"))
 _STATUS_DETAILS = (
-    Field(1, "name"), Field(2, "group"), Field(3, "kind"), Field(4, "causes", _STATUS_CAUSE, repeated=True),
-    Field(5, "retryAfterSeconds", "integer"), Field(6, "uid"),
+    Field(1, "name"),
+    Field(2, "group"),
+    Field(3, "kind"),
+    Field(4, "causes", _STATUS_CAUSE, repeated=True),
+    Field(5, "retryAfterSeconds", "integer"),
+    Field(6, "uid"),
 )
 _MESSAGES = {
     "Status": (
-        Field(1, "metadata", _LIST_META), Field(2, "status"), Field(3, "message"), Field(4, "reason"),
-        Field(5, "details", _STATUS_DETAILS), Field(6, "code", "integer"),
+        Field(1, "metadata", _LIST_META),
+        Field(2, "status"),
+        Field(3, "message"),
+        Field(4, "reason"),
+        Field(5, "details", _STATUS_DETAILS),
+        Field(6, "code", "integer"),
     ),
     "PartialObjectMetadata": _PARTIALOBJECT_METADATA,
     "PartialObjectMetadataList": (
-        Field(1, "metadata", _LIST_META), Field(2, "items", _PARTIALOBJECT_METADATA, repeated=True),
+        Field(1, "metadata", _LIST_META),
+        Field(2, "items", _PARTIALOBJECT_METADATA, repeated=True),
     ),
 }
 
 
 # --- encoding
+
 
 def _encode(message: tuple[Field, ...], obj: Mapping[str, Json]) -> bytes:
     pieces: list[bytes] = []
@@ -165,8 +198,10 @@ def _encode_field(field: Field, value: Json) -> bytes:
         case "json":
             return encode_delimited(field.number, encode_delimited(1, encode_json(value)))
         case "strings":
-            return b"".join(encode_delimited(field.number, encode_delimited(1, key.encode()) + encode_delimited(2, text.encode()))
-                            for key, text in value.items())
+            return b"".join(
+                encode_delimited(field.number, encode_delimited(1, key.encode()) + encode_delimited(2, text.encode()))
+                for key, text in value.items()
+            )
     assert isinstance(field.type, tuple)
     return encode_delimited(field.number, _encode(field.type, value))
 
@@ -178,6 +213,7 @@ def _encode_time(text: str) -> bytes:
 
 
 # --- decoding
+
 
 def _decode(message: tuple[Field, ...], data: bytes) -> dict[str, Json]:
     by_number = {field.number: field for field in message}

@@ -53,7 +53,7 @@ def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
             raise ProtoError(f"proto: illegal wireType {wire_type}")
         if length > len(data) - position:
             raise ProtoError(_CUT)
-        yield number, data[position:position + length]
+        yield number, data[position : position + length]
         position += length
 
 

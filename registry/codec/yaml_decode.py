@@ -39,7 +39,7 @@ def decode_yaml(data: bytes) -> Decoded:
 
     Raises YamlError: `yaml: line 3: found character that cannot start any token`.
     """
-    if data.startswith(b"{"):       # clients send JSON under YAML's media types
+    if data.startswith(b"{"):  # clients send JSON under YAML's media types
         decoded = decode_canonical_json(data)
         if decoded is not None:
             return decoded
@@ -52,7 +52,7 @@ def decode_yaml(data: bytes) -> Decoded:
     constructor = _Constructor()
     try:
         value = constructor.construct(root, 0) if root is not None else None
-    except RecursionError as error:     # aliases take more frames a level than other nodes
+    except RecursionError as error:  # aliases take more frames a level than other nodes
         raise YamlError(_TOO_DEEP) from error
     return Decoded(value, constructor.duplicates, yaml=True)
 
@@ -68,6 +68,7 @@ def _marked_text(error: yaml.MarkedYAMLError) -> str:
 
 
 # --- nodes
+
 
 class _Node:
     """A scalar has a `text`; a collection has `children`: items, or keys and values by turns; an alias a `target`."""
@@ -91,7 +92,7 @@ class _Node:
 
 def _compose(data: bytes) -> _Node | None:
     """The root node of the first document. Raises YAMLError of PyYAML, and YamlError."""
-    siblings: list[_Node] = []          # the children of the innermost open collection; here, the root
+    siblings: list[_Node] = []  # the children of the innermost open collection; here, the root
     outer: list[list[_Node]] = []
     roots = siblings
     anchors: dict[str, _Node] = {}
@@ -145,6 +146,7 @@ def _node(event: Any, anchors: dict[str, _Node]) -> _Node:
 
 
 # --- values
+
 
 class _Constructor:
     """Makes the values of one document. An aliased node is made anew each time, so that no value is shared."""
@@ -238,7 +240,7 @@ class _Constructor:
 
     def merge(self, node: _Node, depth: int, into: dict[str, Any]) -> None:
         if node.text is None and node.target is None and not node.is_mapping:
-            for child in reversed(node.children):       # the earlier ones take precedence
+            for child in reversed(node.children):  # the earlier ones take precedence
                 self.merge_one(child, depth, into)
         else:
             self.merge_one(node, depth, into)

@@ -126,5 +126,5 @@ def _number_key(text: str, at: int, x: str, y: str) -> tuple[int, int, str]:
     digits = _DIGITS.match(text, at)
     run = digits.group() if digits is not None else ""
     before = text[:at]
-    led = "0" in (x, y) and before[len(before.rstrip("0123456789")):].strip("0") != ""
+    led = "0" in (x, y) and before[len(before.rstrip("0123456789")) :].strip("0") != ""
     return int(f"{int(led)}{run}"), len(run), text[at]

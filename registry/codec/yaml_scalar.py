@@ -19,7 +19,8 @@ from registry.codec.model import YamlError
 
 _PREFIX = "tag:yaml.org,2002:"
 _STR, _BINARY, _INT, _FLOAT, _BOOL, _NULL, _TIMESTAMP = (
-    _PREFIX + name for name in ("str", "binary", "int", "float", "bool", "null", "timestamp"))
+    _PREFIX + name for name in ("str", "binary", "int", "float", "bool", "null", "timestamp")
+)
 MERGE = _PREFIX + "merge"
 
 _NAN = float("nan")
@@ -44,7 +45,8 @@ _DECIMAL = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)
 _POINT_FIRST = re.compile(r"\.[0-9]+(?:[eE][-+]?[0-9]+)?\Z")
 _TIMESTAMP_FORM = re.compile(
     r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})"
-    r"(?:(?P<mark>[Tt ])([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})(?:[.,][0-9]+)?(?P<zone>Z|[-+][0-9]{2}:[0-9]{2})?)?\Z")
+    r"(?:(?P<mark>[Tt ])([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})(?:[.,][0-9]+)?(?P<zone>Z|[-+][0-9]{2}:[0-9]{2})?)?\Z"
+)
 # Enough digits for any number that matters; Python takes quadratic time for very long integers.
 _MAX_INTEGER_DIGITS = 400
 
@@ -103,7 +105,7 @@ def is_timestamp(text: str) -> bool:
     if match is None or (match["mark"] is not None and (match["mark"] == " ") != (match["zone"] is None)):
         return False
     try:
-        datetime.date(int(match[1]) or 4, int(match[2]), int(match[3]))     # the year 0 is a leap year
+        datetime.date(int(match[1]) or 4, int(match[2]), int(match[3]))  # the year 0 is a leap year
         datetime.time(int(match[5] or 0), int(match[6] or 0), int(match[7] or 0))
     except ValueError:
         return False

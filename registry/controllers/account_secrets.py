@@ -10,12 +10,12 @@ import base64
 import datetime
 from typing import Any, Final
 
-from registry.access.tokens.accounts import SECRETS, SERVICE_ACCOUNTS, Reference
 from registry.api.options import DeleteOptions, Preconditions
 from registry.api.strategies.secret import ACCOUNT_NAME, ACCOUNT_TOKEN
-from registry.api.update import copy_of
+from registry.api.verbs.update import copy_of
+from registry.authentication.tokens.service_accounts import SECRETS, SERVICE_ACCOUNTS, Reference
 from registry.codec.stored import decode_stored
-from registry.controllers.acting import CONTROLLER_MANAGER, ControllerClient
+from registry.controllers.controller_client import CONTROLLER_MANAGER, ControllerClient
 from registry.store.types import Match, ObjectKey, Requirement, Row
 
 ACCOUNT_UID: Final = "kubernetes.io/service-account.uid"
@@ -28,8 +28,9 @@ async def reconcile_account(controlled: ControllerClient, key: ObjectKey, root_c
     if row is not None:
         return
     namespace, _, name = key.partition("/")
-    async for page in controlled.backend.store.scan(controlled.tenant, SECRETS, namespace=namespace,
-                                                    requirements=(_OF_ACCOUNTS,)):
+    async for page in controlled.backend.store.scan(
+        controlled.tenant, SECRETS, namespace=namespace, requirements=(_OF_ACCOUNTS,)
+    ):
         for secret in page.rows:
             if _annotations(_object(secret)).get(ACCOUNT_NAME) == name:
                 await reconcile_secret(controlled, secret.key, root_ca)
@@ -64,9 +65,15 @@ async def _fill(controlled: ControllerClient, row: Row, secret: dict[str, Any], 
     namespace, _, name = row.key.partition("/")
     if not data.get("token"):
         token = await tokens.issue(
-            controlled.tenant, namespace, account.key.partition("/")[2], str(account.uid),
-            audiences=[tokens.issuer_of(controlled.tenant.name)], now=datetime.datetime.now(datetime.UTC),
-            seconds=None, bound=Reference("secret", name, str(row.uid)))
+            controlled.tenant,
+            namespace,
+            account.key.partition("/")[2],
+            str(account.uid),
+            audiences=[tokens.issuer_of(controlled.tenant.name)],
+            now=datetime.datetime.now(datetime.UTC),
+            seconds=None,
+            bound=Reference("secret", name, str(row.uid)),
+        )
         wanted["token"] = _base64(token)
 
     def filled(old: dict[str, Any]) -> dict[str, Any]:
@@ -83,7 +90,8 @@ async def _delete(controlled: ControllerClient, row: Row) -> None:
     served = (await controlled.cached_catalog()).served("", "v1", "secrets")
     assert served is not None, "every tenant has secrets"
     await controlled.with_manager(CONTROLLER_MANAGER).delete(
-        served, row.key, DeleteOptions(preconditions=Preconditions(uid=str(row.uid))))
+        served, row.key, DeleteOptions(preconditions=Preconditions(uid=str(row.uid)))
+    )
 
 
 def _object(row: Row) -> dict[str, Any]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from registry.access.rbac.aggregate import aggregated_rules
-from registry.access.rbac.model import GROUP
-from registry.access.rbac.stored import CLUSTER_ROLES
 from registry.api.served import Object
-from registry.api.update import copy_of
+from registry.api.verbs.update import copy_of
+from registry.authorization.rbac.aggregate import aggregated_rules
+from registry.authorization.rbac.model import GROUP
+from registry.authorization.rbac.stored import CLUSTER_ROLES
 from registry.codec.stored import decode_stored
-from registry.controllers.acting import ControllerClient
+from registry.controllers.controller_client import ControllerClient
 from registry.store.types import ObjectKey
 
 MANAGER: Final = "clusterrole-aggregation-controller"

@@ -16,7 +16,7 @@ from typing import Any
 from registry.api.catalog import DEFINITIONS
 from registry.api.options import DeleteOptions
 from registry.api.served import Object
-from registry.controllers.acting import ControllerClient
+from registry.controllers.controller_client import ControllerClient
 from registry.controllers.queue import Requeue
 from registry.definitions import naming, strategy
 from registry.definitions.compiled import compile_definition
@@ -72,7 +72,7 @@ def _next_status(controlled: ControllerClient, crd: Object) -> Any:
     """
     catalog = controlled.backend.catalogs.cached(controlled.tenant)
     if catalog is None:
-        raise Requeue    # dropped meanwhile, for so many tenants are in use
+        raise Requeue  # dropped meanwhile, for so many tenants are in use
     return naming.next_status(crd, catalog.namings(), _now())
 
 

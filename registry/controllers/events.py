@@ -9,20 +9,21 @@ import hashlib
 from typing import Final
 
 from registry.api.catalog import TenantCatalog
-from registry.api.create import create_object
 from registry.api.dependents import Reference
 from registry.api.errors import StatusError
 from registry.api.options import WriteOptions
 from registry.api.request import ResourceRequest
 from registry.api.served import Object, Served
-from registry.controllers.acting import ControllerClient
+from registry.api.verbs.create import create_object
+from registry.controllers.controller_client import ControllerClient
 
 COMPONENT: Final = "garbage-collector-controller"
 REASON: Final = "OwnerRefInvalidNamespace"
 
 
-async def report_invalid_namespace(controlled: ControllerClient, catalog: TenantCatalog, served: Served, metadata: Object,
-                                   reference: Reference) -> None:
+async def report_invalid_namespace(
+    controlled: ControllerClient, catalog: TenantCatalog, served: Served, metadata: Object, reference: Reference
+) -> None:
     """Once for each object and owner. Where it cannot be told (the namespace ends), it is not."""
     events = catalog.served("", "v1", "events")
     if events is None:
@@ -41,16 +42,23 @@ async def report_invalid_namespace(controlled: ControllerClient, catalog: Tenant
 def invalid_namespace_event(served: Served, metadata: Object, reference: Reference, now: str) -> Object:
     """The object has `metadata`, of a cluster-scoped one the event is in the namespace `default`."""
     namespace, name, uid = metadata.get("namespace") or "", metadata["name"], metadata["uid"]
-    owner = (f"[{reference.get('apiVersion')}/{reference.get('kind')}, namespace: {namespace}, "
-             f"name: {reference.get('name')}, uid: {reference.get('uid')}]")
-    involved = {"kind": served.kind.name, "namespace": namespace, "name": name, "uid": uid,
-                "apiVersion": served.api_version}
+    owner = (
+        f"[{reference.get('apiVersion')}/{reference.get('kind')}, namespace: {namespace}, "
+        f"name: {reference.get('name')}, uid: {reference.get('uid')}]"
+    )
+    involved = {
+        "kind": served.kind.name,
+        "namespace": namespace,
+        "name": name,
+        "uid": uid,
+        "apiVersion": served.api_version,
+    }
     if not namespace:
         del involved["namespace"]
     return {
-        "apiVersion": "v1", "kind": "Event",
-        "metadata": {"name": f"{name}.{_digest(uid, reference.get('uid') or '')}",
-                     "namespace": namespace or "default"},
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{name}.{_digest(uid, reference.get('uid') or '')}", "namespace": namespace or "default"},
         "involvedObject": involved,
         "reason": REASON,
         "message": f'ownerRef {owner} does not exist in namespace "{namespace}"',
@@ -58,7 +66,10 @@ def invalid_namespace_event(served: Served, metadata: Object, reference: Referen
         "source": {"component": COMPONENT},
         "reportingComponent": COMPONENT,
         "reportingInstance": "",
-        "firstTimestamp": now, "lastTimestamp": now, "count": 1, "eventTime": None,
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+        "eventTime": None,
     }
 
 

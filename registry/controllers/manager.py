@@ -13,19 +13,19 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Final, Self
 
-from registry.access.rbac.stored import CLUSTER_ROLES
-from registry.access.tokens.accounts import SECRETS, SERVICE_ACCOUNTS
+from registry.api.admission.namespace_lifecycle import NAMESPACES
 from registry.api.catalog import DEFINITIONS
-from registry.api.namespaces import NAMESPACES
 from registry.api.request import QUOTAS, Backend
+from registry.authentication.tokens.service_accounts import SECRETS, SERVICE_ACCOUNTS
+from registry.authorization.rbac.stored import CLUSTER_ROLES
 from registry.controllers import aggregation, definitions, namespaces, policy_status, quota, sharing, tenants
 from registry.controllers.account_secrets import reconcile_account, reconcile_secret
-from registry.controllers.acting import ControllerClient
-from registry.controllers.collector import RENEW_SECONDS, Collector
-from registry.controllers.furnishing import ensure_defaults, namespace_to_complete
-from registry.controllers.migrator import MigrationSettings, Migrator
+from registry.controllers.controller_client import ControllerClient
+from registry.controllers.garbage.collector import RENEW_SECONDS, Collector
+from registry.controllers.namespace_defaults import ensure_defaults, namespace_to_complete
 from registry.controllers.policy_status import POLICIES
 from registry.controllers.queue import LIMIT, WorkQueue
+from registry.controllers.storage_migration.runner import MigrationSettings, Migrator
 from registry.controllers.work import Look, Work
 from registry.store.errors import StoreError
 from registry.store.leader import Leader
@@ -57,22 +57,33 @@ SWEEP_SECONDS: Final = 10.0
 class ControllerManager:
     """Between entering and leaving, nudges are worked off."""
 
-    def __init__(self, backend: Backend, *, root_ca: str = "", sweep_seconds: float = SWEEP_SECONDS,
-                 renew_seconds: float = RENEW_SECONDS, recount_seconds: float = quota.RECOUNT_SECONDS,
-                 migration: MigrationSettings | None = None) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        root_ca: str = "",
+        sweep_seconds: float = SWEEP_SECONDS,
+        renew_seconds: float = RENEW_SECONDS,
+        recount_seconds: float = quota.RECOUNT_SECONDS,
+        migration: MigrationSettings | None = None,
+    ) -> None:
         """`root_ca` are the certificates that clients in a namespace trust this server by, in PEM."""
         self._backend = backend
         self._sweep_seconds = sweep_seconds
-        self._queue: WorkQueue[Work] = WorkQueue("a controller", self._handle, workers=_WORKERS,
-                                                 max_retry_seconds=_MAX_RETRY_SECONDS)
-        self._removal: WorkQueue[Work] = WorkQueue("the removal of tenants", self._remove, workers=_REMOVERS,
-                                                   max_retry_seconds=_MAX_RETRY_SECONDS)
-        self._quotas: WorkQueue[Work] = WorkQueue("quotas", self._count, workers=_WORKERS,
-                                                  max_retry_seconds=_MAX_RETRY_SECONDS)
+        self._queue: WorkQueue[Work] = WorkQueue(
+            "a controller", self._handle, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
+        )
+        self._removal: WorkQueue[Work] = WorkQueue(
+            "the removal of tenants", self._remove, workers=_REMOVERS, max_retry_seconds=_MAX_RETRY_SECONDS
+        )
+        self._quotas: WorkQueue[Work] = WorkQueue(
+            "quotas", self._count, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
+        )
         self._recount = quota.Recount(backend.store, self._enqueue_quotas, seconds=recount_seconds)
         self._root_ca = root_ca
-        self._furnishing: WorkQueue[Work] = WorkQueue("furnishing", self._furnish, workers=_WORKERS,
-                                                      max_retry_seconds=_MAX_FURNISHING_RETRY_SECONDS)
+        self._furnishing: WorkQueue[Work] = WorkQueue(
+            "furnishing", self._furnish, workers=_WORKERS, max_retry_seconds=_MAX_FURNISHING_RETRY_SECONDS
+        )
         self._collector = Collector(backend, renew_seconds=renew_seconds)
         self._migrator = Migrator(backend, migration or MigrationSettings())
         self._running = AsyncExitStack()
@@ -91,8 +102,9 @@ class ControllerManager:
         self._sweeping = asyncio.create_task(self._sweep(), name="controller sweep")
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                        trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._sweeping is not None:
             self._sweeping.cancel()
             await asyncio.gather(self._sweeping, return_exceptions=True)

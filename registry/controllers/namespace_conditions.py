@@ -11,8 +11,9 @@ from typing import Any
 Status = dict[str, Any]
 
 
-def with_conditions(status: Mapping[str, Any], remaining: Mapping[str, int], finalizers: Mapping[str, int],
-                    now: str) -> Status:
+def with_conditions(
+    status: Mapping[str, Any], remaining: Mapping[str, int], finalizers: Mapping[str, int], now: str
+) -> Status:
     """`status` with the five conditions. A condition that says the same as before keeps its time.
 
     `remaining` counts the objects that are left by plural and group, `{"configmaps.": 1, "widgets.example.com": 3}`,
@@ -35,27 +36,52 @@ def _put(conditions: list[Status], new: Status) -> None:
 
 def _conditions(remaining: Mapping[str, int], finalizers: Mapping[str, int]) -> list[Status]:
     told = [
-        _condition("NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered",
-                   "All resources successfully discovered"),
-        _condition("NamespaceDeletionGroupVersionParsingFailure", "False", "ParsedGroupVersions",
-                   "All legacy kube types successfully parsed"),
-        _condition("NamespaceDeletionContentFailure", "False", "ContentDeleted",
-                   "All content successfully deleted, may be waiting on finalization"),
+        _condition(
+            "NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered", "All resources successfully discovered"
+        ),
+        _condition(
+            "NamespaceDeletionGroupVersionParsingFailure",
+            "False",
+            "ParsedGroupVersions",
+            "All legacy kube types successfully parsed",
+        ),
+        _condition(
+            "NamespaceDeletionContentFailure",
+            "False",
+            "ContentDeleted",
+            "All content successfully deleted, may be waiting on finalization",
+        ),
     ]
     if remaining:
         counts = ", ".join(f"{name} has {count} resource instances" for name, count in sorted(remaining.items()))
-        told.append(_condition("NamespaceContentRemaining", "True", "SomeResourcesRemain",
-                               f"Some resources are remaining: {counts}"))
+        told.append(
+            _condition(
+                "NamespaceContentRemaining", "True", "SomeResourcesRemain", f"Some resources are remaining: {counts}"
+            )
+        )
     else:
-        told.append(_condition("NamespaceContentRemaining", "False", "ContentRemoved",
-                               "All content successfully removed"))
+        told.append(
+            _condition("NamespaceContentRemaining", "False", "ContentRemoved", "All content successfully removed")
+        )
     if finalizers:
         counts = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(finalizers.items()))
-        told.append(_condition("NamespaceFinalizersRemaining", "True", "SomeFinalizersRemain",
-                               f"Some content in the namespace has finalizers remaining: {counts}"))
+        told.append(
+            _condition(
+                "NamespaceFinalizersRemaining",
+                "True",
+                "SomeFinalizersRemain",
+                f"Some content in the namespace has finalizers remaining: {counts}",
+            )
+        )
     else:
-        told.append(_condition("NamespaceFinalizersRemaining", "False", "ContentHasNoFinalizers",
-                               "All content-preserving finalizers finished"))
+        told.append(
+            _condition(
+                "NamespaceFinalizersRemaining",
+                "False",
+                "ContentHasNoFinalizers",
+                "All content-preserving finalizers finished",
+            )
+        )
     return told
 
 

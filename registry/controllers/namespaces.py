@@ -12,17 +12,17 @@ import datetime
 from collections import Counter
 from collections.abc import Mapping
 
+from registry.api.admission.namespace_lifecycle import NAMESPACES
 from registry.api.catalog import TenantCatalog
-from registry.api.namespaces import NAMESPACES
 from registry.api.options import DeleteOptions
 from registry.api.served import Object, Served
 from registry.api.strategies.namespace import FINALIZER
-from registry.api.update import copy_of
+from registry.api.verbs.update import copy_of
 from registry.codec.stored import decode_stored
-from registry.controllers.acting import CONTROLLER_MANAGER, ControllerClient, metadata_of
+from registry.controllers.controller_client import CONTROLLER_MANAGER, ControllerClient, metadata_of
+from registry.controllers.garbage.references import served_by_name
 from registry.controllers.namespace_conditions import with_conditions
 from registry.controllers.queue import Requeue
-from registry.controllers.references import served_by_name
 from registry.store.types import ObjectKey
 
 # What is in a terminating namespace can be read and let go of for this long: operators see the mark before their
@@ -97,8 +97,9 @@ async def _content(controlled: ControllerClient, catalog: TenantCatalog, namespa
     return found
 
 
-async def _update_conditions(controlled: ControllerClient, key: ObjectKey, remaining: Mapping[str, int],
-                finalizers: Mapping[str, int]) -> None:
+async def _update_conditions(
+    controlled: ControllerClient, key: ObjectKey, remaining: Mapping[str, int], finalizers: Mapping[str, int]
+) -> None:
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def told(old: Object) -> Object:

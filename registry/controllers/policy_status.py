@@ -11,7 +11,7 @@ from registry.admission.configuration import GROUP, VALIDATING_POLICIES
 from registry.admission.typecheck import Kind, type_warnings
 from registry.api.catalog import TenantCatalog
 from registry.api.served import Object
-from registry.controllers.acting import ControllerClient
+from registry.controllers.controller_client import ControllerClient
 from registry.definitions.model import Definition, Version
 from registry.store.types import ObjectKey, ResourceName
 
@@ -36,8 +36,11 @@ async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
             raise _Checked
         warnings = type_warnings(old, lambda *resource: _kind(catalog, *resource), _param_kind(catalog, old))
         checking = {"expressionWarnings": warnings} if warnings else {}
-        return {**old, "metadata": dict(old["metadata"]),
-                "status": {**status, "observedGeneration": generation, "typeChecking": checking}}
+        return {
+            **old,
+            "metadata": dict(old["metadata"]),
+            "status": {**status, "observedGeneration": generation, "typeChecking": checking},
+        }
 
     try:
         await controlled.with_manager(_MANAGER).change(GROUP, VALIDATING_POLICIES, key, with_status, "status")

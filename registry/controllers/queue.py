@@ -32,8 +32,15 @@ class Requeue(Exception):
 class WorkQueue(Generic[Work]):
     """Between entering and leaving, what is nudged is handled by `workers` at a time."""
 
-    def __init__(self, name: str, handle: Callable[[Work], Awaitable[None]], *, workers: int, max_retry_seconds: float,
-                 limit: int = LIMIT) -> None:
+    def __init__(
+        self,
+        name: str,
+        handle: Callable[[Work], Awaitable[None]],
+        *,
+        workers: int,
+        max_retry_seconds: float,
+        limit: int = LIMIT,
+    ) -> None:
         self._name = name
         self._handle = handle
         self._workers = workers
@@ -54,8 +61,9 @@ class WorkQueue(Generic[Work]):
         self._tasks = [asyncio.create_task(self._work(), name=f"{self._name} {i}") for i in range(self._workers)]
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                        trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         for timer in self._timers.values():
             timer.cancel()
         for task in self._tasks:

@@ -1,8 +1,8 @@
 """What a resource quota limits and what of it is used, in its status: counted anew whenever that may have changed.
 
-Admission (registry/api/quota.py) raises the use with each create; here it is counted from the objects that there are,
-after the quota has been written and after deletions in its namespace. A count that finds something else is followed by
-another, so that a create which was under way at the first is seen by the next.
+Admission (registry/api/admission/quota.py) raises the use with each create; here it is counted from the objects that
+there are, after the quota has been written and after deletions in its namespace. A count that finds something else is
+followed by another, so that a create which was under way at the first is seen by the next.
 
 So a process that dies leaves counts that are wrong, and so does a hand in the database: the leader has each namespace
 counted again every five minutes (Recount), as kube-controller-manager does.
@@ -20,17 +20,17 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
+from registry.api.admission.quota import PLAIN, service_usage
 from registry.api.catalog import TenantCatalog
-from registry.api.quota import PLAIN, service_usage
 from registry.api.request import QUOTAS
 from registry.api.served import Object
 from registry.api.strategies.resource_names import is_standard_quota
-from registry.api.update import copy_of
+from registry.api.verbs.update import copy_of
 from registry.builtin.quantities import quantity
 from registry.codec.stored import decode_stored
-from registry.controllers.acting import CONTROLLER_MANAGER, ControllerClient
+from registry.controllers.controller_client import CONTROLLER_MANAGER, ControllerClient
 from registry.controllers.queue import Requeue
-from registry.store.lookups import BEGINNING
+from registry.store.reads.lookups import BEGINNING
 from registry.store.store import Store
 from registry.store.types import ObjectKey, ResourceName, Tenant, TenantId
 
@@ -39,13 +39,28 @@ PAUSE_SECONDS: Final = 0.1
 _COUNT: Final = "count/"
 SERVICES: Final = ResourceName("services")
 # What a cluster counts, and is not served here: there is none of it.
-_OF_CLUSTERS: Final = frozenset({
-    "pods", "persistentvolumeclaims", "replicationcontrollers", "endpoints", "podtemplates", "deployments.apps",
-    "replicasets.apps", "statefulsets.apps", "daemonsets.apps", "controllerrevisions.apps", "jobs.batch",
-    "cronjobs.batch", "horizontalpodautoscalers.autoscaling", "ingresses.networking.k8s.io",
-    "networkpolicies.networking.k8s.io", "endpointslices.discovery.k8s.io", "poddisruptionbudgets.policy",
-    "csistoragecapacities.storage.k8s.io",
-})
+_OF_CLUSTERS: Final = frozenset(
+    {
+        "pods",
+        "persistentvolumeclaims",
+        "replicationcontrollers",
+        "endpoints",
+        "podtemplates",
+        "deployments.apps",
+        "replicasets.apps",
+        "statefulsets.apps",
+        "daemonsets.apps",
+        "controllerrevisions.apps",
+        "jobs.batch",
+        "cronjobs.batch",
+        "horizontalpodautoscalers.autoscaling",
+        "ingresses.networking.k8s.io",
+        "networkpolicies.networking.k8s.io",
+        "endpointslices.discovery.k8s.io",
+        "poddisruptionbudgets.policy",
+        "csistoragecapacities.storage.k8s.io",
+    }
+)
 
 
 # How often each namespace with quotas is counted without a reason, as by kube-controller-manager.
@@ -60,13 +75,14 @@ class Recount:
     `count` is told of each namespace, perhaps several times.
     """
 
-    def __init__(self, store: Store, count: Callable[[Tenant, ObjectKey], object], *, seconds: float = RECOUNT_SECONDS
-                 ) -> None:
+    def __init__(
+        self, store: Store, count: Callable[[Tenant, ObjectKey], object], *, seconds: float = RECOUNT_SECONDS
+    ) -> None:
         self._store = store
         self._count = count
         self._seconds = seconds
         self._next: tuple[TenantId, ObjectKey] | None = None
-        self._due = 0.0     # by the clock of the loop; at first at once, for those who counted before may have died
+        self._due = 0.0  # by the clock of the loop; at first at once, for those who counted before may have died
 
     async def round(self) -> None:
         if self._next is None:
@@ -120,8 +136,9 @@ async def _count(controlled: ControllerClient, namespace: str, seen: _Lower) -> 
             lower[row.key] = (row.revision, status)
             continue
         changed = True
-        await controlled.change("", "resourcequotas", row.key, partial(_with_status, status, row.revision),
-                                subresource="status")
+        await controlled.change(
+            "", "resourcequotas", row.key, partial(_with_status, status, row.revision), subresource="status"
+        )
     return changed, lower
 
 

@@ -23,25 +23,26 @@ from registry.api.catalog import DEFINITIONS
 from registry.api.request import Backend
 from registry.api.served import Object
 from registry.codec.stored import decode_stored
-from registry.controllers.acting import ControllerClient
+from registry.controllers.controller_client import ControllerClient
 from registry.controllers.queue import Requeue, WorkQueue
 from registry.controllers.work import Look, Work
 from registry.definitions.conditions import is_true
 from registry.reporting.evolution import grow
 from registry.reporting.facets import Documents
-from registry.reporting.names import LONGEST_VIEW, with_digest, view_name
+from registry.reporting.names import LONGEST_VIEW, view_name, with_digest
 from registry.reporting.report import documents_of, report_of
 from registry.store.connection import Pool
 from registry.store.errors import StoreError
-from registry.store.reporting import Outcome, Reporting, ReportingUnavailable
-from registry.store.reporting_documents import Document, put_documents, stale_documents
-from registry.store.reporting_model import Report
+from registry.store.reporting.documents import Document, put_documents, stale_documents
+from registry.store.reporting.model import Report
+from registry.store.reporting.views import Outcome, Reporting, ReportingUnavailable
 from registry.store.types import ObjectKey, ResourceName, Tenant
 
 logger = logging.getLogger(__name__)
 
 LOGIN_DRIFTS: Final = Counter(
-    "registry_report_login_drifts", "Changes that SQL logins had made to themselves, and that were put back.", ["what"])
+    "registry_report_login_drifts", "Changes that SQL logins had made to themselves, and that were put back.", ["what"]
+)
 
 # Definitions that are worked on at a time: their schemas are read in turns, their views made one by one.
 _WORKERS = 2
@@ -65,8 +66,9 @@ class ReportingController:
         self._backend = backend
         self._sweep_seconds = sweep_seconds
         self._reporting = reporting_of(backend.store.reporting_pool)
-        self._queue: WorkQueue[Work] = WorkQueue("reporting", self._reconcile, workers=_WORKERS,
-                                                 max_retry_seconds=_MAX_RETRY_SECONDS)
+        self._queue: WorkQueue[Work] = WorkQueue(
+            "reporting", self._reconcile, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
+        )
         self._others = backend.enqueue
         self._sweeping: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
@@ -78,8 +80,9 @@ class ReportingController:
         self._sweeping = asyncio.create_task(self._sweep(), name="reporting sweep")
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                        trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._backend.enqueue = self._others
         if self._sweeping is not None:
             self._sweeping.cancel()
@@ -197,13 +200,20 @@ async def _rewrite_of(tenant: Tenant, pool: Pool, report: Report, documents: Doc
         await asyncio.sleep(_PAUSE_SECONDS)
 
 
-async def _update_condition(controlled: ControllerClient, key: ObjectKey, report: Report, outcome: Outcome, crd: Object) -> None:
+async def _update_condition(
+    controlled: ControllerClient, key: ObjectKey, report: Report, outcome: Outcome, crd: Object
+) -> None:
     """By the condition, where one is wished for, or needed because there are no views. It goes when it is neither."""
     tells = report.wants_condition or outcome.state == "refused"
     told = any(c["type"] == "Reported" for c in (crd.get("status") or {}).get("conditions") or ())
     if tells or told:
-        await controlled.change("apiextensions.k8s.io", "customresourcedefinitions", key,
-                                lambda old: _with_condition(old, outcome if tells else None), subresource="status")
+        await controlled.change(
+            "apiextensions.k8s.io",
+            "customresourcedefinitions",
+            key,
+            lambda old: _with_condition(old, outcome if tells else None),
+            subresource="status",
+        )
 
 
 def _with_condition(old: Object, outcome: Outcome | None) -> Object:
@@ -215,10 +225,16 @@ def _with_condition(old: Object, outcome: Outcome | None) -> Object:
         return {**old, "metadata": dict(old["metadata"]), "status": {**status, "conditions": conditions}}
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     value = "True" if outcome.state == "ready" else "False"
-    message = f"reports.{outcome.view}" + (f": {outcome.reason}" if outcome.reason else "") if outcome.view \
+    message = (
+        f"reports.{outcome.view}" + (f": {outcome.reason}" if outcome.reason else "")
+        if outcome.view
         else outcome.reason
+    )
     told: dict[str, Any] = {
-        "type": "Reported", "status": value, "reason": outcome.state.capitalize(), "message": message,
+        "type": "Reported",
+        "status": value,
+        "reason": outcome.state.capitalize(),
+        "message": message,
         "lastTransitionTime": before["lastTransitionTime"] if before and before["status"] == value else now,
     }
     return {**old, "metadata": dict(old["metadata"]), "status": {**status, "conditions": [*conditions, told]}}

@@ -17,7 +17,7 @@ from registry.api.options import DeleteOptions
 from registry.api.request import CatalogStale
 from registry.api.served import Object, Served
 from registry.api.strategies.sharing import FINALIZER, SettlingStrategy
-from registry.api.update import UpdateSpec, guaranteed_update, copy_of
+from registry.api.verbs.update import UpdateSpec, copy_of, guaranteed_update
 from registry.builtin.sharing import BINDINGS as BINDINGS_PLURAL
 from registry.builtin.sharing import EXPORTS as EXPORTS_PLURAL
 from registry.builtin.sharing import GROUP, binding_definition
@@ -25,7 +25,7 @@ from registry.builtin.tenancy import GROUP as TENANCY
 from registry.builtin.tenancy import PLURAL, SYSTEM
 from registry.codec.json_encode import encode_json_text
 from registry.codec.stored import decode_stored
-from registry.controllers.acting import ControllerClient
+from registry.controllers.controller_client import ControllerClient
 from registry.controllers.queue import Requeue
 from registry.definitions.conditions import is_true
 from registry.definitions.naming import accept_names
@@ -73,7 +73,7 @@ async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
                 await _bind(controlled, catalog, key, binding)
             return
         except CatalogStale:
-            continue    # the tenant's definitions have changed: all is looked at again
+            continue  # the tenant's definitions have changed: all is looked at again
         except StatusError as error:
             if error.code == 404:
                 return
@@ -118,9 +118,16 @@ async def _check(controlled: ControllerClient, catalog: TenantCatalog, binding: 
     if (reason and not already) or sorted(revisions) == sorted(already):
         # All of an export is bound at first, or nothing.
         return BindingOutcome(already, reason, message, None)
-    sharing = encode_json_text({
-        "kind": "binding", "binding": binding["metadata"]["name"], "provider": provider.name,
-        "export": reference["export"], "revision": row.revision, "definitions": revisions})
+    sharing = encode_json_text(
+        {
+            "kind": "binding",
+            "binding": binding["metadata"]["name"],
+            "provider": provider.name,
+            "export": reference["export"],
+            "revision": row.revision,
+            "definitions": revisions,
+        }
+    )
     return BindingOutcome(sorted(revisions), reason, message, sharing)
 
 
@@ -169,8 +176,12 @@ def _why_not(catalog: TenantCatalog, name: str, definition: Object | None) -> st
 
 def _status(binding: Object, outcome: BindingOutcome) -> Object:
     before: Object = binding.get("status") or {}
-    ready = {"type": "Ready", "status": "False" if outcome.reason else "True", "reason": outcome.reason or "Bound",
-             "message": outcome.message}
+    ready = {
+        "type": "Ready",
+        "status": "False" if outcome.reason else "True",
+        "reason": outcome.reason or "Bound",
+        "message": outcome.message,
+    }
     was: Object = next((c for c in before.get("conditions") or () if c.get("type") == "Ready"), {})
     since = was.get("lastTransitionTime") if was.get("status") == ready["status"] else None
     ready["lastTransitionTime"] = since or _now()
@@ -205,12 +216,20 @@ def _release(old: Object) -> Object:
     return new
 
 
-async def _write(controlled: ControllerClient, catalog: TenantCatalog, key: ObjectKey, make: Callable[[Object], Object],
-                 sharing: str | None) -> None:
+async def _write(
+    controlled: ControllerClient,
+    catalog: TenantCatalog,
+    key: ObjectKey,
+    make: Callable[[Object], Object],
+    sharing: str | None,
+) -> None:
     definition = binding_definition()
     version = definition.versions["v1"]
     served = Served(definition, version, SettlingStrategy(definition, version, sharing))
-    await guaranteed_update(controlled.request(catalog, served, key), UpdateSpec(make_object=make, verb="update", manager=controlled.manager))
+    await guaranteed_update(
+        controlled.request(catalog, served, key),
+        UpdateSpec(make_object=make, verb="update", manager=controlled.manager),
+    )
 
 
 def _object(row: Row) -> Object:

@@ -12,10 +12,10 @@ from typing import Final
 
 from registry.api.served import Object
 from registry.api.strategies.tenant import FINALIZER
-from registry.api.update import copy_of
+from registry.api.verbs.update import copy_of
 from registry.builtin.tenancy import GROUP, PLURAL, SYSTEM
 from registry.codec.stored import decode_stored
-from registry.controllers.acting import ControllerClient
+from registry.controllers.controller_client import ControllerClient
 from registry.store.tenants import Ending
 from registry.store.types import ObjectKey, ResourceName, TenantName
 

@@ -11,9 +11,9 @@ from registry.store.types import ObjectKey, ResourceName, Tenant
 class Look(enum.Enum):
     """Why an object is looked at, which says how far it goes."""
 
-    OBJECT = "object"           # whatever is due
-    NEW_OWNERS = "new owners"   # only whether there are any: to be collected for a waiting owner is not asked for yet
-    WAITING = "waiting"         # only whether its deletion can go on
+    OBJECT = "object"  # whatever is due
+    NEW_OWNERS = "new owners"  # only whether there are any: to be collected for a waiting owner is not asked for yet
+    WAITING = "waiting"  # only whether its deletion can go on
 
 
 class Work(NamedTuple):
@@ -28,8 +28,13 @@ class Work(NamedTuple):
         return hash((self.tenant.id, self.resource, self.key, self.look))
 
     def __eq__(self, other: object) -> bool:
-        return (isinstance(other, Work) and self.tenant.id == other.tenant.id and self.resource == other.resource
-                and self.key == other.key and self.look is other.look)
+        return (
+            isinstance(other, Work)
+            and self.tenant.id == other.tenant.id
+            and self.resource == other.resource
+            and self.key == other.key
+            and self.look is other.look
+        )
 
     def __str__(self) -> str:
         return f"{self.resource} {self.key} of tenant {self.tenant.name}"

@@ -72,12 +72,13 @@ class Converter:
             self._singles.popitem(last=False)
         return found
 
-    async def _one_by_one(self, endpoint: Endpoint, review: str, objects: Sequence[Object],
-                          api_version: str) -> list[Object]:
+    async def _one_by_one(
+        self, endpoint: Endpoint, review: str, objects: Sequence[Object], api_version: str
+    ) -> list[Object]:
         """The first failure, in the order of the objects, is the answer."""
         found: list[Object] = []
         for start in range(0, len(objects), _AT_ONCE):
-            calls = [self._call(endpoint, review, [obj], api_version) for obj in objects[start:start + _AT_ONCE]]
+            calls = [self._call(endpoint, review, [obj], api_version) for obj in objects[start : start + _AT_ONCE]]
             for result in await asyncio.gather(*calls, return_exceptions=True):
                 if isinstance(result, BaseException):
                     raise result
@@ -88,8 +89,10 @@ class Converter:
         uid = str(uuid.uuid4())
         try:
             return await self.client.call(
-                endpoint, request_body(review, uid, api_version, objects),
-                lambda data: accept_converted(objects, converted_objects(review, uid, data), api_version))
+                endpoint,
+                request_body(review, uid, api_version, objects),
+                lambda data: accept_converted(objects, converted_objects(review, uid, data), api_version),
+            )
         except CallFailed as error:
             raise ConversionError(f"{about(objects[0])} failed: {error}") from error
 

@@ -13,7 +13,7 @@ from typing import Any
 from registry.codec.json_encode import encode_json, encode_json_text
 from registry.conversion.errors import ConversionError
 from registry.schema.field import go_quote
-from registry.schema.objectmeta import validate_object_meta_common
+from registry.schema.objectmeta.decoding import validate_object_meta_common
 from registry.webhooks.answers import shorten
 from registry.webhooks.errors import CallFailed
 from registry.webhooks.review import SCHEME, decoded_review, go_json_type
@@ -28,10 +28,14 @@ _GO_MAP = "map[string]interface {}"
 
 def request_body(review_version: str, uid: str, api_version: str, objects: Sequence[Mapping[str, Any]]) -> bytes:
     """The review that asks for `objects` at `api_version`. The empty response is sent as the reference sends it."""
-    return encode_json({
-        "kind": _KIND, "apiVersion": f"{_GROUP}/{review_version}",
-        "request": {"uid": uid, "desiredAPIVersion": api_version, "objects": list(objects)},
-        "response": {"uid": "", "convertedObjects": [], "result": {"metadata": {}}}})
+    return encode_json(
+        {
+            "kind": _KIND,
+            "apiVersion": f"{_GROUP}/{review_version}",
+            "request": {"uid": uid, "desiredAPIVersion": api_version, "objects": list(objects)},
+            "response": {"uid": "", "convertedObjects": [], "result": {"metadata": {}}},
+        }
+    )
 
 
 def converted_objects(review_version: str, uid: str, data: bytes) -> list[Any]:
@@ -58,7 +62,7 @@ def _check_type(review: Object, wanted: str) -> None:
     if not given and not kind:
         if wanted.endswith("/v1"):
             raise CallFailed(f"expected webhook response of {_GROUP}/v1, Kind={_KIND}, got /, Kind=")
-        return      # v1beta1 webhooks were never held to it
+        return  # v1beta1 webhooks were never held to it
     if kind != _KIND or given not in _KNOWN:
         raise CallFailed(f'no kind "{kind}" is registered for version "{given}" in scheme {SCHEME}')
     if given != wanted:
@@ -77,8 +81,10 @@ def accept_converted(originals: Sequence[Object], converted: Sequence[Any], api_
     """What becomes of each original: the webhook's content under its own metadata. Raises ConversionError."""
     if len(converted) != len(originals):
         raise ConversionError(f"{about(originals[0])} returned {len(converted)} objects, expected {len(originals)}")
-    return [_accept_one(original, obj, api_version, i)
-            for i, (original, obj) in enumerate(zip(originals, converted, strict=True))]
+    return [
+        _accept_one(original, obj, api_version, i)
+        for i, (original, obj) in enumerate(zip(originals, converted, strict=True))
+    ]
 
 
 def about(original: Mapping[str, Any]) -> str:
@@ -147,5 +153,6 @@ def _map_problem(name: str, value: Any, before: Mapping[str, Any]) -> str:
 
 def _go_type(value: Any) -> str:
     """What Go makes of a JSON value."""
-    return {dict: _GO_MAP, list: "[]interface {}", str: "string", bool: "bool", int: "int64",
-            float: "float64"}.get(type(value), "<nil>")
+    return {dict: _GO_MAP, list: "[]interface {}", str: "string", bool: "bool", int: "int64", float: "float64"}.get(
+        type(value), "<nil>"
+    )

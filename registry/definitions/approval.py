@@ -34,8 +34,10 @@ def approval_state(crd: Json) -> tuple[str, str]:
     url = is_request_uri(value)
     if url is not None and url.host and url.scheme:
         return "ApprovedAnnotation", f"approved in {value}"
-    return "InvalidAnnotation", (f'protected groups must have approval annotation "{ANNOTATION}" with either a URL or '
-                                 f'a reason starting with "unapproved", {_SEE}')
+    return "InvalidAnnotation", (
+        f'protected groups must have approval annotation "{ANNOTATION}" with either a URL or '
+        f'a reason starting with "unapproved", {_SEE}'
+    )
 
 
 def validate_approval(crd: Json, old: Json | None) -> list[FieldError]:

@@ -94,8 +94,9 @@ def _column(column: Json) -> Column:
 def _scale(scale: Json | None) -> Scale | None:
     if scale is None:
         return None
-    return Scale(scale.get("specReplicasPath") or "", scale.get("statusReplicasPath") or "",
-                 scale.get("labelSelectorPath") or "")
+    return Scale(
+        scale.get("specReplicasPath") or "", scale.get("statusReplicasPath") or "", scale.get("labelSelectorPath") or ""
+    )
 
 
 def schema_json(version: Version) -> Json:

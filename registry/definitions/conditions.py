@@ -32,14 +32,20 @@ def equivalent(a: Json | None, b: Json | None) -> bool:
     return all((a.get(k) or "") == (b.get(k) or "") for k in ("type", "status", "reason", "message"))
 
 
-def with_condition(status: Json, condition_type: str, condition_status: str, reason: str, message: str,
-                   now: str) -> dict[str, Any]:
+def with_condition(
+    status: Json, condition_type: str, condition_status: str, reason: str, message: str, now: str
+) -> dict[str, Any]:
     """`status` with this condition in it. The time moves only when the condition's status changes.
 
     `now` is in RFC 3339. An existing condition keeps its place; the given status is not changed.
     """
-    new = {"type": condition_type, "status": condition_status, "lastTransitionTime": now, "reason": reason,
-           "message": message}
+    new = {
+        "type": condition_type,
+        "status": condition_status,
+        "lastTransitionTime": now,
+        "reason": reason,
+        "message": message,
+    }
     conditions = []
     found = False
     for old in status.get("conditions") or ():

@@ -26,8 +26,9 @@ REVIEW_VERSIONS = ("v1", "v1beta1")
 _FORM = "; desired format: https://host[/path]"
 
 
-def validate_conversion(conversion: Json | None, path: str, *, allow_invalid_ca_bundle: bool,
-                        old: Json | None = None) -> list[FieldError]:
+def validate_conversion(
+    conversion: Json | None, path: str, *, allow_invalid_ca_bundle: bool, old: Json | None = None
+) -> list[FieldError]:
     """`old` is the conversion of the definition before: the host of its URL is not judged again."""
     if conversion is None:
         return []
@@ -43,8 +44,14 @@ def validate_conversion(conversion: Json | None, path: str, *, allow_invalid_ca_
         if client is None:
             errors.append(required(f"{path}.webhookClientConfig", "required when strategy is set to Webhook"))
         else:
-            errors.extend(_validate_client(client, f"{path}.webhookClientConfig", allow_invalid_ca_bundle,
-                                           webhook_urls([(old or {}).get("webhook")])))
+            errors.extend(
+                _validate_client(
+                    client,
+                    f"{path}.webhookClientConfig",
+                    allow_invalid_ca_bundle,
+                    webhook_urls([(old or {}).get("webhook")]),
+                )
+            )
         errors.extend(_validate_review_versions(review_versions or [], f"{path}.conversionReviewVersions"))
         return errors
     detail = "should not be set when strategy is not set to Webhook"
@@ -61,8 +68,9 @@ def has_invalid_ca_bundle(conversion: Json | None) -> bool:
     return bool(client.get("caBundle")) and _ca_bundle_error(client["caBundle"]) is not None
 
 
-def _validate_client(client: Json, path: str, allow_invalid_ca_bundle: bool,
-                     old_urls: frozenset[str]) -> list[FieldError]:
+def _validate_client(
+    client: Json, path: str, allow_invalid_ca_bundle: bool, old_urls: frozenset[str]
+) -> list[FieldError]:
     url, service = client.get("url"), client.get("service")
     if (url is None) == (service is None):
         errors = [required(path, "exactly one of url or service is required")]
@@ -114,8 +122,9 @@ def validate_webhook_url(text: str, path: str, old_urls: Collection[str] = ()) -
     return errors
 
 
-def validate_webhook_service(service: Json, path: str, *, name: str = "name",
-                             namespace: str = "namespace") -> list[FieldError]:
+def validate_webhook_service(
+    service: Json, path: str, *, name: str = "name", namespace: str = "namespace"
+) -> list[FieldError]:
     """`name` and `namespace` say in which fields the reference looks for what it calls so."""
     errors = []
     if not service.get(name):

@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from registry.definitions import typed, types
-from registry.definitions.typed_base import StructDecodeError
+from registry.definitions import types
+from registry.definitions.structs import structs as typed
+from registry.definitions.structs.base import StructDecodeError
 
-__all__ = ["StructDecodeError", "Decoded", "canonical", "decode_definition"]
+__all__ = ["Decoded", "StructDecodeError", "canonical", "decode_definition"]
 
 Definition = dict[str, Any]
 
@@ -48,5 +49,5 @@ def canonical(definition: Definition) -> Definition:
     conversion = encoded["spec"].get("conversion") or {}
     webhook = conversion.get("webhook")
     if webhook is not None and webhook.get("clientConfig") is None and webhook["conversionReviewVersions"] is None:
-        del conversion["webhook"]   # an empty webhook does not survive the reference's internal form
+        del conversion["webhook"]  # an empty webhook does not survive the reference's internal form
     return encoded

@@ -27,13 +27,35 @@ BUILTIN_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch",
 SUBRESOURCE_VERBS = ("get", "patch", "update")
 
 # The order in which the reference lists its own groups; those of definitions come after them, by name.
-_GROUP_ORDER = {group: position for position, group in enumerate((
-    "", "apiregistration.k8s.io", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io",
-    "autoscaling", "batch", "certificates.k8s.io", "networking.k8s.io", "policy", "rbac.authorization.k8s.io",
-    "storage.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io", "scheduling.k8s.io",
-    "coordination.k8s.io", "node.k8s.io", "discovery.k8s.io", "resource.k8s.io", "flowcontrol.apiserver.k8s.io",
-    "storagemigration.k8s.io",
-))}
+_GROUP_ORDER = {
+    group: position
+    for position, group in enumerate(
+        (
+            "",
+            "apiregistration.k8s.io",
+            "apps",
+            "events.k8s.io",
+            "authentication.k8s.io",
+            "authorization.k8s.io",
+            "autoscaling",
+            "batch",
+            "certificates.k8s.io",
+            "networking.k8s.io",
+            "policy",
+            "rbac.authorization.k8s.io",
+            "storage.k8s.io",
+            "admissionregistration.k8s.io",
+            "apiextensions.k8s.io",
+            "scheduling.k8s.io",
+            "coordination.k8s.io",
+            "node.k8s.io",
+            "discovery.k8s.io",
+            "resource.k8s.io",
+            "flowcontrol.apiserver.k8s.io",
+            "storagemigration.k8s.io",
+        )
+    )
+}
 
 # Kinds of the server's own whose hash is that of the version which the reference stores them at.
 _STORED_AS = {
@@ -72,15 +94,21 @@ def standard_subresources(definition: Definition, version: Version) -> list[Subr
 
 def api_versions(address: str) -> Json:
     """The document of /api. `address` is the `host:port` that clients reach the server at."""
-    return {"kind": "APIVersions", "versions": ["v1"],
-            "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]}
+    return {
+        "kind": "APIVersions",
+        "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}],
+    }
 
 
 def api_group_list(definitions: Iterable[Definition]) -> Json:
     """The document of /apis."""
     groups = _by_group(definitions)
-    return {"kind": "APIGroupList", "apiVersion": "v1",
-            "groups": [_group(name, groups[name]) for name in _sorted_groups(groups) if name]}
+    return {
+        "kind": "APIGroupList",
+        "apiVersion": "v1",
+        "groups": [_group(name, groups[name]) for name in _sorted_groups(groups) if name],
+    }
 
 
 def api_group(definitions: Iterable[Definition], group: str) -> Json | None:
@@ -89,8 +117,9 @@ def api_group(definitions: Iterable[Definition], group: str) -> Json | None:
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, members)} if members else None
 
 
-def api_resource_list(definitions: Iterable[Definition], group: str, version: str,
-                      subresources: Subresources = standard_subresources) -> Json | None:
+def api_resource_list(
+    definitions: Iterable[Definition], group: str, version: str, subresources: Subresources = standard_subresources
+) -> Json | None:
     """The document of /apis/<group>/<version>, or of /api/v1; None where nothing is served."""
     resources: list[Json] = []
     for definition in _at_version(_by_group(definitions).get(group) or [], version):
@@ -98,21 +127,31 @@ def api_resource_list(definitions: Iterable[Definition], group: str, version: st
         resources.extend(_subresource(definition, s) for s in subresources(definition, definition.versions[version]))
     if not resources:
         return None
-    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": f"{group}/{version}" if group else version,
-            "resources": resources}
+    return {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": f"{group}/{version}" if group else version,
+        "resources": resources,
+    }
 
 
-def aggregated_discovery(definitions: Iterable[Definition], *, core: bool,
-               subresources: Subresources = standard_subresources) -> Json:
+def aggregated_discovery(
+    definitions: Iterable[Definition], *, core: bool, subresources: Subresources = standard_subresources
+) -> Json:
     """The aggregated document: of /api with `core`, of /apis without."""
     groups = _by_group(definitions)
     items = []
     for name in _sorted_groups(groups):
         if bool(name) == core:
             continue
-        versions = [{"version": v,
-                     "resources": [_aggregated_resource(d, v, subresources) for d in _at_version(groups[name], v)],
-                     "freshness": "Current"} for v in _versions(groups[name])]
+        versions = [
+            {
+                "version": v,
+                "resources": [_aggregated_resource(d, v, subresources) for d in _at_version(groups[name], v)],
+                "freshness": "Current",
+            }
+            for v in _versions(groups[name])
+        ]
         items.append({"metadata": {"name": name} if name else {}, "versions": versions})
     return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
 
@@ -165,8 +204,13 @@ def _group(name: str, members: list[Definition]) -> Json:
 
 def _resource(definition: Definition) -> Json:
     names = definition.names
-    resource: Json = {"name": names.plural, "singularName": names.singular, "namespaced": definition.namespaced,
-                      "kind": names.kind, "verbs": list(verbs_of(definition))}
+    resource: Json = {
+        "name": names.plural,
+        "singularName": names.singular,
+        "namespaced": definition.namespaced,
+        "kind": names.kind,
+        "verbs": list(verbs_of(definition)),
+    }
     if names.short_names:
         resource["shortNames"] = list(names.short_names)
     if names.categories:
@@ -180,8 +224,11 @@ def _resource(definition: Definition) -> Json:
 
 
 def _subresource(definition: Definition, subresource: Subresource) -> Json:
-    entry: Json = {"name": f"{definition.names.plural}/{subresource.name}", "singularName": "",
-                   "namespaced": definition.namespaced}
+    entry: Json = {
+        "name": f"{definition.names.plural}/{subresource.name}",
+        "singularName": "",
+        "namespaced": definition.namespaced,
+    }
     if subresource.group or subresource.version:
         entry |= {"group": subresource.group, "version": subresource.version}
     return entry | {"kind": subresource.kind, "verbs": list(subresource.verbs)}
@@ -200,10 +247,16 @@ def _aggregated_resource(definition: Definition, version: str, subresources: Sub
         resource["shortNames"] = list(names.short_names)
     if names.categories:
         resource["categories"] = list(names.categories)
-    below = [{"subresource": s.name,
-              "responseKind": {"group": s.group, "version": s.version, "kind": s.kind} if s.version
-              else _response_kind(definition, version, s.kind),
-              "verbs": list(s.verbs)} for s in subresources(definition, definition.versions[version])]
+    below = [
+        {
+            "subresource": s.name,
+            "responseKind": {"group": s.group, "version": s.version, "kind": s.kind}
+            if s.version
+            else _response_kind(definition, version, s.kind),
+            "verbs": list(s.verbs),
+        }
+        for s in subresources(definition, definition.versions[version])
+    ]
     if below:
         resource["subresources"] = below
     return resource

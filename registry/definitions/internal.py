@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from registry.definitions import types
-from registry.definitions.typed import Slice
-from registry.definitions.typed_base import GoType
+from registry.definitions.structs.base import GoType
+from registry.definitions.structs.structs import Slice
 from registry.schema.field import go_json
-from registry.schema.go_schema import go_list, go_object, go_schema
+from registry.schema.structural.go_schema import go_list, go_object, go_schema
 from registry.schema.values import same
 
 Json = Mapping[str, Any]
@@ -33,7 +33,7 @@ class InternalVersion:
     storage: bool
     deprecated: bool
     deprecation_warning: str | None
-    schema: Json | None                             # {"openAPIV3Schema": ...}
+    schema: Json | None  # {"openAPIV3Schema": ...}
     subresources: Json | None
     columns: list[dict[str, Any]] | None
     selectable_fields: list[dict[str, Any]] | None
@@ -42,7 +42,7 @@ class InternalVersion:
 @dataclass(slots=True)
 class InternalSpec:
     group: str
-    version: str                                    # the name of the first version
+    version: str  # the name of the first version
     names: Json
     scope: str
     schema: Json | None
@@ -125,37 +125,60 @@ def go_versions(versions: list[InternalVersion] | None) -> str:
 
 
 def _go_version(v: InternalVersion) -> str:
-    return go_object([
-        ("Name", go_json(v.name)), ("Served", go_json(v.served)), ("Storage", go_json(v.storage)),
-        ("Deprecated", go_json(v.deprecated)), ("DeprecationWarning", go_json(v.deprecation_warning)),
-        ("Schema", "null" if v.schema is None
-         else go_object([("OpenAPIV3Schema", go_schema(v.schema.get("openAPIV3Schema")))])),
-        ("Subresources", _go_subresources(v.subresources)),
-        ("AdditionalPrinterColumns", go_list(v.columns, _go_column)),
-        ("SelectableFields", go_list(v.selectable_fields, _go_selectable_field)),
-    ])
+    return go_object(
+        [
+            ("Name", go_json(v.name)),
+            ("Served", go_json(v.served)),
+            ("Storage", go_json(v.storage)),
+            ("Deprecated", go_json(v.deprecated)),
+            ("DeprecationWarning", go_json(v.deprecation_warning)),
+            (
+                "Schema",
+                "null"
+                if v.schema is None
+                else go_object([("OpenAPIV3Schema", go_schema(v.schema.get("openAPIV3Schema")))]),
+            ),
+            ("Subresources", _go_subresources(v.subresources)),
+            ("AdditionalPrinterColumns", go_list(v.columns, _go_column)),
+            ("SelectableFields", go_list(v.selectable_fields, _go_selectable_field)),
+        ]
+    )
 
 
 def _go_subresources(subresources: Json | None) -> str:
     if subresources is None:
         return "null"
     scale = subresources.get("scale")
-    return go_object([
-        ("Status", "null" if subresources.get("status") is None else "{}"),
-        ("Scale", "null" if scale is None else go_object([
-            ("SpecReplicasPath", go_json(scale.get("specReplicasPath") or "")),
-            ("StatusReplicasPath", go_json(scale.get("statusReplicasPath") or "")),
-            ("LabelSelectorPath", go_json(scale.get("labelSelectorPath"))),
-        ])),
-    ])
+    return go_object(
+        [
+            ("Status", "null" if subresources.get("status") is None else "{}"),
+            (
+                "Scale",
+                "null"
+                if scale is None
+                else go_object(
+                    [
+                        ("SpecReplicasPath", go_json(scale.get("specReplicasPath") or "")),
+                        ("StatusReplicasPath", go_json(scale.get("statusReplicasPath") or "")),
+                        ("LabelSelectorPath", go_json(scale.get("labelSelectorPath"))),
+                    ]
+                ),
+            ),
+        ]
+    )
 
 
 def _go_column(column: Json) -> str:
-    return go_object([
-        ("Name", go_json(column.get("name") or "")), ("Type", go_json(column.get("type") or "")),
-        ("Format", go_json(column.get("format") or "")), ("Description", go_json(column.get("description") or "")),
-        ("Priority", go_json(column.get("priority") or 0)), ("JSONPath", go_json(column.get("jsonPath") or "")),
-    ])
+    return go_object(
+        [
+            ("Name", go_json(column.get("name") or "")),
+            ("Type", go_json(column.get("type") or "")),
+            ("Format", go_json(column.get("format") or "")),
+            ("Description", go_json(column.get("description") or "")),
+            ("Priority", go_json(column.get("priority") or 0)),
+            ("JSONPath", go_json(column.get("jsonPath") or "")),
+        ]
+    )
 
 
 def _go_selectable_field(field: Json) -> str:

@@ -75,7 +75,7 @@ class Definition:
     group: str
     names: Names
     namespaced: bool
-    versions: Mapping[str, Version]     # in order of priority: v1, v1beta1, ...
+    versions: Mapping[str, Version]  # in order of priority: v1, v1beta1, ...
     storage_version: str
     uid: str = ""
     revision: int = 0

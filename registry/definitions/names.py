@@ -49,8 +49,9 @@ def validate_names(names: Json, path: str) -> list[FieldError]:
     for name, value in (("kind", kind), ("listKind", list_kind)):
         why = dns1035_label(value.lower()) if value else []
         if why:
-            errors.append(invalid(f"{path}.{name}", value,
-                                  "may have mixed case, but should otherwise match: " + ",".join(why)))
+            errors.append(
+                invalid(f"{path}.{name}", value, "may have mixed case, but should otherwise match: " + ",".join(why))
+            )
     for i, short_name in enumerate(names.get("shortNames") or ()):
         _label(short_name, f"{path}.shortNames[{i}]", errors, required=True)
     if kind and kind == list_kind:

@@ -17,10 +17,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from registry.definitions import nonstructural, typed, types
+from registry.definitions import nonstructural, types
 from registry.definitions.approval import approval_condition
 from registry.definitions.conditions import equivalent, find, is_true, with_condition
 from registry.definitions.conversion import has_invalid_ca_bundle
+from registry.definitions.structs import structs as typed
 from registry.schema.field import go_quote
 
 Json = Mapping[str, Any]
@@ -39,13 +40,18 @@ def accept_names(crd: Json, others: Iterable[Json], now: str) -> Status | None:
     if requested == accepted:
         return None
     new, reason, message = _free_names(requested, accepted, *_taken_names(crd, others))
-    names_accepted = {"type": "NamesAccepted", "status": "False" if reason else "True",
-                      "reason": reason or "NoConflicts", "message": message or "no conflicts found"}
+    names_accepted = {
+        "type": "NamesAccepted",
+        "status": "False" if reason else "True",
+        "reason": reason or "NoConflicts",
+        "message": message or "no conflicts found",
+    }
     if new == accepted and equivalent(names_accepted, find(crd, "NamesAccepted")):
         return None
     status = {**(crd.get("status") or {}), "acceptedNames": typed.encode(types.Names, new)}
-    status = with_condition(status, "NamesAccepted", names_accepted["status"], names_accepted["reason"],
-                            names_accepted["message"], now)
+    status = with_condition(
+        status, "NamesAccepted", names_accepted["status"], names_accepted["reason"], names_accepted["message"], now
+    )
     if not is_true(crd, "Established") and not reason:
         return with_condition(status, "Established", "False", "Installing", "the initial names have been accepted", now)
     old = find(crd, "Established")
@@ -75,8 +81,9 @@ def approve(crd: Json, now: str) -> Status | None:
     wanted = approval_condition(crd)
     if wanted is None or equivalent(wanted, find(crd, wanted["type"])):
         return None
-    return with_condition(crd.get("status") or {}, wanted["type"], wanted["status"], wanted["reason"],
-                          wanted["message"], now)
+    return with_condition(
+        crd.get("status") or {}, wanted["type"], wanted["status"], wanted["reason"], wanted["message"], now
+    )
 
 
 def next_status(crd: Json, others: Iterable[Json], now: str) -> Status | None:
@@ -84,20 +91,32 @@ def next_status(crd: Json, others: Iterable[Json], now: str) -> Status | None:
 
     The caller writes it, and asks again with what it has written; after at most five writes there is nothing left.
     """
-    return (accept_names(crd, others, now) or establish(crd, now) or approve(crd, now)
-            or nonstructural.next_status(crd, now))
+    return (
+        accept_names(crd, others, now)
+        or establish(crd, now)
+        or approve(crd, now)
+        or nonstructural.next_status(crd, now)
+    )
 
 
 def needs_reconsidering(crd: Json) -> bool:
     """Whether another definition that releases a name could help this one: some name of its is not accepted."""
-    return (_names((crd.get("spec") or {}).get("names"))
-            != _names((crd.get("status") or {}).get("acceptedNames")))
+    return _names((crd.get("spec") or {}).get("names")) != _names((crd.get("status") or {}).get("acceptedNames"))
 
 
 def _names(names: Json | None) -> dict[str, Any]:
     given = names or {}
-    return {name: given.get(name) or empty for name, empty in
-            (("plural", ""), ("singular", ""), ("shortNames", []), ("kind", ""), ("listKind", ""), ("categories", []))}
+    return {
+        name: given.get(name) or empty
+        for name, empty in (
+            ("plural", ""),
+            ("singular", ""),
+            ("shortNames", []),
+            ("kind", ""),
+            ("listKind", ""),
+            ("categories", []),
+        )
+    }
 
 
 def _taken_names(crd: Json, others: Iterable[Json]) -> tuple[set[str], set[str]]:
@@ -116,8 +135,9 @@ def _taken_names(crd: Json, others: Iterable[Json]) -> tuple[set[str], set[str]]
     return resources, kinds
 
 
-def _free_names(requested: dict[str, Any], accepted: dict[str, Any], resources: set[str],
-                kinds: set[str]) -> tuple[dict[str, Any], str, str]:
+def _free_names(
+    requested: dict[str, Any], accepted: dict[str, Any], resources: set[str], kinds: set[str]
+) -> tuple[dict[str, Any], str, str]:
     """The names to accept, and the reason and message of the last conflict, "" where there is none."""
     new = dict(accepted)
     reason = message = ""

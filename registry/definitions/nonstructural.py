@@ -10,7 +10,7 @@ from typing import Any
 
 from registry.definitions.conditions import equivalent, find
 from registry.schema.field import FieldError, invalid
-from registry.schema.structural import unsupported, validate_structural
+from registry.schema.structural.structural import unsupported, validate_structural
 
 Json = Mapping[str, Any]
 

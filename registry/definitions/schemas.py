@@ -17,17 +17,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from registry.cel.check import check_rules
-from registry.cel.rules import Rules
+from registry.cel.rules.check import check_rules
+from registry.cel.rules.rules import Rules
 from registry.definitions import types
-from registry.schema.bounds import nodes, validate_bounds
-from registry.schema.default_rules import validate_defaults
 from registry.schema.field import FieldError, GoText, forbidden, invalid
-from registry.schema.go_schema import GO_NAMES, go_schema
-from registry.schema.keywords import validate_keywords
 from registry.schema.model import Structural, from_json
 from registry.schema.regexp_errors import Patterns
-from registry.schema.structural import unsupported, validate_structural
+from registry.schema.structural.bounds import nodes, validate_bounds
+from registry.schema.structural.defaults import validate_defaults
+from registry.schema.structural.go_schema import GO_NAMES, go_schema
+from registry.schema.structural.keywords import validate_keywords
+from registry.schema.structural.structural import unsupported, validate_structural
 from registry.schema.values import same
 
 Json = Mapping[str, Any]
@@ -35,14 +35,43 @@ Json = Mapping[str, Any]
 # What the root may say where status is a subresource, whose schema is taken out as properties["status"]: such words as
 # lose nothing by that.
 _ROOT_WITH_STATUS = (
-    "Description", "Type", "Format", "Title", "Maximum", "ExclusiveMaximum", "Minimum", "ExclusiveMinimum", "MaxLength",
-    "MinLength", "Pattern", "MaxItems", "MinItems", "UniqueItems", "MultipleOf", "Required", "Items", "Properties",
-    "ExternalDocs", "Example", "XPreserveUnknownFields", "XValidations",
+    "Description",
+    "Type",
+    "Format",
+    "Title",
+    "Maximum",
+    "ExclusiveMaximum",
+    "Minimum",
+    "ExclusiveMinimum",
+    "MaxLength",
+    "MinLength",
+    "Pattern",
+    "MaxItems",
+    "MinItems",
+    "UniqueItems",
+    "MultipleOf",
+    "Required",
+    "Items",
+    "Properties",
+    "ExternalDocs",
+    "Example",
+    "XPreserveUnknownFields",
+    "XValidations",
 )
 
 # Go's pointers, of which false and an empty text are something, too.
-_POINTERS = frozenset(("Ref", "Default", "Example", "AdditionalProperties", "AdditionalItems", "XListType", "XMapType",
-                       "XPreserveUnknownFields"))
+_POINTERS = frozenset(
+    (
+        "Ref",
+        "Default",
+        "Example",
+        "AdditionalProperties",
+        "AdditionalItems",
+        "XListType",
+        "XMapType",
+        "XPreserveUnknownFields",
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +86,9 @@ class Leniency:
 STRICT = Leniency()
 
 
-def validate_schema(validation: Json | None, path: str, *, status: bool, old: Json | None = None,
-                    leniency: Leniency = STRICT) -> list[FieldError]:
+def validate_schema(
+    validation: Json | None, path: str, *, status: bool, old: Json | None = None, leniency: Leniency = STRICT
+) -> list[FieldError]:
     """The errors of `{"openAPIV3Schema": ...}`, which stands at `path`.
 
     `status` says whether the status subresource is on; `old` is the schema that this one replaces, if there was one.
@@ -81,8 +111,7 @@ def validate_schema(validation: Json | None, path: str, *, status: bool, old: Js
     return errors
 
 
-def _validate(schema: Json, schema_path: str, status: bool, unchanged: bool,
-              leniency: Leniency) -> list[FieldError]:
+def _validate(schema: Json, schema_path: str, status: bool, unchanged: bool, leniency: Leniency) -> list[FieldError]:
     errors: list[FieldError] = []
     if status:
         errors.extend(_validate_root_with_status(schema, schema_path))
@@ -98,8 +127,9 @@ def _validate(schema: Json, schema_path: str, status: bool, unchanged: bool,
         errors.extend(_pattern_errors(schema, schema_path))
     keyword_errors = validate_keywords(schema, schema_path, types=leniency.types, no_default=leniency.no_defaults)
     errors.extend(keyword_errors)
-    errors.extend(check_rules(schema, schema_path, schema_errors=keyword_errors, compiles=rules_make_sense,
-                              unchanged=unchanged))
+    errors.extend(
+        check_rules(schema, schema_path, schema_errors=keyword_errors, compiles=rules_make_sense, unchanged=unchanged)
+    )
     if not errors and not_convertible is not None:
         errors.append(invalid(schema_path, "", not_convertible))
     return errors
@@ -145,8 +175,11 @@ _GOOD = _GoodSchemas(8192)
 
 
 def _digest(schema: Json, status: bool, leniency: Leniency) -> bytes:
-    judged = [schema, status] if leniency is STRICT else [
-        schema, status, leniency.structural, leniency.types, leniency.no_defaults]
+    judged = (
+        [schema, status]
+        if leniency is STRICT
+        else [schema, status, leniency.structural, leniency.types, leniency.no_defaults]
+    )
     return hashlib.blake2b(json.dumps(judged).encode(), digest_size=32).digest()
 
 
@@ -158,12 +191,24 @@ def _validate_root_with_status(schema: Json, path: str) -> list[FieldError]:
             continue
         if name == "Type":
             if value != "object":
-                return [invalid(f"{path}.type", value, 'only "object" is allowed as the type at the root of the schema '
-                                                       "if the status subresource is enabled")]
+                return [
+                    invalid(
+                        f"{path}.type",
+                        value,
+                        'only "object" is allowed as the type at the root of the schema '
+                        "if the status subresource is enabled",
+                    )
+                ]
         elif name not in _ROOT_WITH_STATUS:
-            return [invalid(path, GoText(go_schema(schema)), f"only [{' '.join(_ROOT_WITH_STATUS)}] fields are allowed "
-                                                             "at the root of the schema if the status subresource is "
-                                                             "enabled")]
+            return [
+                invalid(
+                    path,
+                    GoText(go_schema(schema)),
+                    f"only [{' '.join(_ROOT_WITH_STATUS)}] fields are allowed "
+                    "at the root of the schema if the status subresource is "
+                    "enabled",
+                )
+            ]
     return []
 
 
@@ -183,15 +228,21 @@ def _is_unchanged(schema: Json, old: Json | None) -> bool:
     return old is not None and same(types.JSONSchemaProps.encode(schema), types.JSONSchemaProps.encode(old))
 
 
-_EXTENSIONS = ("x-kubernetes-embedded-resource", "x-kubernetes-int-or-string", "x-kubernetes-list-map-keys",
-               "x-kubernetes-validations")
+_EXTENSIONS = (
+    "x-kubernetes-embedded-resource",
+    "x-kubernetes-int-or-string",
+    "x-kubernetes-list-map-keys",
+    "x-kubernetes-validations",
+)
 _EXTENSION_POINTERS = ("x-kubernetes-preserve-unknown-fields", "x-kubernetes-list-type", "x-kubernetes-map-type")
 
 
 def has_extensions(schema: Json) -> bool:
     """Whether a schema whose depth has been bounded says something that only structural schemas can say."""
-    return any(any(node.get(name) for name in _EXTENSIONS)
-               or any(node.get(name) is not None for name in _EXTENSION_POINTERS) for node in nodes(schema))
+    return any(
+        any(node.get(name) for name in _EXTENSIONS) or any(node.get(name) is not None for name in _EXTENSION_POINTERS)
+        for node in nodes(schema)
+    )
 
 
 def has_defaults(schema: Json) -> bool:

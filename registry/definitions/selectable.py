@@ -34,8 +34,14 @@ def validate_selectable_fields(fields: Sequence[Json], schema: Json, path: str) 
         if found.root == "metadata":
             errors.append(invalid(field_path, json_path, "must not point to fields in metadata"))
         if found.schema.get("type") not in ("string", "boolean", "integer"):
-            errors.append(invalid(field_path, json_path, "must point to a field of type string, boolean or integer. "
-                                                         "Enum string fields and strings with formats are allowed."))
+            errors.append(
+                invalid(
+                    field_path,
+                    json_path,
+                    "must point to a field of type string, boolean or integer. "
+                    "Enum string fields and strings with formats are allowed.",
+                )
+            )
         if found.path in seen:
             errors.append(duplicate(field_path, json_path))
         seen.add(found.path)

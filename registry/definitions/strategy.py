@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from registry.definitions import typed, types
+from registry.definitions import types
 from registry.definitions.conditions import is_true, with_condition
 from registry.definitions.defaulting import default_stored_versions, storage_version
+from registry.definitions.structs import structs as typed
 from registry.schema.values import same
 
 Json = Mapping[str, Any]
@@ -92,8 +93,14 @@ def awaits_cleanup(crd: Json) -> bool:
 
 def begin_cleanup(crd: Json, now: str) -> Definition:
     """What is written before the objects are deleted."""
-    status = with_condition(crd.get("status") or {}, "Terminating", "True", "InstanceDeletionInProgress",
-                            "CustomResource deletion is in progress", now)
+    status = with_condition(
+        crd.get("status") or {},
+        "Terminating",
+        "True",
+        "InstanceDeletionInProgress",
+        "CustomResource deletion is in progress",
+        now,
+    )
     return {**crd, "status": status}
 
 
@@ -112,6 +119,12 @@ def finish_cleanup(crd: Json, now: str) -> Definition:
 
 def fail_cleanup(crd: Json, why: str, now: str) -> Definition:
     """What is written when the objects could not be deleted; it is tried again later."""
-    status = with_condition(crd.get("status") or {}, "Terminating", "True", "InstanceDeletionFailed",
-                            f"could not issue all deletes: {why}", now)
+    status = with_condition(
+        crd.get("status") or {},
+        "Terminating",
+        "True",
+        "InstanceDeletionFailed",
+        f"could not issue all deletes: {why}",
+        now,
+    )
     return {**crd, "status": status}

@@ -32,9 +32,12 @@ def validate_subresources(subresources: Json | None, path: str) -> list[FieldErr
             errors.extend(_below(replicas_path, replicas_path, (root,), root, f"{path}.scale.{name}"))
     selector_path = scale.get("labelSelectorPath")
     if selector_path:
-        shown = GoText(go_json(selector_path))      # a pointer in the reference
-        errors.extend(_below(selector_path, shown, (".spec", ".status"), "either .spec or .status",
-                             f"{path}.scale.labelSelectorPath"))
+        shown = GoText(go_json(selector_path))  # a pointer in the reference
+        errors.extend(
+            _below(
+                selector_path, shown, (".spec", ".status"), "either .spec or .status", f"{path}.scale.labelSelectorPath"
+            )
+        )
     return errors
 
 

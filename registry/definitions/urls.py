@@ -61,7 +61,7 @@ def _parse(text: str) -> Url:
     user, host = None, ""
     if not rest.startswith("/"):
         if scheme:
-            return Url(scheme, query=query)     # opaque, such as mailto:a@b
+            return Url(scheme, query=query)  # opaque, such as mailto:a@b
         if ":" in rest.partition("/")[0]:
             raise ValueError("first path segment in URL cannot contain colon")
     if rest.startswith("//") and (scheme or not rest.startswith("///")):
@@ -76,8 +76,8 @@ def _scheme(text: str) -> tuple[str, str]:
     if text.startswith(":"):
         raise ValueError("missing protocol scheme")
     match = _SCHEME.match(text)
-    if match and text[match.end():match.end() + 1] == ":":
-        return match[0].lower(), text[match.end() + 1:]
+    if match and text[match.end() : match.end() + 1] == ":":
+        return match[0].lower(), text[match.end() + 1 :]
     return "", text
 
 
@@ -98,7 +98,7 @@ def _check_host(host: str) -> None:
         end = host.rfind("]")
         if end < 0:
             raise ValueError("missing ']' in host")
-        port = host[end + 1:]
+        port = host[end + 1 :]
     else:
         colon = host.rfind(":")
         port = host[colon:] if colon >= 0 else ""

@@ -24,24 +24,24 @@ from registry.definitions.names import definition_name, validate_group, validate
 from registry.definitions.nonstructural import is_structural
 from registry.definitions.schemas import STRICT, Leniency, has_defaults, has_extensions, validate_schema
 from registry.definitions.selectable import validate_selectable_fields
+from registry.definitions.structs.base import GoType
+from registry.definitions.structs.structs import Slice
 from registry.definitions.subresources import has_status, validate_subresources
-from registry.definitions.typed import Slice
-from registry.definitions.typed_base import GoType
 from registry.definitions.versions import (
     validate_deprecation,
     validate_stored_versions,
     validate_uniqueness,
     validate_version_name,
 )
-from registry.schema.bounds import nodes, validate_bounds
 from registry.schema.field import FieldError, GoText, forbidden, invalid, not_supported, required
-from registry.schema.keywords import TYPES
-from registry.schema.objectmeta_rules import validate_object_meta, validate_object_meta_update
-from registry.schema.structural import unsupported
+from registry.schema.objectmeta.rules import validate_object_meta, validate_object_meta_update
+from registry.schema.structural.bounds import nodes, validate_bounds
+from registry.schema.structural.keywords import TYPES
+from registry.schema.structural.structural import unsupported
 
 Json = Mapping[str, Any]
 
-MAX_VERSIONS = 200      # the reference has no bound; the storage version of that many takes a while to judge
+MAX_VERSIONS = 200  # the reference has no bound; the storage version of that many takes a while to judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,13 @@ class Demands:
 
 OF_V1 = Demands()
 OF_V1BETA1 = Demands(
-    schemas=False, structural=False, types=False, approval=False, pruning=False,
-    no_defaults="(cannot set default values in apiextensions.k8s.io/v1beta1 CRDs, must use apiextensions.k8s.io/v1)")
+    schemas=False,
+    structural=False,
+    types=False,
+    approval=False,
+    pruning=False,
+    no_defaults="(cannot set default values in apiextensions.k8s.io/v1beta1 CRDs, must use apiextensions.k8s.io/v1)",
+)
 
 
 def _of_update(demands: Demands, old: InternalSpec) -> Demands:
@@ -100,15 +105,22 @@ def validate_create(crd: Json, *, demands: Demands = OF_V1, spec: InternalSpec |
     return errors + _validate_rest(crd, spec, None, demands)
 
 
-def validate_update(crd: Json, old: Json, *, demands: Demands = OF_V1, spec: InternalSpec | None = None,
-                    old_spec: InternalSpec | None = None) -> list[FieldError]:
+def validate_update(
+    crd: Json,
+    old: Json,
+    *,
+    demands: Demands = OF_V1,
+    spec: InternalSpec | None = None,
+    old_spec: InternalSpec | None = None,
+) -> list[FieldError]:
     """The errors of `crd`, which is to replace `old`; prepared for update."""
     spec, old_spec = spec or internal_spec(crd), old_spec or internal_spec(old)
     demands = _of_update(demands, old_spec)
     established = is_true(old, "Established")
     errors = validate_object_meta_update(_metadata(crd), _metadata(old))
-    errors += _validate_spec(spec, old_spec, demands, allow_invalid_ca_bundle=not established
-                             or has_invalid_ca_bundle(old_spec.conversion))
+    errors += _validate_spec(
+        spec, old_spec, demands, allow_invalid_ca_bundle=not established or has_invalid_ca_bundle(old_spec.conversion)
+    )
     if established:
         errors += _immutable(spec.scope, old_spec.scope, "spec.scope")
         errors += _immutable(spec.names.get("kind") or "", old_spec.names.get("kind") or "", "spec.names.kind")
@@ -136,9 +148,14 @@ def _validate_rest(crd: Json, spec: InternalSpec, old: Json | None, demands: Dem
     if demands.approval:
         errors += validate_approval(crd, old)
     if spec.preserve_unknown_fields and demands.pruning:
-        errors.append(invalid("spec.preserveUnknownFields", True,
-                              "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in "
-                              "spec.versions[*].schema instead"))
+        errors.append(
+            invalid(
+                "spec.preserveUnknownFields",
+                True,
+                "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in "
+                "spec.versions[*].schema instead",
+            )
+        )
     return errors
 
 
@@ -146,8 +163,9 @@ def _validate_accepted_names(crd: Json) -> list[FieldError]:
     return validate_names((crd.get("status") or {}).get("acceptedNames") or {}, "status.acceptedNames")
 
 
-def _validate_spec(spec: InternalSpec, old: InternalSpec | None, demands: Demands, *,
-                   allow_invalid_ca_bundle: bool) -> list[FieldError]:
+def _validate_spec(
+    spec: InternalSpec, old: InternalSpec | None, demands: Demands, *, allow_invalid_ca_bundle: bool
+) -> list[FieldError]:
     versions = spec.versions or []
     errors = validate_group(spec.group, "spec.group")
     if not spec.scope:
@@ -159,10 +177,15 @@ def _validate_spec(spec: InternalSpec, old: InternalSpec | None, demands: Demand
     errors += _validate_schemas_there(spec, demands)
     defaults = not demands.no_defaults and _has_defaults(spec)
     if spec.preserve_unknown_fields and defaults:
-        errors.append(invalid("spec.preserveUnknownFields", True,
-                              "must be false in order to use defaults in the schema"))
-    structural = (demands.structural or defaults or not spec.preserve_unknown_fields
-                  or any(has_extensions(schema) for schema in _schemas(spec)))
+        errors.append(
+            invalid("spec.preserveUnknownFields", True, "must be false in order to use defaults in the schema")
+        )
+    structural = (
+        demands.structural
+        or defaults
+        or not spec.preserve_unknown_fields
+        or any(has_extensions(schema) for schema in _schemas(spec))
+    )
     leniency = STRICT if demands == OF_V1 else Leniency(structural, demands.types, demands.no_defaults)
     for i, version in enumerate(versions):
         errors += _validate_version(version, f"spec.versions[{i}]", spec, old, leniency)
@@ -176,11 +199,19 @@ def _validate_spec(spec: InternalSpec, old: InternalSpec | None, demands: Demand
     errors += validate_names(spec.names, "spec.names")
     errors += _validate_shared(spec, old, leniency)
     if spec.preserve_unknown_fields and spec.conversion is not None and spec.conversion.get("strategy") != "None":
-        errors.append(invalid("spec.conversion.strategy", spec.conversion.get("strategy") or "",
-                              "must be None if spec.preserveUnknownFields is true"))
-    return errors + validate_conversion(spec.conversion, "spec.conversion",
-                                        allow_invalid_ca_bundle=allow_invalid_ca_bundle,
-                                        old=old.conversion if old is not None else None)
+        errors.append(
+            invalid(
+                "spec.conversion.strategy",
+                spec.conversion.get("strategy") or "",
+                "must be None if spec.preserveUnknownFields is true",
+            )
+        )
+    return errors + validate_conversion(
+        spec.conversion,
+        "spec.conversion",
+        allow_invalid_ca_bundle=allow_invalid_ca_bundle,
+        old=old.conversion if old is not None else None,
+    )
 
 
 def _validate_schemas_there(spec: InternalSpec, demands: Demands) -> list[FieldError]:
@@ -188,8 +219,11 @@ def _validate_schemas_there(spec: InternalSpec, demands: Demands) -> list[FieldE
     if _schema(spec.schema) is not None or (spec.preserve_unknown_fields and not demands.schemas):
         return []
     why = "" if demands.schemas else "because otherwise all fields are pruned"
-    return [required(f"spec.versions[{i}].schema.openAPIV3Schema", why) for i, v in enumerate(spec.versions or ())
-            if _schema(v.schema) is None and (demands.schemas or v.served)]
+    return [
+        required(f"spec.versions[{i}].schema.openAPIV3Schema", why)
+        for i, v in enumerate(spec.versions or ())
+        if _schema(v.schema) is None and (demands.schemas or v.served)
+    ]
 
 
 def _validate_said_once(spec: InternalSpec) -> list[FieldError]:
@@ -197,13 +231,26 @@ def _validate_said_once(spec: InternalSpec) -> list[FieldError]:
     versions = spec.versions or []
     parts: tuple[tuple[str, str, bool, Sequence[Any], GoType], ...] = (
         ("validation", "schemas", spec.schema is not None, [v.schema for v in versions], types.Validation),
-        ("subresources", "subresources", spec.subresources is not None, [v.subresources for v in versions],
-         types.Subresources),
-        ("additionalPrinterColumns", "additionalPrinterColumns", bool(spec.columns),
-         [v.columns or None for v in versions], Slice(types.Column)),
+        (
+            "subresources",
+            "subresources",
+            spec.subresources is not None,
+            [v.subresources for v in versions],
+            types.Subresources,
+        ),
+        (
+            "additionalPrinterColumns",
+            "additionalPrinterColumns",
+            bool(spec.columns),
+            [v.columns or None for v in versions],
+            Slice(types.Column),
+        ),
     )
-    errors = [forbidden(f"spec.{name}", f"top-level and per-version {said} are mutually exclusive")
-              for name, said, top, each, _ in parts if top and any(part is not None for part in each)]
+    errors = [
+        forbidden(f"spec.{name}", f"top-level and per-version {said} are mutually exclusive")
+        for name, said, top, each, _ in parts
+        if top and any(part is not None for part in each)
+    ]
     for name, said, _, each, kind in parts:
         if each and all(part is not None for part in each) and all_equal(list(each), kind):
             why = f"per-version {said} may not all be set to identical values (top-level {name} should be used instead)"
@@ -211,22 +258,29 @@ def _validate_said_once(spec: InternalSpec) -> list[FieldError]:
     return errors
 
 
-def _validate_version(version: InternalVersion, path: str, spec: InternalSpec, old: InternalSpec | None,
-                      leniency: Leniency) -> list[FieldError]:
+def _validate_version(
+    version: InternalVersion, path: str, spec: InternalSpec, old: InternalSpec | None, leniency: Leniency
+) -> list[FieldError]:
     errors = validate_version_name(version.name, f"{path}.name")
     errors += validate_deprecation(version, path)
     # A doubled name is judged by the subresources of the first version that has it.
     namesake = next(v for v in spec.versions or () if v.name == version.name)
     status = has_status(spec.subresources if spec.subresources is not None else namesake.subresources)
-    errors += validate_schema(version.schema, f"{path}.schema", status=status, old=_old_schema(old, version.name),
-                              leniency=leniency)
+    errors += validate_schema(
+        version.schema, f"{path}.schema", status=status, old=_old_schema(old, version.name), leniency=leniency
+    )
     errors += validate_subresources(version.subresources, f"{path}.subresources")
     errors += validate_columns(version.columns, f"{path}.additionalPrinterColumns")
     if version.selectable_fields:
         schema = _schema(version.schema)
         if schema is None:
-            errors.append(invalid(f"{path}.selectableFields", "",
-                                  "may only be set when `version.schema.openAPIV3Schema` is not included"))
+            errors.append(
+                invalid(
+                    f"{path}.selectableFields",
+                    "",
+                    "may only be set when `version.schema.openAPIV3Schema` is not included",
+                )
+            )
         else:
             errors += _validate_selectable(version.selectable_fields, schema, path)
     return errors
@@ -234,8 +288,9 @@ def _validate_version(version: InternalVersion, path: str, spec: InternalSpec, o
 
 def _validate_shared(spec: InternalSpec, old: InternalSpec | None, leniency: Leniency) -> list[FieldError]:
     status = has_status(spec.subresources) or any(has_status(v.subresources) for v in spec.versions or ())
-    errors = validate_schema(spec.schema, "spec.validation", status=status, old=_old_schema(old, spec.version),
-                             leniency=leniency)
+    errors = validate_schema(
+        spec.schema, "spec.validation", status=status, old=_old_schema(old, spec.version), leniency=leniency
+    )
     errors += validate_subresources(spec.subresources, "spec.subresources")
     errors += validate_columns(spec.columns, "spec.additionalPrinterColumns")
     if spec.selectable_fields:
@@ -249,7 +304,7 @@ def _validate_shared(spec: InternalSpec, old: InternalSpec | None, leniency: Len
 
 def _validate_selectable(fields: list[dict[str, Any]], schema: Json, path: str) -> list[FieldError]:
     if validate_bounds(schema, path):
-        return []       # reported with the schema
+        return []  # reported with the schema
     why = unsupported(schema)
     if why is not None:
         return [invalid(f"{path}.schema.openAPIV3Schema", "", why)]

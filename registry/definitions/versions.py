@@ -29,7 +29,7 @@ def validate_deprecation(version: InternalVersion, path: str) -> list[FieldError
         why = ["can only be set for deprecated versions"]
     else:
         why = _unfit_warning(warning)
-    shown = GoText(go_json(warning))        # a pointer in the reference
+    shown = GoText(go_json(warning))  # a pointer in the reference
     return [invalid(f"{path}.deprecationWarning", shown, text) for text in why]
 
 
@@ -39,11 +39,12 @@ def _unfit_warning(warning: str) -> list[str]:
         errors.append(f"must be <= {DEPRECATION_WARNING_MAX_BYTES} characters long")
     if not warning:
         errors.append("must not be an empty string")
-    position = 0        # in bytes
+    position = 0  # in bytes
     for character in warning:
         if not is_print(character):
-            errors.append("must only contain printable UTF-8 characters; non-printable character found at index "
-                          f"{position}")
+            errors.append(
+                f"must only contain printable UTF-8 characters; non-printable character found at index {position}"
+            )
             break
         position += len(character.encode("utf-8", "surrogatepass"))
     return errors
@@ -61,13 +62,15 @@ def validate_uniqueness(versions: list[InternalVersion] | None, path: str) -> li
     if len({v.name for v in given}) != len(given):
         errors.append(invalid(path, GoText(go_versions(versions)), "must contain unique version names"))
     if sum(v.storage for v in given) != 1:
-        errors.append(invalid(path, GoText(go_versions(versions)),
-                              "must have exactly one version marked as storage version"))
+        errors.append(
+            invalid(path, GoText(go_versions(versions)), "must have exactly one version marked as storage version")
+        )
     return errors
 
 
-def validate_stored_versions(stored: list[str] | None, versions: list[InternalVersion] | None,
-                             path: str) -> list[FieldError]:
+def validate_stored_versions(
+    stored: list[str] | None, versions: list[InternalVersion] | None, path: str
+) -> list[FieldError]:
     if not stored:
         return [invalid(path, GoText("null" if stored is None else "[]"), "must have at least one stored version")]
     errors = []
@@ -77,8 +80,15 @@ def validate_stored_versions(stored: list[str] | None, versions: list[InternalVe
             errors.append(invalid(path, stored, f"must have the storage version {version.name}"))
         missing.pop(version.name, None)
     for name, i in missing.items():
-        errors.append(invalid(f"{path}[{i}]", name, (
-            f"missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions "
-            f"until a storage migration ensures no data remains persisted in {name} and removes {name} from "
-            "status.storedVersions")))
+        errors.append(
+            invalid(
+                f"{path}[{i}]",
+                name,
+                (
+                    f"missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions "
+                    f"until a storage migration ensures no data remains persisted in {name} and removes {name} from "
+                    "status.storedVersions"
+                ),
+            )
+        )
     return errors

@@ -10,17 +10,42 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from registry.definitions.internal import internal_spec
-from registry.schema.bounds import nodes, validate_bounds
 from registry.schema.field import go_quote
+from registry.schema.structural.bounds import nodes, validate_bounds
 
 Json = Mapping[str, Any]
 
 # Formats that strings are checked against, without dashes.
-_STRING_FORMATS = frozenset((
-    "bsonobjectid", "uri", "email", "hostname", "ipv4", "ipv6", "cidr", "mac", "uuid", "uuid3", "uuid4", "uuid5",
-    "isbn", "isbn10", "isbn13", "creditcard", "ssn", "hexcolor", "rgbcolor", "byte", "password", "date", "duration",
-    "datetime", "k8sshortname", "k8slongname",
-))
+_STRING_FORMATS = frozenset(
+    (
+        "bsonobjectid",
+        "uri",
+        "email",
+        "hostname",
+        "ipv4",
+        "ipv6",
+        "cidr",
+        "mac",
+        "uuid",
+        "uuid3",
+        "uuid4",
+        "uuid5",
+        "isbn",
+        "isbn10",
+        "isbn13",
+        "creditcard",
+        "ssn",
+        "hexcolor",
+        "rgbcolor",
+        "byte",
+        "password",
+        "date",
+        "duration",
+        "datetime",
+        "k8sshortname",
+        "k8slongname",
+    )
+)
 
 
 def warnings(crd: Json, old: Json | None = None) -> list[str]:

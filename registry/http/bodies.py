@@ -20,7 +20,7 @@ from registry.api.request import Body, PredecodedBody
 from registry.codec.json_decode import decode_json
 from registry.codec.model import Decoded, DecodeError
 from registry.codec.yaml_decode import decode_yaml
-from registry.slices import ClientGone
+from registry.flowcontrol.time_slice import ClientGone
 
 # kube-apiserver's MaxRequestBodyBytes; etcd's own limit is the reason there, clients rely on it.
 BODY_LIMIT_BYTES = 3 * 1024 * 1024

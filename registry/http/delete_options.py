@@ -27,12 +27,14 @@ def decode_delete_options(data: bytes, media_type: str) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise bad_request("couldn't get version/kind; json parse error: json: cannot unmarshal into Go value of type "
-                          "runtime.TypeMeta")
+        raise bad_request(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal into Go value of type runtime.TypeMeta"
+        )
     kind = value.get("kind")
     if kind and kind != "DeleteOptions":
-        raise bad_request(f'no kind "{kind}" is registered for version "{value.get("apiVersion") or ""}" in scheme '
-                          f"{_SCHEME}")
+        raise bad_request(
+            f'no kind "{kind}" is registered for version "{value.get("apiVersion") or ""}" in scheme {_SCHEME}'
+        )
     return value
 
 

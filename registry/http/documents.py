@@ -17,26 +17,26 @@ from typing import Any
 
 from starlette.types import Scope, Send
 
-from registry.access.tokens.keys import DOCUMENT_SECONDS
 from registry.api.catalog import TenantCatalog
 from registry.api.errors import method_not_allowed, not_acceptable, resource_not_found
 from registry.api.options import Query
 from registry.api.request import Backend
-from registry.api.strategy import Context
+from registry.api.strategies.base import Context
+from registry.authentication.tokens.keys import DOCUMENT_SECONDS
 from registry.builtin.subresources import subresources_of
 from registry.codec.json_encode import encode_json
 from registry.codec.yaml_encode import encode_yaml
 from registry.definitions import discovery
 from registry.definitions.model import Definition
-from registry.definitions.openapi import openapi_v3, openapi_v3_hashes, openapi_v3_index
-from registry.definitions.openapi_proto import encode_v2
-from registry.definitions.openapi_v2 import openapi_v2
+from registry.definitions.openapi.documents import openapi_v3, openapi_v3_hashes, openapi_v3_index
+from registry.definitions.openapi.proto import encode_v2
+from registry.definitions.openapi.v2 import openapi_v2
 from registry.http import metrics
-from registry.http.made import Document, DocumentCache, document
+from registry.http.document_cache import Document, DocumentCache, document
 from registry.http.negotiation import NotAcceptable, Representation, negotiate_discovery
-from registry.http.paths import Target
+from registry.http.request_info import Target
 from registry.http.resources import PageNotFound, prettify
-from registry.http.respond import headers_for, send_body
+from registry.http.responses import headers_for, send_body
 from registry.store.errors import StoreError
 
 # The version of Kubernetes whose API this is; clients read it to know what they can use.
@@ -58,8 +58,9 @@ class Documents:
         self._made = DocumentCache()
         self._hashes: OrderedDict[int, dict[str, str]] = OrderedDict()
 
-    async def __call__(self, scope: Scope, send: Send, target: Target, query: Query, context: Context,
-                       headers: Headers) -> int:
+    async def __call__(
+        self, scope: Scope, send: Send, target: Target, query: Query, context: Context, headers: Headers
+    ) -> int:
         path = target.path.rstrip("/") or "/"
         if target.is_api:
             return await self._discovery(scope, send, target, query, context, headers)
@@ -113,8 +114,9 @@ class Documents:
         return await send_body(send, scope, code, headers, body)
 
     # -- discovery
-    async def _discovery(self, scope: Scope, send: Send, target: Target, query: Query, context: Context,
-                         headers: Headers) -> int:
+    async def _discovery(
+        self, scope: Scope, send: Send, target: Target, query: Query, context: Context, headers: Headers
+    ) -> int:
         top = not target.version and not target.group
         try:
             representation = negotiate_discovery(headers.get(b"accept", b"").decode("latin-1"), aggregated=top)
@@ -140,8 +142,9 @@ class Documents:
         media_type = _AGGREGATED if representation.transform else representation.media_type
         return await self._send_with_etag(scope, send, made, media_type, context, headers)
 
-    async def _send_with_etag(self, scope: Scope, send: Send, made: Document, media_type: str, context: Context,
-                      headers: Headers) -> int:
+    async def _send_with_etag(
+        self, scope: Scope, send: Send, made: Document, media_type: str, context: Context, headers: Headers
+    ) -> int:
         """With an ETag, and 304 for a client that has it."""
         answer = headers_for(media_type, context.warnings)
         answer += [(b"etag", f'"{made.tag}"'.encode()), (b"vary", b"Accept")]
@@ -171,8 +174,15 @@ class Documents:
         made = await self._made.get(("v3", name, tag), make, aside=_is_large(catalog))
         return await self._send_with_etag(scope, send, made, "application/json", context, headers)
 
-    async def _openapi_v2(self, scope: Scope, send: Send, catalog: TenantCatalog, hashes: Mapping[str, str],
-                          context: Context, headers: Headers) -> int:
+    async def _openapi_v2(
+        self,
+        scope: Scope,
+        send: Send,
+        catalog: TenantCatalog,
+        hashes: Mapping[str, str],
+        context: Context,
+        headers: Headers,
+    ) -> int:
         """kubectl asks for it in protobuf, to validate what it has no version 3 for."""
         accept = headers.get(b"accept", b"").decode("latin-1")
         protobuf = _OPENAPI_V2_PROTOBUF in accept
@@ -216,8 +226,20 @@ def _address(scope: Scope) -> str:
     return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
 
 
-_PATHS = ["/.well-known/openid-configuration", "/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics",
-          "/openapi/v2", "/openapi/v3", "/openid/v1/jwks", "/readyz", "/version"]
+_PATHS = [
+    "/.well-known/openid-configuration",
+    "/api",
+    "/api/v1",
+    "/apis",
+    "/healthz",
+    "/livez",
+    "/metrics",
+    "/openapi/v2",
+    "/openapi/v3",
+    "/openid/v1/jwks",
+    "/readyz",
+    "/version",
+]
 
 
 def _openapi_v3_document(definitions: list[Definition], name: str) -> bytes:
@@ -232,8 +254,11 @@ def _discovery_document(catalog: TenantCatalog, target: Target, representation: 
     if target.version:
         return discovery.api_resource_list(definitions, target.group, target.version, subresources_of)
     if core:
-        return (discovery.aggregated_discovery(definitions, core=True, subresources=subresources_of) if representation.transform
-                else discovery.api_versions(""))
+        return (
+            discovery.aggregated_discovery(definitions, core=True, subresources=subresources_of)
+            if representation.transform
+            else discovery.api_versions("")
+        )
     if target.group:
         return discovery.api_group(definitions, target.group)
     if representation.transform:
@@ -243,8 +268,18 @@ def _discovery_document(catalog: TenantCatalog, target: Target, representation: 
 
 def version() -> dict[str, str]:
     """What /version says. The build is this Python; the API is Kubernetes'."""
-    return {"major": MAJOR, "minor": MINOR, "emulationMajor": MAJOR, "emulationMinor": MINOR,
-            "minCompatibilityMajor": MAJOR, "minCompatibilityMinor": "35", "gitVersion": GIT_VERSION,
-            "gitCommit": "", "gitTreeState": "clean", "buildDate": "", "goVersion": "",
-            "compiler": platform.python_implementation(),
-            "platform": f"{platform.system().lower()}/{platform.machine()}"}
+    return {
+        "major": MAJOR,
+        "minor": MINOR,
+        "emulationMajor": MAJOR,
+        "emulationMinor": MINOR,
+        "minCompatibilityMajor": MAJOR,
+        "minCompatibilityMinor": "35",
+        "gitVersion": GIT_VERSION,
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "",
+        "goVersion": "",
+        "compiler": platform.python_implementation(),
+        "platform": f"{platform.system().lower()}/{platform.machine()}",
+    }

@@ -19,16 +19,6 @@ from functools import partial
 from starlette.types import Receive, Scope, Send
 
 from registry import logs
-from registry.access.across import SUBRESOURCE, WildcardTarget, resolve_wildcard, is_across
-from registry.access.authentication import Authentication, Unauthenticated
-from registry.access.authorization import Attributes, Decision, refusal
-from registry.access.fairness import EXEMPT, SEAT_SECONDS, LIST_SEAT_SECONDS, Flow, Rates, TooManyRequests, FairQueue
-from registry.access.identity import User
-from registry.access.impersonating import Impersonation, ImpersonationRefused
-from registry.access.impersonation import NobodyNamed, requested_groups, requested_user
-from registry.access.policies import user_in_tenant
-from registry.access.tenants import DEFAULT, SYSTEM, Tenants
-from registry.api.bootstrap import TenantBootstrapper
 from registry.api.errors import (
     Qualified,
     StatusError,
@@ -39,23 +29,41 @@ from registry.api.errors import (
     too_many_requests,
     unauthorized,
 )
-from registry.api.history import SUBRESOURCES
 from registry.api.options import Query
 from registry.api.request import Backend
 from registry.api.selectors import name_of_selector
-from registry.api.strategy import Context
+from registry.api.strategies.base import Context
+from registry.api.tenant_bootstrap import TenantBootstrapper
+from registry.api.verbs.history import SUBRESOURCES
 from registry.audit.trail import KEY as TRAIL
 from registry.audit.trail import Trail
+from registry.authentication.authenticator import Authentication, Unauthenticated
+from registry.authentication.impersonation_headers import NobodyNamed, requested_groups, requested_user
+from registry.authentication.user import User
+from registry.authorization.attributes import Attributes, Decision, refusal
+from registry.authorization.authorizer import user_in_tenant
+from registry.authorization.impersonation_authz import Impersonation, ImpersonationRefused
+from registry.authorization.tenants import DEFAULT, SYSTEM, Tenants
+from registry.authorization.wildcard import SUBRESOURCE, WildcardTarget, is_across, resolve_wildcard
+from registry.flowcontrol.fair_queue import (
+    EXEMPT,
+    LIST_SEAT_SECONDS,
+    SEAT_SECONDS,
+    FairQueue,
+    Flow,
+    Rates,
+    TooManyRequests,
+)
+from registry.flowcontrol.time_slice import IS_GONE, ClientGone, TimeSlice
 from registry.http import metrics
-from registry.http.access_log import log_answer, loggable
 from registry.http.documents import Documents
 from registry.http.hosts import HostPattern, tenant_in_path
+from registry.http.middleware.access_log import log_answer, loggable
 from registry.http.negotiation import Representation, error_encoding
-from registry.http.paths import Target, parse, with_past
+from registry.http.request_info import Target, parse, with_past
 from registry.http.resources import PageNotFound, ResourceEndpoint, parse_query, verb_of
-from registry.http.respond import send_page_not_found, send_status
-from registry.http.uploads import MIB, Upload, Uploads
-from registry.slices import IS_GONE, ClientGone, TimeSlice
+from registry.http.responses import send_page_not_found, send_status
+from registry.http.serving.uploads import MIB, Upload, Uploads
 from registry.store.errors import StoreError, TenantNotFound
 from registry.store.types import DomainId, Guards, Tenant, TenantId, TenantName
 
@@ -63,8 +71,9 @@ logger = logging.getLogger("registry.requests")
 
 
 # What the process answers for itself: whether it lives must not depend on the database.
-_OF_PROCESS = frozenset({"/healthz", "/livez", "/readyz", "/healthz/ping", "/livez/ping", "/readyz/ping", "/metrics",
-                         "/version"})
+_OF_PROCESS = frozenset(
+    {"/healthz", "/livez", "/readyz", "/healthz/ping", "/livez/ping", "/readyz/ping", "/metrics", "/version"}
+)
 _LISTS = frozenset({"list", "deletecollection"})
 _WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _SHORT = frozenset({"get", "watch"})
@@ -74,9 +83,18 @@ _NO_TENANT = Tenant(TenantId(0), TenantName(""), DomainId(0), Guards(0, 0))
 class Gateway:
     """The ASGI application behind Starlette."""
 
-    def start(self, backend: Backend, tenants: Tenants, authentication: Authentication, stopping: asyncio.Event, *,
-              jwks_uri: str = "", host_pattern: str = "", access_log: bool = False,
-              upload_limit_bytes: int = 128 * MIB) -> None:
+    def start(
+        self,
+        backend: Backend,
+        tenants: Tenants,
+        authentication: Authentication,
+        stopping: asyncio.Event,
+        *,
+        jwks_uri: str = "",
+        host_pattern: str = "",
+        access_log: bool = False,
+        upload_limit_bytes: int = 128 * MIB,
+    ) -> None:
         self._tenants = tenants
         self._store = backend.store
         self._authentication = authentication
@@ -111,14 +129,16 @@ class Gateway:
         try:
             # Before anything that takes time: who asks for what is known only later, but the path names the tenant.
             held = LIST_SEAT_SECONDS if verb in _LISTS else SEAT_SECONDS
-            place = self._turns.try_acquire(target.tenant, started, held) or await self._turns.acquire(target.tenant, held)
+            place = self._turns.try_acquire(target.tenant, started, held) or await self._turns.acquire(
+                target.tenant, held
+            )
             if place is not EXEMPT and verb not in _SHORT:
                 await self._turns.wait_for_short_requests(place, reads=verb in _LISTS)
             TimeSlice(partial(self._turns.yield_now, target.tenant, place), scope.get(IS_GONE)).begin()
             context = await self._authorize(scope, target, verb, query, headers, warnings)
             tenant = context.tenant
             if verb == "watch":
-                self._turns.release(place)     # it lasts, and is idle mostly
+                self._turns.release(place)  # it lasts, and is idle mostly
             if tenant is not _NO_TENANT:
                 self._turns.mark_known(target.tenant)
                 if "rates" in tenant.attributes:
@@ -151,8 +171,7 @@ class Gateway:
             raise
         except Exception:
             logger.exception("request failed: %s %s", scope["method"], loggable(scope["path"]))
-            failure = internal_error("the server met a condition that it does not expect (request "
-                                     f"{request.audit_id})")
+            failure = internal_error(f"the server met a condition that it does not expect (request {request.audit_id})")
             code = await self._send_error(send, scope, headers, failure, warnings)
         finally:
             if place is not EXEMPT:
@@ -167,18 +186,26 @@ class Gateway:
                 log_answer(scope, target, verb, context, headers, code, seconds)
             request.audit_id = ""
 
-    async def _authorize(self, scope: Scope, target: Target, verb: str, query: Query, headers: dict[bytes, bytes],
-                        warnings: list[str]) -> Context:
+    async def _authorize(
+        self, scope: Scope, target: Target, verb: str, query: Query, headers: dict[bytes, bytes], warnings: list[str]
+    ) -> Context:
         """Who asks for which tenant, after they have been found to be allowed to."""
         user = await self._authentication.user_of(scope, headers.get(b"authorization", b"").decode("latin-1"), warnings)
         # A namespace object is judged inside itself (requestinfo.go).
         is_namespace = target.resource == "namespaces" and not target.group
-        attributes = Attributes(verb, target.path, target.resource, target.subresource, target.group,
-                                target.name if is_namespace else target.namespace, target.name)
+        attributes = Attributes(
+            verb,
+            target.path,
+            target.resource,
+            target.subresource,
+            target.group,
+            target.name if is_namespace else target.namespace,
+            target.name,
+        )
         if verb in ("list", "watch") and not target.name and "fieldSelector" in query:
             attributes = replace(attributes, name=name_of_selector(query["fieldSelector"][0]))
         if user.tenant not in (None, SYSTEM) and target.path.rstrip("/") == "/metrics" and not target.tenant:
-            raise _forbidden(user, attributes)    # they say which definitions there are, of all tenants
+            raise _forbidden(user, attributes)  # they say which definitions there are, of all tenants
         trail: Trail | None = scope.get(TRAIL)
         if trail is not None:
             await trail.identify(user, attributes, target.tenant or user.tenant or DEFAULT)
@@ -196,20 +223,31 @@ class Gateway:
             trail.of_tenant(tenant.name)
             trail.record_decision(True, "")
         if not user.is_administrator:
-            decision = (await self._policies.decide(tenant, user, attributes) if tenant is not _NO_TENANT
-                        else await self._of_process(user, attributes))
+            decision = (
+                await self._policies.decide(tenant, user, attributes)
+                if tenant is not _NO_TENANT
+                else await self._of_process(user, attributes)
+            )
             if trail is not None:
                 trail.record_decision(decision.allowed, decision.reason)
             if not decision.allowed:
                 raise _forbidden(user, attributes, decision.reason)
         user_agent = headers.get(b"user-agent", b"").decode("latin-1")
-        context = Context(tenant, user, user_agent, warnings, authorized_name=attributes.name,
-                          annotations=None if trail is None else trail.annotations)
+        context = Context(
+            tenant,
+            user,
+            user_agent,
+            warnings,
+            authorized_name=attributes.name,
+            annotations=None if trail is None else trail.annotations,
+        )
         if across is not None:
             context.tenant, context.across = across.lead, across.across
         return context
 
-    async def _across(self, scope: Scope, host: bytes, user: User, target: Target, attributes: Attributes) -> WildcardTarget:
+    async def _across(
+        self, scope: Scope, host: bytes, user: User, target: Target, attributes: Attributes
+    ) -> WildcardTarget:
         """The tenants that are asked for together. A stranger is told nothing of which there are."""
         name = tenant_in_path(scope["raw_path"], target.tenant)
         try:
@@ -224,8 +262,9 @@ class Gateway:
                 raise _forbidden(user, attributes) from None
             raise
 
-    async def _tenant(self, scope: Scope, host: bytes, user: User, target: Target,
-                      attributes: Attributes) -> tuple[Tenant, User]:
+    async def _tenant(
+        self, scope: Scope, host: bytes, user: User, target: Target, attributes: Attributes
+    ) -> tuple[Tenant, User]:
         """The tenant that is asked for, and who asks as that tenant sees him: an administrator from above as his own.
 
         A stranger is told of a tenant that does not exist what he would be told of one that does.
@@ -244,14 +283,15 @@ class Gateway:
             if stranger.is_administrator:
                 raise
             if target.path.rstrip("/") in _OF_PROCESS:
-                return _NO_TENANT, stranger     # what everybody may ask of every tenant is no sign that there is one
+                return _NO_TENANT, stranger  # what everybody may ask of every tenant is no sign that there is one
             raise _forbidden(stranger, attributes) from None
         if user.tenant is not None and user.tenant != tenant.name and await self._tenants.governs(user, tenant):
             return tenant, user
         return tenant, user_in_tenant(user, tenant.name)
 
-    async def _impersonate(self, tenant: Tenant, requester: User, scope: Scope, attributes: Attributes,
-                            trail: Trail | None) -> User:
+    async def _impersonate(
+        self, tenant: Tenant, requester: User, scope: Scope, attributes: Attributes, trail: Trail | None
+    ) -> User:
         """Who the request is judged as from here on; 400 and 403 where it is asked wrongly or by the wrong one."""
         try:
             wanted = requested_user(scope["headers"])
@@ -264,8 +304,9 @@ class Gateway:
             wanted = replace(wanted, tenant=tenant.name)
         groups = requested_groups(scope["headers"])
         try:
-            found, constraint = self._impersonation.check(tenant.id, requester, wanted, groups, attributes,
-                                                          await self._deciding(tenant, requester))
+            found, constraint = self._impersonation.check(
+                tenant.id, requester, wanted, groups, attributes, await self._deciding(tenant, requester)
+            )
         except ImpersonationRefused as refused:
             raise _forbidden(requester, refused.attributes, refused.reason) from refused
         if trail is not None:
@@ -286,12 +327,13 @@ class Gateway:
             return decision
         try:
             home = await self._tenants.tenant_of(user, "")
-        except TenantNotFound:      # A certificate may name any.
+        except TenantNotFound:  # A certificate may name any.
             return decision
         return await self._policies.decide(home, user, attributes)
 
-    async def _send_error(self, send: Send, scope: Scope, headers: dict[bytes, bytes], error: StatusError,
-                      warnings: list[str]) -> int:
+    async def _send_error(
+        self, send: Send, scope: Scope, headers: dict[bytes, bytes], error: StatusError, warnings: list[str]
+    ) -> int:
         representation = Representation(error_encoding(headers.get(b"accept", b"").decode("latin-1")))
         return await send_status(send, scope, error, representation, warnings)
 
@@ -307,8 +349,9 @@ def _observe(scope: Scope, target: Target, verb: str, code: int, seconds: float)
     metrics.observe(verb, target.group, target.resource, subresource, code, seconds)
 
 
-_VERBS = frozenset({"get", "head", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "post",
-                    "put"})
+_VERBS = frozenset(
+    {"get", "head", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "post", "put"}
+)
 
 
 def _anything(needed: Attributes) -> Decision:

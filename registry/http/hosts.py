@@ -16,8 +16,8 @@ class HostPattern:
     def tenant_of(self, host: bytes, named: str) -> str:
         """The tenant of a request with this Host header, whose path names `named` (perhaps ""). Raises TenantNotFound.
 
-            acme.example.com:6443   acme          ACME.example.com   acme
-            example.com             what the path names
+        acme.example.com:6443   acme          ACME.example.com   acme
+        example.com             what the path names
         """
         if not self._suffix:
             return named
@@ -26,7 +26,7 @@ class HostPattern:
             name = name.partition(b":")[0].removesuffix(b".")
         if not name.endswith(self._suffix):
             return named
-        tenant = name[:-len(self._suffix)].decode("latin-1")
+        tenant = name[: -len(self._suffix)].decode("latin-1")
         if named and named != tenant:
             raise TenantNotFound("the tenant does not exist")
         return tenant or "/"

@@ -15,10 +15,17 @@ from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histo
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
-REQUESTS = Counter("apiserver_request_total", "Requests by verb, group, resource and code.",
-                   ["verb", "group", "resource", "subresource", "code"])
-DURATIONS = Histogram("apiserver_request_duration_seconds", "Time of a request from its first byte to its last.",
-                      ["verb", "group", "resource", "subresource"], buckets=_BUCKETS)
+REQUESTS = Counter(
+    "apiserver_request_total",
+    "Requests by verb, group, resource and code.",
+    ["verb", "group", "resource", "subresource", "code"],
+)
+DURATIONS = Histogram(
+    "apiserver_request_duration_seconds",
+    "Time of a request from its first byte to its last.",
+    ["verb", "group", "resource", "subresource"],
+    buckets=_BUCKETS,
+)
 IN_FLIGHT = Gauge("apiserver_current_inflight_requests", "Requests that are being served, watches apart.")
 WATCHES = Gauge("apiserver_longrunning_requests", "Watches that are open.")
 WATCH_EVENTS = Counter("apiserver_watch_events_total", "Events sent to watchers.", ["group", "resource"])

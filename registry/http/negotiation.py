@@ -20,7 +20,9 @@ YAML: Final = "yaml"
 PROTOBUF: Final = "protobuf"
 
 MEDIA_TYPES: Final = {
-    JSON: "application/json", YAML: "application/yaml", PROTOBUF: "application/vnd.kubernetes.protobuf",
+    JSON: "application/json",
+    YAML: "application/yaml",
+    PROTOBUF: "application/vnd.kubernetes.protobuf",
 }
 _ENCODINGS: Final = {media_type: encoding for encoding, media_type in MEDIA_TYPES.items()}
 
@@ -66,6 +68,7 @@ class Representation:
 
 
 # --- answers
+
 
 def negotiate(accept: str, *, builtin: bool = False) -> Representation:
     """The representation of an object or a list. An empty header means JSON.
@@ -222,8 +225,8 @@ def _represent(params: Mapping[str, str], encoding: str, allows: _Allows) -> Rep
 
 
 def _clauses(accept: str) -> list[_Clause]:
-    """Best first: by quality, then wildcards last; else in the order of the header. A header that is too long has none.
-    """
+    """Best first: by quality, then wildcards last; else in the order of the header. A header that is too long has
+    none."""
     if len(accept) > LIMIT:
         return []
     clauses = [clause for part in accept.split(",") if (clause := _clause(part)) is not None]
@@ -264,6 +267,7 @@ def pretty(parameter: str, user_agent: str) -> bool:
 
 
 # --- bodies
+
 
 def body_encoding(content_type: str, *, protobuf: bool = False) -> str:
     """How the body of a create, an update or a delete is encoded; no header means JSON.

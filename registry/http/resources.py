@@ -15,8 +15,6 @@ from urllib.parse import parse_qsl
 
 from starlette.types import Receive, Scope, Send
 
-from registry.api import dispatch, history, usage
-from registry.api.across import find_lead
 from registry.api.answers import Answer, ListAnswer, ObjectAnswer, WatchAnswer
 from registry.api.catalog import TenantCatalog
 from registry.api.confining import confined
@@ -31,11 +29,13 @@ from registry.api.errors import (
     resource_not_found,
     unsupported_media_type,
 )
-from registry.api.judging import RetryMemo
 from registry.api.options import Query, is_watch
 from registry.api.request import Backend, CatalogStale, ResourceRequest
+from registry.api.retry_memo import RetryMemo
 from registry.api.served import Served
-from registry.api.strategy import Context
+from registry.api.strategies.base import Context
+from registry.api.verbs import dispatch, history, usage
+from registry.api.wildcard.requests import find_lead
 from registry.definitions.discovery import verbs_of
 from registry.http.bodies import aside_if_long, body_of, read_body
 from registry.http.delete_options import decode_delete_options
@@ -51,15 +51,15 @@ from registry.http.negotiation import (
     patch_type,
     pretty,
 )
-from registry.http.paths import Target
-from registry.http.respond import form_of, list_form_of, respond_document, respond_list, respond_object
-from registry.http.stream import respond_watch
+from registry.http.request_info import Target
+from registry.http.responses import form_of, list_form_of, respond_document, respond_list, respond_object
+from registry.http.watch_stream import respond_watch
 from registry.store.errors import StoreError
 from registry.store.types import Guards
 
 # So long is a request judged again by newer definitions; each time means that somebody changed them meanwhile. A script
 # that applies a hundred policies changes them as fast as a request is judged, and outruns it until it has done. What
-# webhooks have answered is kept meanwhile (registry/api/judging.py).
+# webhooks have answered is kept meanwhile (registry/api/retry_memo.py).
 JUDGED_SECONDS = 30.0
 # Refusals that may come of a tenant's definitions and policies: policies choose 403, 413 or 422, and a mutation that
 # makes no object of its kind is a 500.
@@ -130,8 +130,17 @@ class ResourceEndpoint:
         self._backend = backend
         self._stopping = stopping
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send, target: Target, verb: str, query: Query,
-                       context: Context, headers: Mapping[bytes, bytes]) -> int:
+    async def __call__(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        target: Target,
+        verb: str,
+        query: Query,
+        context: Context,
+        headers: Mapping[bytes, bytes],
+    ) -> int:
         """Sends the answer and returns its code; raises StatusError or PageNotFound."""
         if context.across is not None:
             if verb not in ("list", "watch"):
@@ -140,7 +149,7 @@ class ResourceEndpoint:
         catalog, served = await self._resolve(context, target)
         scope["registry.served"] = served
         if served.namespaced and not target.has_namespace and verb not in ("list", "watch"):
-            raise PageNotFound      # it leads nowhere, and is not warned of
+            raise PageNotFound  # it leads nowhere, and is not warned of
         if served.deprecation:
             context.warnings.append(served.deprecation)
         _check_method(served, target, verb)
@@ -155,8 +164,17 @@ class ResourceEndpoint:
         clock = asyncio.get_running_loop().time
         deadline = clock() + JUDGED_SECONDS
         while True:
-            request = ResourceRequest(self._backend, context, catalog, served, target.namespace,
-                                      context.authorized_name, target.subresource, query, judging)
+            request = ResourceRequest(
+                self._backend,
+                context,
+                catalog,
+                served,
+                target.namespace,
+                context.authorized_name,
+                target.subresource,
+                query,
+                judging,
+            )
             try:
                 answer = await _answer(request, verb, data, media_type)
                 break
@@ -168,8 +186,12 @@ class ResourceEndpoint:
                     raise
                 guards = replaced
             if clock() >= deadline:
-                raise StatusError(500, "InternalError", "the definitions of the tenant change faster than this request "
-                                  "could be judged by them", {})
+                raise StatusError(
+                    500,
+                    "InternalError",
+                    "the definitions of the tenant change faster than this request could be judged by them",
+                    {},
+                )
             context.rollback(said)
             catalog = await self._backend.catalogs.fresh(context.tenant, guards)
             current = True
@@ -194,8 +216,16 @@ class ResourceEndpoint:
             return None
         return guards if guards.definitions != catalog.guards.definitions else None
 
-    async def _respond(self, scope: Scope, receive: Receive, send: Send, answer: Answer, representation: Representation,
-                       request: ResourceRequest, headers: Mapping[bytes, bytes]) -> int:
+    async def _respond(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        answer: Answer,
+        representation: Representation,
+        request: ResourceRequest,
+        headers: Mapping[bytes, bytes],
+    ) -> int:
         context, query = request.context, request.query
         match answer:
             case ObjectAnswer():
@@ -258,13 +288,14 @@ def _check_builtin(served: Served, target: Target, verb: str) -> None:
         if verb not in dispatch.SUBRESOURCE_VERBS[target.subresource]:
             raise method_not_allowed()
     elif target.name and not any(v in verbs_of(served.definition) for v in _OF_OBJECTS):
-        raise resource_not_found()      # it has no objects, so there is no path of one
+        raise resource_not_found()  # it has no objects, so there is no path of one
     elif verb not in verbs_of(served.definition) or (verb != "watch" and bool(target.name) != (verb in _OF_OBJECTS)):
         raise method_not_allowed()
 
 
-def _representation(served: Served, target: Target, verb: str, query: Query,
-                    headers: Mapping[bytes, bytes]) -> Representation:
+def _representation(
+    served: Served, target: Target, verb: str, query: Query, headers: Mapping[bytes, bytes]
+) -> Representation:
     accept = headers.get(b"accept", b"").decode("latin-1")
     try:
         builtin = bool(served.definition.strategy)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from registry.reporting import names
-from registry.store.reporting_model import Child, Column, Grown, Path, Shape
+from registry.store.reporting.model import Child, Column, Grown, Path, Shape
 
 # PostgreSQL's limit is 1,600, metadata included.
 MOST_COLUMNS: Final = 1_500
@@ -39,19 +39,23 @@ def grow(old: Shape, new: Shape) -> Grown:
         added, full = added + more, full or filled
     gone = {c.path for c in new.children}
     settled = tuple(c if c.path in gone else _hidden_child(c, redacted) for c in children.values())
-    shape = Shape(columns, settled, redacted, old.has_ready or new.has_ready, new.namespaced, new.description,
-                  old.bare)
+    shape = Shape(columns, settled, redacted, old.has_ready or new.has_ready, new.namespaced, new.description, old.bare)
     return Grown(shape, _may_share(old, shape, added, full), full)
 
 
 def _may_share(old: Shape, grown: Shape, added: int, full: bool) -> bool:
     """Whether a view that other tenants have too may grow so: not by much, and without showing what was hidden."""
-    return (added <= SHARED_GROWTH and not full and set(old.redacted) <= set(grown.redacted)
-            and old.namespaced == grown.namespaced)
+    return (
+        added <= SHARED_GROWTH
+        and not full
+        and set(old.redacted) <= set(grown.redacted)
+        and old.namespaced == grown.namespaced
+    )
 
 
-def _grow_columns(old: tuple[Column, ...], new: tuple[Column, ...], redacted: tuple[Path, ...], limit: int,
-                  above: Path) -> tuple[tuple[Column, ...], int, bool]:
+def _grow_columns(
+    old: tuple[Column, ...], new: tuple[Column, ...], redacted: tuple[Path, ...], limit: int, above: Path
+) -> tuple[tuple[Column, ...], int, bool]:
     wanted = {c.identity: c for c in new}
     kept = []
     for column in old:
@@ -74,8 +78,10 @@ def _grow_columns(old: tuple[Column, ...], new: tuple[Column, ...], redacted: tu
 
 def _hidden_child(child: Child, redacted: tuple[Path, ...]) -> Child:
     above = _flat(child.path)
-    return replace(child, columns=tuple(
-        replace(c, hidden=c.hidden or _touches((*above, *c.path), redacted)) for c in child.columns))
+    return replace(
+        child,
+        columns=tuple(replace(c, hidden=c.hidden or _touches((*above, *c.path), redacted)) for c in child.columns),
+    )
 
 
 def _flat(paths: tuple[Path, ...]) -> Path:

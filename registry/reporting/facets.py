@@ -19,7 +19,7 @@ from registry.codec.json_encode import encode_canonical, encode_json_text
 from registry.codec.stored import decode_stored
 from registry.reporting.fields import at_path, has_ready, kind_of
 from registry.schema.model import Structural
-from registry.store.reporting_model import Facet, Kind, Path
+from registry.store.reporting.model import Facet, Kind, Path
 
 # Count up when documents are made differently.
 _ALGORITHM: Final = 2
@@ -39,8 +39,9 @@ _INT64: Final = 1 << 63
 _ZERO = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 
 
-def facets_of(schema: Structural, wanted: Sequence[Path],
-              marks: Sequence[Path]) -> tuple[tuple[Facet, ...], list[Path]]:
+def facets_of(
+    schema: Structural, wanted: Sequence[Path], marks: Sequence[Path]
+) -> tuple[tuple[Facet, ...], list[Path]]:
     """The facets of the wanted fields, first come first served, and the fields for which there is no column left."""
     free = {kind: list(slots) for kind, slots in SLOTS.items()}
     found: list[Facet] = []
@@ -112,11 +113,11 @@ def _without_managed_fields(body: str) -> str:
     """Keys are in the order of their bytes: behind managedFields comes the name. Within, arrays are in strings only."""
     start = body.find('"managedFields":[')
     end = body.find('],"name":"', start)
-    if start < 0 or end < 0:        # not canonical: deeper than orjson goes
+    if start < 0 or end < 0:  # not canonical: deeper than orjson goes
         value = decode_stored('{"metadata":{' + body)
         value["metadata"].pop("managedFields", None)
-        return encode_canonical(value)[len('{"metadata":{'):]
-    return body[:start] + body[end + 2:]
+        return encode_canonical(value)[len('{"metadata":{') :]
+    return body[:start] + body[end + 2 :]
 
 
 def _readiness(obj: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Final
 from registry.reporting import names
 from registry.reporting.redaction import holds_sensitive, is_marked, redacted_paths, storable_text
 from registry.schema.model import Structural
-from registry.store.reporting_model import Child, Column, Kind, Path, Shape
+from registry.store.reporting.model import Child, Column, Kind, Path, Shape
 
 MAX_DEPTH: Final = 16
 # PostgreSQL allows 1,600 columns of a view; some are kept for what definitions add later.
@@ -54,8 +54,9 @@ class _Growth:
     left_out: list[str] = field(default_factory=list)
 
 
-def shape_of(schema: Structural, *, namespaced: bool, marks: Sequence[Path] = (),
-             printed: dict[Path, str] | None = None) -> tuple[Shape, tuple[str, ...]]:
+def shape_of(
+    schema: Structural, *, namespaced: bool, marks: Sequence[Path] = (), printed: dict[Path, str] | None = None
+) -> tuple[Shape, tuple[str, ...]]:
     """The shape that a definition wants, and what has been left out, in words.
 
     `marks` are sensitive paths; `printed` the names of printer columns by their path.
@@ -67,8 +68,14 @@ def shape_of(schema: Structural, *, namespaced: bool, marks: Sequence[Path] = ()
         _walk(schema.properties[name], (storable_text(name),), (), 1, growth, leaves, arrays)
     children = _children(arrays, leaves, growth)
     columns = _columns(leaves, MAX_COLUMNS, "fields", growth, printed or {})
-    shape = Shape(columns, children, redacted_paths(schema, growth.marks),
-                  has_ready(schema), namespaced, storable_text(schema.description[:LONGEST_DESCRIPTION]))
+    shape = Shape(
+        columns,
+        children,
+        redacted_paths(schema, growth.marks),
+        has_ready(schema),
+        namespaced,
+        storable_text(schema.description[:LONGEST_DESCRIPTION]),
+    )
     return shape, tuple(dict.fromkeys(growth.left_out))
 
 
@@ -108,8 +115,9 @@ def _in_order(schema: Structural) -> Iterator[str]:
     yield from (n for n in ("spec", *rest, "status") if n in schema.properties)
 
 
-def _walk(schema: Structural, path: Path, above: Path, depth: int, growth: _Growth, leaves: list[Leaf],
-          arrays: list[Array]) -> None:
+def _walk(
+    schema: Structural, path: Path, above: Path, depth: int, growth: _Growth, leaves: list[Leaf], arrays: list[Array]
+) -> None:
     """Collects what is below a node. `path` is from the row's own document on, `above` from the object to that."""
     whole = (*above, *path)
     if schema.format == "password" or is_marked(whole, growth.marks):
@@ -163,8 +171,9 @@ def _view_name(whole: Path, taken: set[str]) -> str:
     return names.free(name, "\x00".join(whole), taken) if name.endswith("_history") else name
 
 
-def _columns(leaves: list[Leaf], limit: int, what: str, growth: _Growth,
-             printed: dict[Path, str]) -> tuple[Column, ...]:
+def _columns(
+    leaves: list[Leaf], limit: int, what: str, growth: _Growth, printed: dict[Path, str]
+) -> tuple[Column, ...]:
     taken = set(names.RESERVED)
     shown = [leaf for leaf in leaves if not leaf.sensitive]
     if len(shown) > limit:

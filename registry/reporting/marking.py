@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from registry.store.reporting_model import Path
+from registry.store.reporting.model import Path
 
 PREFIX: Final = "reporting.registry/"
 VIEWS: Final = PREFIX + "views"

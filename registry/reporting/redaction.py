@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from registry.schema.model import Structural
-from registry.store.reporting_model import Path
+from registry.store.reporting.model import Path
 
 
 def redacted_paths(schema: Structural, marks: tuple[Path, ...]) -> tuple[Path, ...]:
@@ -79,7 +79,7 @@ def _before_array(schema: Structural, mark: Path) -> Path:
         if node is not None and (node.type == "array" or isinstance(node.additional_properties, Structural)):
             return mark[:length]
         if step == "*" and (node is None or step not in node.properties):
-            return mark[:length]        # every key of a map whose schema is not told
+            return mark[:length]  # every key of a map whose schema is not told
         node = node.properties.get(step) if node is not None else None
     return mark
 

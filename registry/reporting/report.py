@@ -12,7 +12,7 @@ from registry.reporting import marking
 from registry.reporting.facets import Documents, documents_for, facets_of
 from registry.reporting.fields import has_ready, shape_of
 from registry.schema.model import from_json
-from registry.store.reporting_model import Facet, Kind, Path, Report, shape_to_json
+from registry.store.reporting.model import Facet, Kind, Path, Report, shape_to_json
 
 READY = Facet("ready", ("status", "conditions"), Kind.BOOLEAN)
 
@@ -25,8 +25,12 @@ def report_of(crd: Mapping[str, Any]) -> Report:
     accepted = (crd.get("status") or {}).get("acceptedNames") or {}
     schema = from_json((version.get("schema") or {}).get("openAPIV3Schema") or {})
     marks = marking.paths(told.get(marking.SENSITIVE, ""))
-    shape, left_out = shape_of(schema, namespaced=spec["scope"] == "Namespaced", marks=marks,
-                               printed=_printed_fields(version.get("additionalPrinterColumns") or ()))
+    shape, left_out = shape_of(
+        schema,
+        namespaced=spec["scope"] == "Namespaced",
+        marks=marks,
+        printed=_printed_fields(version.get("additionalPrinterColumns") or ()),
+    )
     wanted = wanted_fields(spec["versions"], told)
     facets, refused = facets_of(schema, wanted, marks)
     reasons = [*left_out, *(f"an index of {'.'.join(path)}" for path in refused)]
@@ -52,8 +56,7 @@ def documents_of(crd: Mapping[str, Any]) -> Documents:
     told = marking.relevant(crd["metadata"].get("annotations"))
     version = next(v for v in spec["versions"] if v["storage"])
     schema = from_json((version.get("schema") or {}).get("openAPIV3Schema") or {})
-    return documents_for(schema, wanted_fields(spec["versions"], told),
-                         marking.paths(told.get(marking.SENSITIVE, "")))
+    return documents_for(schema, wanted_fields(spec["versions"], told), marking.paths(told.get(marking.SENSITIVE, "")))
 
 
 def wanted_fields(versions: Sequence[Mapping[str, Any]], told: Mapping[str, str]) -> list[Path]:

@@ -30,6 +30,7 @@ def lazily(schemas: Mapping[str, Structural], compile_one: Callable[[Structural]
         def compile_and_check(value: Any) -> bool:
             check = checks[name] = compile_one(schema)
             return check(value)
+
         return compile_and_check
 
     for name, schema in schemas.items():

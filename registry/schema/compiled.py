@@ -23,16 +23,16 @@ from typing import Any
 from registry.schema.checks import Check
 from registry.schema.defaulting import Defaulter, compile_defaulter
 from registry.schema.embedded import EmbeddedResources
+from registry.schema.fast_prune import compile_fast_prune
+from registry.schema.fast_validate import compile_fast_validate
 from registry.schema.field import ErrorType, FieldError, invalid
 from registry.schema.listtypes import ListTypes
 from registry.schema.model import KEEPS_ALL, Structural, from_json
 from registry.schema.nulls import drop_nulls
-from registry.schema.objectmeta import MetadataDecodeError, decode_object_meta
+from registry.schema.objectmeta.decoding import MetadataDecodeError, decode_object_meta
 from registry.schema.patterns import TooExpensive, begin_matching
 from registry.schema.pruning import prune
-from registry.schema.quick import compile_fast_validate
 from registry.schema.ratcheting import Correlation
-from registry.schema.tidy import compile_fast_prune
 from registry.schema.validation import validate
 
 __all__ = ["CompiledSchema", "MetadataDecodeError", "blocks_rules", "compile_schema", "rules_not_checked"]
@@ -49,7 +49,7 @@ class CompiledSchema:
 
     def __init__(self, schema: Mapping[str, Any], identity: int) -> None:
         self.json = schema
-        self.identity = identity        # stable over restarts; fits a signed 64-bit column, never negative
+        self.identity = identity  # stable over restarts; fits a signed 64-bit column, never negative
         self._keeps_all = bool(schema.get(KEEPS_ALL))
 
     @cached_property
@@ -141,14 +141,20 @@ class CompiledSchema:
         """The errors of a new object: values, then `scale_errors`, embedded resources, list types."""
         return [*self.validate_values(obj), *scale_errors, *self.validate_embedded(obj), *self.validate_list_types(obj)]
 
-    def validate_update(self, obj: dict[str, Any], old: dict[str, Any], *,
-                        scale_errors: Sequence[FieldError] = ()) -> list[FieldError]:
+    def validate_update(
+        self, obj: dict[str, Any], old: dict[str, Any], *, scale_errors: Sequence[FieldError] = ()
+    ) -> list[FieldError]:
         """The errors of a changed object; what was wrong before and did not change is let pass."""
-        return [*self.validate_values(obj, old), *scale_errors, *self.validate_embedded(obj),
-                *self.validate_list_types(obj, old)]
+        return [
+            *self.validate_values(obj, old),
+            *scale_errors,
+            *self.validate_embedded(obj),
+            *self.validate_list_types(obj, old),
+        ]
 
-    def validate_status_update(self, obj: dict[str, Any], old: dict[str, Any], *,
-                               scale_errors: Sequence[FieldError] = ()) -> list[FieldError]:
+    def validate_status_update(
+        self, obj: dict[str, Any], old: dict[str, Any], *, scale_errors: Sequence[FieldError] = ()
+    ) -> list[FieldError]:
         """The errors of an update through the status subresource: those of the status only, with paths from there."""
         return [*self._validate_status(obj, old), *scale_errors, *self.validate_list_types(obj, old)]
 
@@ -191,8 +197,8 @@ def keeping_all(schema: Structural) -> Structural:
         properties={name: keeping_all(inner) for name, inner in schema.properties.items()},
         items=keeping_all(schema.items) if schema.items is not None else None,
         additional_properties=keeping_all(additional) if isinstance(additional, Structural) else additional,
-        preserve_unknown_fields=schema.preserve_unknown_fields or (
-            additional is None and schema.type in ("", "object")),
+        preserve_unknown_fields=schema.preserve_unknown_fields
+        or (additional is None and schema.type in ("", "object")),
     )
 
 
@@ -215,13 +221,15 @@ def _surely(check: Check) -> Check:
             return check(value)
         except TooExpensive:
             return False
+
     return is_valid
 
 
 # ---- what keeps validation rules from being checked
 
-_BLOCKING = frozenset({ErrorType.NOT_SUPPORTED, ErrorType.REQUIRED, ErrorType.TOO_LONG, ErrorType.TOO_MANY,
-                       ErrorType.TYPE_INVALID})
+_BLOCKING = frozenset(
+    {ErrorType.NOT_SUPPORTED, ErrorType.REQUIRED, ErrorType.TOO_LONG, ErrorType.TOO_MANY, ErrorType.TYPE_INVALID}
+)
 
 
 def blocks_rules(errors: Sequence[FieldError]) -> bool:
@@ -231,11 +239,16 @@ def blocks_rules(errors: Sequence[FieldError]) -> bool:
 
 def rules_not_checked() -> FieldError:
     """The error that is added when blocks_rules holds and the schema has rules."""
-    return invalid("<nil>", None, "some validation rules were not checked because the object was invalid; correct the "
-                                  "existing errors to complete validation")
+    return invalid(
+        "<nil>",
+        None,
+        "some validation rules were not checked because the object was invalid; correct the "
+        "existing errors to complete validation",
+    )
 
 
 # ---- the shared ones
+
 
 class _Cache:
     """Compiled schemas by content, the least recently used go first. Guarded, for definitions compile in threads."""
@@ -272,5 +285,3 @@ _CACHE = _Cache(MAX_COMPILED)
 def compile_schema(schema: Mapping[str, Any]) -> CompiledSchema:
     """The CompiledSchema of an openAPIV3Schema, one for all equal schemas. The caller must not change `schema`."""
     return _CACHE.get(schema)
-
-

@@ -20,10 +20,16 @@ Defaulter = Callable[[Any], None]
 
 def compile_defaulter(schema: Structural) -> Defaulter | None:
     """A function that defaults a dict or list under `schema`, in place; None when the schema has no defaults at all."""
-    fills = [(name, _maker(inner.default), inner.nullable)
-             for name, inner in schema.properties.items() if inner.default is not UNSET]
-    children = [(name, defaulter) for name, inner in schema.properties.items()
-                if (defaulter := compile_defaulter(inner)) is not None]
+    fills = [
+        (name, _maker(inner.default), inner.nullable)
+        for name, inner in schema.properties.items()
+        if inner.default is not UNSET
+    ]
+    children = [
+        (name, defaulter)
+        for name, inner in schema.properties.items()
+        if (defaulter := compile_defaulter(inner)) is not None
+    ]
     for_objects = _object_defaulter(fills, children) if fills or children else None
     if isinstance(schema.additional_properties, Structural):
         for_objects = _map_defaulter(schema.additional_properties, frozenset(schema.properties), for_objects)
@@ -63,8 +69,9 @@ def _by_kind(for_objects: Defaulter | None, for_lists: Defaulter | None) -> Defa
     return apply
 
 
-def _object_defaulter(fills: list[tuple[str, Callable[[], Json], bool]],
-                      children: list[tuple[str, Defaulter]]) -> Defaulter:
+def _object_defaulter(
+    fills: list[tuple[str, Callable[[], Json], bool]], children: list[tuple[str, Defaulter]]
+) -> Defaulter:
     def apply(value: dict[str, Json]) -> None:
         for name, make, nullable in fills:
             if name not in value or (value[name] is None and not nullable):

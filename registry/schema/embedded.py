@@ -14,7 +14,7 @@ from registry.schema.contains import nodes_with
 from registry.schema.field import FieldError, child, index, invalid, key, required
 from registry.schema.model import Structural
 from registry.schema.names import dns1035_label, name_is_path_segment
-from registry.schema.objectmeta import MetadataDecodeError, decode_object_meta, validate_object_meta
+from registry.schema.objectmeta.decoding import MetadataDecodeError, decode_object_meta, validate_object_meta
 from registry.schema.values import Json
 
 
@@ -120,8 +120,9 @@ def _check_metadata(value: Json, path: str, errors: list[FieldError]) -> None:
         errors.append(invalid(path, value, str(error)))
         return
     if not meta.get("name"):
-        meta = {**meta, "name": "fakename"}         # a name is not needed here, but must be right
-    errors.extend(validate_object_meta(meta, namespaced=bool(meta.get("namespace")),
-                                       name_function=name_is_path_segment, path=path))
-
-
+        meta = {**meta, "name": "fakename"}  # a name is not needed here, but must be right
+    errors.extend(
+        validate_object_meta(
+            meta, namespaced=bool(meta.get("namespace")), name_function=name_is_path_segment, path=path
+        )
+    )

@@ -154,7 +154,7 @@ def _within(path: str, step: str) -> str:
     """One step further down; a path that has become too long says only that it goes on."""
     if len(path) + len(step) <= MAX_PATH:
         return path + step
-    return path if path.endswith(_CUT) else path + step[:max(MAX_PATH - len(path), 0)] + _CUT
+    return path if path.endswith(_CUT) else path + step[: max(MAX_PATH - len(path), 0)] + _CUT
 
 
 _CUT = "..."
@@ -269,8 +269,17 @@ def go_g(value: float) -> str:
     return f"{'-' if sign else ''}{mantissa}e{'-' if power < 0 else '+'}{abs(power):02d}"
 
 
-_ESCAPES = {'"': '\\"', "\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t",
-            "\v": "\\v"}
+_ESCAPES = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+}
 
 
 def go_quote(text: str) -> str:

@@ -13,8 +13,9 @@ from registry.schema.field import go_quote
 
 RFC3339 = "2006-01-02T15:04:05Z07:00"
 
-_canonical = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\dZ",
-                        re.ASCII).fullmatch
+_canonical = re.compile(
+    r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\dZ", re.ASCII
+).fullmatch
 _fraction = re.compile(r"[.,]\d+", re.ASCII)
 
 # What stands at each place: the part of the layout, a pattern for it, the range of its number.
@@ -48,7 +49,7 @@ def _parse(text: str) -> str:
     for separator, (part, pattern, low, high, what) in zip(_SEPARATORS, _PARTS, strict=True):
         if separator and not rest.startswith(separator):
             raise _cannot(text, rest, separator)
-        rest = rest[len(separator):]
+        rest = rest[len(separator) :]
         found = pattern.match(rest)
         if not found:
             raise _cannot(text, rest, part)
@@ -56,10 +57,10 @@ def _parse(text: str) -> str:
         if not low <= number <= high:
             raise _out_of_range(text, what)
         numbers.append(number)
-        rest = rest[found.end():]
+        rest = rest[found.end() :]
     decimals = _fraction.match(rest)
     if decimals:
-        rest = rest[decimals.end():]
+        rest = rest[decimals.end() :]
     offset, rest = _offset(text, rest)
     if rest:
         raise TimeError(f"parsing time {go_quote(text)}: extra text: {go_quote(rest)}")
@@ -102,8 +103,9 @@ def _in_utc(numbers: list[int], offset: int) -> str:
 
 
 def _cannot(text: str, value: str, layout: str) -> TimeError:
-    return TimeError(f"parsing time {go_quote(text)} as {go_quote(RFC3339)}: cannot parse {go_quote(value)} "
-                     f"as {go_quote(layout)}")
+    return TimeError(
+        f"parsing time {go_quote(text)} as {go_quote(RFC3339)}: cannot parse {go_quote(value)} as {go_quote(layout)}"
+    )
 
 
 def _out_of_range(text: str, what: str) -> TimeError:

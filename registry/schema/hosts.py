@@ -62,7 +62,7 @@ def canonical_host(host: str) -> str:
 
 def _ipv4(host: str) -> str:
     try:
-        return str(ipaddress.IPv4Address(host))     # refuses leading zeros, and any form but four decimal numbers
+        return str(ipaddress.IPv4Address(host))  # refuses leading zeros, and any form but four decimal numbers
     except ValueError as error:
         raise HostError("an IPv4 address must be four decimal numbers without leading zeros") from error
 

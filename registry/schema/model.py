@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-Json = Any      # what json.loads yields: dict, list, str, int, float, bool, None
+Json = Any  # what json.loads yields: dict, list, str, int, float, bool, None
 
 # At the root of a schema: nothing is pruned, at any depth (preserveUnknownFields of a definition). Never published.
 KEEPS_ALL: Final = "x-registry-preserve-unknown-fields"
@@ -99,7 +99,7 @@ def from_json(schema: Mapping[str, Any]) -> Structural:
     bounded by the caller.
     """
     fields: dict[str, Any] = {}
-    for word, value in schema.items():      # of some forty keywords a node has three or four
+    for word, value in schema.items():  # of some forty keywords a node has three or four
         keyword = _KEYWORDS.get(word)
         if keyword is not None and value is not None:
             name, convert = keyword
@@ -140,8 +140,21 @@ def _rule(rule: Mapping[str, Any]) -> ValidationRule:
 
 # The field of the model that a keyword fills, and how its value is converted, if it is.
 _KEYWORDS: Final[Mapping[str, tuple[str, Callable[[Any], Any] | None]]] = {
-    **{word: (word, None) for word in ("type", "title", "description", "nullable", "default", "format", "maximum",
-                                       "minimum", "pattern", "example")},
+    **{
+        word: (word, None)
+        for word in (
+            "type",
+            "title",
+            "description",
+            "nullable",
+            "default",
+            "format",
+            "maximum",
+            "minimum",
+            "pattern",
+            "example",
+        )
+    },
     "properties": ("properties", _named_schemas),
     "items": ("items", _one),
     "additionalProperties": ("additional_properties", _schema_or_bool),

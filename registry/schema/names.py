@@ -39,19 +39,39 @@ def regex_error(message: str, regex: str, *examples: str) -> str:
 
 _LABEL_ERROR = regex_error(
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end "
-    "with an alphanumeric character", _LABEL, "my-name", "123-abc")
+    "with an alphanumeric character",
+    _LABEL,
+    "my-name",
+    "123-abc",
+)
 _SUBDOMAIN_ERROR = regex_error(
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
-    "and end with an alphanumeric character", _SUBDOMAIN, "example.com")
+    "and end with an alphanumeric character",
+    _SUBDOMAIN,
+    "example.com",
+)
 _DNS1035_ERROR = regex_error(
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
-    "and end with an alphanumeric character", _DNS1035, "my-name", "abc-123")
+    "and end with an alphanumeric character",
+    _DNS1035,
+    "my-name",
+    "abc-123",
+)
 _KEY_ERROR = regex_error(
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character",
-    _KEY, "MyName", "my.name", "123-abc")
+    _KEY,
+    "MyName",
+    "my.name",
+    "123-abc",
+)
 _VALUE_ERROR = regex_error(
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start "
-    "and end with an alphanumeric character", _VALUE, "MyValue", "my_value", "12345")
+    "and end with an alphanumeric character",
+    _VALUE,
+    "MyValue",
+    "my_value",
+    "12345",
+)
 
 
 def _longer(text: str, limit: int) -> bool:
@@ -107,8 +127,9 @@ def _key_errors(text: str) -> list[str]:
     if not slash:
         name = prefix
     elif "/" in name:
-        return [f"a valid label key {_KEY_ERROR} with an optional DNS subdomain prefix and '/' "
-                "(e.g. 'example.com/MyName')"]
+        return [
+            f"a valid label key {_KEY_ERROR} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        ]
     elif not prefix:
         errors.append("prefix part must be non-empty")
     else:
@@ -132,6 +153,7 @@ def label_value(text: str) -> list[str]:
 
 
 # ---- name functions: (name, whether it is a generateName) -> messages
+
 
 def name_is_dns_subdomain(name: str, prefix: bool = False) -> list[str]:
     return dns1123_subdomain(_mask_trailing_dash(name) if prefix else name)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from registry.schema.model import KEEPS_ALL
-from registry.schema.structural import (
+from registry.schema.structural.structural import (
     is_int_or_string_all_of,
     is_int_or_string_any_of,
     unsupported,
@@ -29,17 +29,23 @@ V3_PREFIX = "#/components/schemas/"
 
 # What `kubectl explain` shows of every resource; the words are the reference's, as recorded.
 _CONVENTIONS = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
-API_VERSION = ("APIVersion defines the versioned schema of this representation of an object. Servers should convert "
-               "recognized schemas to the latest internal value, and may reject unrecognized values. More info: "
-               f"{_CONVENTIONS}#resources")
-KIND = ("Kind is a string value representing the REST resource this object represents. Servers may infer this from the "
-        "endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: "
-        f"{_CONVENTIONS}#types-kinds")
+API_VERSION = (
+    "APIVersion defines the versioned schema of this representation of an object. Servers should convert "
+    "recognized schemas to the latest internal value, and may reject unrecognized values. More info: "
+    f"{_CONVENTIONS}#resources"
+)
+KIND = (
+    "Kind is a string value representing the REST resource this object represents. Servers may infer this from the "
+    "endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: "
+    f"{_CONVENTIONS}#types-kinds"
+)
 METADATA = f"Standard object's metadata. More info: {_CONVENTIONS}#metadata"
-EMBEDDED_API_VERSION = ("apiVersion defines the versioned schema of this representation of an object. More info: "
-                        f"{_CONVENTIONS}#resources")
-EMBEDDED_KIND = ("kind is a string value representing the type of this object. In CamelCase. More info: "
-                 f"{_CONVENTIONS}#types-kinds")
+EMBEDDED_API_VERSION = (
+    f"apiVersion defines the versioned schema of this representation of an object. More info: {_CONVENTIONS}#resources"
+)
+EMBEDDED_KIND = (
+    f"kind is a string value representing the type of this object. In CamelCase. More info: {_CONVENTIONS}#types-kinds"
+)
 
 
 def published_v3(schema: Schema) -> Json:
@@ -75,8 +81,10 @@ def metadata_v2(description: str = METADATA, kind: str = "ObjectMeta") -> Json:
 
 def type_meta(api_version: str = API_VERSION, kind: str = KIND) -> Json:
     """The properties apiVersion and kind, with these descriptions."""
-    return {"apiVersion": {"description": api_version, "type": "string"},
-            "kind": {"description": kind, "type": "string"}}
+    return {
+        "apiVersion": {"description": api_version, "type": "string"},
+        "kind": {"description": kind, "type": "string"},
+    }
 
 
 def _native(out: Json, properties: Json, metadata: Json) -> Json:

@@ -65,13 +65,13 @@ class _Effort(threading.local):
     _began = _spent = 0
 
     def begin(self) -> None:
-        self._began = self._spent = 0       # the clock is read when something is spent
+        self._began = self._spent = 0  # the clock is read when something is spent
 
     def add(self, nanoseconds: int) -> None:
         """Raises TooExpensive over the limit, and from then on until the next `begin`."""
         now = thread_time_ns()
         if self._began == 0 or now - self._began > _FORGOTTEN_NANOSECONDS:
-            self._began, self._spent = now, 0       # that long after, it is for another object, which did not begin
+            self._began, self._spent = now, 0  # that long after, it is for another object, which did not begin
         self._spent += nanoseconds
         if self._spent > MAX_NANOSECONDS:
             raise TooExpensive
@@ -144,6 +144,7 @@ def is_kept(pattern: str, *, matching: bool) -> bool:
 
 # ---- searching
 
+
 class _Compiled:
     """A compiled expression, and the most bytes that it may take."""
 
@@ -181,6 +182,7 @@ def _search(compiled: _Compiled, data: bytes, position: int = 0) -> Any:
 
 # ---- compiling
 
+
 def _compile(pattern: str, max_bytes: int) -> _Expression:
     options = _options(max_bytes)
     try:
@@ -195,7 +197,7 @@ def _compile(pattern: str, max_bytes: int) -> _Expression:
 def _options(max_bytes: int) -> re2.Options:
     options = re2.Options()
     options.log_errors = False
-    options.never_capture = True        # nobody asks for groups, and following them takes ten times as long
+    options.never_capture = True  # nobody asks for groups, and following them takes ten times as long
     options.max_mem = max_bytes
     return options
 
@@ -211,7 +213,7 @@ def _matcher(pattern: str) -> _Compiled:
         alternatives = re2.Set.SearchSet(_options(byte_size))
         alternatives.Add(pattern)
         alternatives.Compile()
-    except re2.error:       # the automaton does not fit; such a set must not be asked, for it answers "no"
+    except re2.error:  # the automaton does not fit; such a set must not be asked, for it answers "no"
         return _found_by_search(pattern, expression)
     return _Compiled(alternatives.Match, instructions, byte_size)
 
@@ -233,7 +235,7 @@ def _found_by_search(pattern: str, expression: _Expression) -> _Compiled:
 
 # ---- keeping
 
-_Key = tuple[str, bool]     # a pattern, and whether it is for a yes or no
+_Key = tuple[str, bool]  # a pattern, and whether it is for a yes or no
 
 
 class _Kept:

@@ -77,8 +77,9 @@ class _Pruner:
 
     def fields(self, value: dict[str, Json], schema: Structural, path: str, *, embedded: bool) -> None:
         if not schema.preserve_unknown_fields and schema.additional_properties is None:
-            dropped = [name for name in value
-                       if name not in schema.properties and not (embedded and name in META_FIELDS)]
+            dropped = [
+                name for name in value if name not in schema.properties and not (embedded and name in META_FIELDS)
+            ]
             for name in dropped:
                 if path or name not in META_FIELDS:
                     self.record(path, name)

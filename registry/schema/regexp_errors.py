@@ -92,7 +92,7 @@ def _compiled(pattern: str) -> tuple[str | None, int]:
     except PatternError as error:
         text = str(error)
         return _translate(pattern, text), classes + (_TOO_LARGE if text.startswith("pattern too large") else 0)
-    except UnicodeEncodeError:      # a lone surrogate
+    except UnicodeEncodeError:  # a lone surrogate
         return _error("invalid UTF-8", pattern), 0
 
 
@@ -107,7 +107,7 @@ def _translate(pattern: str, text: str) -> str:
         # Go takes every `(?<` for the beginning of a named group.
         begin = pattern.index(part)
         end = pattern.find(">", begin)
-        return _error("invalid named capture", pattern[begin:end + 1] if end >= 0 else pattern[begin:])
+        return _error("invalid named capture", pattern[begin : end + 1] if end >= 0 else pattern[begin:])
     if words == "unexpected )":
         part = pattern
     return _error(_WORDS.get(words, words), part)
@@ -123,7 +123,7 @@ def _scan(pattern: str) -> str | None:
     while position < end:
         character = pattern[position]
         if character == "\\":
-            following = pattern[position + 1:position + 2]
+            following = pattern[position + 1 : position + 2]
             if following == "C":
                 return _error("invalid escape sequence", "\\C")
             if following == "Q":
@@ -143,8 +143,11 @@ def _scan(pattern: str) -> str | None:
             depth -= 1
         elif character == "{":
             repeat = _REPEAT.match(pattern, position)
-            if repeat and any(len(n) < 2 or n[0] != "0" for n in repeat.groups() if n) \
-                    and any(len(n) > 8 for n in repeat.groups() if n):
+            if (
+                repeat
+                and any(len(n) < 2 or n[0] != "0" for n in repeat.groups() if n)
+                and any(len(n) > 8 for n in repeat.groups() if n)
+            ):
                 return _error("invalid repeat count", repeat[0])
         position += 1
     return None
@@ -152,9 +155,9 @@ def _scan(pattern: str) -> str | None:
 
 def _class_end(pattern: str, begin: int) -> int:
     position = begin + 1
-    if pattern[position:position + 1] == "^":
+    if pattern[position : position + 1] == "^":
         position += 1
-    if pattern[position:position + 1] == "]":
+    if pattern[position : position + 1] == "]":
         position += 1
     while position < len(pattern) and pattern[position] != "]":
         if pattern[position] == "\\":

@@ -41,29 +41,34 @@ from registry.schema.field import (
     too_many,
     type_invalid,
 )
-from registry.schema.formats import effective_format, format_check
+from registry.schema.formats.formats import effective_format, format_check
 from registry.schema.model import Structural
-from registry.schema.numbers import (
-    fits_float32,
-    is_json_integer,
-    matches_enum,
-    to_int64,
-)
+from registry.schema.numbers import fits_float32, is_json_integer, matches_enum, to_int64
 from registry.schema.patterns import PatternError, TooExpensive, compile_pattern
 from registry.schema.ratcheting import Correlation
 from registry.schema.values import Json
 
-_GO_TYPES: dict[type, tuple[str, str]] = {      # JSON type, format that the reference sees in a value
-    bool: ("boolean", ""), int: ("integer", "int64"), float: ("number", "float64"), str: ("string", ""),
-    list: ("array", ""), dict: ("object", ""),
+_GO_TYPES: dict[type, tuple[str, str]] = {  # JSON type, format that the reference sees in a value
+    bool: ("boolean", ""),
+    int: ("integer", "int64"),
+    float: ("number", "float64"),
+    str: ("string", ""),
+    list: ("array", ""),
+    dict: ("object", ""),
 }
 
 # Gives for a schema the quick check of its values.
 Quick = Callable[[Structural], Callable[[Json], bool]]
 
 
-def validate(schema: Structural, value: Json, *, prefix: str | None = None, correlation: Correlation | None = None,
-             quick: Quick | None = None) -> list[FieldError]:
+def validate(
+    schema: Structural,
+    value: Json,
+    *,
+    prefix: str | None = None,
+    correlation: Correlation | None = None,
+    quick: Quick | None = None,
+) -> list[FieldError]:
     """The errors of `value`, in the reference's order; sibling properties in the order of the schema.
 
     One more than MAX_ERRORS says that there may be others.
@@ -75,7 +80,7 @@ def validate(schema: Structural, value: Json, *, prefix: str | None = None, corr
         found = _validate(schema, value, "", correlation, quick)
     except _NotMatched as refusal:
         return [refusal.problem.field_error(prefix)]
-    except TooExpensive:        # of a quick check
+    except TooExpensive:  # of a quick check
         return [_not_matched("", "").field_error(prefix)]
     return [problem.field_error(prefix) for problem in islice(found.problems.values(), MAX_ERRORS + 1)]
 
@@ -144,8 +149,9 @@ def schema_format(schema: Structural) -> str:
     return effective_format("" if schema.int_or_string else schema.type, schema.format)
 
 
-def _validate(schema: Structural, value: Json, path: str, correlation: Correlation | None,
-              quick: Quick | None) -> _Result:
+def _validate(
+    schema: Structural, value: Json, path: str, correlation: Correlation | None, quick: Quick | None
+) -> _Result:
     try:
         return _validated(schema, value, path, correlation, quick)
     except TooExpensive:
@@ -154,8 +160,9 @@ def _validate(schema: Structural, value: Json, path: str, correlation: Correlati
         raise
 
 
-def _validated(schema: Structural, value: Json, path: str, correlation: Correlation | None,
-               quick: Quick | None) -> _Result:
+def _validated(
+    schema: Structural, value: Json, path: str, correlation: Correlation | None, quick: Quick | None
+) -> _Result:
     result = _Result()
     types = schema_types(schema)
     if value is None:
@@ -170,7 +177,7 @@ def _validated(schema: Structural, value: Json, path: str, correlation: Correlat
         _check_type(types, form, value, path, result)
     _check_combinators(schema, value, path, result)
     kind = value.__class__
-    result.matches += 2                     # the combinators apply to everything, so does enum
+    result.matches += 2  # the combinators apply to everything, so does enum
     if kind is str:
         _check_string(schema, value, path, result)
         check = format_check(form) if form else None
@@ -199,6 +206,7 @@ def _ratchet(result: _Result, correlation: Correlation | None) -> _Result:
 
 # ---- types
 
+
 def _wrong_type(result: _Result, path: str, expected: str, actual: str) -> None:
     text = f"{path} in body must be of type {expected}: {go_quote(actual)}"
     result.add(text, path, type_invalid("", actual, text))
@@ -206,14 +214,17 @@ def _wrong_type(result: _Result, path: str, expected: str, actual: str) -> None:
 
 def _check_type(types: tuple[str, ...], form: str, value: Json, path: str, result: _Result) -> None:
     actual, actual_format = _GO_TYPES[value.__class__]
-    result.matches += 1                     # the check applies
-    fits = (actual in types or (actual == "integer" and "number" in types)
-            or (actual == "number" and "integer" in types and is_json_integer(value)))
+    result.matches += 1  # the check applies
+    fits = (
+        actual in types
+        or (actual == "integer" and "number" in types)
+        or (actual == "number" and "integer" in types and is_json_integer(value))
+    )
     text_or_list = actual == "string" or actual == "array"
     if form and not text_or_list and not fits and actual_format != form:
         _wrong_type(result, path, form, actual_format)
     elif form and text_or_list and "number" not in types and "integer" not in types:
-        result.matches += 1                 # the format decides, and it looks at strings only
+        result.matches += 1  # the format decides, and it looks at strings only
     elif not fits:
         _wrong_type(result, path, ",".join(types), actual)
     else:
@@ -222,11 +233,13 @@ def _check_type(types: tuple[str, ...], form: str, value: Json, path: str, resul
 
 # ---- strings and numbers
 
+
 def _check_string(schema: Structural, value: str, path: str, result: _Result) -> None:
     result.matches += 1
     if schema.max_length is not None and len(value) > schema.max_length:
-        result.add(f"{path} in body should be at most {schema.max_length} chars long", path,
-                   too_long("", schema.max_length))
+        result.add(
+            f"{path} in body should be at most {schema.max_length} chars long", path, too_long("", schema.max_length)
+        )
     elif schema.min_length is not None and len(value) < schema.min_length:
         text = f"{path} in body should be at least {schema.min_length} chars long"
         result.add(text, path, invalid("", value, text))
@@ -243,9 +256,10 @@ def _check_string(schema: Structural, value: str, path: str, result: _Result) ->
         result.add(text, path, invalid("", value, text))
 
 
-def _check_number(types: tuple[str, ...], form: str, schema: Structural, value: int | float, path: str,
-                  result: _Result) -> None:
-    result.matches += 2                     # the check applies, and counts once more
+def _check_number(
+    types: tuple[str, ...], form: str, schema: Structural, value: int | float, path: str, result: _Result
+) -> None:
+    result.matches += 2  # the check applies, and counts once more
     number_type = types[0] if types in (("integer",), ("number",)) else ""
     form = form if number_type else ""
     _check_range(value, number_type, form, "Checked", path, result)
@@ -254,12 +268,14 @@ def _check_number(types: tuple[str, ...], form: str, schema: Structural, value: 
         _check_multiple(value if exact else float(value), float(schema.multiple_of), path, result)
     if schema.minimum is not None:
         exact = _check_range(schema.minimum, number_type, form, "Minimum boundary", path, result)
-        _check_bound(value if exact else float(value), float(schema.minimum), schema.exclusive_minimum, False, path,
-                     result)
+        _check_bound(
+            value if exact else float(value), float(schema.minimum), schema.exclusive_minimum, False, path, result
+        )
     if schema.maximum is not None:
         exact = _check_range(schema.maximum, number_type, form, "Maximum boundary", path, result)
-        _check_bound(value if exact else float(value), float(schema.maximum), schema.exclusive_maximum, True, path,
-                     result)
+        _check_bound(
+            value if exact else float(value), float(schema.maximum), schema.exclusive_maximum, True, path, result
+        )
 
 
 def _check_range(value: int | float, number_type: str, form: str, what: str, path: str, result: _Result) -> bool:
@@ -312,8 +328,15 @@ def _check_bound(value: int | float, bound: float, exclusive: bool, upper: bool,
 
 # ---- lists, objects, enum
 
-def _check_list(schema: Structural, value: list[Json], path: str, correlation: Correlation | None,
-                quick: Quick | None, result: _Result) -> None:
+
+def _check_list(
+    schema: Structural,
+    value: list[Json],
+    path: str,
+    correlation: Correlation | None,
+    quick: Quick | None,
+    result: _Result,
+) -> None:
     result.matches += 2
     if schema.items is not None:
         is_fine = quick(schema.items) if quick is not None else _not_known
@@ -329,19 +352,29 @@ def _check_list(schema: Structural, value: list[Json], path: str, correlation: C
         text = f"{path} in body should have at least {schema.min_items} items"
         result.add(text, path, invalid("", size, text))
     if schema.max_items is not None and size > schema.max_items:
-        result.add(f"{path} in body should have at most {schema.max_items} items", path,
-                   too_many("", size, schema.max_items))
+        result.add(
+            f"{path} in body should have at most {schema.max_items} items", path, too_many("", size, schema.max_items)
+        )
 
 
-def _check_object(schema: Structural, value: dict[str, Json], path: str, correlation: Correlation | None,
-                  quick: Quick | None, result: _Result) -> None:
+def _check_object(
+    schema: Structural,
+    value: dict[str, Json],
+    path: str,
+    correlation: Correlation | None,
+    quick: Quick | None,
+    result: _Result,
+) -> None:
     size = len(value)
     if schema.min_properties is not None and size < schema.min_properties:
         text = f"{path} in body should have at least {schema.min_properties} properties"
         result.add(text, path, invalid("", size, text))
     if schema.max_properties is not None and size > schema.max_properties:
-        result.add(f"{path} in body should have at most {schema.max_properties} properties", path,
-                   too_many("", size, schema.max_properties))
+        result.add(
+            f"{path} in body should have at most {schema.max_properties} properties",
+            path,
+            too_many("", size, schema.max_properties),
+        )
     additional = schema.additional_properties
     if additional is False:
         for key in value:
@@ -393,8 +426,9 @@ def _check_enum(schema: Structural, value: Json, path: str, result: _Result) -> 
     if not schema.enum or matches_enum(value, schema.enum):
         return
     values, supported = _enum_texts(schema)
-    result.add(f"{path} in body should be one of [{values}]", path,
-               FieldError(ErrorType.NOT_SUPPORTED, "", value, supported))
+    result.add(
+        f"{path} in body should be one of [{values}]", path, FieldError(ErrorType.NOT_SUPPORTED, "", value, supported)
+    )
 
 
 @lru_cache(maxsize=64)
@@ -405,6 +439,7 @@ def _enum_texts(schema: Structural) -> tuple[str, str]:
 
 
 # ---- combinators
+
 
 def _check_combinators(schema: Structural, value: Json, path: str, result: _Result) -> None:
     """Branches are checked without ratcheting: only the whole value, if it did not change, may keep their errors.

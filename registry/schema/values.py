@@ -48,7 +48,7 @@ def deep_copy(value: Json) -> Json:
         entries = holder.items() if holder.__class__ is dict else enumerate(holder)
         for key, inner in entries:
             if inner.__class__ is dict or inner.__class__ is list:
-                holder[key] = inner = inner.copy()      # replaces a value, so the iteration stays valid
+                holder[key] = inner = inner.copy()  # replaces a value, so the iteration stays valid
                 pending.append(inner)
     return root
 
@@ -59,5 +59,11 @@ def json_type(value: Json) -> str:
 
 
 _TYPE_NAMES: dict[type, str] = {
-    type(None): "null", bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object",
+    type(None): "null",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "array",
+    dict: "object",
 }

@@ -20,9 +20,9 @@ _TEXT_ARRAY_OID: Final = 1009
 _BIGINT_OID: Final = 20
 _BIGINT_ARRAY_OID: Final = 1016
 
-_header = Struct("!iiIii")      # dimensions, has nulls, element type, length, lower bound
+_header = Struct("!iiIii")  # dimensions, has nulls, element type, length, lower bound
 _length = Struct("!i").pack
-_bigint = Struct("!iq").pack    # length (8), value
+_bigint = Struct("!iq").pack  # length (8), value
 _NULL: Final = _length(-1)
 
 

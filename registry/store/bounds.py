@@ -14,8 +14,9 @@ from typing import Final, LiteralString
 READ_BYTES: Final = 4 << 20
 
 
-def within_bytes(rows: LiteralString, order: LiteralString, size: LiteralString = "octet_length(r.body)"
-                 ) -> LiteralString:
+def within_bytes(
+    rows: LiteralString, order: LiteralString, size: LiteralString = "octet_length(r.body)"
+) -> LiteralString:
     """The first of `rows`, in their order, that have %(bytes)s bytes together, and always one.
 
     `size` is that of a row named r, never NULL. There may be more rows where fewer come than `rows` allows: readers go

@@ -1,24 +1,24 @@
 """What can go wrong in the store. Nothing of psycopg's passes this border.
 
-    StoreError
-    ├── AlreadyExists        a create found an object
-    ├── NotFound             an update or delete found none
-    ├── RevisionConflict     the object is not at the expected revision
-    ├── InUse                a write that must not be made while the object has others finds some
-    ├── GuardsChanged        the definitions or namespaces changed since the write was judged: judge again
-    ├── RevisionExpired      the revision asked for is below the retained history
-    ├── RevisionInFuture     the revision asked for has not been given out yet
-    ├── TenantNotFound
-    ├── TenantExists
-    ├── TenantSuspended      the tenant takes no writes for now
-    ├── QuotaExceeded        the write would go beyond a limit of its tenant
-    ├── TenancyRefused       a tenant cannot become what its object would say
-    ├── SharingRefused       what tenants share forbids the write
-    ├── Unreadable           what is stored is encrypted by a key that this server does not have, or damaged
-    ├── Unstorable           PostgreSQL refuses the statement: it will fail again
-    │   └── ValueRefused     because of a value: U+0000, a number that is too large, a key that is too long
-    └── Unavailable          PostgreSQL is away, read-only, full or too slow; nothing was written
-        └── Uncertain        the connection broke during a commit: it may or may not have been written
+StoreError
+├── AlreadyExists        a create found an object
+├── NotFound             an update or delete found none
+├── RevisionConflict     the object is not at the expected revision
+├── InUse                a write that must not be made while the object has others finds some
+├── GuardsChanged        the definitions or namespaces changed since the write was judged: judge again
+├── RevisionExpired      the revision asked for is below the retained history
+├── RevisionInFuture     the revision asked for has not been given out yet
+├── TenantNotFound
+├── TenantExists
+├── TenantSuspended      the tenant takes no writes for now
+├── QuotaExceeded        the write would go beyond a limit of its tenant
+├── TenancyRefused       a tenant cannot become what its object would say
+├── SharingRefused       what tenants share forbids the write
+├── Unreadable           what is stored is encrypted by a key that this server does not have, or damaged
+├── Unstorable           PostgreSQL refuses the statement: it will fail again
+│   └── ValueRefused     because of a value: U+0000, a number that is too large, a key that is too long
+└── Unavailable          PostgreSQL is away, read-only, full or too slow; nothing was written
+    └── Uncertain        the connection broke during a commit: it may or may not have been written
 """
 
 from __future__ import annotations

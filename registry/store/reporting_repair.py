@@ -15,9 +15,9 @@ import psycopg
 
 from registry.store.arrays import TextArray
 from registry.store.connection import Connection
-from registry.store.reporting_logins import Wish, equip
-from registry.store.reporting_setup import Roles, begin
-from registry.store.reporting_sql import identifier, literal
+from registry.store.reporting.logins import Wish, equip
+from registry.store.reporting.setup import Roles, begin
+from registry.store.reporting.sql import identifier, literal
 from registry.store.statements import statement
 
 logger = logging.getLogger(__name__)
@@ -43,13 +43,17 @@ STATES: Final = statement(
 )
 
 READS_PASSWORDS: Final = statement(
-    "reads-passwords", "Whether the passwords of roles can be read, as they are stored: by superusers.",
-    "SELECT has_table_privilege('pg_catalog.pg_authid', 'SELECT')")
+    "reads-passwords",
+    "Whether the passwords of roles can be read, as they are stored: by superusers.",
+    "SELECT has_table_privilege('pg_catalog.pg_authid', 'SELECT')",
+)
 
 STORED_PASSWORDS: Final = statement(
-    "stored-passwords", "Passwords of report logins as they are stored.",
+    "stored-passwords",
+    "Passwords of report logins as they are stored.",
     "SELECT a.rolname, coalesce(a.rolpassword, '') FROM pg_catalog.pg_authid a"
-    " JOIN report_logins l ON l.name = a.rolname")
+    " JOIN report_logins l ON l.name = a.rolname",
+)
 
 
 class Drift(NamedTuple):
@@ -92,8 +96,11 @@ async def repair(connection: Connection, roles: Roles, *, unseen: bool) -> list[
                 await begin(connection)
                 await _restore(connection, roles, state, secret, sets_password=sets_password)
         except psycopg.Error as error:
-            logger.warning("what the login %s has changed of itself cannot be put back: %s", state.name,
-                           str(error).partition("\n")[0])
+            logger.warning(
+                "what the login %s has changed of itself cannot be put back: %s",
+                state.name,
+                str(error).partition("\n")[0],
+            )
             continue
         if state.kept is not None:
             found += [Drift(state.name, what) for what in wrong]
@@ -112,8 +119,9 @@ def _differences(state: _State, stored: dict[str, str] | None) -> list[str]:
     return wrong
 
 
-async def _restore(connection: Connection, roles: Roles, state: _State, secret: str | None, *,
-                   sets_password: bool) -> None:
+async def _restore(
+    connection: Connection, roles: Roles, state: _State, secret: str | None, *, sets_password: bool
+) -> None:
     if sets_password and secret is not None:
         text = f"ALTER ROLE {identifier(state.name)} PASSWORD {literal(secret)}"
         await connection.execute(text.encode(), prepare=False)

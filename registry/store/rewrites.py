@@ -6,7 +6,7 @@ from typing import Final
 
 from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.connection import Pool
-from registry.store.sealing import Sealing
+from registry.store.encryption.sealing import Sealing
 from registry.store.statements import statement
 from registry.store.tenants import tenant_of
 from registry.store.types import ObjectKey, ResourceName, Row, Tenant, Uid
@@ -72,7 +72,9 @@ class Rewrites:
         found = [Row(resource, ObjectKey(row[0]), Uid(row[1]), *row[2:6]) for row in rows]
         return list(await self._sealing.rows(tenant.id, found))
 
-    async def mixed_definitions(self, definitions: ResourceName, *, seconds: float, limit: int) -> list[tuple[Tenant, ObjectKey]]:
+    async def mixed_definitions(
+        self, definitions: ResourceName, *, seconds: float, limit: int
+    ) -> list[tuple[Tenant, ObjectKey]]:
         """Definitions of all tenants with more than one stored version, unchanged for `seconds`."""
         rows = await self._pool.fetch(MIXED, {"resource": definitions, "seconds": seconds, "limit": limit})
         return [(tenant_of(row), ObjectKey(row[6])) for row in rows]

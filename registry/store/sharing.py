@@ -187,5 +187,3 @@ class Sharing:
 
     async def clean(self) -> None:
         await self._pool.execute(CLEAN, {})
-
-

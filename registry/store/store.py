@@ -15,23 +15,28 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final, Self
 
-from registry.store import across, compaction, history, log, resealing
-from registry.store.across import AcrossPage
+from registry.store import compaction
+from registry.store.commit.writer import Writer
 from registry.store.connection import PATIENCE, Pool
-from registry.store.duties import ProcessHeartbeats
+from registry.store.encryption import resealing
+from registry.store.encryption.sealing import MARK, Encryption, Sealing
 from registry.store.errors import AlreadyExists, RevisionConflict, StoreError, TenantNotFound
-from registry.store.feed import Feed
-from registry.store.history import Past
-from registry.store.keys import Keys
+from registry.store.feed import log
+from registry.store.feed.feed import Feed
+from registry.store.feed.subscription import Subscription
 from registry.store.leader import Leader
-from registry.store.lookups import Lookups, Part, RowOf
-from registry.store.pages import CHUNK_ROWS, PLACES, Pages, Places, Query
-from registry.store.reader import Reader
+from registry.store.process_heartbeats import ProcessHeartbeats
+from registry.store.reads import history
+from registry.store.reads import wildcard as across
+from registry.store.reads.history import Past
+from registry.store.reads.lookups import Lookups, Part, RowOf
+from registry.store.reads.pages import CHUNK_ROWS, PLACES, Pages, Places, Query
+from registry.store.reads.points import Reader
+from registry.store.reads.wildcard import AcrossPage
 from registry.store.rewrites import Rewrites
-from registry.store.sealing import MARK, Encryption, Sealing
 from registry.store.settings import Settings
 from registry.store.sharing import Sharing
-from registry.store.subscription import Subscription
+from registry.store.signing_keys import Keys
 from registry.store.tenants import Ending, Tenants, Usage
 from registry.store.tokens import Tokens
 from registry.store.types import (
@@ -51,7 +56,6 @@ from registry.store.types import (
     Uid,
     Write,
 )
-from registry.store.writer import Writer
 
 logger = logging.getLogger(__name__)
 
@@ -213,8 +217,15 @@ class Store:
                 yield await self._open_page(tenant, page)
 
     async def places(
-        self, tenant: Tenant, resource: ResourceName, *, namespace: str | None = None, at: int | None = None,
-        after: ObjectKey | None = None, requirements: Sequence[Requirement] = (), key: ObjectKey | None = None,
+        self,
+        tenant: Tenant,
+        resource: ResourceName,
+        *,
+        namespace: str | None = None,
+        at: int | None = None,
+        after: ObjectKey | None = None,
+        requirements: Sequence[Requirement] = (),
+        key: ObjectKey | None = None,
         limit: int | None = None,
     ) -> AsyncGenerator[Places, None]:
         """Where objects are, all at one revision, without their bodies: at least one part, perhaps empty."""
@@ -284,21 +295,26 @@ class Store:
             await self._sealing.changes(tenant.id, changes)
             yield changes
 
-    async def history(
-        self, tenant: Tenant, resource: ResourceName, key: ObjectKey, *, before: int, limit: int
-    ) -> Past:
+    async def history(self, tenant: Tenant, resource: ResourceName, key: ObjectKey, *, before: int, limit: int) -> Past:
         """What the log has of one object, newest first, below the revision `before`."""
         past = await history.of_object(self._pool, tenant, resource, key, before=before, limit=limit)
         await self._sealing.changes(tenant.id, past.changes)
         return past
 
     async def list_deleted(
-        self, tenant: Tenant, resource: ResourceName, *, namespace: str | None, key: ObjectKey | None = None,
-        after: ObjectKey, limit: int
+        self,
+        tenant: Tenant,
+        resource: ResourceName,
+        *,
+        namespace: str | None,
+        key: ObjectKey | None = None,
+        after: ObjectKey,
+        limit: int,
     ) -> Past:
         """The last deletion of each key after `after` that has no object now, or of `key` alone."""
         past = await history.list_deleted(
-            self._pool, tenant, resource, namespace=namespace, key=key, after=after, limit=limit)
+            self._pool, tenant, resource, namespace=namespace, key=key, after=after, limit=limit
+        )
         await self._sealing.changes(tenant.id, past.changes)
         return past
 
@@ -343,9 +359,7 @@ class Store:
         """
         return await self._lookups.newest_of(tenant, resources)
 
-    def rows_of(
-        self, tenant: Tenant, resources: Sequence[ResourceName], *, newer: int
-    ) -> AsyncIterator[list[RowOf]]:
+    def rows_of(self, tenant: Tenant, resources: Sequence[ResourceName], *, newer: int) -> AsyncIterator[list[RowOf]]:
         """Resource, key and revision of all objects of some resources, in that order, and the body of those newer than
         a revision; in parts that are bounded by bytes, all of one snapshot."""
         return self._lookups.rows_of(tenant, resources, newer=newer)

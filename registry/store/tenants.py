@@ -12,11 +12,11 @@ from psycopg.types.json import Jsonb
 from sqlalchemy import Table
 
 from registry.store.arrays import TextArray
-from registry.store.batch import storable
+from registry.store.commit.batch import storable
 from registry.store.connection import Pool
 from registry.store.errors import TenantExists, TenantNotFound
-from registry.store.reporting_places import drop_schema_of
-from registry.store.reporting_setup import begin
+from registry.store.reporting.locations import drop_schema_of
+from registry.store.reporting.setup import begin
 from registry.store.statements import Statement, statement
 from registry.store.tables import metadata
 from registry.store.types import DomainId, Guards, Tenant, TenantId, TenantName
@@ -41,7 +41,8 @@ CREATE: Final = statement(
     SELECT %(name)s::text, id, %(attributes)s::jsonb FROM (
         SELECT id FROM made UNION ALL SELECT id FROM domains WHERE id = %(domain)s::bigint
     ) d
-    RETURNING """ + _COLUMNS,
+    RETURNING """
+    + _COLUMNS,
 )
 
 FIND: Final = statement(
@@ -53,7 +54,9 @@ FIND: Final = statement(
 LIST: Final = statement(
     "tenants",
     "Tenants in the order of their names; by the unique index of names.",
-    "SELECT " + _COLUMNS + """ FROM tenants
+    "SELECT "
+    + _COLUMNS
+    + """ FROM tenants
     WHERE name > %(after)s::text AND deleted_at IS NULL ORDER BY name LIMIT %(limit)s::bigint
     """,
 )
@@ -63,7 +66,8 @@ UPDATE: Final = statement(
     "Replaces a tenant's attributes; by the primary key.",
     """
     UPDATE tenants SET attributes = %(attributes)s::jsonb WHERE id = %(id)s::bigint AND deleted_at IS NULL
-    RETURNING """ + _COLUMNS,
+    RETURNING """
+    + _COLUMNS,
 )
 
 MARK_DELETED: Final = statement(
@@ -98,7 +102,8 @@ NOTE: Final = statement(
     UPDATE tenants SET attributes = jsonb_set(
         attributes, '{server}', coalesce(attributes -> 'server', '{}'::jsonb) || %(note)s::jsonb)
     WHERE id = %(id)s::bigint AND deleted_at IS NULL
-    RETURNING """ + _COLUMNS,
+    RETURNING """
+    + _COLUMNS,
 )
 
 _USAGE: Final = """
@@ -167,7 +172,10 @@ def _emptying(table: Table) -> Statement:
     return statement(
         "delete-of-tenant",
         "Removes some rows of a tenant; by the primary key.",
-        "DELETE FROM " + name + " WHERE ctid = ANY (ARRAY(SELECT ctid FROM " + name
+        "DELETE FROM "
+        + name
+        + " WHERE ctid = ANY (ARRAY(SELECT ctid FROM "
+        + name
         + " WHERE tenant_id = %(id)s::bigint LIMIT %(limit)s::bigint)) RETURNING 1",
     )
 
@@ -175,7 +183,8 @@ def _emptying(table: Table) -> Statement:
 # Whatever else has rows of a tenant; the log is partitioned, and has a statement of its own. With its row in
 # report_schemas goes what the row tells of: `_drop_schema`.
 OTHER_TABLES: Final = tuple(
-    _emptying(table) for table in metadata.sorted_tables
+    _emptying(table)
+    for table in metadata.sorted_tables
     if "tenant_id" in table.c and table.name not in ("objects", "changes", "report_schemas")
 )
 

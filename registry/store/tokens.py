@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from registry.store.batch import storable
+from registry.store.commit.batch import storable
 from registry.store.connection import Pool
 from registry.store.statements import statement
 from registry.store.types import Tenant, TenantId
@@ -15,7 +15,7 @@ from registry.store.types import Tenant, TenantId
 # Rows that can be of no use any more are kept this long, so that they are seen in the list.
 KEPT_DAYS: Final = 30
 
-_COLUMNS: Final = ("tenant_id, id, hash, user_name, groups, description, created_at, expires_at, revoked_at")
+_COLUMNS: Final = "tenant_id, id, hash, user_name, groups, description, created_at, expires_at, revoked_at"
 
 CREATE: Final = statement(
     "create-token",
@@ -25,7 +25,8 @@ CREATE: Final = statement(
     SELECT t.id, %(id)s::text, %(hash)s::bytea, %(user)s::text, %(groups)s::text[], %(description)s::text,
         %(expires_at)s::timestamptz
     FROM tenants t WHERE t.id = %(tenant)s::bigint AND t.deleted_at IS NULL
-    RETURNING """ + _COLUMNS,
+    RETURNING """
+    + _COLUMNS,
 )
 
 FIND: Final = statement(
@@ -37,7 +38,9 @@ FIND: Final = statement(
 LIST: Final = statement(
     "tokens",
     "The tokens of a tenant in the order of their ids; by the primary key.",
-    "SELECT " + _COLUMNS + """ FROM access_tokens WHERE tenant_id = %(tenant)s::bigint AND id > %(after)s::text
+    "SELECT "
+    + _COLUMNS
+    + """ FROM access_tokens WHERE tenant_id = %(tenant)s::bigint AND id > %(after)s::text
     ORDER BY id LIMIT %(limit)s::bigint
     """,
 )
@@ -48,7 +51,8 @@ REVOKE: Final = statement(
     """
     UPDATE access_tokens SET revoked_at = coalesce(revoked_at, now())
     WHERE tenant_id = %(tenant)s::bigint AND id = %(id)s::text
-    RETURNING """ + _COLUMNS,
+    RETURNING """
+    + _COLUMNS,
 )
 
 CLEAN: Final = statement(
@@ -84,12 +88,29 @@ class Tokens:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def create(self, tenant: Tenant, id: str, hash: bytes, user: str, groups: Sequence[str], description: str,
-                     expires_at: datetime.datetime | None) -> StoredToken | None:
+    async def create(
+        self,
+        tenant: Tenant,
+        id: str,
+        hash: bytes,
+        user: str,
+        groups: Sequence[str],
+        description: str,
+        expires_at: datetime.datetime | None,
+    ) -> StoredToken | None:
         """None where the tenant is gone."""
-        rows = await self._pool.execute(CREATE, {
-            "tenant": tenant.id, "id": id, "hash": hash, "user": user, "groups": list(groups),
-            "description": description, "expires_at": expires_at})
+        rows = await self._pool.execute(
+            CREATE,
+            {
+                "tenant": tenant.id,
+                "id": id,
+                "hash": hash,
+                "user": user,
+                "groups": list(groups),
+                "description": description,
+                "expires_at": expires_at,
+            },
+        )
         return _token(rows[0]) if rows else None
 
     async def find(self, tenant: Tenant, id: str) -> StoredToken | None:

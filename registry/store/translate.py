@@ -1,11 +1,11 @@
 """What psycopg raises, in the store's own terms. Every error of the driver passes here; none is seen above.
 
-    class of SQLSTATE or error                                   becomes
-    08 connection, 57 ended or cancelled, 53 out of resources,
-    25 read-only, 40 deadlock, 55 lock timeout, 58/XX the
-    server's own faults; the client's connection errors          Unavailable: trying again can help
-    22 a value, 54 a limit                                       ValueRefused: it is the client's to change
-    anything else (23 a constraint, 42 a statement ...)          Unstorable: trying again cannot help
+class of SQLSTATE or error                                   becomes
+08 connection, 57 ended or cancelled, 53 out of resources,
+25 read-only, 40 deadlock, 55 lock timeout, 58/XX the
+server's own faults; the client's connection errors          Unavailable: trying again can help
+22 a value, 54 a limit                                       ValueRefused: it is the client's to change
+anything else (23 a constraint, 42 a statement ...)          Unstorable: trying again cannot help
 """
 
 from __future__ import annotations

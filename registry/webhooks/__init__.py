@@ -6,5 +6,5 @@
     egress     which addresses may be called                   special_purpose  the registries behind it
     answers    what may be decoded, and where                  review     an answer as an object
 
-OIDC discovery and key sets go through `https` as well (registry/access/oidc/provider.py).
+OIDC discovery and key sets go through `https` as well (registry/authentication/oidc/provider.py).
 """

@@ -33,8 +33,9 @@ _HEADERS: Final = {"Content-Type": "application/json", "Accept": "application/js
 class WebhookClient:
     """Calls webhooks, within the limits of HttpsClient and of the time that each call has."""
 
-    def __init__(self, policy: EgressPolicy, services: Services, *, timeout: float = TIMEOUT_SECONDS,
-                 limits: Limits = Limits()) -> None:     # noqa: B008  (it is frozen)
+    def __init__(
+        self, policy: EgressPolicy, services: Services, *, timeout: float = TIMEOUT_SECONDS, limits: Limits = Limits()
+    ) -> None:
         self.services = services
         self.https = HttpsClient(policy, limits)
         self._timeout = timeout
@@ -42,8 +43,15 @@ class WebhookClient:
     async def aclose(self) -> None:
         await self.https.aclose()
 
-    async def call(self, endpoint: Endpoint, body: bytes, decode: Callable[[bytes], T], *, timeout_seconds: int = 0,
-                   again: bool = True) -> T:
+    async def call(
+        self,
+        endpoint: Endpoint,
+        body: bytes,
+        decode: Callable[[bytes], T],
+        *,
+        timeout_seconds: int = 0,
+        again: bool = True,
+    ) -> T:
         """What `decode` makes of the body of a successful answer. Raises CallFailed with the reason as Go's client
         words it, and what `decode` raises; `decode` is pure, for it may run in a thread.
 
@@ -62,8 +70,15 @@ class WebhookClient:
         except Unreachable as error:
             raise NotReached(f"{where}: {error}") from error
 
-    async def _called(self, endpoint: Endpoint, body: bytes, decode: Callable[[bytes], T], seconds: int, again: bool,
-                      limit: asyncio.Timeout) -> T:
+    async def _called(
+        self,
+        endpoint: Endpoint,
+        body: bytes,
+        decode: Callable[[bytes], T],
+        seconds: int,
+        again: bool,
+        limit: asyncio.Timeout,
+    ) -> T:
         if endpoint.service and endpoint.place is None:
             raise Unreachable(f"service {go_quote(endpoint.service)} not found")
         origin, target = endpoint.origin(), f"{endpoint.path}?timeout={seconds}s"
@@ -111,6 +126,7 @@ def _result(answer: Answer, decode: Callable[[bytes], T]) -> T:
     if not 200 <= answer.status <= 206:
         raise _Refused(answer)
     if not answer.data:
-        raise CallFailed(f"0-length response with status code: {answer.status} and content type: "
-                         f"{answer.content_type[:200]}")
+        raise CallFailed(
+            f"0-length response with status code: {answer.status} and content type: {answer.content_type[:200]}"
+        )
     return decode(answer.data)

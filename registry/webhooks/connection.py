@@ -52,8 +52,15 @@ class Origin:
 class JudgingBackend(httpcore.AsyncNetworkBackend):
     """The network of one origin's connection pool. Raises Unreachable; the pool passes it on."""
 
-    def __init__(self, origin: Origin, policy: EgressPolicy, resolver: Resolver, *, resolve_seconds: float,
-                 connect_seconds: float) -> None:
+    def __init__(
+        self,
+        origin: Origin,
+        policy: EgressPolicy,
+        resolver: Resolver,
+        *,
+        resolve_seconds: float,
+        connect_seconds: float,
+    ) -> None:
         self._origin = origin
         self._policy = policy
         self._resolver = resolver
@@ -61,10 +68,14 @@ class JudgingBackend(httpcore.AsyncNetworkBackend):
         self._connect_seconds = connect_seconds
         self._network = httpcore.AnyIOBackend()
 
-    async def connect_tcp(self, host: str, port: int, timeout: float | None = None,  # noqa: ASYNC109
-                          local_address: str | None = None,
-                          socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
-                          ) -> httpcore.AsyncNetworkStream:
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
         host, port = self._origin.place or (self._origin.host, self._origin.port)
         addresses = await self._judged_addresses(host, port)
         for address in addresses[:-1]:
@@ -84,8 +95,10 @@ class JudgingBackend(httpcore.AsyncNetworkBackend):
             raise Unreachable(f"dial tcp: lookup {host}: no such host") from error
         allowed = [address for address in found if self._allows(address)]
         if not allowed:
-            raise Unreachable(f"dial tcp {host}:{port}: the address is not one that webhooks may be called at "
-                              "(setting --allow-egress-to)")
+            raise Unreachable(
+                f"dial tcp {host}:{port}: the address is not one that webhooks may be called at "
+                "(setting --allow-egress-to)"
+            )
         return allowed[:_MAX_TRIED]
 
     def _allows(self, address: str) -> bool:

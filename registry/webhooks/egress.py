@@ -77,7 +77,7 @@ def embedded_addresses(ip: Address) -> Iterator[IPv4Address]:
     if ip.sixtofour is not None:
         yield ip.sixtofour
     if ip.teredo is not None:
-        yield from ip.teredo        # the server and the client
+        yield from ip.teredo  # the server and the client
     if bits >> 32 & 0xFFFFFFFF in _ISATAP:
         yield _low(bits)
 
@@ -86,7 +86,7 @@ def _locally_translated(bits: int) -> Iterator[IPv4Address]:
     """How long an operator's prefix within the block is cannot be seen: each length that fits is taken."""
     if bits & 0xFFFFFFFF:
         yield _low(bits)
-    without_u = (bits >> 64 << 56) | (bits & (1 << 56) - 1)       # 120 bits
+    without_u = (bits >> 64 << 56) | (bits & (1 << 56) - 1)  # 120 bits
     for prefix, suffix in _NAT64_FORMS:
         if not bits & (1 << suffix) - 1:
             yield _low(without_u >> 120 - prefix - 32)

@@ -84,8 +84,16 @@ def endpoint_of(config: Mapping[str, Any], services: Services) -> Endpoint:
     name, namespace, port = service["name"], service["namespace"], service.get("port") or 443
     path = _clean(quote(service.get("path") or "", safe=_SAFE))
     host = f"{name}.{namespace}.svc"
-    return Endpoint(f"https://{host}:{port}{path}", host, port, path, bundle, name,
-                    services.find(name, namespace, port), services.is_named(name, namespace))
+    return Endpoint(
+        f"https://{host}:{port}{path}",
+        host,
+        port,
+        path,
+        bundle,
+        name,
+        services.find(name, namespace, port),
+        services.is_named(name, namespace),
+    )
 
 
 def _clean(path: str) -> str:

@@ -84,18 +84,33 @@ class HttpsClient:
             await pool.connections.aclose()
         self.resolver.close()
 
-    async def exchange(self, origin: Origin, method: str, target: str, headers: Mapping[str, str], body: bytes,
-                       read: Callable[[Answer], T]) -> T:
+    async def exchange(
+        self,
+        origin: Origin,
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        read: Callable[[Answer], T],
+    ) -> T:
         """What `read`, which is pure, makes of the answer. Raises Unreachable, Lost, ssl.SSLError for a bad `ca`.
 
         `target` is the path with its query, in ASCII.
         """
         pool = await self._pool(origin)
         request = httpcore.Request(
-            method, httpcore.URL(scheme=b"https", host=origin.host.encode(), port=origin.port, target=target.encode()),
-            headers=[("Host", origin.authority), ("Accept-Encoding", "gzip"), ("User-Agent", "registry"),
-                     *headers.items(), *([("Content-Length", str(len(body)))] if body else [])],
-            content=body, extensions={"timeout": {"connect": self._limits.tls_seconds}})
+            method,
+            httpcore.URL(scheme=b"https", host=origin.host.encode(), port=origin.port, target=target.encode()),
+            headers=[
+                ("Host", origin.authority),
+                ("Accept-Encoding", "gzip"),
+                ("User-Agent", "registry"),
+                *headers.items(),
+                *([("Content-Length", str(len(body)))] if body else []),
+            ],
+            content=body,
+            extensions={"timeout": {"connect": self._limits.tls_seconds}},
+        )
         pool.busy += 1
         try:
             async with AsyncExitStack() as held:
@@ -151,21 +166,33 @@ class HttpsClient:
             pieces.clear()
             raise Lost("context deadline exceeded while reading body") from error
         except BaseException:
-            pieces.clear()      # an error keeps its frames alive for as long as it is handled
+            pieces.clear()  # an error keeps its frames alive for as long as it is handled
             raise
-        return Answer(response.status, headers.get(b"content-type", ""), headers.get(b"retry-after", ""),
-                      b"".join(pieces))
+        return Answer(
+            response.status, headers.get(b"content-type", ""), headers.get(b"retry-after", ""), b"".join(pieces)
+        )
 
     async def _pool(self, origin: Origin) -> _Pool:
         pool = self._pools.get(origin)
         if pool is not None:
             self._pools.move_to_end(origin)
             return pool
-        network = JudgingBackend(origin, self._policy, self.resolver, resolve_seconds=self._limits.resolve_seconds,
-                                 connect_seconds=self._limits.connect_seconds)
-        pool = self._pools[origin] = _Pool(httpcore.AsyncConnectionPool(
-            ssl_context=tls_context(origin.ca), max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS,
-            keepalive_expiry=60, network_backend=network))
+        network = JudgingBackend(
+            origin,
+            self._policy,
+            self.resolver,
+            resolve_seconds=self._limits.resolve_seconds,
+            connect_seconds=self._limits.connect_seconds,
+        )
+        pool = self._pools[origin] = _Pool(
+            httpcore.AsyncConnectionPool(
+                ssl_context=tls_context(origin.ca),
+                max_connections=_CONNECTIONS,
+                max_keepalive_connections=_CONNECTIONS,
+                keepalive_expiry=60,
+                network_backend=network,
+            )
+        )
         if len(self._pools) > _POOLS:
             idle = next((key for key, other in self._pools.items() if not other.busy and other is not pool), None)
             if idle is not None:

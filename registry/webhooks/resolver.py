@@ -47,7 +47,7 @@ class Resolver:
     def _finished(self, key: tuple[str, int], future: asyncio.Future[list[str]]) -> None:
         self._under_way.pop(key, None)
         if not future.cancelled():
-            future.exception()      # seen, even if every caller has given up
+            future.exception()  # seen, even if every caller has given up
 
     def close(self) -> None:
         if self._threads is not None:

@@ -16,8 +16,10 @@ def decoded_review(data: bytes) -> dict[str, Any]:
     """An answer as an object, whatever its kind. Raises CallFailed."""
     value = decode_answer(data)
     if not isinstance(value, dict):
-        raise CallFailed("couldn't get version/kind; json parse error: json: cannot unmarshal "
-                         f"{go_json_type(value)} into Go value of type {_GO_TYPE_META}")
+        raise CallFailed(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal "
+            f"{go_json_type(value)} into Go value of type {_GO_TYPE_META}"
+        )
     return value
 
 

@@ -37,8 +37,15 @@ async def is_refused(api: Client, token: str) -> bool:
     answer = await api.with_token(token).post(SELF, {})
     if answer.code != 401:
         return False
-    assert answer.json == {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-                           "message": "Unauthorized", "reason": "Unauthorized", "code": 401}
+    assert answer.json == {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": "Unauthorized",
+        "reason": "Unauthorized",
+        "code": 401,
+    }
     return True
 
 

@@ -16,7 +16,7 @@ import uvicorn
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from starlette.types import Receive, Scope, Send
 
-from registry.http.tls import ensure_certificates
+from registry.http.serving.tls import ensure_certificates
 
 PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
 _MADE: list[rsa.RSAPrivateKey] = []
@@ -51,14 +51,16 @@ class Issuer:
     def publish(self, *keys: dict[str, Any]) -> None:
         self.document("/keys", {"keys": list(keys)})
 
-    def token(self, key: PrivateKey | None = None, id: str | None = "k1", algorithm: str = "RS256",
-              **claims: Any) -> str:
+    def token(
+        self, key: PrivateKey | None = None, id: str | None = "k1", algorithm: str = "RS256", **claims: Any
+    ) -> str:
         """A token that is good unless the arguments say otherwise; a claim of None is left out."""
         now = int(time.time())
         all_claims = {"iss": self.url, "aud": "registry", "sub": "ann", "exp": now + 600, "iat": now, **claims}
         headers = {"kid": id} if id is not None else {}
-        return jwt.encode({k: v for k, v in all_claims.items() if v is not None}, key or rsa_key(), algorithm,
-                          headers=headers)
+        return jwt.encode(
+            {k: v for k, v in all_claims.items() if v is not None}, key or rsa_key(), algorithm, headers=headers
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.calls.append(scope["path"])
@@ -76,9 +78,16 @@ def served_issuer(folder: Path) -> Iterator[Issuer]:
     assert certificates.authority is not None
     with socket.create_server(("127.0.0.1", 0)) as listener:
         issuer = Issuer(listener.getsockname()[1], certificates.authority.read_text())
-        server = uvicorn.Server(uvicorn.Config(
-            issuer, lifespan="off", log_config=None, timeout_keep_alive=600, ssl_certfile=str(certificates.certificate),
-            ssl_keyfile=str(certificates.key)))
+        server = uvicorn.Server(
+            uvicorn.Config(
+                issuer,
+                lifespan="off",
+                log_config=None,
+                timeout_keep_alive=600,
+                ssl_certfile=str(certificates.certificate),
+                ssl_keyfile=str(certificates.key),
+            )
+        )
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         deadline = time.monotonic() + 60

@@ -12,8 +12,11 @@ TYPE = "kubernetes.io/service-account-token"
 
 
 def secret(name: str, of: str) -> dict[str, Any]:
-    return {"metadata": {"name": name, "annotations": {"kubernetes.io/service-account.name": of}}, "type": TYPE,
-            "data": {"more": "eA=="}}
+    return {
+        "metadata": {"name": name, "annotations": {"kubernetes.io/service-account.name": of}},
+        "type": TYPE,
+        "data": {"more": "eA=="},
+    }
 
 
 async def filled(api: Client, name: str) -> dict[str, Any]:

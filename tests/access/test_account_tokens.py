@@ -9,9 +9,9 @@ from typing import Any
 import jwt
 import pytest
 
-from registry.access.authentication import Rejected
-from registry.access.tokens.accounts import AccountTokens
-from registry.access.tokens.keys import LIFETIME, SigningKeys, new_key
+from registry.authentication.authenticator import Rejected
+from registry.authentication.tokens.keys import LIFETIME, SigningKeys, new_key
+from registry.authentication.tokens.service_accounts import AccountTokens
 from registry.store.store import Store
 from registry.store.types import TenantName
 from tests.access.identities import (
@@ -41,12 +41,16 @@ async def test_who_a_token_is(api: Client) -> None:
     assert claims["iss"] == ISSUER
     assert claims["aud"] == [ISSUER]
     assert claims["exp"] - claims["iat"] == 3600
-    assert claims["kubernetes.io"] == {"namespace": "default",
-                                       "serviceaccount": {"name": "robot", "uid": made["metadata"]["uid"]}}
+    assert claims["kubernetes.io"] == {
+        "namespace": "default",
+        "serviceaccount": {"name": "robot", "uid": made["metadata"]["uid"]},
+    }
     assert await who(api, token) == {
-        "username": "system:serviceaccount:default:robot", "uid": made["metadata"]["uid"],
+        "username": "system:serviceaccount:default:robot",
+        "uid": made["metadata"]["uid"],
         "groups": ["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"],
-        "extra": {"authentication.kubernetes.io/credential-id": [f"JTI={claims['jti']}"]}}
+        "extra": {"authentication.kubernetes.io/credential-id": [f"JTI={claims['jti']}"]},
+    }
 
 
 async def test_the_answer_is_the_request_with_the_token(api: Client) -> None:
@@ -64,40 +68,89 @@ async def test_the_answer_is_the_request_with_the_token(api: Client) -> None:
 
 
 REFUSED: dict[str, tuple[Any, int, str]] = {
-    "too short": ({"spec": {"expirationSeconds": 599}}, 422, 'TokenRequest.authentication.k8s.io "" is invalid: '
-                  "spec.expirationSeconds: Invalid value: 599: may not specify a duration less than 10 minutes"),
-    "negative": ({"spec": {"expirationSeconds": -1}}, 422, 'TokenRequest.authentication.k8s.io "" is invalid: '
-                 "spec.expirationSeconds: Invalid value: -1: may not specify a duration less than 10 minutes"),
-    "too long": ({"spec": {"expirationSeconds": (1 << 32) + 1}}, 422, 'TokenRequest.authentication.k8s.io "" is '
-                 "invalid: spec.expirationSeconds: Invalid value: 4294967297: may not specify a duration larger than "
-                 "2^32 seconds"),
-    "another name": ({"metadata": {"name": "x"}}, 422, 'TokenRequest.authentication.k8s.io "robot" is invalid: '
-                     'metadata.name: Invalid value: "x": must match the service account name if specified'),
-    "another namespace": ({"metadata": {"namespace": "x"}}, 400, "the namespace of the provided object does not match "
-                          "the namespace sent on the request"),
-    "a pod": ({"spec": {"boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "p"}}}, 404,
-              'pods "p" not found'),
-    "a node": ({"spec": {"boundObjectRef": {"kind": "Node", "apiVersion": "v1", "name": "p"}}}, 404,
-               'nodes "p" not found'),
-    "no secret": ({"spec": {"boundObjectRef": {"kind": "Secret", "apiVersion": "v1", "name": "p"}}}, 404,
-                  'secrets "p" not found'),
+    "too short": (
+        {"spec": {"expirationSeconds": 599}},
+        422,
+        'TokenRequest.authentication.k8s.io "" is invalid: '
+        "spec.expirationSeconds: Invalid value: 599: may not specify a duration less than 10 minutes",
+    ),
+    "negative": (
+        {"spec": {"expirationSeconds": -1}},
+        422,
+        'TokenRequest.authentication.k8s.io "" is invalid: '
+        "spec.expirationSeconds: Invalid value: -1: may not specify a duration less than 10 minutes",
+    ),
+    "too long": (
+        {"spec": {"expirationSeconds": (1 << 32) + 1}},
+        422,
+        'TokenRequest.authentication.k8s.io "" is '
+        "invalid: spec.expirationSeconds: Invalid value: 4294967297: may not specify a duration larger than "
+        "2^32 seconds",
+    ),
+    "another name": (
+        {"metadata": {"name": "x"}},
+        422,
+        'TokenRequest.authentication.k8s.io "robot" is invalid: '
+        'metadata.name: Invalid value: "x": must match the service account name if specified',
+    ),
+    "another namespace": (
+        {"metadata": {"namespace": "x"}},
+        400,
+        "the namespace of the provided object does not match the namespace sent on the request",
+    ),
+    "a pod": (
+        {"spec": {"boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "p"}}},
+        404,
+        'pods "p" not found',
+    ),
+    "a node": (
+        {"spec": {"boundObjectRef": {"kind": "Node", "apiVersion": "v1", "name": "p"}}},
+        404,
+        'nodes "p" not found',
+    ),
+    "no secret": (
+        {"spec": {"boundObjectRef": {"kind": "Secret", "apiVersion": "v1", "name": "p"}}},
+        404,
+        'secrets "p" not found',
+    ),
     "another account of this name": (
-        {"metadata": {"uid": "u"}}, 409, 'Operation cannot be fulfilled on TokenRequest.authentication.k8s.io "robot": '
-        "the UID in the token request (u) does not match the UID of the service account (UID)"),
+        {"metadata": {"uid": "u"}},
+        409,
+        'Operation cannot be fulfilled on TokenRequest.authentication.k8s.io "robot": '
+        "the UID in the token request (u) does not match the UID of the service account (UID)",
+    ),
     "bound to nothing": ({"spec": {"boundObjectRef": {}}}, 400, "cannot bind token to object of type /, Kind="),
-    "a secret without a name": ({"spec": {"boundObjectRef": {"kind": "Secret", "apiVersion": "v1"}}}, 400,
-                                "Name parameter required."),
-    "a secret of no name": ({"spec": {"boundObjectRef": {"kind": "Secret", "name": "a/b"}}}, 400,
-                            "Name parameter invalid: \"a/b\": may not contain '/'"),
-    "a pod of no version": ({"spec": {"boundObjectRef": {"kind": "Pod", "apiVersion": "a/b/c", "name": "p"}}}, 404,
-                            'pods "p" not found'),
-    "a config map": ({"spec": {"boundObjectRef": {"kind": "ConfigMap", "apiVersion": "v1", "name": "p"}}}, 400,
-                     "cannot bind token to object of type /v1, Kind=ConfigMap"),
-    "a deployment": ({"spec": {"boundObjectRef": {"kind": "Deployment", "apiVersion": "apps/v1", "name": "p"}}}, 400,
-                     "cannot bind token to object of type apps/v1, Kind=Deployment"),
-    "another secret": ({"spec": {"boundObjectRef": {"kind": "Secret", "apiVersion": "v1", "name": "s", "uid": "u"}}},
-                       409, 'Operation cannot be fulfilled on Secret "s": the UID in the bound object reference (u) '
-                       "does not match the UID in record. The object might have been deleted and then recreated"),
+    "a secret without a name": (
+        {"spec": {"boundObjectRef": {"kind": "Secret", "apiVersion": "v1"}}},
+        400,
+        "Name parameter required.",
+    ),
+    "a secret of no name": (
+        {"spec": {"boundObjectRef": {"kind": "Secret", "name": "a/b"}}},
+        400,
+        "Name parameter invalid: \"a/b\": may not contain '/'",
+    ),
+    "a pod of no version": (
+        {"spec": {"boundObjectRef": {"kind": "Pod", "apiVersion": "a/b/c", "name": "p"}}},
+        404,
+        'pods "p" not found',
+    ),
+    "a config map": (
+        {"spec": {"boundObjectRef": {"kind": "ConfigMap", "apiVersion": "v1", "name": "p"}}},
+        400,
+        "cannot bind token to object of type /v1, Kind=ConfigMap",
+    ),
+    "a deployment": (
+        {"spec": {"boundObjectRef": {"kind": "Deployment", "apiVersion": "apps/v1", "name": "p"}}},
+        400,
+        "cannot bind token to object of type apps/v1, Kind=Deployment",
+    ),
+    "another secret": (
+        {"spec": {"boundObjectRef": {"kind": "Secret", "apiVersion": "v1", "name": "s", "uid": "u"}}},
+        409,
+        'Operation cannot be fulfilled on Secret "s": the UID in the bound object reference (u) '
+        "does not match the UID in record. The object might have been deleted and then recreated",
+    ),
 }
 
 
@@ -124,7 +177,8 @@ async def test_another_audience(api: Client) -> None:
     assert found["authenticated"] is True
     assert found["audiences"] == ["vault"]
     assert (await review(api, token, "b"))["error"] == (
-        '[invalid bearer token, token audiences ["vault"] is invalid for the target audiences ["b"]]')
+        '[invalid bearer token, token audiences ["vault"] is invalid for the target audiences ["b"]]'
+    )
 
 
 async def test_a_deleted_account_is_over_at_once(api: Client) -> None:
@@ -174,8 +228,12 @@ async def test_others_verify_by_the_published_keys(api: Client) -> None:
     token = await token_of(api, "robot", audiences=["vault"])
     metadata = await api.get("/.well-known/openid-configuration")
     assert metadata.ok(200) == {
-        "issuer": ISSUER, "jwks_uri": "https://127.0.0.1:443/openid/v1/jwks", "response_types_supported": ["id_token"],
-        "subject_types_supported": ["public"], "id_token_signing_alg_values_supported": ["RS256"]}
+        "issuer": ISSUER,
+        "jwks_uri": "https://127.0.0.1:443/openid/v1/jwks",
+        "response_types_supported": ["id_token"],
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": ["RS256"],
+    }
     answer = await api.get("/openid/v1/jwks")
     assert answer.header("content-type") == "application/jwk-set+json"
     assert answer.header("cache-control") == "public, max-age=3600"
@@ -183,7 +241,8 @@ async def test_others_verify_by_the_published_keys(api: Client) -> None:
     assert "d" not in answer.json["keys"][0]
     key = keys[parts_of(token)[0]["kid"]]
     assert jwt.decode(token, key.key, algorithms=["RS256"], audience="vault", issuer=ISSUER)["sub"] == (
-        "system:serviceaccount:default:robot")
+        "system:serviceaccount:default:robot"
+    )
 
 
 async def test_a_new_key_leaves_old_tokens_good(api: Client, api_database: str) -> None:
@@ -201,8 +260,9 @@ async def test_a_new_key_leaves_old_tokens_good(api: Client, api_database: str) 
         tokens = AccountTokens(other, SigningKeys(other), ISSUER)
         tenant = await other.tenant(TenantName("default"))
         uid = (await api.get(f"{ACCOUNTS}/robot")).ok()["metadata"]["uid"]
-        new = await tokens.issue(tenant, "default", "robot", uid, audiences=[ISSUER],
-                                 now=datetime.datetime.now(datetime.UTC), seconds=600)
+        new = await tokens.issue(
+            tenant, "default", "robot", uid, audiences=[ISSUER], now=datetime.datetime.now(datetime.UTC), seconds=600
+        )
     finally:
         await other.close()
     assert parts_of(new)[0]["kid"] == id
@@ -261,8 +321,11 @@ async def test_times_of_a_token(api: Client, api_database: str) -> None:
         tenant = await store.tenant(TenantName("default"))
         now = datetime.datetime.now(datetime.UTC)
         hour = datetime.timedelta(hours=1)
-        for begins, seconds, fault in ((now - 2 * hour, 3600, "has expired"), (now + hour, 3600, "not valid yet"),
-                                       (now - hour, 3600 + 600, "")):
+        for begins, seconds, fault in (
+            (now - 2 * hour, 3600, "has expired"),
+            (now + hour, 3600, "not valid yet"),
+            (now - hour, 3600 + 600, ""),
+        ):
             token = await tokens.issue(tenant, "default", "robot", uid, audiences=[ISSUER], now=begins, seconds=seconds)
             if fault:
                 with pytest.raises(Rejected, match=fault):

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from registry.access.authentication import Anonymous, Authentication, Identified, Rejected, Unauthenticated
-from registry.access.identity import User
-from registry.access.tokens.bounded import Cache
+from registry.authentication.authenticator import Anonymous, Authentication, Identified, Rejected, Unauthenticated
+from registry.authentication.tokens.expiring_cache import Cache
+from registry.authentication.user import User
 from registry.http.app import create_app
 from registry.settings import Settings, SettingsError, load
 from tests.api.client import Client
@@ -59,7 +59,8 @@ async def test_the_log_tells_a_line_a_second(caplog: pytest.LogCaptureFixture) -
 
 
 ANONYMOUS: dict[str, tuple[Anonymous, str, bool]] = {
-    "all": (Anonymous(), "/api", True), "nothing": (Anonymous(False), "/livez", False),
+    "all": (Anonymous(), "/api", True),
+    "nothing": (Anonymous(False), "/livez", False),
     "one path": (Anonymous(True, frozenset({"/livez"})), "/livez", True),
     "another path": (Anonymous(True, frozenset({"/livez"})), "/readyz", False),
     "a path below": (Anonymous(True, frozenset({"/livez"})), "/livez/ping", False),
@@ -84,7 +85,7 @@ async def test_no_anonymous_requests(api_database: str, tmp_path: Path) -> None:
 
 def test_a_cache_is_bounded_and_forgets(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr("registry.access.tokens.bounded.time.monotonic", lambda: now)
+    monkeypatch.setattr("registry.authentication.tokens.expiring_cache.time.monotonic", lambda: now)
     cache: Cache[str, int] = Cache(2)
     cache.put("a", 1, 10)
     cache.put("b", 2, 10)
@@ -97,9 +98,18 @@ def test_a_cache_is_bounded_and_forgets(monkeypatch: pytest.MonkeyPatch) -> None
     assert cache.get("a") is None
 
 
-ISSUERS = {"": False, "https://a.example": True, "https://a.example:8443/b/": True, "http://a.example": False,
-           "https://": False, "https://a.example?x": False, "https://a.example#x": False, "https://u@a.example": False,
-           "https://é.example": False, "a.example": False}
+ISSUERS = {
+    "": False,
+    "https://a.example": True,
+    "https://a.example:8443/b/": True,
+    "http://a.example": False,
+    "https://": False,
+    "https://a.example?x": False,
+    "https://a.example#x": False,
+    "https://u@a.example": False,
+    "https://é.example": False,
+    "a.example": False,
+}
 
 
 @pytest.mark.parametrize("text, good", ISSUERS.items())

@@ -72,19 +72,45 @@ class Kind(NamedTuple):
             made = definition(name, name.title(), group=self.group)
         foreign = name != MINE
         labels = {"both": "yes", **({"word": WORD} if foreign else {})}
-        return {**made, "metadata": {"name": self.named(name), "labels": labels,
-                                     "annotations": {"word": WORD} if foreign else {}}}
+        return {
+            **made,
+            "metadata": {"name": self.named(name), "labels": labels, "annotations": {"word": WORD} if foreign else {}},
+        }
 
 
 _ROLE_REF = {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": "view"}
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
-_POLICY = {"spec": {"matchConstraints": {"resourceRules": [{
-    "apiGroups": ["none.example.com"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["nones"]}]},
-    "validations": [{"expression": "true"}]}}
-_MUTATION = {"spec": {**_POLICY["spec"], "reinvocationPolicy": "Never", "validations": None, "mutations": [{
-    "patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "Object{}"}}]}}
-_EVENT = {"involvedObject": {"kind": "Widget", "name": "x"}, "reason": "r", "message": "m",
-          "type": "Normal", "reportingComponent": "c", "reportingInstance": "i"}
+_POLICY = {
+    "spec": {
+        "matchConstraints": {
+            "resourceRules": [
+                {
+                    "apiGroups": ["none.example.com"],
+                    "apiVersions": ["v1"],
+                    "operations": ["CREATE"],
+                    "resources": ["nones"],
+                }
+            ]
+        },
+        "validations": [{"expression": "true"}],
+    }
+}
+_MUTATION = {
+    "spec": {
+        **_POLICY["spec"],
+        "reinvocationPolicy": "Never",
+        "validations": None,
+        "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "Object{}"}}],
+    }
+}
+_EVENT = {
+    "involvedObject": {"kind": "Widget", "name": "x"},
+    "reason": "r",
+    "message": "m",
+    "type": "Normal",
+    "reportingComponent": "c",
+    "reportingInstance": "i",
+}
 
 KINDS: dict[str, Kind] = {
     "configmaps": Kind("/api/v1/configmaps", True, {"data": {"word": "w"}}),
@@ -101,33 +127,51 @@ KINDS: dict[str, Kind] = {
     "rolebindings.rbac.authorization.k8s.io": Kind(f"{RBAC}/rolebindings", True, {"roleRef": _ROLE_REF}),
     "roles.rbac.authorization.k8s.io": Kind(f"{RBAC}/roles", True),
     "mutatingadmissionpolicies.admissionregistration.k8s.io": Kind(
-        f"{_ADMISSION}/mutatingadmissionpolicies", False, _MUTATION),
+        f"{_ADMISSION}/mutatingadmissionpolicies", False, _MUTATION
+    ),
     "mutatingadmissionpolicybindings.admissionregistration.k8s.io": Kind(
-        f"{_ADMISSION}/mutatingadmissionpolicybindings", False, {"spec": {"policyName": "none"}}),
+        f"{_ADMISSION}/mutatingadmissionpolicybindings", False, {"spec": {"policyName": "none"}}
+    ),
     "mutatingwebhookconfigurations.admissionregistration.k8s.io": Kind(
-        f"{_ADMISSION}/mutatingwebhookconfigurations", False),
+        f"{_ADMISSION}/mutatingwebhookconfigurations", False
+    ),
     "validatingadmissionpolicies.admissionregistration.k8s.io": Kind(
-        f"{_ADMISSION}/validatingadmissionpolicies", False, _POLICY),
+        f"{_ADMISSION}/validatingadmissionpolicies", False, _POLICY
+    ),
     "validatingadmissionpolicybindings.admissionregistration.k8s.io": Kind(
-        f"{_ADMISSION}/validatingadmissionpolicybindings", False,
-        {"spec": {"policyName": "none", "validationActions": ["Deny"]}}),
+        f"{_ADMISSION}/validatingadmissionpolicybindings",
+        False,
+        {"spec": {"policyName": "none", "validationActions": ["Deny"]}},
+    ),
     "validatingwebhookconfigurations.admissionregistration.k8s.io": Kind(
-        f"{_ADMISSION}/validatingwebhookconfigurations", False),
+        f"{_ADMISSION}/validatingwebhookconfigurations", False
+    ),
     "customresourcedefinitions.apiextensions.k8s.io": Kind(DEFINITIONS, False, group="names.example.com"),
     "customresourcedefinitions.apiextensions.k8s.io v1beta1": Kind(
-        DEFINITIONS.replace("/v1/", "/v1beta1/"), False, group="names.example.com", made_at=DEFINITIONS),
+        DEFINITIONS.replace("/v1/", "/v1beta1/"), False, group="names.example.com", made_at=DEFINITIONS
+    ),
     "leases.coordination.k8s.io": Kind("/apis/coordination.k8s.io/v1/leases", True, {"spec": {"holderIdentity": "h"}}),
     "storageversionmigrations.storagemigration.k8s.io v1beta1": Kind(
-        "/apis/storagemigration.k8s.io/v1beta1/storageversionmigrations", False,
-        {"spec": {"resource": {"group": "test.example.com", "resource": "nones"}}}),
-    "apibindings.apis.registry": Kind("/apis/apis.registry/v1/apibindings", False, {
-        "kind": "APIBinding", "spec": {"reference": {"tenant": "default", "export": "none"}}}),
-    "apiexports.apis.registry": Kind("/apis/apis.registry/v1/apiexports", False, {
-        "kind": "APIExport", "spec": {"definitions": ["nones.test.example.com"]}}),
-    "widgets.test.example.com": Kind("/apis/test.example.com/v1/widgets", True, {
-        "kind": "Widget", "spec": {"color": "red"}}),
-    "gadgets.test.example.com": Kind("/apis/test.example.com/v1/gadgets", False, {
-        "kind": "Gadget", "spec": {"size": 1}}),
+        "/apis/storagemigration.k8s.io/v1beta1/storageversionmigrations",
+        False,
+        {"spec": {"resource": {"group": "test.example.com", "resource": "nones"}}},
+    ),
+    "apibindings.apis.registry": Kind(
+        "/apis/apis.registry/v1/apibindings",
+        False,
+        {"kind": "APIBinding", "spec": {"reference": {"tenant": "default", "export": "none"}}},
+    ),
+    "apiexports.apis.registry": Kind(
+        "/apis/apis.registry/v1/apiexports",
+        False,
+        {"kind": "APIExport", "spec": {"definitions": ["nones.test.example.com"]}},
+    ),
+    "widgets.test.example.com": Kind(
+        "/apis/test.example.com/v1/widgets", True, {"kind": "Widget", "spec": {"color": "red"}}
+    ),
+    "gadgets.test.example.com": Kind(
+        "/apis/test.example.com/v1/gadgets", False, {"kind": "Gadget", "spec": {"size": 1}}
+    ),
     "tenants.tenancy.registry": Kind("/apis/tenancy.registry/v1/tenants", False, {"kind": "Tenant"}),
 }
 
@@ -148,17 +192,58 @@ SELECTORS = {
     "empty": "fieldSelector=",
     "a path": "fieldSelector=metadata.name=x/{theirs}",
 }
-LOOKS = ("", "deleted=true", "usage=true", "deleted=true&usage=true", "deleted=", "usage=0", "atResourceVersion=1",
-         "object=true")
-PAGES = ("limit=1", "limit=500&continue={token}", "continue={mine}", "resourceVersion=0",
-         "resourceVersion={revision}&resourceVersionMatch=Exact", "labelSelector=both=yes",
-         "labelSelector=both=yes&limit=1&deleted=true", "deleted=true&limit=1", "deleted=true&continue={token}",
-         "usage=true&limit=1", "usage=true&continue=a", "includeObject=Object", "pretty=true", "watch=false")
-ACCEPTS = ("", TABLE, PARTIAL_LIST, PARTIAL, "application/yaml", "application/vnd.kubernetes.protobuf",
-           "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
-SUBRESOURCES = ("", "/status", "/scale", "/finalize", "/token", "/history", "/restore", "/undelete", "/deleted",
-                "/usage", "/across", "/history?object=true&diff=json", "?atResourceVersion={revision}",
-                "?fieldSelector=metadata.name={mine}", "?deleted=true&fieldSelector=metadata.name={mine}")
+LOOKS = (
+    "",
+    "deleted=true",
+    "usage=true",
+    "deleted=true&usage=true",
+    "deleted=",
+    "usage=0",
+    "atResourceVersion=1",
+    "object=true",
+)
+PAGES = (
+    "limit=1",
+    "limit=500&continue={token}",
+    "continue={mine}",
+    "resourceVersion=0",
+    "resourceVersion={revision}&resourceVersionMatch=Exact",
+    "labelSelector=both=yes",
+    "labelSelector=both=yes&limit=1&deleted=true",
+    "deleted=true&limit=1",
+    "deleted=true&continue={token}",
+    "usage=true&limit=1",
+    "usage=true&continue=a",
+    "includeObject=Object",
+    "pretty=true",
+    "watch=false",
+)
+ACCEPTS = (
+    "",
+    TABLE,
+    PARTIAL_LIST,
+    PARTIAL,
+    "application/yaml",
+    "application/vnd.kubernetes.protobuf",
+    "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+)
+SUBRESOURCES = (
+    "",
+    "/status",
+    "/scale",
+    "/finalize",
+    "/token",
+    "/history",
+    "/restore",
+    "/undelete",
+    "/deleted",
+    "/usage",
+    "/across",
+    "/history?object=true&diff=json",
+    "?atResourceVersion={revision}",
+    "?fieldSelector=metadata.name={mine}",
+    "?deleted=true&fieldSelector=metadata.name={mine}",
+)
 
 
 class World:
@@ -180,9 +265,16 @@ class World:
         (await admin.post("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "eve"}})).ok(201)
         rule = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"], "resourceNames": [MINE, kind.named(MINE)]}
         (await admin.post(f"{RBAC}/clusterroles", {"metadata": {"name": "one-name"}, "rules": [rule]})).ok(201)
-        (await admin.post(f"{RBAC}/clusterrolebindings", {
-            "metadata": {"name": "one-name"}, "roleRef": {**_ROLE_REF, "name": "one-name"},
-            "subjects": [{"kind": "ServiceAccount", "namespace": "default", "name": "eve"}]})).ok(201)
+        (
+            await admin.post(
+                f"{RBAC}/clusterrolebindings",
+                {
+                    "metadata": {"name": "one-name"},
+                    "roleRef": {**_ROLE_REF, "name": "one-name"},
+                    "subjects": [{"kind": "ServiceAccount", "namespace": "default", "name": "eve"}],
+                },
+            )
+        ).ok(201)
         asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
         made = (await admin.post("/api/v1/namespaces/default/serviceaccounts/eve/token", asked)).ok(201)
         self.user = admin.with_token(made["status"]["token"])
@@ -213,8 +305,9 @@ class World:
 
         await eventually(gone)
 
-    async def ask(self, path: str, query: str = "", method: str = "GET", client: Client | None = None,
-                  **more: Any) -> Answer:
+    async def ask(
+        self, path: str, query: str = "", method: str = "GET", client: Client | None = None, **more: Any
+    ) -> Answer:
         query = query.format(**self.words)
         if query:
             path += ("&" if "?" in path else "?") + query
@@ -326,17 +419,26 @@ async def test_watches_show_the_authorized_object_alone(world: World) -> None:
     kind = world.kind
     mine = SELECTORS["mine"].format(**world.words)
     once = f"{kind.collection(prefix='/watch')}/{kind.named(MINE)}"
-    paths = [f"{kind.collection()}?watch=1&{mine}", f"{kind.path}?watch=1&resourceVersion=0&{mine}",
-             f"{kind.path}?watch=1&allowWatchBookmarks=true&sendInitialEvents=true"
-             f"&resourceVersionMatch=NotOlderThan&{mine}",
-             f"{kind.path}?watch=1&resourceVersion={world.words['revision']}&{mine}",
-             f"{kind.path}?watch=1&deleted=true&{mine}", f"{kind.path}?watch=1&usage=true&{mine}",
-             f"{kind.collection(prefix='/watch')}?{mine}", once, f"{once}?{mine}",
-             f"{kind.path}?watch=1&labelSelector=both=yes&{mine}"]
+    paths = [
+        f"{kind.collection()}?watch=1&{mine}",
+        f"{kind.path}?watch=1&resourceVersion=0&{mine}",
+        f"{kind.path}?watch=1&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&{mine}",
+        f"{kind.path}?watch=1&resourceVersion={world.words['revision']}&{mine}",
+        f"{kind.path}?watch=1&deleted=true&{mine}",
+        f"{kind.path}?watch=1&usage=true&{mine}",
+        f"{kind.collection(prefix='/watch')}?{mine}",
+        once,
+        f"{once}?{mine}",
+        f"{kind.path}?watch=1&labelSelector=both=yes&{mine}",
+    ]
     async with contextlib.AsyncExitStack() as stack:
-        watches = [(path, await stack.enter_async_context(client.watch(path, accept=accept)))
-                   for client in (world.user, world.across) for path in paths for accept in ("", TABLE, PARTIAL)
-                   if client is world.user or "/watch/" not in path]
+        watches = [
+            (path, await stack.enter_async_context(client.watch(path, accept=accept)))
+            for client in (world.user, world.across)
+            for path in paths
+            for accept in ("", TABLE, PARTIAL)
+            if client is world.user or "/watch/" not in path
+        ]
         for path, watch in watches:
             assert watch.code == 200, (path, watch.body())
         for name in (THEIRS, HIDDEN):
@@ -373,6 +475,7 @@ async def test_every_resource_is_looked_at(api: Client) -> None:
 
 # --- the exit that every answer passes
 
+
 async def _chunks(*texts: str) -> AsyncIterator[Sequence[str]]:
     yield texts
 
@@ -397,8 +500,9 @@ async def test_a_handler_that_does_not_select_shows_nothing_more(caplog: pytest.
     assert isinstance(listed, ListAnswer)
     assert listed.remaining is None
     assert [t async for texts in listed.chunks for t in texts] == [_object("a")]
-    watched = confined(WatchAnswer(served, _batches(Event("ADDED", _object("b")), Event("BOOKMARK", "{}"))),
-                       _request("a"), "watch")
+    watched = confined(
+        WatchAnswer(served, _batches(Event("ADDED", _object("b")), Event("BOOKMARK", "{}"))), _request("a"), "watch"
+    )
     assert isinstance(watched, WatchAnswer)
     assert [e.type async for batch in watched.events for e in batch] == ["BOOKMARK"]
     items = [{"name": "a"}, {"name": "b"}, {"object": {"metadata": {"name": "b"}}}, {}]
@@ -416,14 +520,19 @@ def test_who_is_authorized_for_all_is_answered_all(name: str, administrator: boo
 
 # --- selecting what is gone
 
-@pytest.mark.parametrize("query, names", {
-    "a name": ("fieldSelector=metadata.name=b", ["b"]),
-    "not a name": ("fieldSelector=metadata.name!=b", ["a", "c"]),
-    "a place": ("fieldSelector=metadata.namespace=nowhere", []),
-    "labels": ("labelSelector=team=x", ["a", "c"]),
-    "labels in pages": ("labelSelector=team=x&limit=1", ["a", "c"]),
-    "labels and a name": ("labelSelector=team=x&fieldSelector=metadata.name=b", []),
-}.values(), ids=["a name", "not a name", "a place", "labels", "labels in pages", "labels and a name"])
+
+@pytest.mark.parametrize(
+    "query, names",
+    {
+        "a name": ("fieldSelector=metadata.name=b", ["b"]),
+        "not a name": ("fieldSelector=metadata.name!=b", ["a", "c"]),
+        "a place": ("fieldSelector=metadata.namespace=nowhere", []),
+        "labels": ("labelSelector=team=x", ["a", "c"]),
+        "labels in pages": ("labelSelector=team=x&limit=1", ["a", "c"]),
+        "labels and a name": ("labelSelector=team=x&fieldSelector=metadata.name=b", []),
+    }.values(),
+    ids=["a name", "not a name", "a place", "labels", "labels in pages", "labels and a name"],
+)
 async def test_selectors_select_among_what_is_gone(api: Client, query: str, names: list[str]) -> None:
     for name, team in (("a", "x"), ("b", "y"), ("c", "x")):
         (await api.post(WIDGETS, widget(name, labels={"team": team}))).ok(201)
@@ -444,14 +553,18 @@ async def test_what_is_gone_cannot_be_selected_by_fields_that_may_be_sensitive(a
     assert failure(answer, 400, "BadRequest")["message"] == "field label not supported: spec.color"
 
 
-@pytest.mark.parametrize("query, code, names", [
-    ("fieldSelector=metadata.name=default", 200, ["default"]),
-    ("fieldSelector=metadata.name!=default", 200, ["system"]),
-    ("fieldSelector=metadata.name!=default&limit=1", 200, ["system"]),
-    ("fieldSelector=metadata.name=nobody", 200, []),
-    ("labelSelector=a=b", 400, None),
-    ("fieldSelector=spec.domain=x", 400, None),
-], ids=["a name", "not a name", "a page", "nobody", "labels", "another field"])
+@pytest.mark.parametrize(
+    "query, code, names",
+    [
+        ("fieldSelector=metadata.name=default", 200, ["default"]),
+        ("fieldSelector=metadata.name!=default", 200, ["system"]),
+        ("fieldSelector=metadata.name!=default&limit=1", 200, ["system"]),
+        ("fieldSelector=metadata.name=nobody", 200, []),
+        ("labelSelector=a=b", 400, None),
+        ("fieldSelector=spec.domain=x", 400, None),
+    ],
+    ids=["a name", "not a name", "a page", "nobody", "labels", "another field"],
+)
 async def test_usage_is_selected_by_name(api: Client, query: str, code: int, names: list[str] | None) -> None:
     answer = await api.of_tenant("system").get(f"/apis/tenancy.registry/v1/tenants?usage=true&{query}")
     assert answer.code == code, answer.text

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from registry.access.authentication import Rejected
-from registry.access.tokens import bearer as module
-from registry.access.tokens.bearer import BadToken, BearerTokens
+from registry.authentication.authenticator import Rejected
+from registry.authentication.tokens import bearer as module
+from registry.authentication.tokens.bearer import BadToken, BearerTokens
 from registry.store.store import Store
 from registry.store.types import TenantName
 from tests.access.identities import eventually, is_refused, who
@@ -35,10 +35,13 @@ async def test_a_token_is_its_user(api: Client, tokens: Fixture) -> None:
     tenant = await store.tenant(DEFAULT)
     token, stored = await bearer.create(tenant, "ann", ["dev", "ops"], "for a test", None)
     assert await who(api, token) == {
-        "username": "ann", "groups": ["dev", "ops", "system:authenticated"],
-        "extra": {"authentication.kubernetes.io/credential-id": [f"TOKEN={stored.id}"]}}
+        "username": "ann",
+        "groups": ["dev", "ops", "system:authenticated"],
+        "extra": {"authentication.kubernetes.io/credential-id": [f"TOKEN={stored.id}"]},
+    }
     assert [(t.id, t.user, t.description) for t in await store.tokens.list(tenant)] == [
-        (stored.id, "ann", "for a test")]
+        (stored.id, "ann", "for a test")
+    ]
 
 
 async def test_the_database_knows_only_the_hash(tokens: Fixture) -> None:
@@ -73,7 +76,7 @@ async def test_a_token_ends(tokens: Fixture) -> None:
     tenant = await store.tenant(DEFAULT)
     for seconds in (0.3, 3, 30):
         soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds)
-        with contextlib.suppress(BadToken):     # the machine was so slow that it would begin past its end
+        with contextlib.suppress(BadToken):  # the machine was so slow that it would begin past its end
             token, stored = await bearer.create(tenant, "ann", [], "", soon)
             break
     assert stored.is_good(soon - datetime.timedelta(microseconds=1))
@@ -105,10 +108,15 @@ async def test_home_and_other_tenants(api: Client, tokens: Fixture) -> None:
 
 
 BAD = {
-    "nobody": ("", [], ""), "anonymous": ("system:anonymous", [], ""),
-    "an account": ("system:serviceaccount:a:b", [], ""), "a group without name": ("ann", [""], ""),
-    "line feed": ("ann\n", [], ""), "too long": ("a" * 1025, [], ""), "too many groups": ("a", ["g"] * 65, ""),
-    "a stranger's name": ("system:tenant:a:b", [], ""), "a stranger's group": ("ann", ["system:tenant:a"], ""),
+    "nobody": ("", [], ""),
+    "anonymous": ("system:anonymous", [], ""),
+    "an account": ("system:serviceaccount:a:b", [], ""),
+    "a group without name": ("ann", [""], ""),
+    "line feed": ("ann\n", [], ""),
+    "too long": ("a" * 1025, [], ""),
+    "too many groups": ("a", ["g"] * 65, ""),
+    "a stranger's name": ("system:tenant:a:b", [], ""),
+    "a stranger's group": ("ann", ["system:tenant:a"], ""),
     "description": ("ann", [], "\x00"),
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 
-from registry.access.tokens.claimed import LIMIT, unverified_claims
+from registry.authentication.tokens.unverified import LIMIT, unverified_claims
 
 
 def token(size: int) -> str:

@@ -21,8 +21,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 
-from registry.access.authentication_x509 import user_of_connection
-from registry.access.identity import User
+from registry.authentication.user import User
+from registry.authentication.x509 import user_of_connection
 from tests.running import RunningServer, data_folder, running_server
 
 NOW = datetime.datetime.now(datetime.UTC)
@@ -39,36 +39,66 @@ class Authority:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         self.path = folder / f"{name}.crt"
-        made = (_builder(self._name, self._name, self._key)
-                .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-                .sign(self._key, hashes.SHA256()))
+        made = (
+            _builder(self._name, self._name, self._key)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .sign(self._key, hashes.SHA256())
+        )
         self.path.write_bytes(made.public_bytes(serialization.Encoding.PEM))
 
-    def certificate(self, *subject: tuple[ObjectIdentifier, str], until: datetime.datetime = NOW + DAY,
-                    usage: ObjectIdentifier = ExtendedKeyUsageOID.CLIENT_AUTH) -> x509.Certificate:
+    def certificate(
+        self,
+        *subject: tuple[ObjectIdentifier, str],
+        until: datetime.datetime = NOW + DAY,
+        usage: ObjectIdentifier = ExtendedKeyUsageOID.CLIENT_AUTH,
+    ) -> x509.Certificate:
         return self._signed(subject, ec.generate_private_key(ec.SECP256R1()), until, usage)
 
-    def files(self, *subject: tuple[ObjectIdentifier, str], until: datetime.datetime = NOW + DAY,
-              usage: ObjectIdentifier = ExtendedKeyUsageOID.CLIENT_AUTH) -> Path:
+    def files(
+        self,
+        *subject: tuple[ObjectIdentifier, str],
+        until: datetime.datetime = NOW + DAY,
+        usage: ObjectIdentifier = ExtendedKeyUsageOID.CLIENT_AUTH,
+    ) -> Path:
         """A file with certificate and key."""
         key = ec.generate_private_key(ec.SECP256R1())
         made = self._signed(subject, key, until, usage)
         path = self._folder / f"{made.serial_number}.pem"
-        path.write_bytes(made.public_bytes(serialization.Encoding.PEM) + key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
+        path.write_bytes(
+            made.public_bytes(serialization.Encoding.PEM)
+            + key.private_bytes(
+                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+            )
+        )
         return path
 
-    def _signed(self, subject: tuple[tuple[ObjectIdentifier, str], ...], key: ec.EllipticCurvePrivateKey,
-                until: datetime.datetime, usage: ObjectIdentifier) -> x509.Certificate:
+    def _signed(
+        self,
+        subject: tuple[tuple[ObjectIdentifier, str], ...],
+        key: ec.EllipticCurvePrivateKey,
+        until: datetime.datetime,
+        usage: ObjectIdentifier,
+    ) -> x509.Certificate:
         name = x509.Name([x509.NameAttribute(kind, text) for kind, text in subject])
-        return (_builder(name, self._name, key, until).add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
-                .sign(self._key, hashes.SHA256()))
+        return (
+            _builder(name, self._name, key, until)
+            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+            .sign(self._key, hashes.SHA256())
+        )
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey,
-             until: datetime.datetime = NOW + DAY) -> x509.CertificateBuilder:
-    return (x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key.public_key())
-            .serial_number(x509.random_serial_number()).not_valid_before(min(NOW, until) - DAY).not_valid_after(until))
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, until: datetime.datetime = NOW + DAY
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(min(NOW, until) - DAY)
+        .not_valid_after(until)
+    )
 
 
 CN, O, OU = NameOID.COMMON_NAME, NameOID.ORGANIZATION_NAME, NameOID.ORGANIZATIONAL_UNIT_NAME  # noqa: E741
@@ -80,11 +110,17 @@ def read(certificate: x509.Certificate) -> User | None:
 
 def test_the_subject_is_the_user(tmp_path: Path) -> None:
     authority = Authority(tmp_path, "ca")
-    made = authority.certificate((CN, "ann"), (O, "dev"), (O, "ops"), (OU, "registry:tenant:acme"), (OU, "x"),
-                                 (UID, "7"))
+    made = authority.certificate(
+        (CN, "ann"), (O, "dev"), (O, "ops"), (OU, "registry:tenant:acme"), (OU, "x"), (UID, "7")
+    )
     fingerprint = made.fingerprint(hashes.SHA256()).hex()
-    assert read(made) == User("ann", ("dev", "ops", "system:authenticated"), "7",
-                              {"authentication.kubernetes.io/credential-id": (f"X509SHA256={fingerprint}",)}, "acme")
+    assert read(made) == User(
+        "ann",
+        ("dev", "ops", "system:authenticated"),
+        "7",
+        {"authentication.kubernetes.io/credential-id": (f"X509SHA256={fingerprint}",)},
+        "acme",
+    )
     plain = read(authority.certificate((CN, "ann")))
     assert plain is not None
     assert plain.tenant == "default"
@@ -96,7 +132,8 @@ def test_the_subject_is_the_user(tmp_path: Path) -> None:
 BAD: dict[str, tuple[tuple[ObjectIdentifier, str], ...]] = {
     "two uids": ((CN, "ann"), (UID, "1"), (UID, "2")),
     "two tenants": ((CN, "ann"), (OU, "registry:tenant:a"), (OU, "registry:tenant:b")),
-    "a stranger's name": ((CN, "system:tenant:acme:ann"),), "a stranger's group": ((CN, "ann"), (O, "system:tenant:a")),
+    "a stranger's name": ((CN, "system:tenant:acme:ann"),),
+    "a stranger's group": ((CN, "ann"), (O, "system:tenant:a")),
 }
 
 
@@ -122,8 +159,9 @@ def server(authority: Authority) -> Iterator[RunningServer]:
         yield server
 
 
-def who(server: RunningServer, certificate: Path | None = None, token: str = "",
-        path: str = "") -> tuple[int, dict[str, Any]]:
+def who(
+    server: RunningServer, certificate: Path | None = None, token: str = "", path: str = ""
+) -> tuple[int, dict[str, Any]]:
     """Code and user of a request; the Status where it is refused."""
     context = ssl.create_default_context(cafile=str(server.authority))
     if certificate is not None:
@@ -170,8 +208,11 @@ def test_a_home_that_is_not_there_is_told_as_one_without_rights(server: RunningS
 
 def test_other_certificates_are_not_taken(server: RunningServer, authority: Authority, tmp_path: Path) -> None:
     """TLS itself refuses them."""
-    for wrong in (Authority(tmp_path, "others").files((CN, "ann")), authority.files((CN, "ann"), until=NOW - DAY),
-                  authority.files((CN, "ann"), usage=ExtendedKeyUsageOID.SERVER_AUTH)):
+    for wrong in (
+        Authority(tmp_path, "others").files((CN, "ann")),
+        authority.files((CN, "ann"), until=NOW - DAY),
+        authority.files((CN, "ann"), usage=ExtendedKeyUsageOID.SERVER_AUTH),
+    ):
         with pytest.raises(OSError):
             who(server, wrong, server.token)
     assert who(server, None, server.token)[0] == 201
@@ -179,8 +220,14 @@ def test_other_certificates_are_not_taken(server: RunningServer, authority: Auth
 
 def run(server: RunningServer, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("REGISTRY_")}
-    return subprocess.run([sys.executable, "-m", "registry", "token", *arguments, "--data-dir", str(server.data_dir)],
-                          capture_output=True, text=True, env=environment, timeout=180, check=False)
+    return subprocess.run(
+        [sys.executable, "-m", "registry", "token", *arguments, "--data-dir", str(server.data_dir)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=180,
+        check=False,
+    )
 
 
 def test_the_command_makes_lists_and_revokes(server: RunningServer) -> None:
@@ -194,7 +241,9 @@ def test_the_command_makes_lists_and_revokes(server: RunningServer) -> None:
     id = token.split(".")[2]
     listed = run(server, "list").stdout
     assert [line.split()[:4] for line in listed.splitlines()] == [
-        ["ID", "USER", "GROUPS", "STATE"], [id, "ann", "dev", "active"]]
+        ["ID", "USER", "GROUPS", "STATE"],
+        [id, "ann", "dev", "active"],
+    ]
     assert token.rpartition(".")[2] not in listed
     assert run(server, "revoke", id).returncode == 0
     assert "revoked" in run(server, "list").stdout
@@ -203,10 +252,13 @@ def test_the_command_makes_lists_and_revokes(server: RunningServer) -> None:
         assert time.monotonic() < deadline, "the server still takes the token"
 
 
-REFUSED = {"no such token": ("revoke", "none"), "no such tenant": ("list", "--tenant", "nobody"),
-           "a bad time": ("create", "--user", "ann", "--expires", "soon"),
-           "no time at all": ("create", "--user", "ann", "--expires", "0d"),
-           "a reserved user": ("create", "--user", "system:anonymous")}
+REFUSED = {
+    "no such token": ("revoke", "none"),
+    "no such tenant": ("list", "--tenant", "nobody"),
+    "a bad time": ("create", "--user", "ann", "--expires", "soon"),
+    "no time at all": ("create", "--user", "ann", "--expires", "0d"),
+    "a reserved user": ("create", "--user", "system:anonymous"),
+}
 
 
 @pytest.mark.parametrize("arguments", REFUSED.values(), ids=REFUSED)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from registry.access.authorization import refusal
-from registry.access.identity import AUTHENTICATED, User
-from registry.access.impersonating import Impersonation, ImpersonationRefused
+from registry.authentication.user import AUTHENTICATED, User
+from registry.authorization.attributes import refusal
+from registry.authorization.impersonation_authz import Impersonation, ImpersonationRefused
 from registry.store.types import TenantId
 from tests.access.rbac.build import asked, bound, compiled, known, policy
 
@@ -24,16 +24,19 @@ def wanted(name: str, *groups: str, uid: str = "", extra: dict[str, tuple[str, .
     return User(name, (*groups, AUTHENTICATED), uid, extra or {})
 
 
-def checked(rules: list[dict[str, list[str]]], user: User, *groups: str,
-            impersonation: Impersonation | None = None) -> User:
+def checked(
+    rules: list[dict[str, list[str]]], user: User, *groups: str, impersonation: Impersonation | None = None
+) -> User:
     return in_mode(rules, user, *groups, impersonation=impersonation)[0]
 
 
-def in_mode(rules: list[dict[str, list[str]]], user: User, *groups: str,
-            impersonation: Impersonation | None = None) -> tuple[User, str]:
+def in_mode(
+    rules: list[dict[str, list[str]]], user: User, *groups: str, impersonation: Impersonation | None = None
+) -> tuple[User, str]:
     found = policy(bound("r", "User sa"), cluster_roles={"r": compiled(*rules)})
-    return (impersonation or Impersonation()).check(TENANT, SA, user, groups, PODS,
-                                                    lambda needed: found.decide(SA, needed))
+    return (impersonation or Impersonation()).check(
+        TENANT, SA, user, groups, PODS, lambda needed: found.decide(SA, needed)
+    )
 
 
 AUTH = "authentication.k8s.io"
@@ -42,27 +45,56 @@ ALLOWED = {
     "a user": (CLASSIC, wanted("ann"), ()),
     "a group": ([*CLASSIC, rule("impersonate", "groups", "g")], wanted("ann", "g"), ("g",)),
     "a uid": ([*CLASSIC, rule("impersonate", "uids", "7", AUTH)], wanted("ann", uid="7"), ()),
-    "an extra": ([*CLASSIC, rule("impersonate", "userextras/team", "a", AUTH)], wanted("ann", extra={"team": ("a",)}),
-                 ()),
+    "an extra": (
+        [*CLASSIC, rule("impersonate", "userextras/team", "a", AUTH)],
+        wanted("ann", extra={"team": ("a",)}),
+        (),
+    ),
     "an account": ([rule("impersonate", "serviceaccounts", "x")], wanted("system:serviceaccount:n:x"), ()),
-    "for one thing only": ([rule("impersonate-on:user-info:list", "pods"),
-                            rule("impersonate:user-info", "users", "ann", AUTH)], wanted("ann"), ()),
-    "an account for one thing": ([rule("impersonate-on:serviceaccount:list", "pods"),
-                                  rule("impersonate:serviceaccount", "serviceaccounts", "", AUTH)],
-                                 wanted("system:serviceaccount:n:x"), ()),
-    "nearly an account, so a user": ([rule("impersonate", "users", "system:serviceaccount:n:Not_one")],
-                                     wanted("system:serviceaccount:n:Not_one"), ()),
-    "nearly a node, so a user": ([rule("impersonate-on:user-info:list", "pods"),
-                                  rule("impersonate:user-info", "users", "system:node:Not_one", AUTH)],
-                                 wanted("system:node:Not_one"), ()),
+    "for one thing only": (
+        [rule("impersonate-on:user-info:list", "pods"), rule("impersonate:user-info", "users", "ann", AUTH)],
+        wanted("ann"),
+        (),
+    ),
+    "an account for one thing": (
+        [
+            rule("impersonate-on:serviceaccount:list", "pods"),
+            rule("impersonate:serviceaccount", "serviceaccounts", "", AUTH),
+        ],
+        wanted("system:serviceaccount:n:x"),
+        (),
+    ),
+    "nearly an account, so a user": (
+        [rule("impersonate", "users", "system:serviceaccount:n:Not_one")],
+        wanted("system:serviceaccount:n:Not_one"),
+        (),
+    ),
+    "nearly a node, so a user": (
+        [
+            rule("impersonate-on:user-info:list", "pods"),
+            rule("impersonate:user-info", "users", "system:node:Not_one", AUTH),
+        ],
+        wanted("system:node:Not_one"),
+        (),
+    ),
     "many groups by the right to all": (
-        [rule("impersonate-on:user-info:list", "pods"), rule("impersonate:user-info", "users", "ann", AUTH),
-         rule("impersonate:user-info", "groups", "*", AUTH)],
-        wanted("ann", "a", "b", "c", "d"), ("a", "b", "c", "d")),
+        [
+            rule("impersonate-on:user-info:list", "pods"),
+            rule("impersonate:user-info", "users", "ann", AUTH),
+            rule("impersonate:user-info", "groups", "*", AUTH),
+        ],
+        wanted("ann", "a", "b", "c", "d"),
+        ("a", "b", "c", "d"),
+    ),
     "many extras by the right to all": (
-        [rule("impersonate-on:user-info:list", "pods"), rule("impersonate:user-info", "users", "ann", AUTH),
-         rule("impersonate:user-info", "userextras/*", "*", AUTH)],
-        wanted("ann", extra={"x.io/a": ("1", "2"), "x.io/b": ("3", "4")}), ()),
+        [
+            rule("impersonate-on:user-info:list", "pods"),
+            rule("impersonate:user-info", "users", "ann", AUTH),
+            rule("impersonate:user-info", "userextras/*", "*", AUTH),
+        ],
+        wanted("ann", extra={"x.io/a": ("1", "2"), "x.io/b": ("3", "4")}),
+        (),
+    ),
 }
 
 
@@ -78,42 +110,79 @@ def test_a_node_gets_the_group_of_nodes() -> None:
 
 CONSTRAINED = [rule("impersonate-on:user-info:list", "pods"), rule("impersonate:user-info", "users groups", "", AUTH)]
 REFUSED: dict[str, tuple[list[dict[str, list[str]]], User, tuple[str, ...], str]] = {
-    "nothing": ([], wanted("ann"), (),
-                'cannot impersonate-on:user-info:list resource "pods" in API group "" in the namespace "n"'),
-    "an account": ([], wanted("system:serviceaccount:n:x"), (),
-                   'cannot impersonate-on:serviceaccount:list resource "pods" in API group "" in the namespace "n"'),
-    "an account with groups": ([], wanted("system:serviceaccount:n:x", "g"), ("g",),
-                               'cannot impersonate resource "serviceaccounts" in API group "" in the namespace "n"'),
-    "a node": ([], wanted("system:node:a"), (),
-               'cannot impersonate-on:arbitrary-node:list resource "pods" in API group "" in the namespace "n"'),
+    "nothing": (
+        [],
+        wanted("ann"),
+        (),
+        'cannot impersonate-on:user-info:list resource "pods" in API group "" in the namespace "n"',
+    ),
+    "an account": (
+        [],
+        wanted("system:serviceaccount:n:x"),
+        (),
+        'cannot impersonate-on:serviceaccount:list resource "pods" in API group "" in the namespace "n"',
+    ),
+    "an account with groups": (
+        [],
+        wanted("system:serviceaccount:n:x", "g"),
+        ("g",),
+        'cannot impersonate resource "serviceaccounts" in API group "" in the namespace "n"',
+    ),
+    "a node": (
+        [],
+        wanted("system:node:a"),
+        (),
+        'cannot impersonate-on:arbitrary-node:list resource "pods" in API group "" in the namespace "n"',
+    ),
     "administrators, in a constrained mode": (
-        CONSTRAINED, wanted("ann", "system:masters"), ("system:masters",),
+        CONSTRAINED,
+        wanted("ann", "system:masters"),
+        ("system:masters",),
         'cannot impersonate:user-info resource "groups" in API group "authentication.k8s.io" at the cluster scope: '
-        "impersonating the system:masters group is not allowed"),
+        "impersonating the system:masters group is not allowed",
+    ),
     "administrators, by whom the user is not allowed either": (
-        [rule("impersonate-on:user-info:list", "pods")], wanted("ann", "system:masters"), ("system:masters",),
-        'cannot impersonate:user-info resource "users" in API group "authentication.k8s.io" at the cluster scope'),
+        [rule("impersonate-on:user-info:list", "pods")],
+        wanted("ann", "system:masters"),
+        ("system:masters",),
+        'cannot impersonate:user-info resource "users" in API group "authentication.k8s.io" at the cluster scope',
+    ),
     "fewer groups are asked for one by one": (
-        [*CONSTRAINED[:1], rule("impersonate:user-info", "users", "", AUTH),
-         rule("impersonate:user-info", "groups", "*", AUTH)], wanted("ann", "a", "b", "c"), ("a", "b", "c"),
-        'cannot impersonate:user-info resource "groups" in API group "authentication.k8s.io" at the cluster scope'),
+        [
+            *CONSTRAINED[:1],
+            rule("impersonate:user-info", "users", "", AUTH),
+            rule("impersonate:user-info", "groups", "*", AUTH),
+        ],
+        wanted("ann", "a", "b", "c"),
+        ("a", "b", "c"),
+        'cannot impersonate:user-info resource "groups" in API group "authentication.k8s.io" at the cluster scope',
+    ),
     "an extra without a domain": (
-        CONSTRAINED, wanted("ann", extra={"team": ("a",)}), (),
+        CONSTRAINED,
+        wanted("ann", extra={"team": ("a",)}),
+        (),
         'cannot impersonate:user-info resource "userextras" in API group "authentication.k8s.io" at the cluster scope: '
         'impersonating an invalid key in extra is not allowed: extra.key: Invalid value: "team": must be a '
-        'domain-prefixed path (such as "acme.io/foo")'),
+        'domain-prefixed path (such as "acme.io/foo")',
+    ),
     "an extra of a wrong domain and path": (
-        CONSTRAINED, wanted("ann", extra={"x_y/a b": ("a",)}), (),
+        CONSTRAINED,
+        wanted("ann", extra={"x_y/a b": ("a",)}),
+        (),
         'cannot impersonate:user-info resource "userextras" in API group "authentication.k8s.io" at the cluster scope: '
         'impersonating an invalid key in extra is not allowed: [extra.key: Invalid value: "x_y": a lowercase RFC 1123 '
         "subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an "
         "alphanumeric character (e.g. 'example.com', regex used for validation is "
         "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*'), extra.key: Invalid value: \"a b\": "
-        "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')]"),
+        "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')]",
+    ),
     "an extra in capitals": (
-        CONSTRAINED, wanted("ann", extra={"x.io/A": ("a",)}), (),
+        CONSTRAINED,
+        wanted("ann", extra={"x.io/A": ("a",)}),
+        (),
         'cannot impersonate:user-info resource "userextras" in API group "authentication.k8s.io" at the cluster scope: '
-        'impersonating a non-lowercase key in extra is not allowed: "x.io/A"'),
+        'impersonating a non-lowercase key in extra is not allowed: "x.io/A"',
+    ),
 }
 
 

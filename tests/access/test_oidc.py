@@ -12,10 +12,10 @@ import pytest
 import yaml
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from registry.access.authentication import Anonymous, Rejected
-from registry.access.identity import User
-from registry.access.oidc import provider as module
-from registry.access.oidc.outside import OutsideTokens
+from registry.authentication.authenticator import Anonymous, Rejected
+from registry.authentication.oidc import provider as module
+from registry.authentication.oidc.external_issuers import OutsideTokens
+from registry.authentication.user import User
 from registry.http.app import create_app
 from registry.settings import Settings
 from registry.webhooks.egress import EgressPolicy
@@ -38,10 +38,16 @@ def configuration(issuer: Issuer, **more: Any) -> dict[str, Any]:
     """Of one issuer; `more` are members beside or instead of its usual ones."""
     entry: dict[str, Any] = {
         "issuer": {"url": issuer.url, "certificateAuthority": issuer.ca, "audiences": ["registry"]},
-        "claimMappings": {"username": {"claim": "sub", "prefix": "oidc:"},
-                          "groups": {"claim": "groups", "prefix": "oidc:"}}}
-    return {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthenticationConfiguration",
-            "jwt": [{**entry, **more}]}
+        "claimMappings": {
+            "username": {"claim": "sub", "prefix": "oidc:"},
+            "groups": {"claim": "groups", "prefix": "oidc:"},
+        },
+    }
+    return {
+        "apiVersion": "apiserver.config.k8s.io/v1",
+        "kind": "AuthenticationConfiguration",
+        "jwt": [{**entry, **more}],
+    }
 
 
 def outside(folder: Path, document: dict[str, Any], policy: EgressPolicy = LOCAL) -> OutsideTokens:
@@ -59,38 +65,71 @@ async def user_of(tokens: OutsideTokens, token: str) -> User:
 async def test_a_token_is_a_user(issuer: Issuer, tmp_path: Path) -> None:
     tokens = outside(tmp_path, configuration(issuer))
     user = await user_of(tokens, issuer.token(groups=["dev", "ops"], jti="7"))
-    assert user == User("oidc:ann", ("oidc:dev", "oidc:ops", "system:authenticated"), "",
-                        {"authentication.kubernetes.io/credential-id": ("JTI=7",)}, "default")
+    assert user == User(
+        "oidc:ann",
+        ("oidc:dev", "oidc:ops", "system:authenticated"),
+        "",
+        {"authentication.kubernetes.io/credential-id": ("JTI=7",)},
+        "default",
+    )
     assert (await user_of(tokens, issuer.token(groups="dev"))).groups == ("oidc:dev", "system:authenticated")
     assert issuer.calls == ["/.well-known/openid-configuration", "/keys"], "once for all tokens"
 
 
 async def test_expressions(issuer: Issuer, tmp_path: Path) -> None:
-    tokens = outside(tmp_path, configuration(
-        issuer,
-        claimMappings={
-            "username": {"expression": "claims.email.split('@')[0] + ':' + string(claims.email_verified)"},
-            "groups": {"expression": "claims.roles.map(r, 'role:' + r) + (claims.?admin.orValue(false) ? "
-                                     "['system:masters'] : [])"},
-            "uid": {"expression": "string(claims.number)"},
-            "extra": [{"key": "example.org/teams", "valueExpression": "claims.teams"},
-                      {"key": "example.org/none", "valueExpression": "''"},
-                      {"key": "tenancy.registry/tenant", "valueExpression": "claims.org"}]},
-        claimValidationRules=[{"expression": "claims.exp - claims.iat <= 3600", "message": "too long"},
-                              {"claim": "kind", "requiredValue": "person"}],
-        userValidationRules=[{"expression": "!user.username.startsWith('system:')", "message": "reserved"},
-                             {"expression": "user.groups.all(g, g != 'role:banned')", "message": "banned"},
-                             {"expression": "'example.org/teams' in user.extra", "message": "no teams"}]))
-    claims: dict[str, Any] = {"email": "ann@example.org", "email_verified": True, "roles": ["a", "b"], "number": 7,
-                              "teams": ["x", "", "y"], "org": "acme", "kind": "person"}
+    tokens = outside(
+        tmp_path,
+        configuration(
+            issuer,
+            claimMappings={
+                "username": {"expression": "claims.email.split('@')[0] + ':' + string(claims.email_verified)"},
+                "groups": {
+                    "expression": "claims.roles.map(r, 'role:' + r) + (claims.?admin.orValue(false) ? "
+                    "['system:masters'] : [])"
+                },
+                "uid": {"expression": "string(claims.number)"},
+                "extra": [
+                    {"key": "example.org/teams", "valueExpression": "claims.teams"},
+                    {"key": "example.org/none", "valueExpression": "''"},
+                    {"key": "tenancy.registry/tenant", "valueExpression": "claims.org"},
+                ],
+            },
+            claimValidationRules=[
+                {"expression": "claims.exp - claims.iat <= 3600", "message": "too long"},
+                {"claim": "kind", "requiredValue": "person"},
+            ],
+            userValidationRules=[
+                {"expression": "!user.username.startsWith('system:')", "message": "reserved"},
+                {"expression": "user.groups.all(g, g != 'role:banned')", "message": "banned"},
+                {"expression": "'example.org/teams' in user.extra", "message": "no teams"},
+            ],
+        ),
+    )
+    claims: dict[str, Any] = {
+        "email": "ann@example.org",
+        "email_verified": True,
+        "roles": ["a", "b"],
+        "number": 7,
+        "teams": ["x", "", "y"],
+        "org": "acme",
+        "kind": "person",
+    }
     assert await user_of(tokens, issuer.token(**claims)) == User(
-        "ann:true", ("role:a", "role:b", "system:authenticated"), "7", {"example.org/teams": ("x", "y")}, "acme")
+        "ann:true", ("role:a", "role:b", "system:authenticated"), "7", {"example.org/teams": ("x", "y")}, "acme"
+    )
     assert "system:masters" in (await user_of(tokens, issuer.token(**claims, admin=True))).groups
     refused: dict[str, dict[str, Any]] = {
-        "too long": {"exp": int(time.time()) + 7200}, "banned": {"roles": ["banned"]}, "no teams": {"teams": []},
-        "reserved": {"email": "system:x@y"}, "required claim kind": {"kind": "robot"}, "not present": {"kind": None},
-        "no such key": {"email": None}, "resulted in error": {"roles": 1}, "list of strings": {"teams": [1]},
-        "home tenant": {"org": "../x"}, "the claims name no home": {"org": ["a", "b"]},
+        "too long": {"exp": int(time.time()) + 7200},
+        "banned": {"roles": ["banned"]},
+        "no teams": {"teams": []},
+        "reserved": {"email": "system:x@y"},
+        "required claim kind": {"kind": "robot"},
+        "not present": {"kind": None},
+        "no such key": {"email": None},
+        "resulted in error": {"roles": 1},
+        "list of strings": {"teams": [1]},
+        "home tenant": {"org": "../x"},
+        "the claims name no home": {"org": ["a", "b"]},
         "name no home tenant": {"org": ""},
         "nested too deeply": {"deep": nested(40)},
     }
@@ -110,12 +149,18 @@ async def test_what_is_wrong_with_tokens(issuer: Issuer, tmp_path: Path) -> None
     tokens = outside(tmp_path, configuration(issuer))
     now = int(time.time())
     wrong = {
-        "past its end": issuer.token(exp=now - 1), "no end": issuer.token(exp=None),
-        "not begun": issuer.token(nbf=now + 3600), "another audience": issuer.token(aud="other"),
-        "no audience": issuer.token(aud=None), "audiences": issuer.token(aud=["a", 7]),
-        "another key": issuer.token(rsa_key(1)), "unknown key": issuer.token(rsa_key(1), "k9"),
+        "past its end": issuer.token(exp=now - 1),
+        "no end": issuer.token(exp=None),
+        "not begun": issuer.token(nbf=now + 3600),
+        "another audience": issuer.token(aud="other"),
+        "no audience": issuer.token(aud=None),
+        "audiences": issuer.token(aud=["a", 7]),
+        "another key": issuer.token(rsa_key(1)),
+        "unknown key": issuer.token(rsa_key(1), "k9"),
         "another kind of key": issuer.token(ec.generate_private_key(ec.SECP256R1()), algorithm="ES256"),
-        "no user": issuer.token(sub=None), "user is empty": issuer.token(sub=""), "groups": issuer.token(groups={}),
+        "no user": issuer.token(sub=None),
+        "user is empty": issuer.token(sub=""),
+        "groups": issuer.token(groups={}),
         "crit": unsigned({"alg": "RS256", "kid": "k1", "crit": ["x"]}, {"iss": issuer.url}, "z"),
         "none": unsigned({"alg": "none", "kid": "k1"}, {"iss": issuer.url, "aud": "registry", "sub": "ann"}),
         "a secret": issuer.token("s" * 64, algorithm="HS256"),  # type: ignore[arg-type]
@@ -144,8 +189,13 @@ async def test_an_unverified_address_is_nobody(issuer: Issuer, tmp_path: Path) -
 
 
 async def test_names_of_strangers_are_reserved(issuer: Issuer, tmp_path: Path) -> None:
-    tokens = outside(tmp_path, configuration(issuer, claimMappings={
-        "username": {"claim": "sub", "prefix": ""}, "groups": {"claim": "groups", "prefix": ""}}))
+    tokens = outside(
+        tmp_path,
+        configuration(
+            issuer,
+            claimMappings={"username": {"claim": "sub", "prefix": ""}, "groups": {"claim": "groups", "prefix": ""}},
+        ),
+    )
     for claims in ({"sub": "system:tenant:acme:ann"}, {"groups": ["system:tenant:acme"]}):
         with pytest.raises(Rejected, match="reserved"):
             await tokens.identify(issuer.token(**claims))
@@ -165,12 +215,23 @@ async def test_keys_change(issuer: Issuer, tmp_path: Path, monkeypatch: pytest.M
 async def test_kinds_of_keys(issuer: Issuer, tmp_path: Path) -> None:
     """What cannot verify is passed over; a key signs in its own way only."""
     elliptic = ec.generate_private_key(ec.SECP256R1())
-    issuer.publish({"kty": "oct", "k": "c2VjcmV0", "kid": "secret", "alg": "HS256"}, {"kty": "RSA"}, {"kid": 7},
-                   public_jwk(rsa_key(), "enc", use="enc"), public_jwk(rsa_key(), "ps", alg="PS256"),
-                   public_jwk(elliptic, "ec"), public_jwk(rsa_key(), "k1"))
+    issuer.publish(
+        {"kty": "oct", "k": "c2VjcmV0", "kid": "secret", "alg": "HS256"},
+        {"kty": "RSA"},
+        {"kid": 7},
+        public_jwk(rsa_key(), "enc", use="enc"),
+        public_jwk(rsa_key(), "ps", alg="PS256"),
+        public_jwk(elliptic, "ec"),
+        public_jwk(rsa_key(), "k1"),
+    )
     tokens = outside(tmp_path, configuration(issuer))
-    for key, id, algorithm in ((elliptic, "ec", "ES256"), (rsa_key(), "ps", "PS256"), (rsa_key(), "k1", "RS512"),
-                               (rsa_key(), None, "RS256"), (elliptic, None, "ES256")):
+    for key, id, algorithm in (
+        (elliptic, "ec", "ES256"),
+        (rsa_key(), "ps", "PS256"),
+        (rsa_key(), "k1", "RS512"),
+        (rsa_key(), None, "RS256"),
+        (elliptic, None, "ES256"),
+    ):
         assert (await user_of(tokens, issuer.token(key, id, algorithm))).name == "oidc:ann"
     for id, algorithm in (("enc", "RS256"), ("ps", "RS256")):
         with pytest.raises(Rejected):
@@ -191,8 +252,10 @@ async def test_an_unknown_key_does_not_flood_the_issuer(issuer: Issuer, tmp_path
 UNUSABLE: dict[str, dict[str, Any]] = {
     "another issuer's document": {"/.well-known/openid-configuration": {"issuer": "https://evil.example"}},
     "no keys named": {"/.well-known/openid-configuration": None},
-    "plain http": {"/.well-known/openid-configuration": "http"}, "no set of keys": {"/keys": {}},
-    "a list": {"/keys": []}, "too long": {"/keys": {"keys": ["x" * (1 << 20)]}},
+    "plain http": {"/.well-known/openid-configuration": "http"},
+    "no set of keys": {"/keys": {}},
+    "a list": {"/keys": []},
+    "too long": {"/keys": {"keys": ["x" * (1 << 20)]}},
     "too many values": {"/keys": {"keys": [[]] * 20_000}},
     "keys inside": {"/.well-known/openid-configuration": "inside"},
 }
@@ -260,8 +323,15 @@ async def test_through_the_server(issuer: Issuer, api_database: str, tmp_path: P
     document = {**configuration(issuer), "anonymous": {"enabled": True, "conditions": [{"path": "/livez"}]}}
     (tmp_path / "authentication.yaml").write_text(yaml.safe_dump(document))
     (tmp_path / "admin-token").write_text(TOKEN)
-    app = create_app(Settings(data_dir=tmp_path, database_url=api_database, plain_http=True,
-                              allow_egress_to=("127.0.0.0/8",), authentication_config=tmp_path / "authentication.yaml"))
+    app = create_app(
+        Settings(
+            data_dir=tmp_path,
+            database_url=api_database,
+            plain_http=True,
+            allow_egress_to=("127.0.0.0/8",),
+            authentication_config=tmp_path / "authentication.yaml",
+        )
+    )
     async with app.router.lifespan_context(app):
         api = Client(app, TOKEN)
         token = issuer.token(groups=["dev"])

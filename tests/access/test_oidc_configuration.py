@@ -8,14 +8,20 @@ from typing import Any
 
 import pytest
 
-from registry.access.authentication import Anonymous
-from registry.access.oidc.configuration import BadConfiguration, load_configuration, parse_configuration
+from registry.authentication.authenticator import Anonymous
+from registry.authentication.oidc.configuration import BadConfiguration, load_configuration, parse_configuration
 
 OWN = "https://registry.example"
 GOOD: dict[str, Any] = {
-    "apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthenticationConfiguration",
-    "jwt": [{"issuer": {"url": "https://issuer.example", "audiences": ["a"]},
-             "claimMappings": {"username": {"claim": "sub", "prefix": ""}}}]}
+    "apiVersion": "apiserver.config.k8s.io/v1",
+    "kind": "AuthenticationConfiguration",
+    "jwt": [
+        {
+            "issuer": {"url": "https://issuer.example", "audiences": ["a"]},
+            "claimMappings": {"username": {"claim": "sub", "prefix": ""}},
+        }
+    ],
+}
 
 
 def test_a_whole_file(tmp_path: Path) -> None:
@@ -73,20 +79,24 @@ WRONG: dict[str, tuple[str, Any, str]] = {
     "version": ("apiVersion", "v1", "must be an AuthenticationConfiguration"),
     "unknown at the top": ("jwts", [], "jwts: unknown field"),
     "unknown below": (f"{I}.x", 1, "jwt[0].issuer.x: unknown"),
-    "jwt is no list": ("jwt", {}, "jwt: must be a list"), "too many": ("jwt", [{}] * 65, "at most 64"),
+    "jwt is no list": ("jwt", {}, "jwt: must be a list"),
+    "too many": ("jwt", [{}] * 65, "at most 64"),
     "no url": (f"{I}.url", None, "jwt[0].issuer.url: Required value"),
     "http": (f"{I}.url", "http://a.example", "scheme must be https"),
     "user": (f"{I}.url", "https://u:p@a.example", "username or password"),
     "host with a dot": (f"{I}.url", "https://localhost.", "must not end with a dot"),
     "octal host": (f"{I}.discoveryURL", "https://0177.0.0.1/x", "without leading zeros"),
-    "query": (f"{I}.url", "https://a.example?x", "query"), "fragment": (f"{I}.url", "https://a.example#x", "fragment"),
-    "port": (f"{I}.url", "https://a.example:x", "issuer.url"), "ours": (f"{I}.url", OWN, "must not overlap"),
+    "query": (f"{I}.url", "https://a.example?x", "query"),
+    "fragment": (f"{I}.url", "https://a.example#x", "fragment"),
+    "port": (f"{I}.url", "https://a.example:x", "issuer.url"),
+    "ours": (f"{I}.url", OWN, "must not overlap"),
     "our tenant's": (f"{I}.url", f"{OWN}/clusters/acme", "must not overlap"),
     "discovery as url": (f"{I}.discoveryURL", "https://issuer.example/", "must be different"),
     "ca": (f"{I}.certificateAuthority", "x", "no certificates"),
     "no audience": (f"{I}.audiences", [], "at least one audience"),
     "empty audience": (f"{I}.audiences", [""], "none of them empty"),
-    "twice": (f"{I}.audiences", ["a", "a"], "different"), "two": (f"{I}.audiences", ["a", "b"], "MatchAny"),
+    "twice": (f"{I}.audiences", ["a", "a"], "different"),
+    "two": (f"{I}.audiences", ["a", "b"], "MatchAny"),
     "policy": (f"{I}.audienceMatchPolicy", "MatchAll", "MatchAny"),
     "no username": (f"{M}.username", None, "claim or expression is required"),
     "both": (f"{M}.username", {"claim": "a", "prefix": "", "expression": "claims.a"}, "can't both be set"),
@@ -103,8 +113,11 @@ WRONG: dict[str, tuple[str, Any, str]] = {
     "extra without value": (f"{M}.extra", [{"key": "a.b/x"}], "valueExpression: Required"),
     "rule of nothing": ("jwt.0.claimValidationRules", [{}], "claim or expression is required"),
     "rule with message": ("jwt.0.claimValidationRules", [{"claim": "a", "message": "x"}], "when claim is set"),
-    "rule with value": ("jwt.0.claimValidationRules", [{"expression": "true", "requiredValue": "x"}],
-                        "when expression is set"),
+    "rule with value": (
+        "jwt.0.claimValidationRules",
+        [{"expression": "true", "requiredValue": "x"}],
+        "when expression is set",
+    ),
     "rule is no bool": ("jwt.0.claimValidationRules", [{"expression": "'a'"}], "must evaluate to bool"),
     "rule twice": ("jwt.0.claimValidationRules", [{"expression": "true"}] * 2, "Duplicate value"),
     "user rule": ("jwt.0.userValidationRules", [{"expression": "user.nothing"}], "compilation failed"),
@@ -123,16 +136,27 @@ def test_what_is_wrong(path: str, value: Any, fault: str) -> None:
 
 
 def test_email_with_its_proof_is_right() -> None:
-    for more in ({"claimValidationRules": [{"expression": "claims.email_verified == true"}]},
-                 {"claimMappings": {"username": {"expression": "claims.?email_verified.orValue(true) == true ? "
-                                                               "claims.email : ''"}}}):
+    for more in (
+        {"claimValidationRules": [{"expression": "claims.email_verified == true"}]},
+        {
+            "claimMappings": {
+                "username": {"expression": "claims.?email_verified.orValue(true) == true ? claims.email : ''"}
+            }
+        },
+    ):
         document = changed("jwt.0.claimMappings.username", {"expression": "claims.email"})
         document["jwt"][0] |= more
         assert parse_configuration(document, OWN).issuers
 
 
-FILES = {"no yaml": "a: [", "a list": "[]", "empty": "", "a tag": "!!python/object/apply:os.getcwd []",
-         "deep": "[" * 5000, "a text": "x"}
+FILES = {
+    "no yaml": "a: [",
+    "a list": "[]",
+    "empty": "",
+    "a tag": "!!python/object/apply:os.getcwd []",
+    "deep": "[" * 5000,
+    "a text": "x",
+}
 
 
 @pytest.mark.parametrize("text", FILES.values(), ids=FILES)

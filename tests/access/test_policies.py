@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Mapping
 
 import pytest
 
-from registry.access.identity import ADMINISTRATORS, AUTHENTICATED, User
-from registry.access.policies import CHECK_SECONDS, Authorizer, user_in_tenant
-from registry.access.rbac.stored import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
+from registry.authentication.user import ADMINISTRATORS, AUTHENTICATED, User
+from registry.authorization.authorizer import CHECK_SECONDS, Authorizer, user_in_tenant
+from registry.authorization.rbac.stored import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
 from registry.store.store import Store
 from registry.store.types import Actor, ObjectKey, Operation, ResourceName, Tenant, TenantName, Uid, Write
 from tests.access.rbac.build import asked, known
@@ -39,11 +39,28 @@ class Clock:
         return self.now
 
 
-async def write(store: Store, tenant: Tenant, resource: ResourceName, body: Mapping[str, object],
-                operation: Operation = Operation.CREATE, name: str = "r") -> None:
+async def write(
+    store: Store,
+    tenant: Tenant,
+    resource: ResourceName,
+    body: Mapping[str, object],
+    operation: Operation = Operation.CREATE,
+    name: str = "r",
+) -> None:
     text = json.dumps({"name": name, "namespace": ""})[1:] + "," + json.dumps(body)[1:]
-    await store.commit(tenant, Write(operation, resource, ObjectKey(name), Actor("t", "t", "t"), uid=Uid(f"{name}-uid"),
-                                     version="v1", schema=1, body=text))
+    await store.commit(
+        tenant,
+        Write(
+            operation,
+            resource,
+            ObjectKey(name),
+            Actor("t", "t", "t"),
+            uid=Uid(f"{name}-uid"),
+            version="v1",
+            schema=1,
+            body=text,
+        ),
+    )
 
 
 async def grant(store: Store, tenant: Tenant) -> None:
@@ -122,15 +139,26 @@ MASTER = User("root", (ADMINISTRATORS, AUTHENTICATED), tenant="acme")
 SEEN = {
     "at home": (User("a", ("dev",), tenant="acme"), "acme", User("a", ("dev",), tenant="acme")),
     "of the platform": (User("a", ("dev",)), "acme", User("a", ("dev",))),
-    "a stranger": (User("a", ("dev", AUTHENTICATED), tenant="globex"), "acme",
-                   User("system:tenant:globex:a", ("system:tenant:globex", "system:tenant:globex:dev",
-                                                   "system:tenant:globex:system:authenticated"), tenant="globex")),
+    "a stranger": (
+        User("a", ("dev", AUTHENTICATED), tenant="globex"),
+        "acme",
+        User(
+            "system:tenant:globex:a",
+            ("system:tenant:globex", "system:tenant:globex:dev", "system:tenant:globex:system:authenticated"),
+            tenant="globex",
+        ),
+    ),
     "an administrator at home": (MASTER, "acme", MASTER),
-    "an administrator of the platform": (User("root", (ADMINISTRATORS,), tenant="system"), "acme",
-                                         User("root", (ADMINISTRATORS,), tenant="system")),
-    "somebody else of the platform's tenant": (User("a", (), tenant="system"), "acme",
-                                               User("system:tenant:system:a", ("system:tenant:system",),
-                                                    tenant="system")),
+    "an administrator of the platform": (
+        User("root", (ADMINISTRATORS,), tenant="system"),
+        "acme",
+        User("root", (ADMINISTRATORS,), tenant="system"),
+    ),
+    "somebody else of the platform's tenant": (
+        User("a", (), tenant="system"),
+        "acme",
+        User("system:tenant:system:a", ("system:tenant:system",), tenant="system"),
+    ),
 }
 
 

@@ -14,43 +14,71 @@ ATTRIBUTES = "spec.resourceAttributes"
 
 
 async def ask(api: Client, **selectors: Any) -> Answer:
-    return await api.post(REVIEWS, {
-        "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": {"verb": "list", "resource": "configmaps", **selectors}}})
+    return await api.post(
+        REVIEWS,
+        {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": {"verb": "list", "resource": "configmaps", **selectors}},
+        },
+    )
 
 
 def needs(operator: str, *values: str, key: str = "a") -> dict[str, Any]:
     return {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
 
 
-@pytest.mark.parametrize(("field", "label", "told"), [
-    pytest.param({"rawSelector": "a=b,c!=d"}, {"rawSelector": "a in (b),!c"}, "", id="texts"),
-    pytest.param({"rawSelector": "a"}, {"rawSelector": "a in b"}, "field; label", id="texts that are none"),
-    pytest.param({"rawSelector": "a=b=c"}, None, "field", id="an unescaped character"),
-    pytest.param({"requirements": [needs("In", "b"), needs("NotIn", "b")]}, None, "", id="fields"),
-    pytest.param({"requirements": [needs("In", "b", "c")]}, None, "field", id="fields of several values"),
-    pytest.param({"requirements": [needs("Exists"), needs("In", "b")]}, None, "partially field", id="one that exists"),
-    pytest.param(None, {"requirements": [needs("In", "b", "c"), needs("Exists")]}, "", id="labels"),
-    pytest.param(None, {"requirements": [needs("Near", "b")]}, "label", id="an operator to come"),
-    pytest.param(None, {"requirements": [needs("Near"), needs("Exists")]}, "partially label", id="one of two"),
-])
+@pytest.mark.parametrize(
+    ("field", "label", "told"),
+    [
+        pytest.param({"rawSelector": "a=b,c!=d"}, {"rawSelector": "a in (b),!c"}, "", id="texts"),
+        pytest.param({"rawSelector": "a"}, {"rawSelector": "a in b"}, "field; label", id="texts that are none"),
+        pytest.param({"rawSelector": "a=b=c"}, None, "field", id="an unescaped character"),
+        pytest.param({"requirements": [needs("In", "b"), needs("NotIn", "b")]}, None, "", id="fields"),
+        pytest.param({"requirements": [needs("In", "b", "c")]}, None, "field", id="fields of several values"),
+        pytest.param(
+            {"requirements": [needs("Exists"), needs("In", "b")]}, None, "partially field", id="one that exists"
+        ),
+        pytest.param(None, {"requirements": [needs("In", "b", "c"), needs("Exists")]}, "", id="labels"),
+        pytest.param(None, {"requirements": [needs("Near", "b")]}, "label", id="an operator to come"),
+        pytest.param(None, {"requirements": [needs("Near"), needs("Exists")]}, "partially label", id="one of two"),
+    ],
+)
 async def test_what_is_not_understood_does_not_count(api: Client, field: Any, label: Any, told: str) -> None:
     given = {"fieldSelector": field, "labelSelector": label}
     status = (await ask(api, **{name: value for name, value in given.items() if value})).ok(201)["status"]
     assert status["allowed"]
-    texts = [f"{ATTRIBUTES}.{part.split()[-1]}Selector {'partially ' if 'partially' in part else ''}ignored due to"
-             " parse error" for part in told.split("; ") if part]
+    texts = [
+        f"{ATTRIBUTES}.{part.split()[-1]}Selector {'partially ' if 'partially' in part else ''}ignored due to"
+        " parse error"
+        for part in told.split("; ")
+        if part
+    ]
     assert status.get("evaluationError", "") == "; ".join(texts)
 
 
-@pytest.mark.parametrize(("name", "selector", "fields"), [
-    ("fieldSelector", {}, ["requirements"]),
-    ("labelSelector", {"rawSelector": "a=b", "requirements": [needs("In")]}, ["rawSelector", "requirements[0].values"]),
-    ("fieldSelector", {"requirements": [needs("Exists", "b", key="")]},
-     ["requirements[0].key", "requirements[0].values"]),
-    ("labelSelector", {"requirements": [needs("Near", "-", key="/")]},
-     ["requirements[0].key", "requirements[0].values[0]"]),
-], ids=["neither", "both", "a field without a name", "no labels"])
+@pytest.mark.parametrize(
+    ("name", "selector", "fields"),
+    [
+        ("fieldSelector", {}, ["requirements"]),
+        (
+            "labelSelector",
+            {"rawSelector": "a=b", "requirements": [needs("In")]},
+            ["rawSelector", "requirements[0].values"],
+        ),
+        (
+            "fieldSelector",
+            {"requirements": [needs("Exists", "b", key="")]},
+            ["requirements[0].key", "requirements[0].values"],
+        ),
+        (
+            "labelSelector",
+            {"requirements": [needs("Near", "-", key="/")]},
+            ["requirements[0].key", "requirements[0].values[0]"],
+        ),
+    ],
+    ids=["neither", "both", "a field without a name", "no labels"],
+)
 async def test_what_is_refused(api: Client, name: str, selector: Any, fields: list[str]) -> None:
     causes = failure(await ask(api, **{name: selector}), 422, "Invalid")["details"]["causes"]
     found = dict.fromkeys(cause["field"] for cause in causes)
@@ -61,17 +89,25 @@ GROUP = "/apis/authorization.k8s.io/v1"
 
 
 async def of_others(api: Client, spec: dict[str, Any], *, local: bool = False, **metadata: Any) -> Answer:
-    kind, path = (("LocalSubjectAccessReview", f"{GROUP}/namespaces/default/localsubjectaccessreviews") if local
-                  else ("SubjectAccessReview", f"{GROUP}/subjectaccessreviews"))
-    return await api.post(path, {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "metadata": metadata,
-                                 "spec": spec})
+    kind, path = (
+        ("LocalSubjectAccessReview", f"{GROUP}/namespaces/default/localsubjectaccessreviews")
+        if local
+        else ("SubjectAccessReview", f"{GROUP}/subjectaccessreviews")
+    )
+    return await api.post(
+        path, {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "metadata": metadata, "spec": spec}
+    )
 
 
 async def test_everything_that_is_wrong_is_told_in_order(api: Client) -> None:
     asked = {"nonResourceAttributes": {"path": "/x"}, "resourceAttributes": {"fieldSelector": {}}}
     causes = failure(await of_others(api, asked, name="x"), 422, "Invalid")["details"]["causes"]
     assert [cause["field"] for cause in causes] == [
-        "spec.nonResourceAttributes", "spec.user", f"{ATTRIBUTES}.fieldSelector.requirements", "metadata"]
+        "spec.nonResourceAttributes",
+        "spec.user",
+        f"{ATTRIBUTES}.fieldSelector.requirements",
+        "metadata",
+    ]
 
 
 async def test_a_local_review_has_a_namespace_and_nothing_else(api: Client) -> None:

@@ -16,7 +16,7 @@ import pytest_asyncio
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from registry.http.tls import ensure_certificates
+from registry.http.serving.tls import ensure_certificates
 from registry.settings import Settings
 from tests.api.client import Client
 from tests.api.conftest import api_template
@@ -64,9 +64,16 @@ def shared_hook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hook]:
     assert certificates.authority is not None
     listener = socket.create_server(("127.0.0.1", 0))
     served = Hook(listener.getsockname()[1], base64.b64encode(certificates.authority.read_bytes()).decode())
-    server = uvicorn.Server(uvicorn.Config(
-        served, lifespan="off", log_config=None, timeout_keep_alive=600, ssl_certfile=str(certificates.certificate),
-        ssl_keyfile=str(certificates.key)))
+    server = uvicorn.Server(
+        uvicorn.Config(
+            served,
+            lifespan="off",
+            log_config=None,
+            timeout_keep_alive=600,
+            ssl_certfile=str(certificates.certificate),
+            ssl_keyfile=str(certificates.key),
+        )
+    )
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     deadline = time.monotonic() + 60
@@ -87,9 +94,15 @@ def hook(shared_hook: Hook) -> Hook:
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 # Bindings first: nothing that they bind may refuse what follows.
-_USED = (f"{ADMISSION}/validatingadmissionpolicybindings", f"{ADMISSION}/mutatingadmissionpolicybindings",
-         f"{ADMISSION}/validatingadmissionpolicies", f"{ADMISSION}/mutatingadmissionpolicies",
-         f"{ADMISSION}/validatingwebhookconfigurations", f"{ADMISSION}/mutatingwebhookconfigurations", WIDGETS)
+_USED = (
+    f"{ADMISSION}/validatingadmissionpolicybindings",
+    f"{ADMISSION}/mutatingadmissionpolicybindings",
+    f"{ADMISSION}/validatingadmissionpolicies",
+    f"{ADMISSION}/mutatingadmissionpolicies",
+    f"{ADMISSION}/validatingwebhookconfigurations",
+    f"{ADMISSION}/mutatingwebhookconfigurations",
+    WIDGETS,
+)
 
 
 def _settings(folder: Path, database: str, **more: Any) -> Settings:
@@ -103,8 +116,9 @@ def shared_database(postgres_server: str, api_template: str) -> Iterator[str]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared(shared_database: str, shared_hook: Hook,
-                 tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Client]:
+async def shared(
+    shared_database: str, shared_hook: Hook, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Client]:
     """One server for all tests of a module, which may call webhooks on this machine.
 
     It ends before the webhook does, which waits for the connections that are kept to it.
@@ -123,8 +137,9 @@ async def api(shared: Client) -> AsyncIterator[Client]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def other(shared: Client, shared_database: str,
-                tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Client]:
+async def other(
+    shared: Client, shared_database: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Client]:
     """A second server process, as far as what it knows goes, on the same database; it may call no webhooks here."""
     async with running(_settings(tmp_path_factory.mktemp("two"), shared_database)) as client:
         yield client

@@ -18,9 +18,13 @@ FAILURE = "validation.policy.admission.k8s.io/validation_failure"
 
 async def test_annotations_and_failures(api_database: str, tmp_path: Path) -> None:
     async with auditing(api_database, tmp_path, EVERYTHING) as api:
-        policy = named("ValidatingAdmissionPolicy", "p", matchConstraints={"resourceRules": [rule("CREATE")]},
-                       validations=[{"expression": "object.spec.size < 5", "message": "no"}],
-                       auditAnnotations=[{"key": "size", "valueExpression": "string(object.spec.size)"}])
+        policy = named(
+            "ValidatingAdmissionPolicy",
+            "p",
+            matchConstraints={"resourceRules": [rule("CREATE")]},
+            validations=[{"expression": "object.spec.size < 5", "message": "no"}],
+            auditAnnotations=[{"key": "size", "valueExpression": "string(object.spec.size)"}],
+        )
         (await api.post(POLICIES, policy)).ok(201)
         bound = named("ValidatingAdmissionPolicyBinding", "b", policyName="p", validationActions=["Audit"])
         (await api.post(BINDINGS, bound)).ok(201)
@@ -30,4 +34,5 @@ async def test_annotations_and_failures(api_database: str, tmp_path: Path) -> No
     annotations: dict[str, Any] = event["annotations"]
     assert annotations["p/size"] == "9"
     assert json.loads(annotations[FAILURE]) == [
-        {"message": "no", "policy": "p", "binding": "b", "expressionIndex": 0, "validationActions": ["Audit"]}]
+        {"message": "no", "policy": "p", "binding": "b", "expressionIndex": 0, "validationActions": ["Audit"]}
+    ]

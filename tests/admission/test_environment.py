@@ -22,16 +22,26 @@ from registry.admission.environment import (
     values,
 )
 from registry.admission.messages import JSON_PATCHES, OBJECT, configuration, operations
-from registry.cel import types
-from registry.cel.types import Type
-from registry.cel.values import EvalError, elements
+from registry.cel.common import types
+from registry.cel.common.types import Type
+from registry.cel.common.values import EvalError, elements
 
 REQUEST: dict[str, Any] = {
-    "kind": {"group": "g", "version": "v1", "kind": "K"}, "operation": "CREATE", "name": "a", "namespace": "n",
+    "kind": {"group": "g", "version": "v1", "kind": "K"},
+    "operation": "CREATE",
+    "name": "a",
+    "namespace": "n",
     "requestResource": {"group": "g", "version": "v1", "resource": "ks"},
-    "userInfo": {"username": "u", "groups": ["x"]}, "dryRun": False, "options": {"kind": "CreateOptions"}}
-OBJ = {"apiVersion": "g/v1", "kind": "K", "metadata": {"name": "a", "labels": {"l": "m"}},
-       "spec": {"size": 3, "ratio": 0.5, "tags": ["x", "y"], "items": [{"a": 1}, {"a": 2}], "none": None, "flag": True}}
+    "userInfo": {"username": "u", "groups": ["x"]},
+    "dryRun": False,
+    "options": {"kind": "CreateOptions"},
+}
+OBJ = {
+    "apiVersion": "g/v1",
+    "kind": "K",
+    "metadata": {"name": "a", "labels": {"l": "m"}},
+    "spec": {"size": 3, "ratio": 0.5, "tags": ["x", "y"], "items": [{"a": 1}, {"a": 2}], "none": None, "flag": True},
+}
 
 
 def inputs(**changes: Any) -> Inputs:
@@ -47,54 +57,108 @@ def value(text: str, scope: Scope | None = None, **changes: Any) -> Any:
     return Activation(inputs(**changes)).value(expression)
 
 
-@pytest.mark.parametrize("text", [
-    "object.spec.size == 3", "object.spec.ratio < 1.0", "object.spec.tags == ['x', 'y']", "'x' in object.spec.tags",
-    "object.spec.items.map(i, i.a) == [1, 2]", "object.spec.items[1].a == 2", "has(object.spec.size)",
-    "!has(object.spec.gone)", "object.metadata.labels == {'l': 'm'}", "'l' in object.metadata.labels",
-    "object.spec.none == null", "object.spec.?gone.orValue(7) == 7", "oldObject == null",
-    "request.operation == 'CREATE' && request.userInfo.groups.exists(g, g == 'x')", "!has(request.subResource)",
-    "!request.dryRun", "request.options.kind == 'CreateOptions'", "namespaceObject.metadata.labels['env'] == 'prod'",
-    "object.spec.items.all(i, i.a > 0)", "size(object.spec.tags) == 2", "object.spec.tags + ['z'] == ['x', 'y', 'z']",
-    "type(object) == map", "object.spec.items.exists_one(i, i == {'a': 1})",
-    "quantity('1Ki').isGreaterThan(quantity('1'))",
-    "object.spec.tags.isSorted()", "object == object", "object.spec.tags.join('-') == 'x-y'",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "object.spec.size == 3",
+        "object.spec.ratio < 1.0",
+        "object.spec.tags == ['x', 'y']",
+        "'x' in object.spec.tags",
+        "object.spec.items.map(i, i.a) == [1, 2]",
+        "object.spec.items[1].a == 2",
+        "has(object.spec.size)",
+        "!has(object.spec.gone)",
+        "object.metadata.labels == {'l': 'm'}",
+        "'l' in object.metadata.labels",
+        "object.spec.none == null",
+        "object.spec.?gone.orValue(7) == 7",
+        "oldObject == null",
+        "request.operation == 'CREATE' && request.userInfo.groups.exists(g, g == 'x')",
+        "!has(request.subResource)",
+        "!request.dryRun",
+        "request.options.kind == 'CreateOptions'",
+        "namespaceObject.metadata.labels['env'] == 'prod'",
+        "object.spec.items.all(i, i.a > 0)",
+        "size(object.spec.tags) == 2",
+        "object.spec.tags + ['z'] == ['x', 'y', 'z']",
+        "type(object) == map",
+        "object.spec.items.exists_one(i, i == {'a': 1})",
+        "quantity('1Ki').isGreaterThan(quantity('1'))",
+        "object.spec.tags.isSorted()",
+        "object == object",
+        "object.spec.tags.join('-') == 'x-y'",
+    ],
+)
 def test_what_expressions_see(text: str) -> None:
     assert value(text) is True
 
 
-@pytest.mark.parametrize("text, scope, wanted, error", [
-    pytest.param("params.x", Scope(), (), "undeclared reference to 'params'", id="params without a kind"),
-    pytest.param("params.x", Scope(params=True), (), "", id="params"),
-    pytest.param("authorizer.path('/x').check('get').allowed()", Scope(), (types.BOOL,), "", id="authorizer"),
-    pytest.param("authorizer == null", Scope(authorizer=False), (), "undeclared reference to 'authorizer'",
-                 id="hidden"),
-    pytest.param("variables.a", Scope(variables={"a": types.INT}), (types.BOOL,), "must evaluate to bool but got int",
-                 id="type of a variable"),
-    pytest.param("variables.b", Scope(variables={"a": types.INT}), (), "undefined field 'b'", id="unknown variable"),
-    pytest.param("object.a", Scope(), (types.STRING, types.NULL),
-                 "must evaluate to one of [string null_type] but got dyn", id="one of two"),
-    pytest.param("Object{}", Scope(), (), "undeclared reference to 'Object'", id="no mutation"),
-    pytest.param("Object{}", Scope(patches=True), (OBJECT,), "", id="mutation"),
-    pytest.param("jsonpatch.escapeKey('a')", Scope(), (), "undeclared reference to 'jsonpatch'", id="no escapeKey"),
-    pytest.param("[JSONPatch{op: 1}]", Scope(patches=True), (JSON_PATCHES,),
-                 "expected type of field 'op' is 'string' but provided type is 'int'", id="type of a field"),
-    pytest.param("[]", Scope(patches=True), (JSON_PATCHES,), "must evaluate to list(JSONPatch) but got list(dyn)",
-                 id="an empty list alone"),
-    pytest.param("self.x", Scope(), (), "undeclared reference to 'self'", id="self"),
-])
+@pytest.mark.parametrize(
+    "text, scope, wanted, error",
+    [
+        pytest.param("params.x", Scope(), (), "undeclared reference to 'params'", id="params without a kind"),
+        pytest.param("params.x", Scope(params=True), (), "", id="params"),
+        pytest.param("authorizer.path('/x').check('get').allowed()", Scope(), (types.BOOL,), "", id="authorizer"),
+        pytest.param(
+            "authorizer == null", Scope(authorizer=False), (), "undeclared reference to 'authorizer'", id="hidden"
+        ),
+        pytest.param(
+            "variables.a",
+            Scope(variables={"a": types.INT}),
+            (types.BOOL,),
+            "must evaluate to bool but got int",
+            id="type of a variable",
+        ),
+        pytest.param(
+            "variables.b", Scope(variables={"a": types.INT}), (), "undefined field 'b'", id="unknown variable"
+        ),
+        pytest.param(
+            "object.a",
+            Scope(),
+            (types.STRING, types.NULL),
+            "must evaluate to one of [string null_type] but got dyn",
+            id="one of two",
+        ),
+        pytest.param("Object{}", Scope(), (), "undeclared reference to 'Object'", id="no mutation"),
+        pytest.param("Object{}", Scope(patches=True), (OBJECT,), "", id="mutation"),
+        pytest.param("jsonpatch.escapeKey('a')", Scope(), (), "undeclared reference to 'jsonpatch'", id="no escapeKey"),
+        pytest.param(
+            "[JSONPatch{op: 1}]",
+            Scope(patches=True),
+            (JSON_PATCHES,),
+            "expected type of field 'op' is 'string' but provided type is 'int'",
+            id="type of a field",
+        ),
+        pytest.param(
+            "[]",
+            Scope(patches=True),
+            (JSON_PATCHES,),
+            "must evaluate to list(JSONPatch) but got list(dyn)",
+            id="an empty list alone",
+        ),
+        pytest.param("self.x", Scope(), (), "undeclared reference to 'self'", id="self"),
+    ],
+)
 def test_what_compiles(text: str, scope: Scope, wanted: tuple[Type, ...], error: str) -> None:
     found = compile_expression(text, scope, *wanted).error
     assert (error in found.detail) if found is not None and error else (found is None and not error)
 
 
-@pytest.mark.parametrize("text, error", [
-    ("object.spec.gone == 1", "expression 'object.spec.gone == 1' resulted in error: no such key: gone"),
-    ("oldObject.spec.size == 1", "expression 'oldObject.spec.size == 1' resulted in error: no such key: spec"),
-    ("object.spec.tags[5] == 'x'", "expression 'object.spec.tags[5] == 'x'' resulted in error: index out of bounds: 5"),
-    ("authorizer.path(' ').check('get').allowed()",
-     "expression 'authorizer.path(' ').check('get').allowed()' resulted in error: path must not be empty"),
-])
+@pytest.mark.parametrize(
+    "text, error",
+    [
+        ("object.spec.gone == 1", "expression 'object.spec.gone == 1' resulted in error: no such key: gone"),
+        ("oldObject.spec.size == 1", "expression 'oldObject.spec.size == 1' resulted in error: no such key: spec"),
+        (
+            "object.spec.tags[5] == 'x'",
+            "expression 'object.spec.tags[5] == 'x'' resulted in error: index out of bounds: 5",
+        ),
+        (
+            "authorizer.path(' ').check('get').allowed()",
+            "expression 'authorizer.path(' ').check('get').allowed()' resulted in error: path must not be empty",
+        ),
+    ],
+)
 def test_errors(text: str, error: str) -> None:
     with pytest.raises(Failed) as caught:
         value(text)
@@ -132,13 +196,16 @@ def test_a_policy_is_bounded() -> None:
         activation.value(expression())
 
 
-@pytest.mark.parametrize("text", [
-    pytest.param("object.spec.tags.all(a, a == 'x') && object.gone", id="an error after a loop"),
-    pytest.param("object.spec.tags.map(a, object.spec.gone).size() > 0", id="an error in a loop"),
-    pytest.param("variables.fails > 1", id="a variable without a value"),
-    pytest.param("variables.fails > 1 || true", id="a variable without a value, whose error is absorbed"),
-    pytest.param("variables.dear > 1", id="a variable over the limit of an expression"),
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("object.spec.tags.all(a, a == 'x') && object.gone", id="an error after a loop"),
+        pytest.param("object.spec.tags.map(a, object.spec.gone).size() > 0", id="an error in a loop"),
+        pytest.param("variables.fails > 1", id="a variable without a value"),
+        pytest.param("variables.fails > 1 || true", id="a variable without a value, whose error is absorbed"),
+        pytest.param("variables.dear > 1", id="a variable over the limit of an expression"),
+    ],
+)
 def test_what_has_no_value_costs_too(text: str) -> None:
     fails = compile_expression("object.spec.tags.map(a, a + 'y').size() + object.gone", Scope(variables={}))
     dear = compile_expression(f"{CUBIC} ? 1 : 2", Scope(variables={}))
@@ -163,25 +230,47 @@ def test_variables_stop_at_the_budget_of_the_policy() -> None:
     assert time.process_time() - began < 10
 
 
-SCALARS = {"l": list(range(4000)), "s": [f"a{n}" for n in range(4000)], "m": {f"k{n}": n for n in range(4000)},
-           "x": [n if n % 2 else float(n) for n in range(4000)], "n": [[n] for n in range(4000)],
-           "o": [{"a": n} for n in range(4000)]}
+SCALARS = {
+    "l": list(range(4000)),
+    "s": [f"a{n}" for n in range(4000)],
+    "m": {f"k{n}": n for n in range(4000)},
+    "x": [n if n % 2 else float(n) for n in range(4000)],
+    "n": [[n] for n in range(4000)],
+    "o": [{"a": n} for n in range(4000)],
+}
 
 
-@pytest.mark.parametrize("text", [
-    "object.l.all(a, object.l.exists(b, a == b))", "object.l.all(a, a in object.l)", "object.s.all(a, a in object.s)",
-    "object.n.all(a, a in object.n)", "object.o.all(a, a in object.o)", "object.x.all(a, a in object.x)",
-    "object.l.all(a, object.l == object.l)", "object.l.all(a, object.x == object.x)",
-    "object.l.all(a, object.m == object.m)", "object.l.all(a, object.n == object.n)",
-    "object.l.all(a, object.o == object.o)", "object.l.all(a, dyn(object.l) == dyn(object.x))",
-    "object.l.map(a, object.l + object.l).size() > 0", "object.l.all(a, object.m.all(k, object.m[k] >= 0))",
-    "object.l.all(a, object.s.join('').size() > 0)", "object.l.exists(a, object.l.map(b, [a, b]) == object.n)",
-    "object.l.all(a, object.l.sum() >= 0)", "object.l.all(a, object.l.isSorted())",
-    "object.l.all(a, object.l.indexOf(a) >= 0)", "object.l.all(a, sets.contains(object.l, [a]))",
-    "object.l.all(a, object.l.distinct().size() > 0)", "object.l.all(a, object.l.max() >= 0)",
-    "object.l.all(a, object.l.sort().size() > 0)", "object.l.all(a, object.n.flatten().size() > 0)",
-    "object.l.all(a, object.l.map(b, {'a': b}) == object.o)", "object.l.all(a, object.s.map(s, s + s).size() > 0)",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "object.l.all(a, object.l.exists(b, a == b))",
+        "object.l.all(a, a in object.l)",
+        "object.s.all(a, a in object.s)",
+        "object.n.all(a, a in object.n)",
+        "object.o.all(a, a in object.o)",
+        "object.x.all(a, a in object.x)",
+        "object.l.all(a, object.l == object.l)",
+        "object.l.all(a, object.x == object.x)",
+        "object.l.all(a, object.m == object.m)",
+        "object.l.all(a, object.n == object.n)",
+        "object.l.all(a, object.o == object.o)",
+        "object.l.all(a, dyn(object.l) == dyn(object.x))",
+        "object.l.map(a, object.l + object.l).size() > 0",
+        "object.l.all(a, object.m.all(k, object.m[k] >= 0))",
+        "object.l.all(a, object.s.join('').size() > 0)",
+        "object.l.exists(a, object.l.map(b, [a, b]) == object.n)",
+        "object.l.all(a, object.l.sum() >= 0)",
+        "object.l.all(a, object.l.isSorted())",
+        "object.l.all(a, object.l.indexOf(a) >= 0)",
+        "object.l.all(a, sets.contains(object.l, [a]))",
+        "object.l.all(a, object.l.distinct().size() > 0)",
+        "object.l.all(a, object.l.max() >= 0)",
+        "object.l.all(a, object.l.sort().size() > 0)",
+        "object.l.all(a, object.n.flatten().size() > 0)",
+        "object.l.all(a, object.l.map(b, {'a': b}) == object.o)",
+        "object.l.all(a, object.s.map(s, s + s).size() > 0)",
+    ],
+)
 def test_the_time_of_an_expression_is_bounded(text: str) -> None:
     """Over lists without a schema, whose elements cost more than kube-apiserver counts."""
     expression = compile_expression(text, Scope())
@@ -189,17 +278,30 @@ def test_the_time_of_an_expression_is_bounded(text: str) -> None:
     began = time.process_time()
     with contextlib.suppress(Failed, OutOfBudget):
         Activation(inputs(object=SCALARS)).value(expression)
-    assert time.process_time() - began < 1.5      # 250 ms, with and without exact counts, on a busy machine
+    assert time.process_time() - began < 1.5  # 250 ms, with and without exact counts, on a busy machine
 
 
-@pytest.mark.parametrize("text, found", [
-    ("1 in object.l", True), ("1 in object.flags", False), ("2.0 in object.l", True), ("2 in object.x", True),
-    ("'a1' in object.s", True), ("true in object.flags", True), ("true in object.l", False),
-    ("5000 in object.l", False),
-    ("9007199254740993 in object.far", True), ("object.l == object.l", True), ("[1, 2] == object.pair", True),
-    ("object.flags == object.bits", False), ("object.far == [9007199254740993]", True), ("null in object.nulls", True),
-    ("object.nulls == object.nulls", True), ("[1] in object.n", True),
-])
+@pytest.mark.parametrize(
+    "text, found",
+    [
+        ("1 in object.l", True),
+        ("1 in object.flags", False),
+        ("2.0 in object.l", True),
+        ("2 in object.x", True),
+        ("'a1' in object.s", True),
+        ("true in object.flags", True),
+        ("true in object.l", False),
+        ("5000 in object.l", False),
+        ("9007199254740993 in object.far", True),
+        ("object.l == object.l", True),
+        ("[1, 2] == object.pair", True),
+        ("object.flags == object.bits", False),
+        ("object.far == [9007199254740993]", True),
+        ("null in object.nulls", True),
+        ("object.nulls == object.nulls", True),
+        ("[1] in object.n", True),
+    ],
+)
 def test_lists_without_a_schema(text: str, found: bool) -> None:
     obj = {**SCALARS, "flags": [True], "bits": [1], "far": [9007199254740992.0], "pair": [1.0, 2], "nulls": [None]}
     assert value(text, object=obj) is found
@@ -251,14 +353,23 @@ def test_questions_about_rights_wait_for_their_answer() -> None:
     assert Activation(made).value(expression) is True
 
 
-@pytest.mark.parametrize("text, question", [
-    ("authorizer.group('g').resource('r').subresource('s').namespace('n').name('x').check('get').allowed()",
-     Question(None, "get", "", "g", "r", "s", "n", "x")),
-    ("authorizer.serviceAccount('n', 'sa').path('/healthz').check('get').allowed()",
-     Question(("n", "sa"), "get", "/healthz")),
-    ("authorizer.group('').resource('r').fieldSelector('a=b').labelSelector('c').check('list').errored()",
-     Question(None, "list", "", "", "r", "", "", "", "a=b", "c")),
-])
+@pytest.mark.parametrize(
+    "text, question",
+    [
+        (
+            "authorizer.group('g').resource('r').subresource('s').namespace('n').name('x').check('get').allowed()",
+            Question(None, "get", "", "g", "r", "s", "n", "x"),
+        ),
+        (
+            "authorizer.serviceAccount('n', 'sa').path('/healthz').check('get').allowed()",
+            Question(("n", "sa"), "get", "/healthz"),
+        ),
+        (
+            "authorizer.group('').resource('r').fieldSelector('a=b').labelSelector('c').check('list').errored()",
+            Question(None, "list", "", "", "r", "", "", "", "a=b", "c"),
+        ),
+    ],
+)
 def test_questions(text: str, question: Question) -> None:
     with pytest.raises(Undecided) as caught:
         value(text)
@@ -266,8 +377,11 @@ def test_questions(text: str, question: Question) -> None:
 
 
 def test_configurations() -> None:
-    made = value("Object{metadata: Object.metadata{labels: {'a': 'b'}}, spec: Object.spec{size: object.spec.size + 1, "
-                 "list: [Object.spec.list{n: 1}], ?gone: optional.none()}}", Scope(patches=True))
+    made = value(
+        "Object{metadata: Object.metadata{labels: {'a': 'b'}}, spec: Object.spec{size: object.spec.size + 1, "
+        "list: [Object.spec.list{n: 1}], ?gone: optional.none()}}",
+        Scope(patches=True),
+    )
     assert configuration(made) == {"metadata": {"labels": {"a": "b"}}, "spec": {"size": 4, "list": [{"n": 1}]}}
 
 
@@ -278,9 +392,14 @@ def test_parts_are_named_after_their_path() -> None:
 
 
 def test_json_patches() -> None:
-    made = value("[JSONPatch{op: 'add', path: '/a/' + jsonpatch.escapeKey('x/y~z'), "
-                 "value: {'k': [object.spec.items[0]]}}, JSONPatch{op: 'move', from: '/a', path: '/b'}, "
-                 "JSONPatch{op: 'add', path: '/c', value: Object.c{d: 1}}]", Scope(patches=True))
+    made = value(
+        "[JSONPatch{op: 'add', path: '/a/' + jsonpatch.escapeKey('x/y~z'), "
+        "value: {'k': [object.spec.items[0]]}}, JSONPatch{op: 'move', from: '/a', path: '/b'}, "
+        "JSONPatch{op: 'add', path: '/c', value: Object.c{d: 1}}]",
+        Scope(patches=True),
+    )
     assert operations(elements(made)) == [
-        {"op": "add", "path": "/a/x~1y~0z", "value": {"k": [{"a": 1}]}}, {"op": "move", "from": "/a", "path": "/b"},
-        {"op": "add", "path": "/c", "value": {"d": 1}}]
+        {"op": "add", "path": "/a/x~1y~0z", "value": {"k": [{"a": 1}]}},
+        {"op": "move", "from": "/a", "path": "/b"},
+        {"op": "add", "path": "/c", "value": {"d": 1}},
+    ]

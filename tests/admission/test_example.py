@@ -25,11 +25,18 @@ BINDINGS = list(yaml.safe_load_all((FOLDER / "binding.yaml").read_text()))
 
 
 def inputs(labels: dict[str, str], replicas: int, most: str | None = None) -> Inputs:
-    obj = {"apiVersion": "jobs.example.com/v1", "kind": "CronTab", "metadata": {"name": "a", "labels": labels},
-           "spec": {"replicas": replicas}}
+    obj = {
+        "apiVersion": "jobs.example.com/v1",
+        "kind": "CronTab",
+        "metadata": {"name": "a", "labels": labels},
+        "spec": {"replicas": replicas},
+    }
     namespace: dict[str, Any] = {"metadata": {"name": "n", "labels": {"most-replicas": most} if most else {}}}
-    request = {"operation": "CREATE", "userInfo": {"username": "jane"},
-               "requestResource": {"group": "jobs.example.com", "version": "v1", "resource": "crontabs"}}
+    request = {
+        "operation": "CREATE",
+        "userInfo": {"username": "jane"},
+        "requestResource": {"group": "jobs.example.com", "version": "v1", "resource": "crontabs"},
+    }
     return Inputs(obj, None, request, namespace)
 
 
@@ -41,12 +48,15 @@ def test_they_are_right() -> None:
     assert validating_binding_errors(BINDINGS[0]) + mutating_binding_errors(BINDINGS[1]) == []
 
 
-@pytest.mark.parametrize("labels, replicas, most, expected", [
-    ({"team": "a"}, 3, None, []),
-    ({"team": "a"}, 4, None, ["no more than 3 replicas here"]),
-    ({"team": "a"}, 4, "5", []),
-    ({}, 1, None, ['a crontab needs the label "team"']),
-])
+@pytest.mark.parametrize(
+    "labels, replicas, most, expected",
+    [
+        ({"team": "a"}, 3, None, []),
+        ({"team": "a"}, 4, None, ["no more than 3 replicas here"]),
+        ({"team": "a"}, 4, "5", []),
+        ({}, 1, None, ['a crontab needs the label "team"']),
+    ],
+)
 def test_what_they_refuse(labels: dict[str, str], replicas: int, most: str | None, expected: list[str]) -> None:
     outcome = ValidatingPolicy(VALIDATING).validate(inputs(labels, replicas, most))
     assert [decision.message for _, decision in outcome.decisions] == expected

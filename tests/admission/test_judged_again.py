@@ -26,8 +26,13 @@ Meanwhile = Callable[[], Awaitable[object]]
 _numbers = itertools.count()
 
 
-def answering(hook: Hook, meanwhile: Meanwhile, *, once: bool = False,
-              answer: Callable[[str, dict[str, Any]], Response] = lambda path, request: ALLOWED) -> None:
+def answering(
+    hook: Hook,
+    meanwhile: Meanwhile,
+    *,
+    once: bool = False,
+    answer: Callable[[str, dict[str, Any]], Response] = lambda path, request: ALLOWED,
+) -> None:
     """The webhook answers when what happens meanwhile is done: each time, or only the first."""
     loop = asyncio.get_running_loop()
     done = False
@@ -53,6 +58,7 @@ def changing(request: pytest.FixtureRequest, api: Client, other: Client) -> Clie
 
 def unrelated(client: Client) -> Meanwhile:
     """Each time one of the changes that concern no widget."""
+
     async def policy() -> None:
         name = f"none-{next(_numbers)}"
         rules = {"resourceRules": [rule(resources="gadgets")]}
@@ -60,8 +66,13 @@ def unrelated(client: Client) -> Meanwhile:
         (await client.delete(f"{POLICIES}/{name}")).ok()
 
     async def webhook() -> None:
-        one = {"name": "none.example.com", "rules": [rule(resources="gadgets")], "sideEffects": "None",
-               "clientConfig": {"url": "https://none.example.com/"}, "admissionReviewVersions": ["v1"]}
+        one = {
+            "name": "none.example.com",
+            "rules": [rule(resources="gadgets")],
+            "sideEffects": "None",
+            "clientConfig": {"url": "https://none.example.com/"},
+            "admissionReviewVersions": ["v1"],
+        }
         body = {**named("ValidatingWebhookConfiguration", f"none-{next(_numbers)}"), "webhooks": [one]}
         (await client.post(VALIDATING, body)).ok(201)
 
@@ -130,7 +141,7 @@ async def test_a_refusal_is_asked_for_once(api: Client, changing: Client, hook: 
     no: Response = {"allowed": False, "status": {"code": code, "message": "no"}, "warnings": ["careful"]}
     answering(hook, unrelated(changing), answer=lambda path, request: no)
     await configure(api, hook, "look")
-    (await api.get(WIDGETS)).ok()       # the process knows of the webhook before it judges
+    (await api.get(WIDGETS)).ok()  # the process knows of the webhook before it judges
     answer = await api.post(WIDGETS, widget("a"))
     assert (answer.code, answer.warnings, len(hook.asked)) == (code, ["careful"], 1)
     assert answer.json["message"] == 'admission webhook "look.example.com" denied the request: no'
@@ -191,8 +202,9 @@ async def test_a_policy_that_comes_into_force_meanwhile_is_obeyed(api: Client, c
     assert (await api.get(f"{WIDGETS}/old")).ok() == old
 
 
-async def test_a_mutation_that_comes_into_force_meanwhile_is_made_and_told(api: Client, changing: Client,
-                                                                           hook: Hook) -> None:
+async def test_a_mutation_that_comes_into_force_meanwhile_is_made_and_told(
+    api: Client, changing: Client, hook: Hook
+) -> None:
     def judged(path: str, request: dict[str, Any]) -> Response:
         return {"allowed": request["object"]["spec"]["size"] < 5}
 
@@ -204,8 +216,12 @@ async def test_a_mutation_that_comes_into_force_meanwhile_is_made_and_told(api: 
 
 
 async def test_a_webhook_that_is_configured_meanwhile_is_asked(api: Client, changing: Client, hook: Hook) -> None:
-    answering(hook, lambda: configure(changing, hook, "late"), once=True,
-              answer=lambda path, request: {"allowed": path != "/late"})
+    answering(
+        hook,
+        lambda: configure(changing, hook, "late"),
+        once=True,
+        answer=lambda path, request: {"allowed": path != "/late"},
+    )
     await configure(api, hook, "look")
     answer = await api.post(WIDGETS, widget("a"))
     assert answer.json["message"] == 'admission webhook "late.example.com" denied the request without explanation'
@@ -213,8 +229,9 @@ async def test_a_webhook_that_is_configured_meanwhile_is_asked(api: Client, chan
     assert (await api.get(f"{WIDGETS}/a")).code == 404
 
 
-async def test_a_webhook_whose_configuration_changes_meanwhile_is_asked_again(api: Client, changing: Client,
-                                                                              hook: Hook) -> None:
+async def test_a_webhook_whose_configuration_changes_meanwhile_is_asked_again(
+    api: Client, changing: Client, hook: Hook
+) -> None:
     async def move() -> None:
         made = (await changing.get(f"{VALIDATING}/c-look")).ok()
         made["webhooks"][0]["clientConfig"]["url"] = f"{hook.url}/moved"

@@ -17,8 +17,11 @@ WEBHOOK = "apiserver_admission_webhook"
 
 async def risen(api: Client, before: dict[str, float], prefix: str) -> dict[str, float]:
     """The series of a name that have changed, without their name, and by how much."""
-    return {series.removeprefix(prefix): value - before.get(series, 0) for series, value in (
-        await exposition(api)).items() if series.startswith(prefix + "{") and value != before.get(series, 0)}
+    return {
+        series.removeprefix(prefix): value - before.get(series, 0)
+        for series, value in (await exposition(api)).items()
+        if series.startswith(prefix + "{") and value != before.get(series, 0)
+    }
 
 
 async def test_calls_of_webhooks(api: Client, hook: Hook) -> None:
@@ -32,15 +35,22 @@ async def test_calls_of_webhooks(api: Client, hook: Hook) -> None:
     assert (await api.post(WIDGETS, widget("b"))).code == 477
     assert await risen(api, before, f"{WEBHOOK}_rejection_count") == {
         f'{{error_type="no_error",operation="CREATE",rejection_code="{code}",type="validating"}}': 1
-        for code in (409, 600)}
+        for code in (409, 600)
+    }
     assert await risen(api, before, f"{WEBHOOK}_request_total") == {
         f'{{code="{code}",operation="CREATE",rejected="{rejected}",type="{kind}"}}': count
-        for code, rejected, kind, count in ((200, "false", "admit", 3), (200, "false", "validating", 1),
-                                            (409, "true", "validating", 1), (600, "true", "validating", 1))}
+        for code, rejected, kind, count in (
+            (200, "false", "admit", 3),
+            (200, "false", "validating", 1),
+            (409, "true", "validating", 1),
+            (600, "true", "validating", 1),
+        )
+    }
     assert await risen(api, before, f"{WEBHOOK}_admission_duration_seconds_count") == {
         '{operation="CREATE",rejected="false",type="admit"}': 3,
         '{operation="CREATE",rejected="false",type="validating"}': 1,
-        '{operation="CREATE",rejected="true",type="validating"}': 2}
+        '{operation="CREATE",rejected="true",type="validating"}': 2,
+    }
 
 
 async def test_webhooks_that_are_not_heard(api: Client, hook: Hook) -> None:
@@ -52,7 +62,8 @@ async def test_webhooks_that_are_not_heard(api: Client, hook: Hook) -> None:
     await configure(api, hook, "b", kind="Mutating", failurePolicy="Ignore")
     (await api.post(WIDGETS, widget("a"))).ok(201)
     assert await risen(api, before, f"{WEBHOOK}_rejection_count") == {
-        '{error_type="calling_webhook_error",operation="CREATE",rejection_code="503",type="validating"}': 1}
+        '{error_type="calling_webhook_error",operation="CREATE",rejection_code="503",type="validating"}': 1
+    }
     assert await risen(api, before, f"{WEBHOOK}_fail_open_count") == {'{type="admit"}': 1}
 
 
@@ -65,5 +76,12 @@ async def test_checks_of_policies(api: Client) -> None:
     await enforce(api, "object.spec.missing == 1", name="r")
     assert (await api.post(WIDGETS, widget("c", size=1, color="red"))).code == 422
     found = await risen(api, before, "apiserver_validating_admission_policy_check_total")
-    assert found == {f'{{enforcement_action="{action}",error_type="{error}"}}': 1 for action, error in (
-        ("warn", "no_error"), ("audit", "no_error"), ("deny", "no_error"), ("deny", "invalid_error"))}
+    assert found == {
+        f'{{enforcement_action="{action}",error_type="{error}"}}': 1
+        for action, error in (
+            ("warn", "no_error"),
+            ("audit", "no_error"),
+            ("deny", "no_error"),
+            ("deny", "invalid_error"),
+        )
+    }

@@ -13,10 +13,23 @@ from registry.apply.types import compile_type
 from registry.schema.model import Structural, from_json
 
 GROUP = "test.example.com"
-SCHEMA = from_json({"type": "object", "properties": {"spec": {"type": "object", "properties": {
-    "size": {"type": "integer"}, "color": {"type": "string"}, "tags": {"type": "array", "items": {"type": "string"}},
-    "opts": {"type": "object", "additionalProperties": {"type": "string"}},
-    "port": {"x-kubernetes-int-or-string": True}}}}})
+SCHEMA = from_json(
+    {
+        "type": "object",
+        "properties": {
+            "spec": {
+                "type": "object",
+                "properties": {
+                    "size": {"type": "integer"},
+                    "color": {"type": "string"},
+                    "tags": {"type": "array", "items": {"type": "string"}},
+                    "opts": {"type": "object", "additionalProperties": {"type": "string"}},
+                    "port": {"x-kubernetes-int-or-string": True},
+                },
+            }
+        },
+    }
+)
 
 
 def obj(**spec: Any) -> dict[str, Any]:
@@ -36,60 +49,144 @@ def messages(policy: ValidatingPolicy, made: dict[str, Any], params: Any = None)
     return [(decision.message, decision.reason) for _, decision in policy.validate(inputs(made, params)).decisions]
 
 
-@pytest.mark.parametrize("spec, size, expected", [
-    pytest.param({"validations": [{"expression": "object.spec.size < 5"}]}, 1, [], id="holds"),
-    pytest.param({"validations": [{"expression": " object.spec.size < 5 "}]}, 9,
-                 [("failed expression: object.spec.size < 5", "Invalid")], id="no message"),
-    pytest.param({"validations": [{"expression": "false", "message": " big ", "reason": "Forbidden"}]}, 9,
-                 [("big", "Forbidden")], id="message and reason"),
-    pytest.param({"validations": [{"expression": "false", "message": "m",
-                                   "messageExpression": "'size ' + string(object.spec.size)"}]}, 9,
-                 [("size 9", "Invalid")], id="message expression"),
-    pytest.param({"validations": [{"expression": "false", "message": "m", "messageExpression": "'a\\nb'"}]}, 9,
-                 [("m", "Invalid")], id="a message of two lines is not shown"),
-    pytest.param({"validations": [{"expression": "false", "message": "m", "messageExpression": "' '"}]}, 9,
-                 [("m", "Invalid")], id="nor a blank one"),
-    pytest.param({"validations": [{"expression": "false", "message": "m", "messageExpression": "string(object.gone)"}]},
-                 9, [("m", "Invalid")], id="nor one that fails"),
-    pytest.param({"validations": [{"expression": "object.gone > 1"}, {"expression": "false", "message": "no"}]}, 9,
-                 [("expression 'object.gone > 1' resulted in error: no such key: gone", ""), ("no", "Invalid")],
-                 id="an error and a failure"),
-    pytest.param({"failurePolicy": "Ignore",
-                  "validations": [{"expression": "object.gone > 1"}, {"expression": "false", "message": "no"}]}, 9,
-                 [("no", "Invalid")], id="an error that is ignored"),
-    pytest.param({"matchConditions": [{"name": "c", "expression": "object.spec.size > 10"}],
-                  "validations": [{"expression": "false"}]}, 9, [], id="condition does not hold"),
-    pytest.param({"matchConditions": [{"name": "c", "expression": "object.gone"}], "failurePolicy": "Ignore",
-                  "validations": [{"expression": "false"}]}, 9, [], id="condition fails and is ignored"),
-    pytest.param({"matchConditions": [{"name": "c", "expression": "object.gone == 1"},
-                                      {"name": "d", "expression": "false"}],
-                  "validations": [{"expression": "false"}]}, 9, [], id="a false condition outweighs a failing one"),
-    pytest.param({"matchConditions": [{"name": "c", "expression": "object.gone == 1"}],
-                  "validations": [{"expression": "true"}]}, 9,
-                 [("expression 'object.gone == 1' resulted in error: no such key: gone", "")], id="condition fails"),
-    pytest.param({"variables": [{"name": "v", "expression": "object.spec.size"},
-                                {"name": "w", "expression": "variables.v + 1"}],
-                  "validations": [{"expression": "variables.w < 5", "messageExpression": "string(variables.w)"}]}, 9,
-                 [("10", "Invalid")], id="variables"),
-])
+@pytest.mark.parametrize(
+    "spec, size, expected",
+    [
+        pytest.param({"validations": [{"expression": "object.spec.size < 5"}]}, 1, [], id="holds"),
+        pytest.param(
+            {"validations": [{"expression": " object.spec.size < 5 "}]},
+            9,
+            [("failed expression: object.spec.size < 5", "Invalid")],
+            id="no message",
+        ),
+        pytest.param(
+            {"validations": [{"expression": "false", "message": " big ", "reason": "Forbidden"}]},
+            9,
+            [("big", "Forbidden")],
+            id="message and reason",
+        ),
+        pytest.param(
+            {
+                "validations": [
+                    {"expression": "false", "message": "m", "messageExpression": "'size ' + string(object.spec.size)"}
+                ]
+            },
+            9,
+            [("size 9", "Invalid")],
+            id="message expression",
+        ),
+        pytest.param(
+            {"validations": [{"expression": "false", "message": "m", "messageExpression": "'a\\nb'"}]},
+            9,
+            [("m", "Invalid")],
+            id="a message of two lines is not shown",
+        ),
+        pytest.param(
+            {"validations": [{"expression": "false", "message": "m", "messageExpression": "' '"}]},
+            9,
+            [("m", "Invalid")],
+            id="nor a blank one",
+        ),
+        pytest.param(
+            {"validations": [{"expression": "false", "message": "m", "messageExpression": "string(object.gone)"}]},
+            9,
+            [("m", "Invalid")],
+            id="nor one that fails",
+        ),
+        pytest.param(
+            {"validations": [{"expression": "object.gone > 1"}, {"expression": "false", "message": "no"}]},
+            9,
+            [("expression 'object.gone > 1' resulted in error: no such key: gone", ""), ("no", "Invalid")],
+            id="an error and a failure",
+        ),
+        pytest.param(
+            {
+                "failurePolicy": "Ignore",
+                "validations": [{"expression": "object.gone > 1"}, {"expression": "false", "message": "no"}],
+            },
+            9,
+            [("no", "Invalid")],
+            id="an error that is ignored",
+        ),
+        pytest.param(
+            {
+                "matchConditions": [{"name": "c", "expression": "object.spec.size > 10"}],
+                "validations": [{"expression": "false"}],
+            },
+            9,
+            [],
+            id="condition does not hold",
+        ),
+        pytest.param(
+            {
+                "matchConditions": [{"name": "c", "expression": "object.gone"}],
+                "failurePolicy": "Ignore",
+                "validations": [{"expression": "false"}],
+            },
+            9,
+            [],
+            id="condition fails and is ignored",
+        ),
+        pytest.param(
+            {
+                "matchConditions": [
+                    {"name": "c", "expression": "object.gone == 1"},
+                    {"name": "d", "expression": "false"},
+                ],
+                "validations": [{"expression": "false"}],
+            },
+            9,
+            [],
+            id="a false condition outweighs a failing one",
+        ),
+        pytest.param(
+            {
+                "matchConditions": [{"name": "c", "expression": "object.gone == 1"}],
+                "validations": [{"expression": "true"}],
+            },
+            9,
+            [("expression 'object.gone == 1' resulted in error: no such key: gone", "")],
+            id="condition fails",
+        ),
+        pytest.param(
+            {
+                "variables": [
+                    {"name": "v", "expression": "object.spec.size"},
+                    {"name": "w", "expression": "variables.v + 1"},
+                ],
+                "validations": [{"expression": "variables.w < 5", "messageExpression": "string(variables.w)"}],
+            },
+            9,
+            [("10", "Invalid")],
+            id="variables",
+        ),
+    ],
+)
 def test_decisions(spec: dict[str, Any], size: int, expected: list[tuple[str, str]]) -> None:
     assert messages(validating(**spec), obj(size=size)) == expected
 
 
 def test_parameters() -> None:
-    policy = validating(paramKind={"apiVersion": "v1", "kind": "ConfigMap"},
-                        validations=[{"expression": "object.spec.size < int(params.data.max)"}])
+    policy = validating(
+        paramKind={"apiVersion": "v1", "kind": "ConfigMap"},
+        validations=[{"expression": "object.spec.size < int(params.data.max)"}],
+    )
     assert messages(policy, obj(size=3), {"data": {"max": "5"}}) == []
     assert messages(policy, obj(size=8), {"data": {"max": "5"}}) != []
     assert messages(policy, obj(size=8)) == [
-        ("expression 'object.spec.size < int(params.data.max)' resulted in error: no such key: data", "")]
+        ("expression 'object.spec.size < int(params.data.max)' resulted in error: no such key: data", "")
+    ]
     assert str(policy.param_kind) == "/v1, Kind=ConfigMap"
 
 
 def test_annotations() -> None:
-    policy = validating(auditAnnotations=[{"key": "k", "valueExpression": "'size ' + string(object.spec.size)"},
-                                          {"key": "n", "valueExpression": "null"},
-                                          {"key": "b", "valueExpression": "string(object.gone)"}])
+    policy = validating(
+        auditAnnotations=[
+            {"key": "k", "valueExpression": "'size ' + string(object.spec.size)"},
+            {"key": "n", "valueExpression": "null"},
+            {"key": "b", "valueExpression": "string(object.gone)"},
+        ]
+    )
     outcome = policy.validate(inputs(obj(size=1)))
     assert outcome.annotations == (("k", "size 1"),)
     assert outcome.broken == ("expression 'string(object.gone)' resulted in error: no such key: gone",)
@@ -97,49 +194,87 @@ def test_annotations() -> None:
 
 def mutated(made: dict[str, Any], *expressions: str, patch: bool = False) -> Any:
     name, kind = ("jsonPatch", "JSONPatch") if patch else ("applyConfiguration", "ApplyConfiguration")
-    policy = MutatingPolicy({"metadata": {"name": "p"}, "spec": {
-        "mutations": [{"patchType": kind, name: {"expression": text}} for text in expressions]}})
+    policy = MutatingPolicy(
+        {
+            "metadata": {"name": "p"},
+            "spec": {"mutations": [{"patchType": kind, name: {"expression": text}} for text in expressions]},
+        }
+    )
     for i in range(len(expressions)):
         made = policy.mutate(i, inputs(made), compile_type(SCHEMA))
     return made["spec"]
 
 
-@pytest.mark.parametrize("expressions, expected", [
-    (["Object{spec: Object.spec{color: 'blue'}}"], {"size": 1, "opts": {"o": "p"}, "color": "blue"}),
-    (["Object{spec: Object.spec{opts: {'k': 'v'}}}"], {"size": 1, "opts": {"o": "p", "k": "v"}}),
-    (["Object{spec: Object.spec{size: object.spec.size + 1}}",
-      "Object{spec: Object.spec{size: object.spec.size * 10}}"],
-     {"size": 20, "opts": {"o": "p"}}),
-    (["Object{}"], {"size": 1, "opts": {"o": "p"}}),
-])
+@pytest.mark.parametrize(
+    "expressions, expected",
+    [
+        (["Object{spec: Object.spec{color: 'blue'}}"], {"size": 1, "opts": {"o": "p"}, "color": "blue"}),
+        (["Object{spec: Object.spec{opts: {'k': 'v'}}}"], {"size": 1, "opts": {"o": "p", "k": "v"}}),
+        (
+            [
+                "Object{spec: Object.spec{size: object.spec.size + 1}}",
+                "Object{spec: Object.spec{size: object.spec.size * 10}}",
+            ],
+            {"size": 20, "opts": {"o": "p"}},
+        ),
+        (["Object{}"], {"size": 1, "opts": {"o": "p"}}),
+    ],
+)
 def test_apply_configurations(expressions: list[str], expected: Any) -> None:
     assert mutated(obj(size=1, opts={"o": "p"}), *expressions) == expected
 
 
-@pytest.mark.parametrize("expression, expected", [
-    ("[JSONPatch{op: 'add', path: '/spec/color', value: 'blue'}]", {"size": 1, "color": "blue"}),
-    ("[JSONPatch{op: 'test', path: '/spec/size', value: 2}, JSONPatch{op: 'remove', path: '/spec/size'}]",
-     {"size": 1}),
-    ("has(object.spec.none) ? [JSONPatch{op: 'remove', path: '/spec/none'}] : []", {"size": 1}),
-    ("[JSONPatch{op: 'add', path: '/spec', value: Object.spec{size: 7}}]", {"size": 7}),
-])
+@pytest.mark.parametrize(
+    "expression, expected",
+    [
+        ("[JSONPatch{op: 'add', path: '/spec/color', value: 'blue'}]", {"size": 1, "color": "blue"}),
+        (
+            "[JSONPatch{op: 'test', path: '/spec/size', value: 2}, JSONPatch{op: 'remove', path: '/spec/size'}]",
+            {"size": 1},
+        ),
+        ("has(object.spec.none) ? [JSONPatch{op: 'remove', path: '/spec/none'}] : []", {"size": 1}),
+        ("[JSONPatch{op: 'add', path: '/spec', value: Object.spec{size: 7}}]", {"size": 7}),
+    ],
+)
 def test_json_patches(expression: str, expected: Any) -> None:
     assert mutated(obj(size=1), expression, patch=True) == expected
 
 
-@pytest.mark.parametrize("expression, patch, why", [
-    ("Object{spec: Object.spec{size: 'many'}}", False, "error applying patch: failed to convert patch object to typed "
-     "object: .spec.size: expected numeric (int or float), got string"),
-    ("Object{spec: Object.spec{nobody: 1}}", False, "error applying patch: failed to convert patch object to typed "
-     "object: .spec.nobody: field not declared in schema"),
-    ("Object{spec: Object.spec{tags: ['x']}}", False, "error applying patch: invalid ApplyConfiguration: may not "
-     "mutate atomic arrays, maps or structs: .spec.tags"),
-    ("Object{spec: Object.spec{size: object.spec.none}}", False,
-     "expression 'Object{spec: Object.spec{size: object.spec.none}}' resulted in error: no such key: none"),
-    ("[JSONPatch{op: 'remove', path: '/spec/color'}]", True, "JSON Patch: error in remove for path: '/spec/color': "
-     "Unable to remove nonexistent key: color: missing value"),
-    ("[JSONPatch{op: 'mangle', path: '/spec/size', value: 1}]", True, "JSON Patch: Unexpected kind: mangle"),
-])
+@pytest.mark.parametrize(
+    "expression, patch, why",
+    [
+        (
+            "Object{spec: Object.spec{size: 'many'}}",
+            False,
+            "error applying patch: failed to convert patch object to typed "
+            "object: .spec.size: expected numeric (int or float), got string",
+        ),
+        (
+            "Object{spec: Object.spec{nobody: 1}}",
+            False,
+            "error applying patch: failed to convert patch object to typed "
+            "object: .spec.nobody: field not declared in schema",
+        ),
+        (
+            "Object{spec: Object.spec{tags: ['x']}}",
+            False,
+            "error applying patch: invalid ApplyConfiguration: may not "
+            "mutate atomic arrays, maps or structs: .spec.tags",
+        ),
+        (
+            "Object{spec: Object.spec{size: object.spec.none}}",
+            False,
+            "expression 'Object{spec: Object.spec{size: object.spec.none}}' resulted in error: no such key: none",
+        ),
+        (
+            "[JSONPatch{op: 'remove', path: '/spec/color'}]",
+            True,
+            "JSON Patch: error in remove for path: '/spec/color': "
+            "Unable to remove nonexistent key: color: missing value",
+        ),
+        ("[JSONPatch{op: 'mangle', path: '/spec/size', value: 1}]", True, "JSON Patch: Unexpected kind: mangle"),
+    ],
+)
 def test_mutations_that_fail(expression: str, patch: bool, why: str) -> None:
     with pytest.raises(MutationFailed) as caught:
         mutated(obj(size=1), expression, patch=patch)
@@ -151,21 +286,37 @@ def kind(group: str, version: str, plural: str) -> Kind | None:
     return Kind(group, version, "Widget", known[plural]) if group == GROUP and plural in known else None
 
 
-@pytest.mark.parametrize("expression, rule, expected", [
-    ("object.spec.size < 5", {}, ""),
-    ("object.spec.nope > 1", {}, f"{GROUP}/v1, Kind=Widget: ERROR: <input>:1:12: undefined field 'nope'\n"
-                                 " | object.spec.nope > 1\n | ...........^\n"),
-    ("object.spec.port == 1 || object.spec.port == 'a'", {}, ""),
-    ("object.metadata.labels['a'] == 'b' && oldObject == null", {}, ""),
-    ("object.spec.nope > 1", {"apiVersions": ["*"]}, ""),
-    ("object.spec.nope > 1", {"resources": ["widgets/status", "gadgets"]}, ""),
-    ("variables.v == 'x'", {}, f"{GROUP}/v1, Kind=Widget: ERROR: <input>:1:13: found no matching overload for '_==_' "
-                               "applied to '(int, string)'\n | variables.v == 'x'\n | ............^\n"),
-])
+@pytest.mark.parametrize(
+    "expression, rule, expected",
+    [
+        ("object.spec.size < 5", {}, ""),
+        (
+            "object.spec.nope > 1",
+            {},
+            f"{GROUP}/v1, Kind=Widget: ERROR: <input>:1:12: undefined field 'nope'\n"
+            " | object.spec.nope > 1\n | ...........^\n",
+        ),
+        ("object.spec.port == 1 || object.spec.port == 'a'", {}, ""),
+        ("object.metadata.labels['a'] == 'b' && oldObject == null", {}, ""),
+        ("object.spec.nope > 1", {"apiVersions": ["*"]}, ""),
+        ("object.spec.nope > 1", {"resources": ["widgets/status", "gadgets"]}, ""),
+        (
+            "variables.v == 'x'",
+            {},
+            f"{GROUP}/v1, Kind=Widget: ERROR: <input>:1:13: found no matching overload for '_==_' "
+            "applied to '(int, string)'\n | variables.v == 'x'\n | ............^\n",
+        ),
+    ],
+)
 def test_types(expression: str, rule: dict[str, Any], expected: str) -> None:
-    policy = {"spec": {
-        "matchConstraints": {"resourceRules": [{"apiGroups": [GROUP], "apiVersions": ["v1"], "resources": ["widgets"],
-                                                **rule}]},
-        "variables": [{"name": "v", "expression": "object.spec.size"}], "validations": [{"expression": expression}]}}
+    policy = {
+        "spec": {
+            "matchConstraints": {
+                "resourceRules": [{"apiGroups": [GROUP], "apiVersions": ["v1"], "resources": ["widgets"], **rule}]
+            },
+            "variables": [{"name": "v", "expression": "object.spec.size"}],
+            "validations": [{"expression": expression}],
+        }
+    }
     warnings = [{"fieldRef": "spec.validations[0].expression", "warning": expected}] if expected else []
     assert type_warnings(policy, kind, None) == warnings

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from registry.slices import IS_GONE
+from registry.flowcontrol.time_slice import IS_GONE
 from tests.admission.conftest import ADMISSION
 from tests.api.client import MERGE, Client, eventually
 from tests.api.widgets import GROUP, NAMESPACES, WIDGETS
@@ -20,35 +20,59 @@ MUTATING, MUTATING_BINDINGS = f"{ADMISSION}/mutatingadmissionpolicies", f"{ADMIS
 
 
 def rule(*operations: str, resources: str = "widgets", group: str = GROUP) -> dict[str, Any]:
-    return {"apiGroups": [group], "apiVersions": ["*"], "operations": list(operations) or ["*"],
-            "resources": [resources]}
+    return {
+        "apiGroups": [group],
+        "apiVersions": ["*"],
+        "operations": list(operations) or ["*"],
+        "resources": [resources],
+    }
 
 
 def named(kind: str, name: str, **spec: Any) -> dict[str, Any]:
     return {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
-async def enforce(api: Client, expression: str, *, name: str = "p", match: dict[str, Any] | None = None,
-                  binding: dict[str, Any] | None = None, **spec: Any) -> None:
+async def enforce(
+    api: Client,
+    expression: str,
+    *,
+    name: str = "p",
+    match: dict[str, Any] | None = None,
+    binding: dict[str, Any] | None = None,
+    **spec: Any,
+) -> None:
     constraints = {"resourceRules": [rule()], **(match or {})}
-    policy = named("ValidatingAdmissionPolicy", name, matchConstraints=constraints,
-                   **{"validations": [{"expression": expression, "message": "no"}], **spec})
+    policy = named(
+        "ValidatingAdmissionPolicy",
+        name,
+        matchConstraints=constraints,
+        **{"validations": [{"expression": expression, "message": "no"}], **spec},
+    )
     (await api.post(POLICIES, policy)).ok(201)
     bound = {"policyName": name, "validationActions": ["Deny"], **(binding or {})}
     (await api.post(BINDINGS, named("ValidatingAdmissionPolicyBinding", name, **bound))).ok(201)
 
 
 async def mutate(api: Client, expression: str, *, name: str = "m", reinvocation: str = "Never", **spec: Any) -> None:
-    policy = named("MutatingAdmissionPolicy", name, matchConstraints={"resourceRules": [rule("CREATE", "UPDATE")]},
-                   reinvocationPolicy=reinvocation, **spec,
-                   mutations=[{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}])
+    policy = named(
+        "MutatingAdmissionPolicy",
+        name,
+        matchConstraints={"resourceRules": [rule("CREATE", "UPDATE")]},
+        reinvocationPolicy=reinvocation,
+        **spec,
+        mutations=[{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}],
+    )
     (await api.post(MUTATING, policy)).ok(201)
     (await api.post(MUTATING_BINDINGS, named("MutatingAdmissionPolicyBinding", name, policyName=name))).ok(201)
 
 
 def widget(name: str, labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
-    return {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": {"name": name, "labels": labels or {}},
-            "spec": spec}
+    return {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "Widget",
+        "metadata": {"name": name, "labels": labels or {}},
+        "spec": spec,
+    }
 
 
 async def test_a_refusal(api: Client) -> None:
@@ -72,19 +96,24 @@ async def test_others_have_their_turn_while_policies_are_evaluated(api: Client) 
     write = asyncio.create_task(api.post(WIDGETS, widget("a", free={"l": list(range(2000))})))
     slowest = 0.0
     while not write.done():
-        began = time.process_time()     # nothing else goes on in this process
+        began = time.process_time()  # nothing else goes on in this process
         (await api.get(f"{WIDGETS}/other")).ok(200)
         slowest = max(slowest, time.process_time() - began)
     answer = await write
     assert answer.code == 422
     assert answer.json["message"].endswith(
-        "validation failed due to running out of cost budget, no further validation rules will be run")
+        "validation failed due to running out of cost budget, no further validation rules will be run"
+    )
     assert slowest < 1.2
 
 
 async def test_policies_are_no_longer_evaluated_when_the_client_has_gone(api: Client) -> None:
-    await enforce(api, DEAR.format(0), validations=[
-        {"expression": f"{DEAR.format(n)} || true"} for n in range(8)], failurePolicy="Ignore")
+    await enforce(
+        api,
+        DEAR.format(0),
+        validations=[{"expression": f"{DEAR.format(n)} || true"} for n in range(8)],
+        failurePolicy="Ignore",
+    )
     asked = 0
 
     def is_gone() -> bool:
@@ -97,7 +126,7 @@ async def test_policies_are_no_longer_evaluated_when_the_client_has_gone(api: Cl
     async def abandoned(scope: Any, receive: Any, send: Any) -> None:
         await app({**scope, IS_GONE: is_gone}, receive, send)
 
-    with contextlib.suppress(Exception):      # there is no answer
+    with contextlib.suppress(Exception):  # there is no answer
         await Client(abandoned, api._token).post(WIDGETS, widget("a", free={"l": list(range(2000))}))
     assert asked == 2
     assert (await api.get(f"{WIDGETS}/a")).code == 404
@@ -130,8 +159,12 @@ async def test_another_process_judges_by_what_has_just_been_written(api: Client,
     assert (await other.patch(f"{WIDGETS}/a", {"spec": {"size": 2}}, MERGE)).code == 422
     await enforce(api, "false", name="deletes", match={"resourceRules": [rule("DELETE")]})
     assert (await other.delete(f"{WIDGETS}/a")).code == 422
-    await enforce(api, "object.metadata.name == 'n1'", name="spaces",
-                  match={"resourceRules": [rule("CREATE", resources="namespaces", group="")]})
+    await enforce(
+        api,
+        "object.metadata.name == 'n1'",
+        name="spaces",
+        match={"resourceRules": [rule("CREATE", resources="namespaces", group="")]},
+    )
     assert (await other.post(NAMESPACES, {"metadata": {"name": "n2"}})).code == 422
     (await other.post(NAMESPACES, {"metadata": {"name": "n1"}})).ok(201)
 
@@ -150,15 +183,18 @@ async def test_warnings_and_labels(api: Client) -> None:
     assert answer.warnings == ["Validation failed for ValidatingAdmissionPolicy 'p' with binding 'p': no"]
 
 
-@pytest.mark.parametrize("expression, code", [
-    ("namespaceObject.metadata.labels['kubernetes.io/metadata.name'] == 'default'", 201),
-    ("namespaceObject.metadata.name == 'other'", 422),
-    ("authorizer.group('').resource('pods').check('get').allowed()", 201),
-    ("authorizer.serviceAccount('default', 'nobody').group('').resource('pods').check('get').allowed()", 422),
-    ("authorizer.requestResource.check('create').allowed()", 201),
-    ("request.userInfo.groups.exists(g, g == 'system:masters')", 201),
-    ("request.options.fieldManager == 'me'", 201),
-])
+@pytest.mark.parametrize(
+    "expression, code",
+    [
+        ("namespaceObject.metadata.labels['kubernetes.io/metadata.name'] == 'default'", 201),
+        ("namespaceObject.metadata.name == 'other'", 422),
+        ("authorizer.group('').resource('pods').check('get').allowed()", 201),
+        ("authorizer.serviceAccount('default', 'nobody').group('').resource('pods').check('get').allowed()", 422),
+        ("authorizer.requestResource.check('create').allowed()", 201),
+        ("request.userInfo.groups.exists(g, g == 'system:masters')", 201),
+        ("request.options.fieldManager == 'me'", 201),
+    ],
+)
 async def test_what_expressions_see(api: Client, expression: str, code: int) -> None:
     await enforce(api, expression)
     assert (await api.post(f"{WIDGETS}?fieldManager=me", widget("a"))).code == code
@@ -181,10 +217,14 @@ async def test_parameters(api: Client) -> None:
     await enforce(api, "object.spec.size < int(params.data.max)", binding={"paramRef": ref}, **PARAMS)
     answer = await api.post(WIDGETS, widget("a", size=1))
     assert answer.json["details"]["causes"][0]["message"].endswith(
-        "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction")
+        "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction"
+    )
     for name, most in (("one", "9"), ("two", "5")):
-        (await api.post(CONFIG_MAPS, {"metadata": {"name": name, "labels": {"limits": "yes"}},
-                                      "data": {"max": most}})).ok(201)
+        (
+            await api.post(
+                CONFIG_MAPS, {"metadata": {"name": name, "labels": {"limits": "yes"}}, "data": {"max": most}}
+            )
+        ).ok(201)
     (await api.post(WIDGETS, widget("a", size=4))).ok(201)
     assert (await api.post(WIDGETS, widget("b", size=7))).code == 422
     (await api.delete(f"{CONFIG_MAPS}/two")).ok()
@@ -193,11 +233,19 @@ async def test_parameters(api: Client) -> None:
 
 async def test_no_policy_is_judged_by_a_part_of_its_parameters(api: Client) -> None:
     """Those that are too large to be read together: the last, which denies, must not be left out."""
-    await enforce(api, "object.spec.size < int(params.data.max)", **PARAMS,
-                  binding={"paramRef": {"selector": {}, "parameterNotFoundAction": "Deny"}})
+    await enforce(
+        api,
+        "object.spec.size < int(params.data.max)",
+        **PARAMS,
+        binding={"paramRef": {"selector": {}, "parameterNotFoundAction": "Deny"}},
+    )
     for i in range(6):
-        (await api.post(CONFIG_MAPS, {"metadata": {"name": f"large-{i}"},
-                                      "data": {"max": "1" if i == 5 else "9", "text": "a" * 900_000}})).ok(201)
+        (
+            await api.post(
+                CONFIG_MAPS,
+                {"metadata": {"name": f"large-{i}"}, "data": {"max": "1" if i == 5 else "9", "text": "a" * 900_000}},
+            )
+        ).ok(201)
     answer = await api.post(WIDGETS, widget("a", size=4))
     assert answer.code == 422
     assert "are too large together" in answer.text
@@ -208,7 +256,8 @@ async def test_a_kind_of_parameters_that_is_not_there(api: Client) -> None:
     answer = await api.post(WIDGETS, widget("a"))
     assert answer.json["details"]["causes"][0]["message"] == (
         "ValidatingAdmissionPolicy 'p' denied request: failed to configure policy: failed to find resource referenced "
-        "by paramKind: 'no.example.com/v1, Kind=None'")
+        "by paramKind: 'no.example.com/v1, Kind=None'"
+    )
 
 
 async def test_nobody_is_locked_out(api: Client) -> None:
@@ -242,8 +291,11 @@ async def test_tenants_have_policies_of_their_own(api: Client) -> None:
 
 
 async def test_mutations_are_seen_by_validation_and_owned_by_nobody(api: Client) -> None:
-    await mutate(api, "Object{spec: Object.spec{color: 'blue'}, metadata: Object.metadata{labels: {'by': "
-                      "request.userInfo.username}}}")
+    await mutate(
+        api,
+        "Object{spec: Object.spec{color: 'blue'}, metadata: Object.metadata{labels: {'by': "
+        "request.userInfo.username}}}",
+    )
     made = (await api.post(WIDGETS, widget("a", size=1))).ok(201)
     assert made["spec"] == {"size": 1, "color": "blue"}
     assert made["metadata"]["labels"]["by"]
@@ -265,16 +317,22 @@ async def test_who_asks_for_it_is_asked_again(api: Client) -> None:
 async def test_a_mutation_that_fails(api: Client) -> None:
     await mutate(api, "Object{spec: Object.spec{size: object.spec.gone}}")
     answer = await api.post(WIDGETS, widget("a"))
-    text = ("policy 'm' with binding 'm' denied request: expression "
-            "'Object{spec: Object.spec{size: object.spec.gone}}' resulted in error: no such key: gone")
+    text = (
+        "policy 'm' with binding 'm' denied request: expression "
+        "'Object{spec: Object.spec{size: object.spec.gone}}' resulted in error: no such key: gone"
+    )
     assert (answer.code, answer.json["reason"], answer.json["message"]) == (403, "Invalid", text)
 
 
 @pytest.mark.parametrize("reason", ["Forbidden", "RequestEntityTooLarge", "Invalid"])
 async def test_a_policy_that_is_gone_refuses_nothing(api: Client, other: Client, reason: str) -> None:
     """In no process: what refuses is not checked by any commit."""
-    policy = named("ValidatingAdmissionPolicy", "p", matchConstraints={"resourceRules": [rule()]},
-                   validations=[{"expression": "false", "reason": reason}])
+    policy = named(
+        "ValidatingAdmissionPolicy",
+        "p",
+        matchConstraints={"resourceRules": [rule()]},
+        validations=[{"expression": "false", "reason": reason}],
+    )
     (await api.post(POLICIES, policy)).ok(201)
     bound = named("ValidatingAdmissionPolicyBinding", "p", policyName="p", validationActions=["Deny"])
     (await api.post(BINDINGS, bound)).ok(201)
@@ -289,8 +347,11 @@ async def test_a_mutation_that_fails_does_not_keep_the_others(api: Client) -> No
     def patch(path: str) -> dict[str, Any]:
         return {"patchType": "JSONPatch", "jsonPatch": {"expression": f'[JSONPatch{{op: "remove", path: "{path}"}}]'}}
 
-    spec = {"matchConstraints": {"resourceRules": [rule("CREATE")]}, "reinvocationPolicy": "Never",
-            "mutations": [patch("/spec/x"), patch("/spec/size"), patch("/spec/y")]}
+    spec = {
+        "matchConstraints": {"resourceRules": [rule("CREATE")]},
+        "reinvocationPolicy": "Never",
+        "mutations": [patch("/spec/x"), patch("/spec/size"), patch("/spec/y")],
+    }
     policy = named("MutatingAdmissionPolicy", "m", **spec)
     made = (await api.post(MUTATING, policy)).ok(201)
     (await api.post(MUTATING_BINDINGS, named("MutatingAdmissionPolicyBinding", "m", policyName="m"))).ok(201)

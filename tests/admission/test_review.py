@@ -10,30 +10,42 @@ import orjson
 import pytest
 
 from registry.admission.attributes import Attributes, Resource
-from registry.admission.review import (
-    BadPatch,
-    InvalidAnswer,
-    decode_patch,
-    denial,
-    request_body,
-    verdict,
-)
+from registry.admission.review import BadPatch, InvalidAnswer, decode_patch, denial, request_body, verdict
 from registry.webhooks.errors import CallFailed
 
 WIDGETS = Resource("g", "v1", "widgets", "g", "v1", "Widget")
 
 
 def test_the_request() -> None:
-    attributes = Attributes("UPDATE", WIDGETS, "status", "n", "a", {"x": 1}, {"x": 0}, {"kind": "UpdateOptions"}, True,
-                            {"username": "u"})
+    attributes = Attributes(
+        "UPDATE", WIDGETS, "status", "n", "a", {"x": 1}, {"x": 0}, {"kind": "UpdateOptions"}, True, {"username": "u"}
+    )
     review = orjson.loads(request_body("v1beta1", "U", attributes, WIDGETS, {"x": 1}, {"x": 0}))
-    kind, resource = {"group": "g", "version": "v1", "kind": "Widget"}, {"group": "g", "version": "v1",
-                                                                       "resource": "widgets"}
-    assert review == {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1beta1", "request": {
-        "uid": "U", "kind": kind, "resource": resource, "subResource": "status", "requestKind": kind,
-        "requestResource": resource, "requestSubResource": "status", "name": "a", "namespace": "n",
-        "operation": "UPDATE", "userInfo": {"username": "u"}, "object": {"x": 1}, "oldObject": {"x": 0}, "dryRun": True,
-        "options": {"kind": "UpdateOptions"}}}
+    kind, resource = (
+        {"group": "g", "version": "v1", "kind": "Widget"},
+        {"group": "g", "version": "v1", "resource": "widgets"},
+    )
+    assert review == {
+        "kind": "AdmissionReview",
+        "apiVersion": "admission.k8s.io/v1beta1",
+        "request": {
+            "uid": "U",
+            "kind": kind,
+            "resource": resource,
+            "subResource": "status",
+            "requestKind": kind,
+            "requestResource": resource,
+            "requestSubResource": "status",
+            "name": "a",
+            "namespace": "n",
+            "operation": "UPDATE",
+            "userInfo": {"username": "u"},
+            "object": {"x": 1},
+            "oldObject": {"x": 0},
+            "dryRun": True,
+            "options": {"kind": "UpdateOptions"},
+        },
+    }
 
 
 def answer(head: dict[str, Any] | None = None, **response: Any) -> bytes:
@@ -46,36 +58,69 @@ def encoded(*operations: Any) -> str:
     return base64.b64encode(json.dumps(list(operations)).encode()).decode()
 
 
-@pytest.mark.parametrize("data, mutating, why", [
-    pytest.param(answer(uid="X"), False, 'expected response.uid="U", got "X"', id="another uid"),
-    pytest.param(answer(uid=None), False, 'expected response.uid="U", got ""', id="no uid"),
-    pytest.param(b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}', False,
-                 "webhook response was absent", id="no response"),
-    pytest.param(answer({}), False,
-                 "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind=", id="no kind"),
-    pytest.param(answer(patch=encoded()), False, "validating webhook may not return response.patch", id="a patch"),
-    pytest.param(answer(patchType="JSONPatch"), False, "validating webhook may not return response.patchType",
-                 id="a patch type"),
-    pytest.param(answer(patch=encoded()), True, "webhook returned response.patch but not response.patchType",
-                 id="no patch type"),
-    pytest.param(answer(patchType="JSONPatch"), True, "webhook returned response.patchType but not response.patch",
-                 id="no patch"),
-])
+@pytest.mark.parametrize(
+    "data, mutating, why",
+    [
+        pytest.param(answer(uid="X"), False, 'expected response.uid="U", got "X"', id="another uid"),
+        pytest.param(answer(uid=None), False, 'expected response.uid="U", got ""', id="no uid"),
+        pytest.param(
+            b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}',
+            False,
+            "webhook response was absent",
+            id="no response",
+        ),
+        pytest.param(
+            answer({}),
+            False,
+            "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind=",
+            id="no kind",
+        ),
+        pytest.param(answer(patch=encoded()), False, "validating webhook may not return response.patch", id="a patch"),
+        pytest.param(
+            answer(patchType="JSONPatch"),
+            False,
+            "validating webhook may not return response.patchType",
+            id="a patch type",
+        ),
+        pytest.param(
+            answer(patch=encoded()),
+            True,
+            "webhook returned response.patch but not response.patchType",
+            id="no patch type",
+        ),
+        pytest.param(
+            answer(patchType="JSONPatch"),
+            True,
+            "webhook returned response.patchType but not response.patch",
+            id="no patch",
+        ),
+    ],
+)
 def test_answers_that_break_the_rules(data: bytes, mutating: bool, why: str) -> None:
     with pytest.raises(InvalidAnswer) as caught:
         verdict("v1", "U", data, mutating=mutating)
     assert str(caught.value) == why
 
 
-@pytest.mark.parametrize("data, why", [
-    (answer({"apiVersion": "admission.k8s.io/v1beta1", "kind": "AdmissionReview"}),
-     "converting (v1beta1.AdmissionReview) to (v1.AdmissionReview): unknown conversion"),
-    (answer({"apiVersion": "admission.k8s.io/v1", "kind": "Admission"}),
-     'no kind "Admission" is registered for version "admission.k8s.io/v1" in scheme '
-     '"k8s.io/apiserver/pkg/util/webhook/client.go:71"'),
-    (b"[]", "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type "
-            r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'),
-])
+@pytest.mark.parametrize(
+    "data, why",
+    [
+        (
+            answer({"apiVersion": "admission.k8s.io/v1beta1", "kind": "AdmissionReview"}),
+            "converting (v1beta1.AdmissionReview) to (v1.AdmissionReview): unknown conversion",
+        ),
+        (
+            answer({"apiVersion": "admission.k8s.io/v1", "kind": "Admission"}),
+            'no kind "Admission" is registered for version "admission.k8s.io/v1" in scheme '
+            '"k8s.io/apiserver/pkg/util/webhook/client.go:71"',
+        ),
+        (
+            b"[]",
+            "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type "
+            r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }',
+        ),
+    ],
+)
 def test_answers_that_are_no_review(data: bytes, why: str) -> None:
     with pytest.raises(CallFailed) as caught:
         verdict("v1", "U", data, mutating=False)
@@ -87,14 +132,21 @@ def test_v1beta1_is_not_held_to_uid_and_kind() -> None:
     assert (found.allowed, decode_patch(found)) == (True, [{"op": "add"}])
 
 
-@pytest.mark.parametrize("response, why", [
-    ({"patch": base64.b64encode(b"no patch").decode(), "patchType": "JSONPatch"},
-     "received undecodable patch in webhook response: invalid character 'o' in literal null (expecting 'u')"),
-    ({"patch": base64.b64encode(b"{}").decode(), "patchType": "JSONPatch"},
-     "received undecodable patch in webhook response: json: cannot unmarshal object into Go value of type "
-     "jsonpatch.Patch"),
-    ({"patch": encoded({"op": "add"}), "patchType": "MergePatch"}, 'unsupported patch type "MergePatch"'),
-])
+@pytest.mark.parametrize(
+    "response, why",
+    [
+        (
+            {"patch": base64.b64encode(b"no patch").decode(), "patchType": "JSONPatch"},
+            "received undecodable patch in webhook response: invalid character 'o' in literal null (expecting 'u')",
+        ),
+        (
+            {"patch": base64.b64encode(b"{}").decode(), "patchType": "JSONPatch"},
+            "received undecodable patch in webhook response: json: cannot unmarshal object into Go value of type "
+            "jsonpatch.Patch",
+        ),
+        ({"patch": encoded({"op": "add"}), "patchType": "MergePatch"}, 'unsupported patch type "MergePatch"'),
+    ],
+)
 def test_patches_that_are_none(response: dict[str, Any], why: str) -> None:
     with pytest.raises(BadPatch) as caught:
         decode_patch(verdict("v1", "U", answer(**response), mutating=True))
@@ -105,15 +157,20 @@ def test_an_empty_patch_changes_nothing() -> None:
     assert decode_patch(verdict("v1", "U", answer(patch=encoded(), patchType="JSONPatch"), mutating=True)) is None
 
 
-@pytest.mark.parametrize("status, expected", [
-    ({}, (400, "", 'admission webhook "w" denied the request without explanation', None)),
-    ({"message": "no"}, (400, "", 'admission webhook "w" denied the request: no', None)),
-    ({"reason": "Conflict"}, (400, "Conflict", 'admission webhook "w" denied the request: Conflict', None)),
-    ({"code": 200, "message": "x"}, (400, "", 'admission webhook "w" denied the request: x', None)),
-    ({"code": 700, "message": "x"}, (700, "", 'admission webhook "w" denied the request: x', None)),
-    ({"code": 70000, "message": "x"}, (500, "", 'admission webhook "w" denied the request: x', None)),
-    ({"code": 409, "details": {"name": "n"}}, (409, "", 'admission webhook "w" denied the request without explanation',
-                                               {"name": "n"})),
-])
+@pytest.mark.parametrize(
+    "status, expected",
+    [
+        ({}, (400, "", 'admission webhook "w" denied the request without explanation', None)),
+        ({"message": "no"}, (400, "", 'admission webhook "w" denied the request: no', None)),
+        ({"reason": "Conflict"}, (400, "Conflict", 'admission webhook "w" denied the request: Conflict', None)),
+        ({"code": 200, "message": "x"}, (400, "", 'admission webhook "w" denied the request: x', None)),
+        ({"code": 700, "message": "x"}, (700, "", 'admission webhook "w" denied the request: x', None)),
+        ({"code": 70000, "message": "x"}, (500, "", 'admission webhook "w" denied the request: x', None)),
+        (
+            {"code": 409, "details": {"name": "n"}},
+            (409, "", 'admission webhook "w" denied the request without explanation', {"name": "n"}),
+        ),
+    ],
+)
 def test_denials(status: dict[str, Any], expected: Any) -> None:
     assert denial("w", status) == expected

@@ -16,17 +16,33 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 async def configure(api: Client, hook: Hook, *names: str, kind: str = "Validating", **more: Any) -> None:
     """One configuration with a webhook for each name, at the path of its name."""
-    webhooks = [{"name": f"{name}.example.com", "rules": [rule()], "sideEffects": "None", "timeoutSeconds": 20,
-                 "clientConfig": {"url": f"{hook.url}/{name}", "caBundle": hook.ca_bundle},
-                 "admissionReviewVersions": ["v1"], **more} for name in names]
-    body = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": f"{kind}WebhookConfiguration",
-            "metadata": {"name": f"c-{names[0]}"}, "webhooks": webhooks}
+    webhooks = [
+        {
+            "name": f"{name}.example.com",
+            "rules": [rule()],
+            "sideEffects": "None",
+            "timeoutSeconds": 20,
+            "clientConfig": {"url": f"{hook.url}/{name}", "caBundle": hook.ca_bundle},
+            "admissionReviewVersions": ["v1"],
+            **more,
+        }
+        for name in names
+    ]
+    body = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": f"{kind}WebhookConfiguration",
+        "metadata": {"name": f"c-{names[0]}"},
+        "webhooks": webhooks,
+    }
     (await api.post(f"{ADMISSION}/{kind.lower()}webhookconfigurations", body)).ok(201)
 
 
 async def test_a_refusal(api: Client, hook: Hook) -> None:
-    hook.answer = lambda path, request: {"allowed": False, "warnings": ["careful"],
-                                         "status": {"code": 409, "reason": "Conflict", "message": "taken"}}
+    hook.answer = lambda path, request: {
+        "allowed": False,
+        "warnings": ["careful"],
+        "status": {"code": 409, "reason": "Conflict", "message": "taken"},
+    }
     await configure(api, hook, "a")
     answer = await api.post(WIDGETS, widget("a"))
     assert (answer.code, answer.json["reason"]) == (409, "Conflict")
@@ -66,8 +82,9 @@ async def test_mutating_webhooks_one_by_one_and_once_more_where_they_ask_for_it(
 
 
 async def test_mutating_comes_before_validating(api: Client, hook: Hook) -> None:
-    hook.answer = lambda path, request: (patch({"op": "replace", "path": "/spec/size", "value": -1})
-                                         if path == "/change" else {"allowed": True})
+    hook.answer = lambda path, request: (
+        patch({"op": "replace", "path": "/spec/size", "value": -1}) if path == "/change" else {"allowed": True}
+    )
     await configure(api, hook, "change", kind="Mutating")
     await configure(api, hook, "look")
     answer = await api.post(WIDGETS, widget("a", size=1))
@@ -88,7 +105,8 @@ async def test_a_webhook_that_is_not_heard(api: Client, hook: Hook) -> None:
     assert (answer.code, answer.json["reason"]) == (500, "InternalError")
     assert answer.json["message"] == (
         'Internal error occurred: failed calling webhook "a.example.com": failed to call webhook: Post '
-        '"https://none.default.svc:443/?timeout=20s": service "none" not found')
+        '"https://none.default.svc:443/?timeout=20s": service "none" not found'
+    )
     change = {"webhooks": [{"name": "a.example.com", "failurePolicy": "Ignore"}]}
     path = f"{ADMISSION}/validatingwebhookconfigurations/c-a"
     (await api.patch(path, change, "application/strategic-merge-patch+json")).ok()
@@ -108,7 +126,8 @@ async def test_a_bundle_that_is_none_is_accepted_and_not_trusted(api: Client, ho
     answer = await api.post(WIDGETS, widget("a"))
     assert answer.json["message"] == (
         'Internal error occurred: failed calling webhook "a.example.com": could not get REST client: unable to load '
-        "root certificates: unable to parse bytes as PEM block")
+        "root certificates: unable to parse bytes as PEM block"
+    )
 
 
 async def test_webhooks_are_never_asked_about_the_configuration_of_admission(api: Client, hook: Hook) -> None:

@@ -77,8 +77,16 @@ class Client:
         """Another identity; an empty token is none."""
         return Client(self._app, token, self.prefix)
 
-    async def request(self, method: str, path: str, body: Body = None, *, content_type: str = JSON, accept: str = "",
-                      headers: Mapping[str, str] | None = None) -> Answer:
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: Body = None,
+        *,
+        content_type: str = JSON,
+        accept: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
         sent = _encoded(body)
         exchange = _Exchange([{"type": "http.request", "body": sent, "more_body": False}])
         all_headers = dict(headers or {})
@@ -133,10 +141,20 @@ class Client:
         raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
         if self._token and "authorization" not in headers:
             raw.append((b"authorization", f"Bearer {self._token}".encode()))
-        return {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method,
-                "scheme": "https", "path": unquote(path), "raw_path": path.encode(),
-                "query_string": quote(query, safe="%&=+,!()/;:@$'*-._~").encode(), "root_path": "", "headers": raw,
-                "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 443)}
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": method,
+            "scheme": "https",
+            "path": unquote(path),
+            "raw_path": path.encode(),
+            "query_string": quote(query, safe="%&=+,!()/;:@$'*-._~").encode(),
+            "root_path": "",
+            "headers": raw,
+            "client": ("127.0.0.1", 1),
+            "server": ("127.0.0.1", 443),
+        }
 
 
 class _Exchange:

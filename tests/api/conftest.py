@@ -39,6 +39,7 @@ async def running(database_url: str, folder: Path) -> AsyncIterator[Starlette]:
 
 async def furnished(client: Client) -> None:
     """Waits until the tenant's namespaces have all that controllers put there."""
+
     async def look() -> bool:
         places = {item["metadata"]["name"] for item in (await client.get("/api/v1/namespaces")).ok()["items"]}
         for kind in ("configmaps", "serviceaccounts"):
@@ -51,14 +52,16 @@ async def furnished(client: Client) -> None:
 
 
 @pytest.fixture(scope="session")
-def api_template(postgres_server: str, template_database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
-        str]:
+def api_template(
+    postgres_server: str, template_database: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
     """The name of a database in which the tenant `default` has the widgets' definition."""
     # Other folders take these fixtures too; each then has a template of its own.
     name = f"registry_api_template_{os.getpid()}_{next(_numbers)}"
     with psycopg.connect(postgres_server, autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(
-            sql.Identifier(name), sql.Identifier(template_database)))
+        connection.execute(
+            sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(template_database))
+        )
 
     async def fill() -> None:
         async with running(with_database(postgres_server, name), tmp_path_factory.mktemp("template")) as app:

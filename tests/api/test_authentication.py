@@ -7,8 +7,19 @@ from tests.api.conftest import TOKEN
 from tests.api.errors import failure
 from tests.api.widgets import GROUP, NAMESPACES, WIDGETS
 
-PATHS = ["/api", "/apis", f"/apis/{GROUP}/v1", WIDGETS, f"{WIDGETS}/a", NAMESPACES, "/openapi/v2", "/metrics", "/none",
-         "/clusters/nobody/apis", f"/clusters/nobody{WIDGETS}"]
+PATHS = [
+    "/api",
+    "/apis",
+    f"/apis/{GROUP}/v1",
+    WIDGETS,
+    f"{WIDGETS}/a",
+    NAMESPACES,
+    "/openapi/v2",
+    "/metrics",
+    "/none",
+    "/clusters/nobody/apis",
+    f"/clusters/nobody{WIDGETS}",
+]
 
 
 async def test_a_token_that_nobody_knows(api: Client) -> None:
@@ -35,18 +46,27 @@ async def test_what_was_refused_is_said(api: Client) -> None:
         status = failure(await api.with_token("").request(method, WIDGETS), 403, "Forbidden")
         assert status["message"] == (
             f'widgets.{GROUP} is forbidden: User "system:anonymous" cannot {verb} resource "widgets" in API group '
-            f'"{GROUP}" in the namespace "default"')
+            f'"{GROUP}" in the namespace "default"'
+        )
         assert status["details"] == {"group": GROUP, "kind": "widgets"}
 
 
-HEADERS = {"another scheme": ("Basic YTpi", 403), "small letters": ("bearer " + TOKEN, 200),
-           "capitals": ("BEARER " + TOKEN, 200), "no token": ("Bearer", 403), "two blanks": ("Bearer  " + TOKEN, 403),
-           "blanks around": (" Bearer " + TOKEN + " ", 200), "wrong": ("Bearer wrong", 401), "no scheme": (TOKEN, 403)}
+HEADERS = {
+    "another scheme": ("Basic YTpi", 403),
+    "small letters": ("bearer " + TOKEN, 200),
+    "capitals": ("BEARER " + TOKEN, 200),
+    "no token": ("Bearer", 403),
+    "two blanks": ("Bearer  " + TOKEN, 403),
+    "blanks around": (" Bearer " + TOKEN + " ", 200),
+    "wrong": ("Bearer wrong", 401),
+    "no scheme": (TOKEN, 403),
+}
 
 
 async def test_forms_of_the_header(api: Client) -> None:
-    found = {name: (await api.get(WIDGETS, headers={"authorization": header})).code
-             for name, (header, _) in HEADERS.items()}
+    found = {
+        name: (await api.get(WIDGETS, headers={"authorization": header})).code for name, (header, _) in HEADERS.items()
+    }
     assert found == {name: code for name, (_, code) in HEADERS.items()}
 
 

@@ -50,10 +50,13 @@ BROKEN: dict[str, tuple[str, bytes]] = {
     "no kind": ("application/json", b'{"apiVersion":"test.example.com/v1","metadata":{"name":"a"}}'),
     "a kind that is a number": ("application/json", b'{"kind":1}'),
     "metadata that is a list": (
-        "application/json", b'{"kind":"Widget","apiVersion":"test.example.com/v1","metadata":[]}'),
+        "application/json",
+        b'{"kind":"Widget","apiVersion":"test.example.com/v1","metadata":[]}',
+    ),
     "labels that are numbers": (
-        "application/json", b'{"kind":"Widget","apiVersion":"test.example.com/v1","metadata":{"name":"a",'
-                            b'"labels":{"a":1}}}'),
+        "application/json",
+        b'{"kind":"Widget","apiVersion":"test.example.com/v1","metadata":{"name":"a","labels":{"a":1}}}',
+    ),
     "deep lists": ("application/json", b"[" * 1_000_000),
     "deep objects": ("application/json", b'{"a":' * 200_000 + b"1" + b"}" * 200_000),
     "a number beyond all bounds": ("application/json", b'{"kind":"Widget","spec":1' + b"0" * 400 + b"}"),
@@ -61,8 +64,10 @@ BROKEN: dict[str, tuple[str, bytes]] = {
     "deep yaml": (YAML, b"[" * 100_000),
     "deep indented yaml": (YAML, b"".join(b" " * n + b"a:\n" for n in range(1000))),
     "a bomb of aliases": (
-        YAML, b"a0: &a0 [x,x,x,x,x,x,x,x,x]\n"
-              + b"".join(b"a%d: &a%d [%s]\n" % (n, n, b",".join([b"*a%d" % (n - 1)] * 9)) for n in range(1, 20))),
+        YAML,
+        b"a0: &a0 [x,x,x,x,x,x,x,x,x]\n"
+        + b"".join(b"a%d: &a%d [%s]\n" % (n, n, b",".join([b"*a%d" % (n - 1)] * 9)) for n in range(1, 20)),
+    ),
     "an alias of itself": (YAML, b"a: &a [*a]"),
     "yaml that builds objects": (YAML, b"!!python/object/apply:os.system ['true']"),
     "yaml that is not utf-8": (YAML, b"\xff\xfe\xfd"),
@@ -76,14 +81,17 @@ async def test_a_broken_body_is_a_bad_request(api: Client, content_type: str, bo
 
 
 @pytest.mark.parametrize("form", [MERGE, JSON_PATCH, APPLY, "application/strategic-merge-patch+json"])
-@pytest.mark.parametrize("body", [b"", b"[" * 200_000, b'{"a":' * 100_000, b"\xff", b"nonsense: [", b"null"],
-                         ids=["empty", "lists", "objects", "bytes", "words", "null"])
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"[" * 200_000, b'{"a":' * 100_000, b"\xff", b"nonsense: [", b"null"],
+    ids=["empty", "lists", "objects", "bytes", "words", "null"],
+)
 async def test_a_broken_patch_is_refused(api: Client, form: str, body: bytes) -> None:
     await make(api, "a")
     path = f"{NAMESPACES}/default" if "strategic" in form else f"{WIDGETS}/a"
     answer = await api.patch(f"{path}?fieldManager=me", body, form)
     if answer.code == 200:
-        assert body in (b"null", b""), answer.text      # says nothing, changes nothing
+        assert body in (b"null", b""), answer.text  # says nothing, changes nothing
     else:
         assert 400 <= answer.code < 500 or body in (b"null", b""), answer.text
         failure(answer, answer.code, answer.json.get("reason", ""))
@@ -91,8 +99,10 @@ async def test_a_broken_patch_is_refused(api: Client, form: str, body: bytes) ->
 
 @pytest.mark.parametrize("value", ["Strict", "Warn", "Ignore"])
 async def test_a_key_given_twice(api: Client, value: str) -> None:
-    body = (b'{"kind":"Widget","apiVersion":"test.example.com/v1","metadata":{"name":"a"},'
-            b'"spec":{"size":1,"size":2,"nope":3}}')
+    body = (
+        b'{"kind":"Widget","apiVersion":"test.example.com/v1","metadata":{"name":"a"},'
+        b'"spec":{"size":1,"size":2,"nope":3}}'
+    )
     answer = await api.post(f"{WIDGETS}?fieldValidation={value}", body)
     if value == "Strict":
         message = failure(answer, 400, "BadRequest")["message"]
@@ -112,7 +122,7 @@ async def test_depth_that_objects_may_have(api: Client) -> None:
 
 
 async def test_text_of_every_kind_comes_back_as_it_was(api: Client) -> None:
-    text = "\0\x01\x7f \u2028 \ud7ff \uffff 🦉 \\ \" </script> é"
+    text = '\0\x01\x7f \u2028 \ud7ff \uffff 🦉 \\ " </script> é'
     (await api.post(WIDGETS, widget("a", free={"t": text, text: 1}))).ok(201)
     free = (await api.get(f"{WIDGETS}/a")).ok()["spec"]["free"]
     assert free == {"t": text, text: 1}

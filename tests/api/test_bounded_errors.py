@@ -43,8 +43,9 @@ METADATA: dict[str, dict[str, Any]] = {
     "owners that are events": {"ownerReferences": [owner(i, kind="Event") for i in range(12_000)]},
     "owners without names": {"ownerReferences": [{"uid": f"{i}"} for i in range(12_000)]},
     "finalizers": {"finalizers": [f" {i}" for i in range(20_000)]},
-    "finalizers that exclude each other": {"finalizers": ["orphan", "foregroundDeletion",
-                                                          *(f"{i}" for i in range(50_000))]},
+    "finalizers that exclude each other": {
+        "finalizers": ["orphan", "foregroundDeletion", *(f"{i}" for i in range(50_000))]
+    },
     "labels": {"labels": {f" {i}": " " for i in range(20_000)}},
     "a long label": {"labels": {"a": LONG}},
     "long names of labels": {"labels": {f"{LONG[:20_000]}{i}": "" for i in range(100)}},
@@ -57,35 +58,75 @@ METADATA: dict[str, dict[str, Any]] = {
 
 QUOTA_SPECS: dict[str, dict[str, Any]] = {
     "scopes": {"scopes": [f"s{i}" for i in range(5000)]},
-    "scopes of other resources": {"scopes": ["Terminating"] * 5000,
-                                  "hard": {f"hugepages-{i}": "1" for i in range(5000)}},
-    "selectors": {"scopeSelector": {"matchExpressions": [{"scopeName": "Terminating", "operator": "Exists"}] * 5000},
-                  "hard": {f"hugepages-{i}": "1" for i in range(5000)}},
+    "scopes of other resources": {
+        "scopes": ["Terminating"] * 5000,
+        "hard": {f"hugepages-{i}": "1" for i in range(5000)},
+    },
+    "selectors": {
+        "scopeSelector": {"matchExpressions": [{"scopeName": "Terminating", "operator": "Exists"}] * 5000},
+        "hard": {f"hugepages-{i}": "1" for i in range(5000)},
+    },
 }
 
 INTEGERS = {"type": "object", "additionalProperties": {"type": "integer"}}
 SPECS: dict[str, tuple[dict[str, Any], Any]] = {
     "types in a list": ({"type": "array", "items": {"type": "integer"}}, ["a"] * 50_000),
-    "types below a long key": ({"type": "object", "additionalProperties": INTEGERS},
-                               {LONG: {f"a{i}": "" for i in range(50_000)}}),
-    "values of a long enum": ({"type": "array", "items": {"type": "string", "enum": [f"v{i}" for i in range(20_000)]}},
-                              [f"w{i}" for i in range(50_000)]),
+    "types below a long key": (
+        {"type": "object", "additionalProperties": INTEGERS},
+        {LONG: {f"a{i}": "" for i in range(50_000)}},
+    ),
+    "values of a long enum": (
+        {"type": "array", "items": {"type": "string", "enum": [f"v{i}" for i in range(20_000)]}},
+        [f"w{i}" for i in range(50_000)],
+    ),
     "long values of an enum": ({"type": "string", "enum": ["a"]}, LONG),
     "a long text": ({"type": "string", "format": "date"}, LONG),
-    "many required fields": ({"type": "array", "items": {"type": "object", "required": [f"r{i}" for i in range(500)],
-                                                         "properties": {"r": {"type": "string"}}}}, [{}] * 5000),
-    "a set": ({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
-              [f"{i % 50_000}" for i in range(100_000)]),
-    "lists of sets": ({"type": "array", "items": {"type": "array", "x-kubernetes-list-type": "set",
-                                                  "items": {"type": "string"}}}, [["a", "a"]] * 20_000),
-    "a map": ({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
-               "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}}}},
-              [{"k": f"{i % 20_000}"} for i in range(40_000)]),
-    "rules": ({"type": "array", "maxItems": 60_000, "items": {
-        "type": "string", "maxLength": 10, "x-kubernetes-validations": [{"rule": "self == ''"}]}}, ["a"] * 50_000),
-    "forbidden below a long key": ({"type": "object", "additionalProperties": {
-        "type": "object", "properties": {"a": {"type": "object", "properties": {"b": {"type": "string"}}}}}},
-        {LONG: {"a": {f"u{i}": {} for i in range(50_000)}}}),
+    "many required fields": (
+        {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": [f"r{i}" for i in range(500)],
+                "properties": {"r": {"type": "string"}},
+            },
+        },
+        [{}] * 5000,
+    ),
+    "a set": (
+        {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+        [f"{i % 50_000}" for i in range(100_000)],
+    ),
+    "lists of sets": (
+        {"type": "array", "items": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}}},
+        [["a", "a"]] * 20_000,
+    ),
+    "a map": (
+        {
+            "type": "array",
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["k"],
+            "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}}},
+        },
+        [{"k": f"{i % 20_000}"} for i in range(40_000)],
+    ),
+    "rules": (
+        {
+            "type": "array",
+            "maxItems": 60_000,
+            "items": {"type": "string", "maxLength": 10, "x-kubernetes-validations": [{"rule": "self == ''"}]},
+        },
+        ["a"] * 50_000,
+    ),
+    "forbidden below a long key": (
+        {
+            "type": "object",
+            "additionalProperties": {
+                "type": "object",
+                "properties": {"a": {"type": "object", "properties": {"b": {"type": "string"}}}},
+            },
+        },
+        {LONG: {"a": {f"u{i}": {} for i in range(50_000)}}},
+    ),
 }
 
 
@@ -104,13 +145,21 @@ async def refused(api: Client, path: str, obj: dict[str, Any]) -> dict[str, Any]
     return status
 
 
-@pytest.mark.parametrize("path, obj", [
-    *(pytest.param(CONFIG_MAPS, config_map(**metadata), id=name) for name, metadata in METADATA.items()),
-    *(pytest.param(WIDGETS, {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": {"name": "a", **metadata}},
-                   id=f"{name}, custom")
-      for name, metadata in METADATA.items()),
-    *(pytest.param(QUOTAS, quota(**spec), id=name) for name, spec in QUOTA_SPECS.items()),
-])
+@pytest.mark.parametrize(
+    "path, obj",
+    [
+        *(pytest.param(CONFIG_MAPS, config_map(**metadata), id=name) for name, metadata in METADATA.items()),
+        *(
+            pytest.param(
+                WIDGETS,
+                {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": {"name": "a", **metadata}},
+                id=f"{name}, custom",
+            )
+            for name, metadata in METADATA.items()
+        ),
+        *(pytest.param(QUOTAS, quota(**spec), id=name) for name, spec in QUOTA_SPECS.items()),
+    ],
+)
 async def test_metadata(api: Client, path: str, obj: dict[str, Any]) -> None:
     await refused(api, path, obj)
 
@@ -118,15 +167,19 @@ async def test_metadata(api: Client, path: str, obj: dict[str, Any]) -> None:
 @pytest.mark.parametrize("of_spec, spec", SPECS.values(), ids=SPECS)
 async def test_values(api: Client, of_spec: dict[str, Any], spec: Any) -> None:
     await define(api, definition_of("hostiles", "Hostile", schema={"type": "object", "properties": {"spec": of_spec}}))
-    await refused(api, HOSTILE, {"apiVersion": f"{GROUP}/v1", "kind": "Hostile", "metadata": {"name": "a"},
-                                 "spec": spec})
+    await refused(
+        api, HOSTILE, {"apiVersion": f"{GROUP}/v1", "kind": "Hostile", "metadata": {"name": "a"}, "spec": spec}
+    )
 
 
 async def test_the_last_cause_says_that_there_are_more(api: Client) -> None:
     status = await refused(api, CONFIG_MAPS, config_map(finalizers=[f" {i}" for i in range(MAX_ERRORS + 1)]))
     *shown, last = status["details"]["causes"]
-    assert last == {"reason": "FieldValueInvalid", "message": "Invalid value: more errors are not shown",
-                    "field": "<nil>"}
+    assert last == {
+        "reason": "FieldValueInvalid",
+        "message": "Invalid value: more errors are not shown",
+        "field": "<nil>",
+    }
     assert status["message"].endswith(", <nil>: Invalid value: more errors are not shown]")
     assert [cause["field"] for cause in shown] == ["metadata.finalizers"] * len(shown)
 
@@ -155,7 +208,11 @@ async def test_patches_that_show_the_whole_object(api: Client) -> None:
 async def test_an_owner_without_anything(api: Client) -> None:
     status = await refused(api, CONFIG_MAPS, config_map(ownerReferences=[{}]))
     assert [cause["field"].removeprefix("metadata.ownerReferences.") for cause in status["details"]["causes"]] == [
-        "apiVersion", "kind", "name", "uid"]
+        "apiVersion",
+        "kind",
+        "name",
+        "uid",
+    ]
 
 
 async def test_owners_that_are_there_twice(api: Client) -> None:

@@ -45,11 +45,14 @@ async def test_an_update_of_a_lease_that_is_missing_makes_it(api: Client) -> Non
 
 async def test_another_kind_is_told_in_the_words_of_its_scheme(api: Client) -> None:
     status = failure(await api.post(MAPS, {"kind": "Secret", "apiVersion": "v1"}), 400, "BadRequest")
-    assert status["message"] == ('Secret in version "v1" cannot be handled as a ConfigMap: converting (v1.Secret) to '
-                                 "(core.ConfigMap): unknown conversion")
+    assert status["message"] == (
+        'Secret in version "v1" cannot be handled as a ConfigMap: converting (v1.Secret) to '
+        "(core.ConfigMap): unknown conversion"
+    )
     status = failure(await api.post(MAPS, {"kind": "Odd", "apiVersion": "v1"}), 400, "BadRequest")
-    assert status["message"].startswith('Odd in version "v1" cannot be handled as a ConfigMap: no kind "Odd" is '
-                                        'registered for version "v1" in scheme')
+    assert status["message"].startswith(
+        'Odd in version "v1" cannot be handled as a ConfigMap: no kind "Odd" is registered for version "v1" in scheme'
+    )
 
 
 async def test_fields_that_cannot_be_selected_by(api: Client) -> None:
@@ -86,26 +89,43 @@ async def test_namespaces_know_their_phase_and_keep_their_name_as_a_label(api: C
 
 # --- events
 
+
 async def test_events_are_one_store_for_both_groups(api: Client) -> None:
-    event = {"metadata": {"name": "e.1"}, "involvedObject": {"kind": "Widget", "namespace": "default", "name": "w"},
-             "message": "text", "reason": "Made", "source": {"component": "c"}}
+    event = {
+        "metadata": {"name": "e.1"},
+        "involvedObject": {"kind": "Widget", "namespace": "default", "name": "w"},
+        "message": "text",
+        "reason": "Made",
+        "source": {"component": "c"},
+    }
     (await api.post(EVENTS, event)).ok(201)
     new = (await api.get(f"{NEW_EVENTS}/e.1")).ok()
     assert (new["apiVersion"], new["note"], new["regarding"]["name"]) == ("events.k8s.io/v1", "text", "w")
-    for path in (f"{EVENTS}?fieldSelector=involvedObject.name=w,source=c",
-                 f"{NEW_EVENTS}?fieldSelector=regarding.name=w"):
+    for path in (
+        f"{EVENTS}?fieldSelector=involvedObject.name=w,source=c",
+        f"{NEW_EVENTS}?fieldSelector=regarding.name=w",
+    ):
         assert [e["metadata"]["name"] for e in (await api.get(path)).ok()["items"]] == ["e.1"]
     failure(await api.get(f"{NEW_EVENTS}?fieldSelector=involvedObject.name=w"), 400, "BadRequest")
     async with api.watch(f"{EVENTS}?watch=true&fieldSelector=reason=Lost") as watch:
-        lost = {"metadata": {"name": "e.2"}, "regarding": {"namespace": "default"}, "reason": "Lost", "action": "Look",
-                "eventTime": "2026-03-04T05:06:07.000000Z", "reportingController": "c", "reportingInstance": "i",
-                "type": "Warning", "note": "gone"}
+        lost = {
+            "metadata": {"name": "e.2"},
+            "regarding": {"namespace": "default"},
+            "reason": "Lost",
+            "action": "Look",
+            "eventTime": "2026-03-04T05:06:07.000000Z",
+            "reportingController": "c",
+            "reportingInstance": "i",
+            "type": "Warning",
+            "note": "gone",
+        }
         (await api.post(NEW_EVENTS, lost)).ok(201)
         seen = await watch.event()
     assert (seen["object"]["apiVersion"], seen["object"]["message"]) == ("v1", "gone")
 
 
 # --- quotas
+
 
 async def enforced(api: Client, **amounts: str) -> dict[str, str]:
     """A quota whose use has been counted: which it gives."""
@@ -126,14 +146,15 @@ async def used(api: Client) -> dict[str, str]:
 
 
 async def test_creates_count_until_there_is_no_place_left(api: Client) -> None:
-    (await api.post(MAPS, config_map("before"))).ok(201)     # the namespace is known to have no quota
+    (await api.post(MAPS, config_map("before"))).ok(201)  # the namespace is known to have no quota
     count = f"count/{WIDGETS.rpartition('/')[2]}.{WIDGETS.split('/')[2]}"
     before = await enforced(api, **{count: "1", "configmaps": "9"})
     (await api.post(WIDGETS, widget("one"))).ok(201)
     assert await used(api) == before | {count: "1"}
     status = failure(await api.post(WIDGETS, widget("two")), 403, "Forbidden")
-    assert status["message"].endswith(f'"two" is forbidden: exceeded quota: q, requested: {count}=1, used: {count}=1, '
-                                      f"limited: {count}=1")
+    assert status["message"].endswith(
+        f'"two" is forbidden: exceeded quota: q, requested: {count}=1, used: {count}=1, limited: {count}=1'
+    )
     failure(await api.post(f"{WIDGETS}?dryRun=All", widget("two")), 403, "Forbidden")
     (await api.post(f"{MAPS}?dryRun=All", config_map("a"))).ok(201)
     assert (await used(api))["configmaps"] == before["configmaps"]
@@ -150,6 +171,7 @@ async def test_a_create_that_fails_gives_its_place_back(api: Client) -> None:
 
 # --- reviews and impersonation
 
+
 async def test_a_review_echoes_the_question_with_its_answer(api: Client) -> None:
     spec = {"user": "ann", "groups": ["system:masters"], "resourceAttributes": {"verb": "get", "resource": "pods"}}
     answer = (await api.post(f"{REVIEWS}/subjectaccessreviews", {"spec": spec})).ok(201)
@@ -162,8 +184,10 @@ async def test_a_review_echoes_the_question_with_its_answer(api: Client) -> None
 
 async def test_a_question_that_is_none(api: Client) -> None:
     status = failure(await api.post(f"{REVIEWS}/selfsubjectaccessreviews", {"metadata": {"name": "x"}}), 422, "Invalid")
-    assert status["message"].startswith('.authorization.k8s.io "" is invalid: [spec.resourceAttributes: Invalid value: '
-                                        "null: exactly one of nonResourceAttributes or resourceAttributes must be")
+    assert status["message"].startswith(
+        '.authorization.k8s.io "" is invalid: [spec.resourceAttributes: Invalid value: '
+        "null: exactly one of nonResourceAttributes or resourceAttributes must be"
+    )
     assert [c["field"] for c in status["details"]["causes"]] == ["spec.resourceAttributes", "metadata"]
     failure(await api.get(f"{REVIEWS}/selfsubjectaccessreviews"), 405, "MethodNotAllowed")
 
@@ -183,14 +207,19 @@ async def test_who_am_i(api: Client) -> None:
     assert (me["username"], me["groups"]) == ("admin", ["system:masters", "system:authenticated"])
     ann = {"Impersonate-User": "ann", "Impersonate-Extra-Team": "a"}
     assert (await api.post(path, {}, headers=ann)).ok(201)["status"]["userInfo"] == {
-        "username": "ann", "groups": ["system:authenticated"], "extra": {"team": ["a"]}}
+        "username": "ann",
+        "groups": ["system:authenticated"],
+        "extra": {"team": ["a"]},
+    }
     failure(await api.with_token("").post(path, {}), 403, "Forbidden")
 
 
 async def test_whoever_is_impersonated_may_only_what_they_may(api: Client) -> None:
     status = failure(await api.get(MAPS, headers={"Impersonate-User": 'a<b>"c"'}), 403, "Forbidden")
-    assert status["message"] == ('configmaps is forbidden: User "a&lt;b&gt;\\"c\\"" cannot list resource "configmaps" '
-                                 'in API group "" in the namespace "default"')
+    assert status["message"] == (
+        'configmaps is forbidden: User "a&lt;b&gt;\\"c\\"" cannot list resource "configmaps" '
+        'in API group "" in the namespace "default"'
+    )
     (await api.get(MAPS, headers={"Impersonate-User": "ann", "Impersonate-Group": "system:masters"})).ok(200)
     failure(await api.get(MAPS, headers={"Impersonate-Group": "g"}), 400, "BadRequest")
     anonymous = failure(await api.with_token("").get(MAPS, headers={"Impersonate-User": "ann"}), 403, "Forbidden")
@@ -198,6 +227,7 @@ async def test_whoever_is_impersonated_may_only_what_they_may(api: Client) -> No
 
 
 # --- protobuf
+
 
 def delimited(number: int, data: bytes) -> bytes:
     assert len(data) < 128

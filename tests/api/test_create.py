@@ -27,8 +27,14 @@ async def test_the_server_fills_in_the_metadata(api: Client) -> None:
 
 
 async def test_what_the_client_may_not_choose_is_replaced(api: Client) -> None:
-    given = {"uid": "mine", "generation": 7, "creationTimestamp": "2001-01-01T00:00:00Z", "selfLink": "/x",
-             "deletionTimestamp": "2001-01-01T00:00:00Z", "deletionGracePeriodSeconds": 5}
+    given = {
+        "uid": "mine",
+        "generation": 7,
+        "creationTimestamp": "2001-01-01T00:00:00Z",
+        "selfLink": "/x",
+        "deletionTimestamp": "2001-01-01T00:00:00Z",
+        "deletionGracePeriodSeconds": 5,
+    }
     metadata = (await api.post(WIDGETS, widget("a", metadata=given))).ok(201)["metadata"]
     assert metadata["uid"] != "mine"
     assert metadata["generation"] == 1
@@ -57,31 +63,50 @@ async def test_managed_fields_name_the_client(api: Client) -> None:
 
 REFUSED: dict[str, tuple[dict[str, Any], int, str, str]] = {
     "a value beyond its bounds": (
-        widget("a", size=-1), 422, "Invalid",
+        widget("a", size=-1),
+        422,
+        "Invalid",
         'Widget.test.example.com "a" is invalid: spec.size: Invalid value: -1: spec.size in body should be greater '
-        "than or equal to 0"),
+        "than or equal to 0",
+    ),
     "another type": (
-        widget("a", size="big"), 422, "Invalid",
+        widget("a", size="big"),
+        422,
+        "Invalid",
         'Widget.test.example.com "a" is invalid: spec.size: Invalid value: "string": spec.size in body must be of '
-        'type integer: "string"'),
+        'type integer: "string"',
+    ),
     "no name": (
-        widget(), 422, "Invalid",
-        'Widget.test.example.com "" is invalid: metadata.name: Required value: name or generateName is required'),
+        widget(),
+        422,
+        "Invalid",
+        'Widget.test.example.com "" is invalid: metadata.name: Required value: name or generateName is required',
+    ),
     "another namespace": (
-        widget("a", metadata={"namespace": "other"}), 400, "BadRequest",
-        "the namespace of the provided object does not match the namespace sent on the request"),
+        widget("a", metadata={"namespace": "other"}),
+        400,
+        "BadRequest",
+        "the namespace of the provided object does not match the namespace sent on the request",
+    ),
     "another kind": (
-        {**widget("a"), "kind": "Gadget"}, 422, "Invalid",
-        'Gadget.test.example.com "a" is invalid: kind: Invalid value: "Gadget": must be Widget'),
+        {**widget("a"), "kind": "Gadget"},
+        422,
+        "Invalid",
+        'Gadget.test.example.com "a" is invalid: kind: Invalid value: "Gadget": must be Widget',
+    ),
     "another version": (
-        {**widget("a"), "apiVersion": f"{GROUP}/v2"}, 400, "BadRequest",
-        f"the API version in the data ({GROUP}/v2) does not match the expected API version ({GROUP}/v1)"),
+        {**widget("a"), "apiVersion": f"{GROUP}/v2"},
+        400,
+        "BadRequest",
+        f"the API version in the data ({GROUP}/v2) does not match the expected API version ({GROUP}/v1)",
+    ),
 }
 
 
 @pytest.mark.parametrize("body, code, reason, message", REFUSED.values(), ids=REFUSED)
-async def test_what_is_wrong_is_refused(api: Client, body: dict[str, Any], code: int, reason: str,
-                                        message: str) -> None:
+async def test_what_is_wrong_is_refused(
+    api: Client, body: dict[str, Any], code: int, reason: str, message: str
+) -> None:
     status = failure(await api.post(WIDGETS, body), code, reason)
     assert message in status["message"]
     assert (await api.get(WIDGETS)).ok()["items"] == []
@@ -90,8 +115,12 @@ async def test_what_is_wrong_is_refused(api: Client, body: dict[str, Any], code:
 async def test_all_that_is_wrong_is_told_at_once(api: Client) -> None:
     body = widget("A!", labels={"bad key": "x"}, size=-1, parts=["a", "b", "c", "d"])
     status = failure(await api.post(WIDGETS, body), 422, "Invalid")
-    assert {c["field"] for c in status["details"]["causes"]} == {"metadata.name", "metadata.labels", "spec.size",
-                                                                  "spec.parts"}
+    assert {c["field"] for c in status["details"]["causes"]} == {
+        "metadata.name",
+        "metadata.labels",
+        "spec.size",
+        "spec.parts",
+    }
     assert (status["details"]["name"], status["details"]["kind"], status["details"]["group"]) == ("A!", "Widget", GROUP)
 
 
@@ -127,12 +156,16 @@ async def test_a_head_of_an_object_is_an_answer_without_its_body(api: Client) ->
 
 async def test_a_text_that_is_too_expensive_for_its_pattern_is_refused(api: Client) -> None:
     pattern = "[ab]*a[ab]{900}c"
-    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {
-        "text": {"type": "string", "pattern": pattern}}}}}
+    schema = {
+        "type": "object",
+        "properties": {"spec": {"type": "object", "properties": {"text": {"type": "string", "pattern": pattern}}}},
+    }
     await define(api, definition("slowlies", "Slowly", schema=schema))
     slowlies = f"/apis/{GROUP}/v1/namespaces/default/slowlies"
     text = "".join(random.Random(1).choices("ab", k=1_000_000))
-    answer = await api.post(slowlies, {"apiVersion": f"{GROUP}/v1", "kind": "Slowly", "metadata": {"name": "a"},
-                                       "spec": {"text": text}})
+    answer = await api.post(
+        slowlies, {"apiVersion": f"{GROUP}/v1", "kind": "Slowly", "metadata": {"name": "a"}, "spec": {"text": text}}
+    )
     assert failure(answer, 422, "Invalid")["message"].endswith(
-        f"spec.text: Invalid value: spec.text in body is too expensive to match against '{pattern}'")
+        f"spec.text: Invalid value: spec.text in body is too expensive to match against '{pattern}'"
+    )

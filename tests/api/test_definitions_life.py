@@ -20,7 +20,9 @@ async def gone(api: Client, path: str) -> None:
 async def test_it_is_served_once_it_is_established(api: Client) -> None:
     made = await define(api, definition("gears", "Gear"))
     assert {c["type"]: c["status"] for c in made["status"]["conditions"]} == {
-        "NamesAccepted": "True", "Established": "True"}
+        "NamesAccepted": "True",
+        "Established": "True",
+    }
     assert made["status"]["storedVersions"] == ["v1"]
     assert (await api.get(f"/apis/{GROUP}/v1/namespaces/default/gears")).ok()["kind"] == "GearList"
 

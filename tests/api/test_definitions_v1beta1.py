@@ -13,15 +13,20 @@ from tests.api.widgets import DEFINITIONS, GROUP
 BETA = "/apis/apiextensions.k8s.io/v1beta1/customresourcedefinitions"
 NAME = f"gears.{GROUP}"
 GEARS = f"/apis/{GROUP}/v1/namespaces/default/gears"
-WARNING = ("apiextensions.k8s.io/v1beta1 CustomResourceDefinition is deprecated in v1.16+, unavailable in v1.22+; use "
-           "apiextensions.k8s.io/v1 CustomResourceDefinition")
+WARNING = (
+    "apiextensions.k8s.io/v1beta1 CustomResourceDefinition is deprecated in v1.16+, unavailable in v1.22+; use "
+    "apiextensions.k8s.io/v1 CustomResourceDefinition"
+)
 LOOSE: dict[str, Any] = {"properties": {"spec": {"properties": {"teeth": {"type": "integer", "minimum": 3}}}}}
 
 
 def gears(**spec: Any) -> dict[str, Any]:
-    return {"apiVersion": "apiextensions.k8s.io/v1beta1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": NAME},
-            "spec": {"group": GROUP, "version": "v1", "names": {"plural": "gears", "kind": "Gear"}} | spec}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1beta1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": NAME},
+        "spec": {"group": GROUP, "version": "v1", "names": {"plural": "gears", "kind": "Gear"}} | spec,
+    }
 
 
 def gear(name: str, **members: Any) -> dict[str, Any]:
@@ -31,8 +36,11 @@ def gear(name: str, **members: Any) -> dict[str, Any]:
 async def defined(api: Client, **spec: Any) -> None:
     """Until it is served, and the last of its conditions has been written."""
     (await api.post(BETA, gears(**spec))).ok(201)
-    last = {"Established", "NonStructuralSchema"} if spec.get("validation") == {"openAPIV3Schema": LOOSE} else {
-        "Established"}
+    last = (
+        {"Established", "NonStructuralSchema"}
+        if spec.get("validation") == {"openAPIV3Schema": LOOSE}
+        else {"Established"}
+    )
 
     async def settled() -> bool:
         conditions = (await api.get(f"{BETA}/{NAME}")).ok()["status"]["conditions"] or ()
@@ -43,23 +51,39 @@ async def defined(api: Client, **spec: Any) -> None:
 
 async def test_it_is_warned_of_whatever_is_done(api: Client) -> None:
     await defined(api)
-    for answer in (await api.get(f"{BETA}/{NAME}"), await api.get(BETA), await api.get(f"{BETA}/none"),
-                   await api.post(BETA, gears()), await api.patch(f"{BETA}/{NAME}", {}),
-                   await api.delete(f"{BETA}/{NAME}")):
+    for answer in (
+        await api.get(f"{BETA}/{NAME}"),
+        await api.get(BETA),
+        await api.get(f"{BETA}/none"),
+        await api.post(BETA, gears()),
+        await api.patch(f"{BETA}/{NAME}", {}),
+        await api.delete(f"{BETA}/{NAME}"),
+    ):
         assert answer.warnings == [WARNING]
     assert (await api.get(DEFINITIONS)).warnings == []
 
 
 async def test_what_is_written_in_one_form_is_read_in_the_other(api: Client) -> None:
     column = {"name": "Teeth", "type": "integer"}
-    await defined(api, validation={"openAPIV3Schema": LOOSE}, subresources={"status": {}},
-                  additionalPrinterColumns=[{**column, "JSONPath": ".spec.teeth"}])
+    await defined(
+        api,
+        validation={"openAPIV3Schema": LOOSE},
+        subresources={"status": {}},
+        additionalPrinterColumns=[{**column, "JSONPath": ".spec.teeth"}],
+    )
     new, old = (await api.get(f"{DEFINITIONS}/{NAME}")).ok(), (await api.get(f"{BETA}/{NAME}")).ok()
     assert new["apiVersion"] == "apiextensions.k8s.io/v1"
     assert new["spec"]["preserveUnknownFields"] is True
-    assert new["spec"]["versions"] == [{
-        "name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": LOOSE},
-        "subresources": {"status": {}}, "additionalPrinterColumns": [{**column, "jsonPath": ".spec.teeth"}]}]
+    assert new["spec"]["versions"] == [
+        {
+            "name": "v1",
+            "served": True,
+            "storage": True,
+            "schema": {"openAPIV3Schema": LOOSE},
+            "subresources": {"status": {}},
+            "additionalPrinterColumns": [{**column, "jsonPath": ".spec.teeth"}],
+        }
+    ]
     assert old["apiVersion"] == "apiextensions.k8s.io/v1beta1"
     assert (old["spec"]["version"], old["spec"]["scope"]) == ("v1", "Namespaced")
     assert old["spec"]["validation"] == {"openAPIV3Schema": LOOSE}
@@ -67,7 +91,8 @@ async def test_what_is_written_in_one_form_is_read_in_the_other(api: Client) -> 
     assert old["spec"]["additionalPrinterColumns"] == [{**column, "JSONPath": ".spec.teeth"}]
     assert old["status"] == new["status"]
     assert {k: v for k, v in old["metadata"].items() if k != "managedFields"} == {
-        k: v for k, v in new["metadata"].items() if k != "managedFields"}
+        k: v for k, v in new["metadata"].items() if k != "managedFields"
+    }
     columns = [c["name"] for c in (await api.get(GEARS, accept=TABLE)).ok()["columnDefinitions"]]
     assert columns == ["Name", "Teeth"]
 
@@ -88,7 +113,8 @@ async def test_no_value_is_of_a_type_that_there_is_not(api: Client) -> None:
     (await api.post(GEARS, gear("a", other=1))).ok(201)
     refused = failure(await api.post(GEARS, gear("b", spec={"teeth": 2})), 422, "Invalid")
     assert [(c["field"], c["message"]) for c in refused["details"]["causes"]] == [
-        ("spec", 'Invalid value: "object": spec in body must be of type wheel: "object"')]
+        ("spec", 'Invalid value: "object": spec in body must be of type wheel: "object"')
+    ]
 
 
 async def test_the_condition_tells_of_it(api: Client) -> None:
@@ -101,8 +127,12 @@ async def test_the_condition_tells_of_it(api: Client) -> None:
     found = await eventually(told)
     assert (found["status"], found["reason"]) == ("True", "Violations")
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    patch = {"spec": {"preserveUnknownFields": False, "versions": [
-        {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}]}}
+    patch = {
+        "spec": {
+            "preserveUnknownFields": False,
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
+        }
+    }
     (await api.patch(f"{DEFINITIONS}/{NAME}", patch)).ok()
 
     async def gone() -> bool:
@@ -128,22 +158,45 @@ async def test_patches_and_generations(api: Client) -> None:
     assert (await api.get(f"{DEFINITIONS}/{NAME}")).ok()["spec"]["versions"][0]["schema"] == {"openAPIV3Schema": LOOSE}
     labelled = (await api.patch(f"{BETA}/{NAME}", {"metadata": {"labels": {"a": "b"}}})).ok()
     assert labelled["metadata"]["generation"] == 2
-    status = (await api.patch(f"{BETA}/{NAME}/status", {"spec": {"version": "v2"}, "status": {
-        "storedVersions": ["v1", "v0"]}})).ok()
+    status = (
+        await api.patch(
+            f"{BETA}/{NAME}/status", {"spec": {"version": "v2"}, "status": {"storedVersions": ["v1", "v0"]}}
+        )
+    ).ok()
     assert (status["spec"]["version"], status["status"]["storedVersions"]) == ("v1", ["v1", "v0"])
 
 
 async def test_apply_and_its_owners(api: Client) -> None:
-    applied = (await api.patch(f"{BETA}/{NAME}?fieldManager=a", gears(additionalPrinterColumns=[
-        {"name": "T", "type": "integer", "JSONPath": ".spec.t"}]), APPLY)).ok(201)
+    applied = (
+        await api.patch(
+            f"{BETA}/{NAME}?fieldManager=a",
+            gears(additionalPrinterColumns=[{"name": "T", "type": "integer", "JSONPath": ".spec.t"}]),
+            APPLY,
+        )
+    ).ok(201)
     [entry] = [e for e in applied["metadata"]["managedFields"] if e["operation"] == "Apply"]
     assert entry["apiVersion"] == "apiextensions.k8s.io/v1beta1"
     assert "f:additionalPrinterColumns" in entry["fieldsV1"]["f:spec"]
     conflict = failure(await api.patch(f"{BETA}/{NAME}?fieldManager=b", gears(version="v2"), APPLY), 409, "Conflict")
     assert [c["field"] for c in conflict["details"]["causes"]] == [".spec.version"]
     # What v1 takes away is nobody's any more.
-    (await api.patch(f"{DEFINITIONS}/{NAME}", {"spec": {"versions": [
-        {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}]}})).ok()
+    (
+        await api.patch(
+            f"{DEFINITIONS}/{NAME}",
+            {
+                "spec": {
+                    "versions": [
+                        {
+                            "name": "v1",
+                            "served": True,
+                            "storage": True,
+                            "schema": {"openAPIV3Schema": {"type": "object"}},
+                        }
+                    ]
+                }
+            },
+        )
+    ).ok()
     entries = (await api.get(f"{BETA}/{NAME}")).ok()["metadata"]["managedFields"]
     [entry] = [e for e in entries if e["operation"] == "Apply"]
     assert "f:additionalPrinterColumns" not in entry["fieldsV1"]["f:spec"]
@@ -156,7 +209,10 @@ async def test_lists_tables_and_watches(api: Client) -> None:
         await defined(api)
         event = await watch.event()
         assert (event["type"], event["object"]["apiVersion"], event["object"]["spec"]["version"]) == (
-            "ADDED", "apiextensions.k8s.io/v1beta1", "v1")
+            "ADDED",
+            "apiextensions.k8s.io/v1beta1",
+            "v1",
+        )
     listed = (await api.get(BETA)).ok()
     assert listed["apiVersion"] == "apiextensions.k8s.io/v1beta1"
     names = {item["metadata"]["name"]: item["spec"]["preserveUnknownFields"] for item in listed["items"]}
@@ -179,8 +235,10 @@ async def test_a_body_of_the_other_version(api: Client, path: str, version: str)
     other = "v1" if version == "v1beta1" else "v1beta1"
     body = gears() | {"apiVersion": f"apiextensions.k8s.io/{version}"}
     refused = failure(await api.post(path, body), 400, "BadRequest")
-    assert refused["message"] == (f"the API version in the data (apiextensions.k8s.io/{version}) does not match the "
-                                  f"expected API version (apiextensions.k8s.io/{other})")
+    assert refused["message"] == (
+        f"the API version in the data (apiextensions.k8s.io/{version}) does not match the "
+        f"expected API version (apiextensions.k8s.io/{other})"
+    )
 
 
 async def test_it_is_in_discovery(api: Client) -> None:

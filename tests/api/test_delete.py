@@ -16,8 +16,13 @@ A = f"{WIDGETS}/a"
 async def test_the_answer_is_a_success_with_the_uid(api: Client) -> None:
     [made] = await make(api, "a")
     status = (await api.delete(A)).ok(200)
-    assert status == {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
-                      "details": {"name": "a", "group": GROUP, "kind": "widgets", "uid": made["metadata"]["uid"]}}
+    assert status == {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": {"name": "a", "group": GROUP, "kind": "widgets", "uid": made["metadata"]["uid"]},
+    }
     failure(await api.get(A), 404, "NotFound")
     failure(await api.delete(A), 404, "NotFound")
 

@@ -16,8 +16,16 @@ async def test_groups_versions_and_resources(api: Client) -> None:
     assert resources.keys() == {"widgets", "widgets/status", "widgets/scale"}
     assert resources["widgets"]["shortNames"] == ["wd"]
     assert resources["widgets"]["categories"] == ["all"]
-    assert set(resources["widgets"]["verbs"]) == {"create", "delete", "deletecollection", "get", "list", "patch",
-                                                  "update", "watch"}
+    assert set(resources["widgets"]["verbs"]) == {
+        "create",
+        "delete",
+        "deletecollection",
+        "get",
+        "list",
+        "patch",
+        "update",
+        "watch",
+    }
 
 
 async def test_all_in_one_answer(api: Client) -> None:

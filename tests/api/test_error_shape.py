@@ -17,7 +17,13 @@ FAILING: dict[str, tuple[str, str, Any, str, int, str]] = {
     "list by a bad selector": ("GET", f"{WIDGETS}?labelSelector=!!", None, "", 400, "BadRequest"),
     "watch by a bad selector": ("GET", f"{WIDGETS}?watch=1&labelSelector=!!", None, "", 400, "BadRequest"),
     "old watch of a bad selector": (
-        "GET", f"/apis/{GROUP}/v1/watch/namespaces/default/widgets?fieldSelector=x", None, "", 400, "BadRequest"),
+        "GET",
+        f"/apis/{GROUP}/v1/watch/namespaces/default/widgets?fieldSelector=x",
+        None,
+        "",
+        400,
+        "BadRequest",
+    ),
     "create of nothing": ("POST", WIDGETS, b"", "application/json", 400, "BadRequest"),
     "create by a bad option": ("POST", f"{WIDGETS}?dryRun=x", {}, "application/json", 422, "Invalid"),
     "create with a name": ("POST", A, {}, "application/json", 400, "BadRequest"),
@@ -25,13 +31,17 @@ FAILING: dict[str, tuple[str, str, Any, str, int, str]] = {
     "update of nothing": ("PUT", A, b"", "application/json", 400, "BadRequest"),
     "patch by a bad type": ("PATCH", A, {}, "text/x", 415, "UnsupportedMediaType"),
     "delete by bad options": ("DELETE", A, b"[]", "application/json", 400, "BadRequest"),
-    "deletecollection by a bad selector": (
-        "DELETE", f"{WIDGETS}?fieldSelector=x", None, "", 400, "BadRequest"),
+    "deletecollection by a bad selector": ("DELETE", f"{WIDGETS}?fieldSelector=x", None, "", 400, "BadRequest"),
     "a method that there is not": ("BREW", WIDGETS, None, "", 405, "MethodNotAllowed"),
     "a namespace that is not there": ("GET", f"{NAMESPACES}/none", None, "", 404, "NotFound"),
     "a namespace of a bad name": (
-        "POST", NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "A_"}}, "application/json",
-        422, "Invalid"),
+        "POST",
+        NAMESPACES,
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "A_"}},
+        "application/json",
+        422,
+        "Invalid",
+    ),
     "a definition of nothing": ("POST", DEFINITIONS, {}, "application/json", 422, "Invalid"),
     "a definition that is not there": ("PATCH", f"{DEFINITIONS}/x.y", {}, MERGE, 404, "NotFound"),
     "a built-in resource that there is not": ("GET", "/api/v1/none", None, "", 404, "NotFound"),
@@ -56,8 +66,16 @@ async def test_each_is_a_status(api: Client) -> None:
     assert not wrong
 
 
-NOWHERE = ["/none", "/apis/none.example.com", f"/apis/{GROUP}/v9", f"/apis/{GROUP}/v1/none", "/healthz/none",
-           f"/apis/{GROUP}/v9/namespaces/default/widgets", "/apis/none.example.com/v1/x", "/clusters"]
+NOWHERE = [
+    "/none",
+    "/apis/none.example.com",
+    f"/apis/{GROUP}/v9",
+    f"/apis/{GROUP}/v1/none",
+    "/healthz/none",
+    f"/apis/{GROUP}/v9/namespaces/default/widgets",
+    "/apis/none.example.com/v1/x",
+    "/clusters",
+]
 
 
 async def test_paths_that_lead_nowhere(api: Client) -> None:
@@ -66,9 +84,20 @@ async def test_paths_that_lead_nowhere(api: Client) -> None:
         assert (answer.code, answer.text) == (404, "404 page not found\n"), path
 
 
-ODD = [f"{WIDGETS}/a%2Fb", f"{WIDGETS}/%00", f"{WIDGETS}/{'x' * 5000}", f"{WIDGETS}/é", f"{WIDGETS}/..",
-       f"{WIDGETS}/a%25", "//apis//x", "/clusters/%00/apis", f"/clusters/{'t' * 3000}/api/v1/namespaces",
-       f"/apis/{GROUP}/v1/namespaces/%00/widgets", "/clusters/../apis", "/api/v1/namespaces/default/none/a/b/c/d/e"]
+ODD = [
+    f"{WIDGETS}/a%2Fb",
+    f"{WIDGETS}/%00",
+    f"{WIDGETS}/{'x' * 5000}",
+    f"{WIDGETS}/é",
+    f"{WIDGETS}/..",
+    f"{WIDGETS}/a%25",
+    "//apis//x",
+    "/clusters/%00/apis",
+    f"/clusters/{'t' * 3000}/api/v1/namespaces",
+    f"/apis/{GROUP}/v1/namespaces/%00/widgets",
+    "/clusters/../apis",
+    "/api/v1/namespaces/default/none/a/b/c/d/e",
+]
 
 
 async def test_odd_paths_are_told_what_is_wrong(api: Client) -> None:

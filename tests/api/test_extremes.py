@@ -14,17 +14,27 @@ from tests.api.widgets import ALL_WIDGETS, WIDGETS, make, widget
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 LONG = "9" * 4301
 
-OUT_OF_RANGE = [pytest.param(LONG, id="4,301 digits"), pytest.param("-" + LONG, id="4,301 digits, negative"),
-                pytest.param("9" * 19, id="19 nines"), pytest.param("-" + "9" * 20, id="20 nines, negative"),
-                pytest.param("9223372036854775808", id="one more than int64 holds")]
+OUT_OF_RANGE = [
+    pytest.param(LONG, id="4,301 digits"),
+    pytest.param("-" + LONG, id="4,301 digits, negative"),
+    pytest.param("9" * 19, id="19 nines"),
+    pytest.param("-" + "9" * 20, id="20 nines, negative"),
+    pytest.param("9223372036854775808", id="one more than int64 holds"),
+]
 
 
 @pytest.mark.parametrize("number", OUT_OF_RANGE)
-@pytest.mark.parametrize("method, path, parameter", [
-    ("GET", WIDGETS, "limit"), ("GET", WIDGETS, "timeoutSeconds"), ("GET", f"{WIDGETS}?watch=1", "timeoutSeconds"),
-    ("DELETE", WIDGETS, "limit"), ("DELETE", f"{WIDGETS}/a", "gracePeriodSeconds"),
-    ("DELETE", WIDGETS, "gracePeriodSeconds"),
-])
+@pytest.mark.parametrize(
+    "method, path, parameter",
+    [
+        ("GET", WIDGETS, "limit"),
+        ("GET", WIDGETS, "timeoutSeconds"),
+        ("GET", f"{WIDGETS}?watch=1", "timeoutSeconds"),
+        ("DELETE", WIDGETS, "limit"),
+        ("DELETE", f"{WIDGETS}/a", "gracePeriodSeconds"),
+        ("DELETE", WIDGETS, "gracePeriodSeconds"),
+    ],
+)
 async def test_integers_out_of_range(api: Client, method: str, path: str, parameter: str, number: str) -> None:
     await make(api, "a")
     answer = await api.request(method, f"{path}{'&' if '?' in path else '?'}{parameter}={number}")
@@ -33,10 +43,18 @@ async def test_integers_out_of_range(api: Client, method: str, path: str, parame
     (await api.get(f"{WIDGETS}/a")).ok(200)
 
 
-@pytest.mark.parametrize("query", [
-    "limit=9223372036854775807", "limit=-9223372036854775808", "limit=" + "0" * 5000 + "2", "limit=%2B2",
-    "timeoutSeconds=9223372036854775807", "timeoutSeconds=-1", "resourceVersion=" + "0" * 5000,
-])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "limit=9223372036854775807",
+        "limit=-9223372036854775808",
+        "limit=" + "0" * 5000 + "2",
+        "limit=%2B2",
+        "timeoutSeconds=9223372036854775807",
+        "timeoutSeconds=-1",
+        "resourceVersion=" + "0" * 5000,
+    ],
+)
 async def test_integers_in_range(api: Client, query: str) -> None:
     await make(api, "a", "b")
     assert len((await api.get(f"{WIDGETS}?{query}")).ok(200)["items"]) == 2
@@ -70,8 +88,11 @@ LABELS = [
 @pytest.mark.parametrize("count", [501, 1500, 10_000])
 async def test_selectors_of_too_many_requirements(api: Client, parameter: str, text: Any, count: int) -> None:
     query = f"{parameter}={quote(text(count))}"
-    for method, path in (("GET", f"{WIDGETS}?{query}"), ("GET", f"{ALL_WIDGETS}?watch=1&timeoutSeconds=1&{query}"),
-                         ("DELETE", f"{WIDGETS}?{query}")):
+    for method, path in (
+        ("GET", f"{WIDGETS}?{query}"),
+        ("GET", f"{ALL_WIDGETS}?watch=1&timeoutSeconds=1&{query}"),
+        ("DELETE", f"{WIDGETS}?{query}"),
+    ):
         status = failure(await api.request(method, path), 400, "BadRequest")
         assert status["message"] == "the selector has more than 500 requirements"
 
@@ -90,14 +111,23 @@ async def test_selectors_of_many_values(api: Client) -> None:
 
 
 @pytest.mark.parametrize("name", ["\0", "a\0b"])
-@pytest.mark.parametrize("kind, path, body", [
-    ("ClusterRole", f"{RBAC}/clusterroles", {"rules": []}),
-    ("Role", f"{RBAC}/namespaces/default/roles", {"rules": []}),
-    ("ClusterRoleBinding", f"{RBAC}/clusterrolebindings",
-     {"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}}),
-    ("RoleBinding", f"{RBAC}/namespaces/default/rolebindings",
-     {"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}}),
-])
+@pytest.mark.parametrize(
+    "kind, path, body",
+    [
+        ("ClusterRole", f"{RBAC}/clusterroles", {"rules": []}),
+        ("Role", f"{RBAC}/namespaces/default/roles", {"rules": []}),
+        (
+            "ClusterRoleBinding",
+            f"{RBAC}/clusterrolebindings",
+            {"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}},
+        ),
+        (
+            "RoleBinding",
+            f"{RBAC}/namespaces/default/rolebindings",
+            {"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}},
+        ),
+    ],
+)
 async def test_names_with_a_null_character(api: Client, kind: str, path: str, body: Any, name: str) -> None:
     obj = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": name}, **body}
     for answer in (await api.post(path, obj), await api.put(f"{path}/{quote(name)}", obj)):

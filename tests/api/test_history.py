@@ -53,11 +53,20 @@ async def test_history_tells_who_did_what_newest_first(api: Client) -> None:
     assert "diff" not in deleted
 
 
-@pytest.mark.parametrize("query, expected", [
-    ("?diff=json", [{"op": "replace", "path": "/metadata/generation", "value": 2},
-                    {"op": "replace", "path": "/spec/size", "value": 2}]),
-    ("?diff=none", None),
-], ids=["json", "none"])
+@pytest.mark.parametrize(
+    "query, expected",
+    [
+        (
+            "?diff=json",
+            [
+                {"op": "replace", "path": "/metadata/generation", "value": 2},
+                {"op": "replace", "path": "/spec/size", "value": 2},
+            ],
+        ),
+        ("?diff=none", None),
+    ],
+    ids=["json", "none"],
+)
 async def test_forms_of_differences(api: Client, query: str, expected: Any) -> None:
     await make(api, "a", size=1)
     (await api.patch(f"{WIDGETS}/a", {"spec": {"size": 2}})).ok()
@@ -100,9 +109,15 @@ async def test_restore_is_an_ordinary_update(api: Client) -> None:
     first = (await api.post(WIDGETS, widget("a", labels={"of": "old"}, size=1, free={"x": [1]}))).ok(201)
     status = {"status": {"phase": "Ready"}}
     (await api.patch(f"{WIDGETS}/a/status", status)).ok()
-    changed = (await api.patch(f"{WIDGETS}/a", {
-        "metadata": {"labels": {"of": "new"}, "finalizers": ["test.example.com/held"]},
-        "spec": {"size": 9, "free": None, "color": "red"}})).ok()
+    changed = (
+        await api.patch(
+            f"{WIDGETS}/a",
+            {
+                "metadata": {"labels": {"of": "new"}, "finalizers": ["test.example.com/held"]},
+                "spec": {"size": 9, "free": None, "color": "red"},
+            },
+        )
+    ).ok()
     wanted = {"resourceVersion": first["metadata"]["resourceVersion"]}
     tried = (await api.post(f"{WIDGETS}/a/restore?dryRun=All", wanted)).ok(200)
     assert tried["spec"] == first["spec"]
@@ -130,8 +145,10 @@ async def test_restore_keeps_preconditions(api: Client) -> None:
     failure(await api.post(f"{WIDGETS}/a/restore", late), 409, "Conflict")
     other = {"resourceVersion": old, "preconditions": {"uid": "another"}}
     failure(await api.post(f"{WIDGETS}/a/restore", other), 409, "Conflict")
-    now = {"resourceVersion": old, "preconditions": {"resourceVersion": await revision_of(api, "a"),
-                                                     "uid": first["metadata"]["uid"]}}
+    now = {
+        "resourceVersion": old,
+        "preconditions": {"resourceVersion": await revision_of(api, "a"), "uid": first["metadata"]["uid"]},
+    }
     assert (await api.post(f"{WIDGETS}/a/restore", now)).ok(200)["spec"]["size"] == 1
 
 
@@ -143,8 +160,16 @@ async def test_what_comes_back_is_judged_by_the_schema_of_today(api: Client) -> 
     schema = {**SCHEMA, "properties": {**SCHEMA["properties"], "spec": {"type": "object", "properties": properties}}}
     path = "/spec/versions/0/schema/openAPIV3Schema"
     name = f"{DEFINITIONS}/widgets.{GROUP}"
-    (await api.patch(name, [{"op": "replace", "path": path, "value": schema}, {
-        "op": "remove", "path": "/spec/versions/0/subresources/scale"}], "application/json-patch+json")).ok()
+    (
+        await api.patch(
+            name,
+            [
+                {"op": "replace", "path": path, "value": schema},
+                {"op": "remove", "path": "/spec/versions/0/subresources/scale"},
+            ],
+            "application/json-patch+json",
+        )
+    ).ok()
     wanted = {"resourceVersion": first["metadata"]["resourceVersion"]}
     assert "spec.size" in failure(await api.post(f"{WIDGETS}/a/restore", wanted), 422, "Invalid")["message"]
     properties["size"] = {"type": "integer"}
@@ -153,11 +178,16 @@ async def test_what_comes_back_is_judged_by_the_schema_of_today(api: Client) -> 
 
 
 async def test_undelete_makes_the_object_anew(api: Client) -> None:
-    owner = (await api.post("/api/v1/namespaces/default/configmaps",
-                            {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "owner"}})).ok(201)
+    owner = (
+        await api.post(
+            "/api/v1/namespaces/default/configmaps",
+            {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "owner"}},
+        )
+    ).ok(201)
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
-    first = (await api.post(WIDGETS, widget("a", labels={"x": "y"}, size=1,
-                                            metadata={"ownerReferences": [reference]}))).ok(201)
+    first = (
+        await api.post(WIDGETS, widget("a", labels={"x": "y"}, size=1, metadata={"ownerReferences": [reference]}))
+    ).ok(201)
     last = (await api.patch(f"{WIDGETS}/a", {"spec": {"size": 2}})).ok()
     failure(await api.post(f"{WIDGETS}/a/undelete", b""), 409, "AlreadyExists")
     (await api.delete(f"{WIDGETS}/a")).ok()
@@ -173,7 +203,13 @@ async def test_undelete_makes_the_object_anew(api: Client) -> None:
     earlier = {"resourceVersion": first["metadata"]["resourceVersion"]}
     assert (await api.post(f"{WIDGETS}/a/undelete", earlier)).ok(201)["spec"] == first["spec"]
     assert [i["verb"] for i in await past_of(api, "a")] == [
-        "undelete", "delete", "undelete", "delete", "patch", "create"]
+        "undelete",
+        "delete",
+        "undelete",
+        "delete",
+        "patch",
+        "create",
+    ]
     failure(await api.post(f"{WIDGETS}/never/undelete", b""), 404, "NotFound")
 
 
@@ -192,7 +228,8 @@ async def test_what_is_gone(api: Client) -> None:
     await make(api, "z", path=other)
     for path in (f"{WIDGETS}/a", f"{WIDGETS}/b", f"{WIDGETS}/c", f"{other}/z"):
         (await api.delete(path)).ok()
-    await make(api, "b")                    # it is there again
+    await make(api, "b")  # it is there again
+
     def names(answer: dict[str, Any]) -> list[str]:
         return [i["object"]["metadata"]["name"] for i in answer["items"]]
 
@@ -222,8 +259,7 @@ REFUSED: dict[str, tuple[str, str, Any, int, str]] = {
     "no such form": ("GET", f"{WIDGETS}/a/history?diff=xml", None, 400, "BadRequest"),
     "a bad token": ("GET", f"{WIDGETS}/a/history?continue=x", None, 400, "BadRequest"),
     "secrets' history": ("GET", f"{SECRETS}/a/history", None, 403, "Forbidden"),
-    "secrets at a revision": ("GET", f"{SECRETS}/a?atResourceVersion=1", None, 403,
-                              "Forbidden"),
+    "secrets at a revision": ("GET", f"{SECRETS}/a?atResourceVersion=1", None, 403, "Forbidden"),
     "secrets that are gone": ("GET", f"{SECRETS}?deleted=true", None, 403, "Forbidden"),
     "secrets brought back": ("POST", f"{SECRETS}/a/undelete", {}, 403, "Forbidden"),
     "reviews": ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews/a/undelete", {}, 404, "NotFound"),
@@ -248,8 +284,11 @@ async def test_rights_are_their_own(api: Client) -> None:
     """A stranger is refused in the words of the subresource."""
     await make(api, "a")
     headers = {"impersonate-user": "stranger"}
-    for path, verb, sub in ((f"{WIDGETS}/a/history", "get", "history"), (f"{WIDGETS}?deleted=true", "list", "deleted"),
-                            (f"{WIDGETS}/a?atResourceVersion=1", "get", "history")):
+    for path, verb, sub in (
+        (f"{WIDGETS}/a/history", "get", "history"),
+        (f"{WIDGETS}?deleted=true", "list", "deleted"),
+        (f"{WIDGETS}/a?atResourceVersion=1", "get", "history"),
+    ):
         said = failure(await api.get(path, headers=headers), 403, "Forbidden")["message"]
         assert f'cannot {verb} resource "widgets/{sub}"' in said
 
@@ -276,15 +315,23 @@ async def test_admission_and_quotas_judge_what_comes_back(api: Client) -> None:
     rule = {"apiGroups": [GROUP], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE"], "resources": ["widgets"]}
     spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "object.spec.size < 5"}]}
     (await api.post(f"{base}/validatingadmissionpolicies", named("ValidatingAdmissionPolicy", spec))).ok(201)
-    (await api.post(f"{base}/validatingadmissionpolicybindings", named("ValidatingAdmissionPolicyBinding", {
-        "policyName": "p", "validationActions": ["Deny"]}))).ok(201)
+    (
+        await api.post(
+            f"{base}/validatingadmissionpolicybindings",
+            named("ValidatingAdmissionPolicyBinding", {"policyName": "p", "validationActions": ["Deny"]}),
+        )
+    ).ok(201)
     wanted = {"resourceVersion": first["metadata"]["resourceVersion"]}
     failure(await api.post(f"{WIDGETS}/a/restore", wanted), 422, "Invalid")
     failure(await api.post(f"{WIDGETS}/gone/undelete", {}), 422, "Invalid")
     (await api.delete(f"{base}/validatingadmissionpolicybindings/p")).ok()
     assert (await api.post(f"{WIDGETS}/a/restore", wanted)).ok(200)["spec"]["size"] == 9
-    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"},
-             "spec": {"hard": {f"count/widgets.{GROUP}": "1"}}}
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "q"},
+        "spec": {"hard": {f"count/widgets.{GROUP}": "1"}},
+    }
     (await api.post("/api/v1/namespaces/default/resourcequotas", quota)).ok(201)
 
     async def counted() -> Any:
@@ -302,12 +349,20 @@ async def test_who_is_given_the_rights(api: Client) -> None:
     rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
 
     async def grant(user: str, verbs: list[str], *resources: str) -> None:
-        role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": user},
-                "rules": [{"apiGroups": [GROUP], "resources": list(resources), "verbs": verbs}]}
+        role = {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "Role",
+            "metadata": {"name": user},
+            "rules": [{"apiGroups": [GROUP], "resources": list(resources), "verbs": verbs}],
+        }
         (await api.post(f"{rbac}/roles", role)).ok(201)
-        bound = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": user},
-                 "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": user},
-                 "subjects": [{"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}]}
+        bound = {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": user},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": user},
+            "subjects": [{"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}],
+        }
         (await api.post(f"{rbac}/rolebindings", bound)).ok(201)
 
     await grant("reader", ["*"], "widgets")
@@ -317,8 +372,9 @@ async def test_who_is_given_the_rights(api: Client) -> None:
         headers = {"impersonate-user": user}
         assert (await api.get(f"{WIDGETS}/a/history", headers=headers)).code == code
         assert (await api.get(f"{WIDGETS}?deleted=true", headers=headers)).code == code
-        assert (await api.get(f"{WIDGETS}/a?atResourceVersion={first['metadata']['resourceVersion']}",
-                              headers=headers)).code == code
+        assert (
+            await api.get(f"{WIDGETS}/a?atResourceVersion={first['metadata']['resourceVersion']}", headers=headers)
+        ).code == code
         assert (await api.post(f"{WIDGETS}/a/restore", wanted, headers=headers)).code == code
         assert (await api.post(f"{WIDGETS}/a/undelete", {}, headers=headers)).code == 403
     assert (await past_of(api, "a"))[0]["user"] == "historian"
@@ -326,17 +382,33 @@ async def test_who_is_given_the_rights(api: Client) -> None:
 
 async def test_a_role_is_not_restored_beyond_ones_own_rights(api: Client) -> None:
     rbac = "/apis/rbac.authorization.k8s.io/v1"
-    wide = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "wide"},
-            "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]}
+    wide = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "wide"},
+        "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}],
+    }
     first = (await api.post(f"{rbac}/clusterroles", wide)).ok(201)
     (await api.patch(f"{rbac}/clusterroles/wide", {"rules": []})).ok()
-    role = {**wide, "metadata": {"name": "restorer"}, "rules": [{
-        "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles/restore", "clusterroles/undelete"],
-        "verbs": ["create"]}]}
+    role = {
+        **wide,
+        "metadata": {"name": "restorer"},
+        "rules": [
+            {
+                "apiGroups": ["rbac.authorization.k8s.io"],
+                "resources": ["clusterroles/restore", "clusterroles/undelete"],
+                "verbs": ["create"],
+            }
+        ],
+    }
     (await api.post(f"{rbac}/clusterroles", role)).ok(201)
-    bound = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "r"},
-             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "restorer"},
-             "subjects": [{"kind": "User", "name": "eve", "apiGroup": "rbac.authorization.k8s.io"}]}
+    bound = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "r"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "restorer"},
+        "subjects": [{"kind": "User", "name": "eve", "apiGroup": "rbac.authorization.k8s.io"}],
+    }
     (await api.post(f"{rbac}/clusterrolebindings", bound)).ok(201)
     wanted = {"resourceVersion": first["metadata"]["resourceVersion"]}
     eve = {"impersonate-user": "eve"}
@@ -349,7 +421,8 @@ async def test_states_of_another_version_and_of_one_that_is_gone(api: Client) ->
     made = definition("things", "Thing")
     made["spec"]["versions"] = [
         {"name": name, "served": True, "storage": name == "v1", "schema": {"openAPIV3Schema": SCHEMA}}
-        for name in ("v1", "v2")]
+        for name in ("v1", "v2")
+    ]
     await define(api, made)
     path, name = f"/apis/{GROUP}/v1/namespaces/default/things", f"{DEFINITIONS}/things.{GROUP}"
     (await api.post(path, {**widget("a", size=1), "kind": "Thing"})).ok(201)
@@ -363,7 +436,7 @@ async def test_states_of_another_version_and_of_one_that_is_gone(api: Client) ->
     (await api.patch(f"{name}/status", {"status": {"storedVersions": ["v2"]}})).ok()
     (await api.patch(name, {"spec": {"versions": versions[1:]}})).ok()
     newest, *old = (await api.get(f"{later}/a/history")).ok()["items"]
-    assert "v1" in newest["message"]                    # the state before it cannot be shown
+    assert "v1" in newest["message"]  # the state before it cannot be shown
     assert all("invalid group/version" in item["message"] for item in old)
     assert [item["operation"] for item in (newest, *old)] == ["Update", "Update", "Create"]
 
@@ -386,9 +459,20 @@ async def test_a_namespace_has_a_past_and_comes_back(api: Client) -> None:
 async def test_sensitive_fields_are_not_told_but_come_back(api: Client) -> None:
     """As in SQL reports: by their format or a mark; a list of objects with one goes whole."""
     text = {"type": "string"}
-    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {
-        "size": {"type": "integer"}, "token": {"type": "string", "format": "password"}, "free": text,
-        "users": {"type": "array", "items": {"type": "object", "properties": {"password": text}}}}}}}
+    schema = {
+        "type": "object",
+        "properties": {
+            "spec": {
+                "type": "object",
+                "properties": {
+                    "size": {"type": "integer"},
+                    "token": {"type": "string", "format": "password"},
+                    "free": text,
+                    "users": {"type": "array", "items": {"type": "object", "properties": {"password": text}}},
+                },
+            }
+        },
+    }
     crd = definition("vaults", "Vault", schema=schema)
     crd["metadata"]["annotations"] = {"reporting.registry/sensitive": ".spec.users[].password, .spec.free"}
     await define(api, crd)

@@ -10,15 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from registry.api.jsonpath import MAX_VISITS, JsonPathError, TooManyVisits, Visits, compile_path, relax
+from registry.api.tables.jsonpath import MAX_VISITS, JsonPathError, TooManyVisits, Visits, compile_path, relax
 
 OBJECT: dict[str, Any] = {
     "spec": {
-        "a": 1, "none": None, "text": "abc", "empty": [], "on": True, "half": 0.5,
+        "a": 1,
+        "none": None,
+        "text": "abc",
+        "empty": [],
+        "on": True,
+        "half": 0.5,
         "list": ["x", "y", "z"],
         "parts": [{"n": "p", "v": 1}, {"n": "q", "v": 2, "deep": {"v": 9}}, {"v": 3}],
         "map": {"a.b": "dotted", "k": {"v": 7}},
-    },
+    }
 }
 
 
@@ -26,53 +31,127 @@ def find(path: str, value: Any) -> list[Any]:
     return compile_path(path)(value, Visits())
 
 
-@pytest.mark.parametrize("path, found", [
-    (".spec.a", [1]), (".spec.none", [None]), (".spec.missing", []), (".spec.a.b", []), (".spec.none.x", []),
-    (".spec.list", [["x", "y", "z"]]), (".spec.list.x", []), (".spec.list[0]", ["x"]), (".spec.list[-1]", ["z"]),
-    (".spec.list[1:]", ["y", "z"]), (".spec.list[:2]", ["x", "y"]), (".spec.list[-2:]", ["y", "z"]),
-    (".spec.list[:-1]", ["x", "y"]), (".spec.list[0:3:2]", ["x", "z"]), (".spec.list[::2]", ["x", "z"]),
-    (".spec.list[*]", ["x", "y", "z"]), (".spec.list[1:1]", []), (".spec.list[0,2]", ["x", "z"]),
-    (".spec.parts[0].n", ["p"]), (".spec.parts[*].n", ["p", "q"]), (".spec.parts[5:5].n", []),
-    (".spec['a']", [1]), (".spec['a','on']", [1, True]), ("['spec']['a']", [1]),
-    (r".spec.map.a\.b", ["dotted"]), (r".spec.map['a\.b']", ["dotted"]), (".spec.map['a.b']", []),
-    (".spec.map.*", ["dotted", {"v": 7}]), (".spec.parts[?(@.n=='q')].v", [2]), ('.spec.parts[?(@.n=="q")].v', [2]),
-    (".spec.parts[?(@.n == 'q')].v", [2]), (".spec.parts[?(@.n!='q')].v", [1]), (".spec.parts[?(@.v>1)].v", [2, 3]),
-    (".spec.parts[?(@.v>=2)].v", [2, 3]), (".spec.parts[?(@.v<2)].v", [1]), (".spec.parts[?(@.v<=2)].v", [1, 2]),
-    (".spec.parts[?(@.deep)].v", [2]), (".spec.parts[?(@.deep.v==9)].n", ["q"]), (".spec.parts[?(@.none)].v", []),
-    ("..v", [1, 2, 9, 3, 7]), (".spec.parts..v", [1, 2, 9, 3]), (".spec.list[?(@=='y')]", ["y"]),
-    (".spec.list[?(@ > 'x')]", ["y", "z"]), (".spec.a}x{.spec.on", [1]), ("@.spec.a", [1]), ("$.spec.a", [1]),
-    ("", [OBJECT]), (".", []), (".spec.empty[*]", []), (".spec.none[0]", []),
-    (".spec.parts[?(@.n==')')].v", []), (".spec.parts[?(@.n=='\\u0071')].v", [2]),
-])
+@pytest.mark.parametrize(
+    "path, found",
+    [
+        (".spec.a", [1]),
+        (".spec.none", [None]),
+        (".spec.missing", []),
+        (".spec.a.b", []),
+        (".spec.none.x", []),
+        (".spec.list", [["x", "y", "z"]]),
+        (".spec.list.x", []),
+        (".spec.list[0]", ["x"]),
+        (".spec.list[-1]", ["z"]),
+        (".spec.list[1:]", ["y", "z"]),
+        (".spec.list[:2]", ["x", "y"]),
+        (".spec.list[-2:]", ["y", "z"]),
+        (".spec.list[:-1]", ["x", "y"]),
+        (".spec.list[0:3:2]", ["x", "z"]),
+        (".spec.list[::2]", ["x", "z"]),
+        (".spec.list[*]", ["x", "y", "z"]),
+        (".spec.list[1:1]", []),
+        (".spec.list[0,2]", ["x", "z"]),
+        (".spec.parts[0].n", ["p"]),
+        (".spec.parts[*].n", ["p", "q"]),
+        (".spec.parts[5:5].n", []),
+        (".spec['a']", [1]),
+        (".spec['a','on']", [1, True]),
+        ("['spec']['a']", [1]),
+        (r".spec.map.a\.b", ["dotted"]),
+        (r".spec.map['a\.b']", ["dotted"]),
+        (".spec.map['a.b']", []),
+        (".spec.map.*", ["dotted", {"v": 7}]),
+        (".spec.parts[?(@.n=='q')].v", [2]),
+        ('.spec.parts[?(@.n=="q")].v', [2]),
+        (".spec.parts[?(@.n == 'q')].v", [2]),
+        (".spec.parts[?(@.n!='q')].v", [1]),
+        (".spec.parts[?(@.v>1)].v", [2, 3]),
+        (".spec.parts[?(@.v>=2)].v", [2, 3]),
+        (".spec.parts[?(@.v<2)].v", [1]),
+        (".spec.parts[?(@.v<=2)].v", [1, 2]),
+        (".spec.parts[?(@.deep)].v", [2]),
+        (".spec.parts[?(@.deep.v==9)].n", ["q"]),
+        (".spec.parts[?(@.none)].v", []),
+        ("..v", [1, 2, 9, 3, 7]),
+        (".spec.parts..v", [1, 2, 9, 3]),
+        (".spec.list[?(@=='y')]", ["y"]),
+        (".spec.list[?(@ > 'x')]", ["y", "z"]),
+        (".spec.a}x{.spec.on", [1]),
+        ("@.spec.a", [1]),
+        ("$.spec.a", [1]),
+        ("", [OBJECT]),
+        (".", []),
+        (".spec.empty[*]", []),
+        (".spec.none[0]", []),
+        (".spec.parts[?(@.n==')')].v", []),
+        (".spec.parts[?(@.n=='\\u0071')].v", [2]),
+    ],
+)
 def test_found(path: str, found: list[Any]) -> None:
     assert find(path, OBJECT) == found
 
 
-@pytest.mark.parametrize("path", [
-    ".spec.list[3]", ".spec.list[-4]", ".spec.list[0:9]", ".spec.list[2:1]", ".spec.list[0:2:0]", ".spec.empty[0]",
-    ".spec.a[0]", ".spec.text[0]", ".spec.map[?(@.a)]", ".spec.parts[?(@.v=='1')]", ".spec.parts[?(@.v==1.0)]",
-    ".spec.parts[?(@.v=~'1')]", ".spec.parts[?(@..v==1)]", ".spec.parts[?(@.deep==1)]", ".spec.a range",
-    ".spec.parts[?(@.v==true)]", ".spec.a}{.spec.a[0]",
-])
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".spec.list[3]",
+        ".spec.list[-4]",
+        ".spec.list[0:9]",
+        ".spec.list[2:1]",
+        ".spec.list[0:2:0]",
+        ".spec.empty[0]",
+        ".spec.a[0]",
+        ".spec.text[0]",
+        ".spec.map[?(@.a)]",
+        ".spec.parts[?(@.v=='1')]",
+        ".spec.parts[?(@.v==1.0)]",
+        ".spec.parts[?(@.v=~'1')]",
+        ".spec.parts[?(@..v==1)]",
+        ".spec.parts[?(@.deep==1)]",
+        ".spec.a range",
+        ".spec.parts[?(@.v==true)]",
+        ".spec.a}{.spec.a[0]",
+    ],
+)
 def test_fails_when_it_is_evaluated(path: str) -> None:
     evaluate = compile_path(path)
     with pytest.raises(JsonPathError):
         evaluate(OBJECT, Visits())
 
 
-@pytest.mark.parametrize("path", [
-    ".spec.list[", ".spec.list[a]", ".spec['a", ".spec[\"a\"]", ".spec.parts[?(@.a", ".spec.parts[?(@.a)", "....",
-    ".a #", ".a ;", "{", ".a\n", ".a '", "[0:1:2:3]", "1.2.3", ".a '\\x'", ".a" * 5000, ".a[" + "9" * 30 + "]",
-    "[?(" * 30 + "@.a" + ")]" * 30,
-])
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".spec.list[",
+        ".spec.list[a]",
+        ".spec['a",
+        '.spec["a"]',
+        ".spec.parts[?(@.a",
+        ".spec.parts[?(@.a)",
+        "....",
+        ".a #",
+        ".a ;",
+        "{",
+        ".a\n",
+        ".a '",
+        "[0:1:2:3]",
+        "1.2.3",
+        ".a '\\x'",
+        ".a" * 5000,
+        ".a[" + "9" * 30 + "]",
+        "[?(" * 30 + "@.a" + ")]" * 30,
+    ],
+)
 def test_cannot_be_parsed(path: str) -> None:
     with pytest.raises(JsonPathError):
         compile_path(path)
 
 
-@pytest.mark.parametrize("text, path", [
-    ("spec.a", ".spec.a"), (".spec.a", ".spec.a"), ("{spec.a}", ".spec.a"), ("{.spec.a}", ".spec.a"), ("", ""),
-])
+@pytest.mark.parametrize(
+    "text, path",
+    [("spec.a", ".spec.a"), (".spec.a", ".spec.a"), ("{spec.a}", ".spec.a"), ("{.spec.a}", ".spec.a"), ("", "")],
+)
 def test_relaxed(text: str, path: str) -> None:
     assert relax(text) == path
 
@@ -102,16 +181,19 @@ DEEP: Any = _deep(180)
 WIDE: Any = {"l": [[1] * 60] * 60, "o": [{"k": [{"v": "x" * 5000}] * 40}] * 40}
 
 
-@pytest.mark.parametrize("path, value", [
-    pytest.param("..a..a.zz", _deep(180, 5000), id="descents past leaves"),
-    pytest.param("..a..a..a.zz", DEEP, id="descents without a result"),
-    pytest.param("..a..b.zz", _deep(600), id="descents with few results"),
-    pytest.param("..a" * 20, _deep(60), id="many descents"),
-    pytest.param(".l[" + ",".join("*" * 9) + "][" + ",".join("*" * 9) + "].zz", WIDE, id="unions"),
-    pytest.param(".l" + "[0,0]" * 20, {"l": [[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]}, id="unions that double"),
-    pytest.param(".o[*,*,*].k[?(@.v==@.v)].v", WIDE, id="comparing long texts"),
-    pytest.param(".o[?(@..v)].zz", {"o": [DEEP] * 300}, id="filters that descend"),
-])
+@pytest.mark.parametrize(
+    "path, value",
+    [
+        pytest.param("..a..a.zz", _deep(180, 5000), id="descents past leaves"),
+        pytest.param("..a..a..a.zz", DEEP, id="descents without a result"),
+        pytest.param("..a..b.zz", _deep(600), id="descents with few results"),
+        pytest.param("..a" * 20, _deep(60), id="many descents"),
+        pytest.param(".l[" + ",".join("*" * 9) + "][" + ",".join("*" * 9) + "].zz", WIDE, id="unions"),
+        pytest.param(".l" + "[0,0]" * 20, {"l": [[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]}, id="unions that double"),
+        pytest.param(".o[*,*,*].k[?(@.v==@.v)].v", WIDE, id="comparing long texts"),
+        pytest.param(".o[?(@..v)].zz", {"o": [DEEP] * 300}, id="filters that descend"),
+    ],
+)
 def test_visits_are_bounded(path: str, value: Any) -> None:
     visits = Visits()
     began = time.process_time()

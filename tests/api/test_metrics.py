@@ -20,8 +20,10 @@ async def exposition(api: Client) -> dict[str, float]:
 
 
 def requests_series(verb: str, code: int, subresource: str = "") -> str:
-    return (f'apiserver_request_total{{code="{code}",group="{GROUP}",resource="widgets",subresource="{subresource}",'
-            f'verb="{verb}"}}')
+    return (
+        f'apiserver_request_total{{code="{code}",group="{GROUP}",resource="widgets",subresource="{subresource}",'
+        f'verb="{verb}"}}'
+    )
 
 
 async def test_requests_are_counted(api: Client) -> None:
@@ -31,8 +33,12 @@ async def test_requests_are_counted(api: Client) -> None:
     await api.get(f"{WIDGETS}/none")
     await api.get(f"{WIDGETS}/a/status")
     after = await exposition(api)
-    for name in (requests_series("create", 201), requests_series("get", 200), requests_series("get", 404),
-                 requests_series("get", 200, "status")):
+    for name in (
+        requests_series("create", 201),
+        requests_series("get", 200),
+        requests_series("get", 404),
+        requests_series("get", 200, "status"),
+    ):
         assert after[name] - before.get(name, 0) == 1, name
 
 
@@ -135,8 +141,11 @@ def test_the_number_of_resources_is_bounded() -> None:
 def test_codes_that_webhooks_invent_are_counted_together() -> None:
     for code in range(430, 480):
         metrics.observe("create", "codes.example.com", "r", "", code, 0.1)
-    codes = [line for line in metrics.exposition().decode().splitlines()
-             if line.startswith("apiserver_request_total{") and "codes.example.com" in line]
+    codes = [
+        line
+        for line in metrics.exposition().decode().splitlines()
+        if line.startswith("apiserver_request_total{") and "codes.example.com" in line
+    ]
     metrics.forget("codes.example.com", "r")
     assert 'code="600"' in "".join(codes)
     assert len(codes) < 5
@@ -145,11 +154,20 @@ def test_codes_that_webhooks_invent_are_counted_together() -> None:
 async def test_a_tenant_has_no_metrics(api: Client) -> None:
     """They are of the process, and say which definitions all tenants have."""
     tenant = await make_tenant(api.of_tenant("system"), "acme")
-    grant = {"apiVersion": RBAC.removeprefix("/apis/"), "kind": "ClusterRoleBinding", "metadata": {"name": "all"},
-             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name} for kind, name in (
-                 ("Group", "system:tenant:acme"), ("Group", "system:authenticated"),
-                 ("User", "system:tenant:acme:alice"))]}
+    grant = {
+        "apiVersion": RBAC.removeprefix("/apis/"),
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "all"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [
+            {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name}
+            for kind, name in (
+                ("Group", "system:tenant:acme"),
+                ("Group", "system:authenticated"),
+                ("User", "system:tenant:acme:alice"),
+            )
+        ],
+    }
     (await tenant.post(f"{RBAC}/clusterrolebindings", grant)).ok(201)
     (await api.post(f"{RBAC}/clusterrolebindings", grant)).ok(201)
     of_acme, of_default = await token_of(api, "acme", "system:masters"), await token_of(api, "default")

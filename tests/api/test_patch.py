@@ -17,14 +17,20 @@ APPLIED: dict[str, tuple[str, Body, Any]] = {
     "merge removes": (MERGE, {"spec": {"parts": None}}, {"size": 1, "color": "red"}),
     "merge replaces lists": (MERGE, {"spec": {"parts": ["y"]}}, {"size": 1, "color": "red", "parts": ["y"]}),
     "a removed field is defaulted again": (
-        MERGE, {"spec": {"color": None}}, {"size": 1, "color": "grey", "parts": ["x"]}),
+        MERGE,
+        {"spec": {"color": None}},
+        {"size": 1, "color": "grey", "parts": ["x"]},
+    ),
     "json adds": (
-        JSON_PATCH, [{"op": "add", "path": "/spec/parts/-", "value": "y"}],
-        {"size": 1, "color": "red", "parts": ["x", "y"]}),
+        JSON_PATCH,
+        [{"op": "add", "path": "/spec/parts/-", "value": "y"}],
+        {"size": 1, "color": "red", "parts": ["x", "y"]},
+    ),
     "json tests and replaces": (
-        JSON_PATCH, [{"op": "test", "path": "/spec/size", "value": 1},
-                     {"op": "replace", "path": "/spec/size", "value": 2}],
-        {"size": 2, "color": "red", "parts": ["x"]}),
+        JSON_PATCH,
+        [{"op": "test", "path": "/spec/size", "value": 1}, {"op": "replace", "path": "/spec/size", "value": 2}],
+        {"size": 2, "color": "red", "parts": ["x"]},
+    ),
 }
 
 
@@ -41,13 +47,11 @@ REFUSED: dict[str, tuple[str, Body, int, str]] = {
     "merge of another name": (MERGE, {"metadata": {"name": "b"}}, 400, "BadRequest"),
     "merge of an old resource version": (MERGE, {"metadata": {"resourceVersion": "1"}}, 409, "Conflict"),
     "json patch of an object": (JSON_PATCH, {"op": "add"}, 400, "BadRequest"),
-    "json patch whose test fails": (
-        JSON_PATCH, [{"op": "test", "path": "/spec/size", "value": 9}], 422, "Invalid"),
+    "json patch whose test fails": (JSON_PATCH, [{"op": "test", "path": "/spec/size", "value": 9}], 422, "Invalid"),
     "json patch of nothing": (JSON_PATCH, [{"op": "remove", "path": "/spec/none"}], 422, "Invalid"),
     "json patch that removes everything": (JSON_PATCH, [{"op": "remove", "path": "/kind"}], 400, ""),
     "a form that there is not": ("application/xml", "<a/>", 415, "UnsupportedMediaType"),
-    "a strategic patch of a custom object": (
-        "application/strategic-merge-patch+json", {}, 415, "UnsupportedMediaType"),
+    "a strategic patch of a custom object": ("application/strategic-merge-patch+json", {}, 415, "UnsupportedMediaType"),
     "an apply without a manager": (APPLY, "spec: {}", 422, "Invalid"),
 }
 
@@ -82,7 +86,10 @@ async def test_an_apply_of_anothers_field_is_a_conflict_unless_forced(api: Clien
     body = widget("a", size=2)
     status = failure(await api.patch(f"{A}?fieldManager=me", body, APPLY), 409, "Conflict")
     assert status["details"]["causes"][0] == {
-        "reason": "FieldManagerConflict", "message": status["details"]["causes"][0]["message"], "field": ".spec.size"}
+        "reason": "FieldManagerConflict",
+        "message": status["details"]["causes"][0]["message"],
+        "field": ".spec.size",
+    }
     assert (await api.patch(f"{A}?fieldManager=me&force=true", body, APPLY)).ok()["spec"]["size"] == 2
 
 

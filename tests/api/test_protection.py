@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from registry.api.protection import ANNOTATION
+from registry.api.admission.protection import ANNOTATION
 from tests.api.client import Client, eventually
 from tests.api.errors import failure
 from tests.api.widgets import DEFINITIONS, GROUP, NAMESPACES, WIDGETS, define, definition, make, widget
@@ -37,11 +37,12 @@ async def test_a_definition_with_objects_is_kept(api: Client) -> None:
         assert said["message"] == (
             f'customresourcedefinitions.apiextensions.k8s.io "{NAME}" is forbidden: it is protected from deletion '
             "while it has objects, and it has 3 objects; to delete it all the same, lift the protection first: kubectl "
-            f"annotate customresourcedefinition {NAME} {ANNOTATION}=Off --overwrite")
+            f"annotate customresourcedefinition {NAME} {ANNOTATION}=Off --overwrite"
+        )
         assert said["details"]["causes"][0]["reason"] == "DeletionProtected"
     assert not (await api.get(DEFINITION)).ok()["metadata"].get("deletionTimestamp")
-    failure(await api.delete(DEFINITIONS), 403, "Forbidden")        # with all others
-    await make(api, "d")                                            # and it goes on to be served
+    failure(await api.delete(DEFINITIONS), 403, "Forbidden")  # with all others
+    await make(api, "d")  # and it goes on to be served
     await protect(api, DEFINITION, "Off")
     (await api.delete(DEFINITION)).ok()
 
@@ -60,8 +61,11 @@ async def test_always(api: Client, value: str) -> None:
 
 
 async def test_a_namespace_that_holds_something_is_kept(api: Client) -> None:
-    made = {"kind": "Namespace", "apiVersion": "v1",
-            "metadata": {"name": "held", "annotations": {ANNOTATION: "WhileUsed"}}}
+    made = {
+        "kind": "Namespace",
+        "apiVersion": "v1",
+        "metadata": {"name": "held", "annotations": {ANNOTATION: "WhileUsed"}},
+    }
     (await api.post(NAMESPACES, made)).ok(201)
     path = WIDGETS.replace("default", "held")
 

@@ -28,7 +28,7 @@ async def test_an_object_of_each_lives(api: Client, start: int) -> None:
     seen = set()
     for file in FILES[start::8]:
         crd = yaml.load(file.read_text(), Loader=yaml.CSafeLoader)
-        if crd["metadata"]["name"] in seen:     # one stands in two channels of its project
+        if crd["metadata"]["name"] in seen:  # one stands in two channels of its project
             continue
         seen.add(crd["metadata"]["name"])
         await define(api, crd)
@@ -42,7 +42,7 @@ async def _lives(api: Client, file: Path, spec: dict[str, Any]) -> None:
     head = {"apiVersion": f"{spec['group']}/{version['name']}", "kind": spec["names"]["kind"]}
     for seed in range(60):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")     # from hypothesis, of examples outside of @given
+            warnings.simplefilter("ignore")  # from hypothesis, of examples outside of @given
             made = instance(version["schema"]["openAPIV3Schema"], random.Random(seed))
         answer = await api.post(path, {**made, **head, "metadata": {"name": "a"}})
         assert answer.code in (201, 422), f"{file.name}: {answer.text}"

@@ -44,10 +44,15 @@ async def test_metadata_only(api: Client) -> None:
     assert (many["kind"], many["items"][0]["kind"]) == ("PartialObjectMetadataList", "PartialObjectMetadata")
 
 
-@pytest.mark.parametrize("agent, query, pretty", [
-    ("curl/8", "", True), ("kubectl/1.36", "", False), ("kubectl/1.36", "?pretty=true", True),
-    ("curl/8", "?pretty=false", False),
-])
+@pytest.mark.parametrize(
+    "agent, query, pretty",
+    [
+        ("curl/8", "", True),
+        ("kubectl/1.36", "", False),
+        ("kubectl/1.36", "?pretty=true", True),
+        ("curl/8", "?pretty=false", False),
+    ],
+)
 async def test_people_get_it_indented(api: Client, agent: str, query: str, pretty: bool) -> None:
     await make(api, "a")
     answer = await api.get(A + query, headers={"user-agent": agent})
@@ -88,8 +93,11 @@ _ANSWERS = [
     (f"{_ACCESS}/subjectaccessreviews", {"spec": {**_ASKED, "user": "a"}}, "*authorization.SubjectAccessReview"),
     (f"{_ACCESS}/selfsubjectaccessreviews", {"spec": _ASKED}, "*authorization.SelfSubjectAccessReview"),
     (f"{_ACCESS}/selfsubjectrulesreviews", {"spec": {"namespace": "a"}}, "*authorization.SelfSubjectRulesReview"),
-    (f"{_ACCESS}/namespaces/default/localsubjectaccessreviews", {"spec": {**_ASKED, "user": "a"}},
-     "*authorization.LocalSubjectAccessReview"),
+    (
+        f"{_ACCESS}/namespaces/default/localsubjectaccessreviews",
+        {"spec": {**_ASKED, "user": "a"}},
+        "*authorization.LocalSubjectAccessReview",
+    ),
     (f"{_TOKENS}/tokenreviews", {"spec": {"token": "a"}}, "*authentication.TokenReview"),
     (f"{_TOKENS}/selfsubjectreviews", {}, "*authentication.SelfSubjectReview"),
     (f"{NAMESPACES}/default/serviceaccounts/default/token", {"spec": {}}, "*authentication.TokenRequest"),
@@ -107,17 +115,22 @@ async def test_reviews_and_tokens_have_the_forms_of_objects(api: Client, path: s
     table = (await api.post(path, body, accept=TABLE)).ok(201)
     assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Created At"]
     status = failure(await api.post(path, body, accept=PARTIAL_LIST), 406, "NotAcceptable")
-    assert status["message"] == ("you requested PartialObjectMetadataList, but the requested object is not a list "
-                                 f"({go_type})")
+    assert status["message"] == (
+        f"you requested PartialObjectMetadataList, but the requested object is not a list ({go_type})"
+    )
     packed = await api.post(path, body, accept=_PROTOBUF)
     assert (packed.code, packed.body[:4]) == (406, b"k8s\0")
 
 
-@pytest.mark.parametrize("tenant, path", [
-    ("default", f"{A}/history"), ("default", f"{WIDGETS}?deleted=true"),
-    ("system", "/apis/tenancy.registry/v1/tenants?usage=true"),
-    ("system", "/apis/tenancy.registry/v1/tenants/default/usage"),
-])
+@pytest.mark.parametrize(
+    "tenant, path",
+    [
+        ("default", f"{A}/history"),
+        ("default", f"{WIDGETS}?deleted=true"),
+        ("system", "/apis/tenancy.registry/v1/tenants?usage=true"),
+        ("system", "/apis/tenancy.registry/v1/tenants/default/usage"),
+    ],
+)
 async def test_documents_of_our_own_are_json_or_yaml(api: Client, tenant: str, path: str) -> None:
     await make(api, "a")
     client = api.of_tenant(tenant)

@@ -8,13 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from registry.api.selectors import (
-    FieldTerm,
-    SelectorError,
-    parse_field_selector,
-    parse_label_selector,
-    satisfies,
-)
+from registry.api.selectors import FieldTerm, SelectorError, parse_field_selector, parse_label_selector, satisfies
 from registry.store.types import Match, Requirement
 
 OBJECTS = {
@@ -26,15 +20,45 @@ OBJECTS = {
 }
 
 
-@pytest.mark.parametrize("text, selected", [
-    ("", "abcde"), ("env=dev", "a"), ("env==dev", "a"), ("env!=dev", "bcde"), ("env in (dev,prod)", "ab"),
-    ("env in ( dev , prod )", "ab"), ("env notin (dev, prod)", "cde"), ("env", "abc"), ("!env", "de"), ("! env", "de"),
-    ("tier>1", "bd"), ("tier<10", "ab"), ("env=prod,tier=2", "b"), ("env=prod, tier=2", "b"),
-    ("env=prod,env=dev", ""), ("x.example.com/y=z", "b"), ("empty=", "d"), ("env=", ""), ("empty!=", "abce"),
-    ("empty in (,x)", "d"), ("env in ()", ""), ("env notin ()", "abcde"), ("env = dev", "a"), ("env in (dev,dev)", "a"),
-    ("env in (in,notin,dev)", "a"), ("in", ""), ("!notin", "abcde"), ("in in (in)", ""), ("tier,!env", "d"),
-    ("env in (dev,,prod)", "ab"), ("env in (dev,)", "a"), ("env=dev\n", "a"), ("env in(dev)", "a"), ("env=,tier", ""),
-])
+@pytest.mark.parametrize(
+    "text, selected",
+    [
+        ("", "abcde"),
+        ("env=dev", "a"),
+        ("env==dev", "a"),
+        ("env!=dev", "bcde"),
+        ("env in (dev,prod)", "ab"),
+        ("env in ( dev , prod )", "ab"),
+        ("env notin (dev, prod)", "cde"),
+        ("env", "abc"),
+        ("!env", "de"),
+        ("! env", "de"),
+        ("tier>1", "bd"),
+        ("tier<10", "ab"),
+        ("env=prod,tier=2", "b"),
+        ("env=prod, tier=2", "b"),
+        ("env=prod,env=dev", ""),
+        ("x.example.com/y=z", "b"),
+        ("empty=", "d"),
+        ("env=", ""),
+        ("empty!=", "abce"),
+        ("empty in (,x)", "d"),
+        ("env in ()", ""),
+        ("env notin ()", "abcde"),
+        ("env = dev", "a"),
+        ("env in (dev,dev)", "a"),
+        ("env in (in,notin,dev)", "a"),
+        ("in", ""),
+        ("!notin", "abcde"),
+        ("in in (in)", ""),
+        ("tier,!env", "d"),
+        ("env in (dev,,prod)", "ab"),
+        ("env in (dev,)", "a"),
+        ("env=dev\n", "a"),
+        ("env in(dev)", "a"),
+        ("env=,tier", ""),
+    ],
+)
 def test_label_selectors(text: str, selected: str) -> None:
     selector = parse_label_selector(text)
     assert "".join(name for name, labels in OBJECTS.items() if selector.matches(labels)) == selected
@@ -42,62 +66,91 @@ def test_label_selectors(text: str, selected: str) -> None:
     assert "".join(name for name, labels in stored.items() if satisfies(selector.requirements, labels)) == selected
 
 
-@pytest.mark.parametrize("text, requirements", [
-    ("b=2,a", (Requirement("a", Match.EXISTS), Requirement("b", Match.IN, ("2",)))),
-    ("a in (z,y)", (Requirement("a", Match.IN, ("y", "z")),)),
-    ("e notin (x),c>5,!b,a!=1", (
-        Requirement("a", Match.NOT_IN, ("1",)), Requirement("b", Match.DOES_NOT_EXIST),
-        Requirement("c", Match.GREATER_THAN, ("5",)), Requirement("e", Match.NOT_IN, ("x",)),
-    )),
-])
+@pytest.mark.parametrize(
+    "text, requirements",
+    [
+        ("b=2,a", (Requirement("a", Match.EXISTS), Requirement("b", Match.IN, ("2",)))),
+        ("a in (z,y)", (Requirement("a", Match.IN, ("y", "z")),)),
+        (
+            "e notin (x),c>5,!b,a!=1",
+            (
+                Requirement("a", Match.NOT_IN, ("1",)),
+                Requirement("b", Match.DOES_NOT_EXIST),
+                Requirement("c", Match.GREATER_THAN, ("5",)),
+                Requirement("e", Match.NOT_IN, ("x",)),
+            ),
+        ),
+    ],
+)
 def test_requirements_are_sorted_by_key(text: str, requirements: tuple[Requirement, ...]) -> None:
     assert parse_label_selector(text).requirements == requirements
 
 
-_KEY = ("must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
-        "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-        "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')")
-_VALUE = ("a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
-          "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for "
-          "validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')")
+_KEY = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+_VALUE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
+    "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for "
+    "validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
 
 
-@pytest.mark.parametrize("text, message", [
-    (",", "found ',', expected: !, identifier, or 'end of string'"),
-    (",a=b", "found ',', expected: !, identifier, or 'end of string'"),
-    ("=b", "found '=', expected: !, identifier, or 'end of string'"),
-    ("a=b,", "found '', expected: identifier after ','"),
-    ("a=b,=", "found '=', expected: identifier after ','"),
-    ("a=b c", "found 'c', expected: ',' or 'end of string'"),
-    ("!a=b", "found '=', expected: ',' or 'end of string'"),
-    ("a in (b) c", "found 'c', expected: ',' or 'end of string'"),
-    ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
-    ("a IN (b)", "unable to parse requirement: found 'IN', expected: in, notin, =, ==, !=, gt, lt"),
-    ("a(b)", "unable to parse requirement: found '(', expected: in, notin, =, ==, !=, gt, lt"),
-    ("!", "unable to parse requirement: found '', expected: identifier"),
-    ("!!a", "unable to parse requirement: found '!', expected: identifier"),
-    ("a===b", "unable to parse requirement: found '=', expected: identifier"),
-    ("a>=2", "unable to parse requirement: found '=', expected: identifier"),
-    ("a in (b", "unable to parse requirement: found '', expected: ',' or ')'"),
-    ("a in b", "unable to parse requirement: found 'b' expected: '('"),
-    ("a in (", "unable to parse requirement: found '', expected: ',', ')' or identifier"),
-    ("a in (=", "unable to parse requirement: found '=', expected: ',', ')' or identifier"),
-    ("a in (b,=", "unable to parse requirement: found '=', expected: ',', or identifier"),
-    ("a>b", "unable to parse requirement: values[0]: Invalid value: \"b\": for 'Gt', 'Lt' operators, the value must be "
-            "an integer"),
-    ("a>9223372036854775808", "unable to parse requirement: values[0]: Invalid value: \"9223372036854775808\": "
-                              "for 'Gt', 'Lt' operators, the value must be an integer"),
-    # A sign is no part of a label value, so negative numbers cannot be asked for.
-    ("a>-5", f'unable to parse requirement: values[0][a]: Invalid value: "-5": {_VALUE}'),
-    ("-a=b", f'unable to parse requirement: <nil>: Invalid value: "-a": name part {_KEY}'),
-    ("a/b/c=d", f'unable to parse requirement: <nil>: Invalid value: "a/b/c": a valid label key {_KEY} with an '
-                "optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"),
-    ("a=@", f'unable to parse requirement: values[0][a]: Invalid value: "@": {_VALUE}'),
-    ("a=" + "v" * 64, f'unable to parse requirement: values[0][a]: Invalid value: "{"v" * 64}": must be no more than '
-                      "63 bytes"),
-    ("a in (@,-)", f'unable to parse requirement: [values[0][a]: Invalid value: "-": {_VALUE}, '
-                   f'values[1][a]: Invalid value: "@": {_VALUE}]'),
-])
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        (",", "found ',', expected: !, identifier, or 'end of string'"),
+        (",a=b", "found ',', expected: !, identifier, or 'end of string'"),
+        ("=b", "found '=', expected: !, identifier, or 'end of string'"),
+        ("a=b,", "found '', expected: identifier after ','"),
+        ("a=b,=", "found '=', expected: identifier after ','"),
+        ("a=b c", "found 'c', expected: ',' or 'end of string'"),
+        ("!a=b", "found '=', expected: ',' or 'end of string'"),
+        ("a in (b) c", "found 'c', expected: ',' or 'end of string'"),
+        ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
+        ("a IN (b)", "unable to parse requirement: found 'IN', expected: in, notin, =, ==, !=, gt, lt"),
+        ("a(b)", "unable to parse requirement: found '(', expected: in, notin, =, ==, !=, gt, lt"),
+        ("!", "unable to parse requirement: found '', expected: identifier"),
+        ("!!a", "unable to parse requirement: found '!', expected: identifier"),
+        ("a===b", "unable to parse requirement: found '=', expected: identifier"),
+        ("a>=2", "unable to parse requirement: found '=', expected: identifier"),
+        ("a in (b", "unable to parse requirement: found '', expected: ',' or ')'"),
+        ("a in b", "unable to parse requirement: found 'b' expected: '('"),
+        ("a in (", "unable to parse requirement: found '', expected: ',', ')' or identifier"),
+        ("a in (=", "unable to parse requirement: found '=', expected: ',', ')' or identifier"),
+        ("a in (b,=", "unable to parse requirement: found '=', expected: ',', or identifier"),
+        (
+            "a>b",
+            "unable to parse requirement: values[0]: Invalid value: \"b\": for 'Gt', 'Lt' operators, the value must be "
+            "an integer",
+        ),
+        (
+            "a>9223372036854775808",
+            'unable to parse requirement: values[0]: Invalid value: "9223372036854775808": '
+            "for 'Gt', 'Lt' operators, the value must be an integer",
+        ),
+        # A sign is no part of a label value, so negative numbers cannot be asked for.
+        ("a>-5", f'unable to parse requirement: values[0][a]: Invalid value: "-5": {_VALUE}'),
+        ("-a=b", f'unable to parse requirement: <nil>: Invalid value: "-a": name part {_KEY}'),
+        (
+            "a/b/c=d",
+            f'unable to parse requirement: <nil>: Invalid value: "a/b/c": a valid label key {_KEY} with an '
+            "optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
+        ),
+        ("a=@", f'unable to parse requirement: values[0][a]: Invalid value: "@": {_VALUE}'),
+        (
+            "a=" + "v" * 64,
+            f'unable to parse requirement: values[0][a]: Invalid value: "{"v" * 64}": must be no more than 63 bytes',
+        ),
+        (
+            "a in (@,-)",
+            f'unable to parse requirement: [values[0][a]: Invalid value: "-": {_VALUE}, '
+            f'values[1][a]: Invalid value: "@": {_VALUE}]',
+        ),
+    ],
+)
 def test_label_refusals(text: str, message: str) -> None:
     with pytest.raises(SelectorError) as raised:
         parse_label_selector(text)
@@ -105,17 +158,25 @@ def test_label_refusals(text: str, message: str) -> None:
     assert (raised.value.code, raised.value.reason) == (400, "BadRequest")
 
 
-@pytest.mark.parametrize("text, terms", [
-    ("", []), (",", []),
-    ("metadata.name=a", [FieldTerm("metadata.name", True, "a")]),
-    ("metadata.name==a", [FieldTerm("metadata.name", True, "a")]),
-    ("metadata.name!=a", [FieldTerm("metadata.name", False, "a")]),
-    ("spec.color=red,metadata.name=a", [FieldTerm("metadata.name", True, "a"), FieldTerm("spec.color", True, "red")]),
-    ("spec.color=", [FieldTerm("spec.color", True, "")]),
-    (r"spec.color=a\,b\=c\\d", [FieldTerm("spec.color", True, r"a,b=c\d")]),
-    ("spec.color= red ", [FieldTerm("spec.color", True, " red ")]),
-    ("spec.color!==x", None), ("spec.color===x", None),
-])
+@pytest.mark.parametrize(
+    "text, terms",
+    [
+        ("", []),
+        (",", []),
+        ("metadata.name=a", [FieldTerm("metadata.name", True, "a")]),
+        ("metadata.name==a", [FieldTerm("metadata.name", True, "a")]),
+        ("metadata.name!=a", [FieldTerm("metadata.name", False, "a")]),
+        (
+            "spec.color=red,metadata.name=a",
+            [FieldTerm("metadata.name", True, "a"), FieldTerm("spec.color", True, "red")],
+        ),
+        ("spec.color=", [FieldTerm("spec.color", True, "")]),
+        (r"spec.color=a\,b\=c\\d", [FieldTerm("spec.color", True, r"a,b=c\d")]),
+        ("spec.color= red ", [FieldTerm("spec.color", True, " red ")]),
+        ("spec.color!==x", None),
+        ("spec.color===x", None),
+    ],
+)
 def test_field_selectors(text: str, terms: list[FieldTerm] | None) -> None:
     if terms is None:
         with pytest.raises(SelectorError, match="unescaped character in value: 61"):
@@ -124,16 +185,19 @@ def test_field_selectors(text: str, terms: list[FieldTerm] | None) -> None:
         assert parse_field_selector(text, selectable=["spec.color"]) == terms
 
 
-@pytest.mark.parametrize("text, message", [
-    ("x", "invalid selector: 'x'; can't understand 'x'"),
-    ("metadata.name=a,b", "invalid selector: 'metadata.name=a,b'; can't understand 'b'"),
-    ("spec.x=1", "field label not supported: spec.x"),
-    ("spec.z=1,spec.y=2", "field label not supported: spec.y"),
-    (" metadata.name=a", "field label not supported:  metadata.name"),
-    ("=a", "field label not supported: "),
-    (r"metadata.name=\a", r"invalid field selector: invalid escape sequence: \a"),
-    ("metadata.name=a\\", "invalid field selector: invalid escape sequence: \\"),
-])
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("x", "invalid selector: 'x'; can't understand 'x'"),
+        ("metadata.name=a,b", "invalid selector: 'metadata.name=a,b'; can't understand 'b'"),
+        ("spec.x=1", "field label not supported: spec.x"),
+        ("spec.z=1,spec.y=2", "field label not supported: spec.y"),
+        (" metadata.name=a", "field label not supported:  metadata.name"),
+        ("=a", "field label not supported: "),
+        (r"metadata.name=\a", r"invalid field selector: invalid escape sequence: \a"),
+        ("metadata.name=a\\", "invalid field selector: invalid escape sequence: \\"),
+    ],
+)
 def test_field_refusals(text: str, message: str) -> None:
     with pytest.raises(SelectorError) as raised:
         parse_field_selector(text)
@@ -149,16 +213,24 @@ def test_namespaces_of_cluster_scoped_objects() -> None:
 def test_words_of_built_in_kinds() -> None:
     with pytest.raises(SelectorError) as raised:
         parse_field_selector("metadata.uid=a", only_name_and_namespace=True)
-    assert raised.value.message == ('"metadata.uid" is not a known field selector: only "metadata.name", '
-                                    '"metadata.namespace"')
+    assert raised.value.message == (
+        '"metadata.uid" is not a known field selector: only "metadata.name", "metadata.namespace"'
+    )
 
 
-@pytest.mark.parametrize("text, labels, selected", [
-    ("spec.color=red", ["f:spec.color=red"], True), ("spec.color=red", ["f:spec.color=blue"], False),
-    ("spec.color=red", ["spec.color=red"], False), ("spec.color=", [], True), ("spec.color!=", [], False),
-    ("spec.color!=red", [], True), ("spec.color!=red", ["a=b", "f:spec.color=red"], False),
-    ("spec.color=a=b".replace("a=b", r"a\=b"), ["f:spec.color=a=b"], True),
-])
+@pytest.mark.parametrize(
+    "text, labels, selected",
+    [
+        ("spec.color=red", ["f:spec.color=red"], True),
+        ("spec.color=red", ["f:spec.color=blue"], False),
+        ("spec.color=red", ["spec.color=red"], False),
+        ("spec.color=", [], True),
+        ("spec.color!=", [], False),
+        ("spec.color!=red", [], True),
+        ("spec.color!=red", ["a=b", "f:spec.color=red"], False),
+        ("spec.color=a=b".replace("a=b", r"a\=b"), ["f:spec.color=a=b"], True),
+    ],
+)
 def test_fields_of_stored_rows(text: str, labels: list[str], selected: bool) -> None:
     terms = parse_field_selector(text, selectable=["spec.color"])
     assert satisfies([term.requirement() for term in terms], labels) is selected

@@ -33,8 +33,9 @@ async def all_wait() -> None:
         await asyncio.sleep(0)
 
 
-async def started(count: int, under_way: dict[Any, Any],
-                  work: Callable[[], Awaitable[None]]) -> list[asyncio.Task[None]]:
+async def started(
+    count: int, under_way: dict[Any, Any], work: Callable[[], Awaitable[None]]
+) -> list[asyncio.Task[None]]:
     tasks = [asyncio.create_task(singleflight(under_way, "key", work)) for _ in range(count)]
     await all_wait()
     return tasks

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from registry.api.jsonpath import Visits
-from registry.api.table import (
+from registry.api.tables.jsonpath import Visits
+from registry.api.tables.table import (
     CREATED_DESCRIPTION,
     NAME_DESCRIPTION,
     TABLE_VISITS,
@@ -32,26 +32,33 @@ def cells(value: Any) -> list[Any]:
     return found[1:]
 
 
-@pytest.mark.parametrize("value, expected", [
-    pytest.param(7, [7, 7.0, "7", None, None], id="integer"),
-    pytest.param(2.5, [2, 2.5, "2.5", None, None], id="float"),
-    pytest.param(-2.5, [-2, -2.5, "-2.5", None, None], id="negative float is cut towards nought"),
-    pytest.param(4.0, [4, 4.0, "4", None, None], id="whole float"),
-    pytest.param(1e21, [-(1 << 63), 1e21, "1e+21", None, None], id="float beyond int64"),
-    pytest.param(9007199254740993, [9007199254740993, 9007199254740992.0, "9007199254740993", None, None],
-                 id="large integer"),
-    pytest.param(12345678901234567890.0, [-(1 << 63), 12345678901234567890.0, "1.2345678901234567e+19", None, None],
-                 id="large float"),
-    pytest.param(True, [None, None, "true", True, None], id="true"),
-    pytest.param(False, [None, None, "false", False, None], id="false"),
-    pytest.param("x", [None, None, "x", None, "<invalid>"], id="text"),
-    pytest.param("", [None, None, "", None, "<unknown>"], id="empty text"),
-    pytest.param('a\tb\n"c" <&>', [None, None, 'a\tb\n"c" <&>', None, "<invalid>"], id="odd text"),
-    pytest.param(None, [None, None, "<no value>", None, None], id="null"),
-    pytest.param({"x": "<", "a": [1, 2]}, [None, None, '{"a":[1,2],"x":"\\u003c"}', None, None], id="object"),
-    pytest.param(["a", 1], [None, None, '["a",1]', None, None], id="list"),
-    pytest.param([], [None, None, "[]", None, None], id="empty list"),
-])
+@pytest.mark.parametrize(
+    "value, expected",
+    [
+        pytest.param(7, [7, 7.0, "7", None, None], id="integer"),
+        pytest.param(2.5, [2, 2.5, "2.5", None, None], id="float"),
+        pytest.param(-2.5, [-2, -2.5, "-2.5", None, None], id="negative float is cut towards nought"),
+        pytest.param(4.0, [4, 4.0, "4", None, None], id="whole float"),
+        pytest.param(1e21, [-(1 << 63), 1e21, "1e+21", None, None], id="float beyond int64"),
+        pytest.param(
+            9007199254740993, [9007199254740993, 9007199254740992.0, "9007199254740993", None, None], id="large integer"
+        ),
+        pytest.param(
+            12345678901234567890.0,
+            [-(1 << 63), 12345678901234567890.0, "1.2345678901234567e+19", None, None],
+            id="large float",
+        ),
+        pytest.param(True, [None, None, "true", True, None], id="true"),
+        pytest.param(False, [None, None, "false", False, None], id="false"),
+        pytest.param("x", [None, None, "x", None, "<invalid>"], id="text"),
+        pytest.param("", [None, None, "", None, "<unknown>"], id="empty text"),
+        pytest.param('a\tb\n"c" <&>', [None, None, 'a\tb\n"c" <&>', None, "<invalid>"], id="odd text"),
+        pytest.param(None, [None, None, "<no value>", None, None], id="null"),
+        pytest.param({"x": "<", "a": [1, 2]}, [None, None, '{"a":[1,2],"x":"\\u003c"}', None, None], id="object"),
+        pytest.param(["a", 1], [None, None, '["a",1]', None, None], id="list"),
+        pytest.param([], [None, None, "[]", None, None], id="empty list"),
+    ],
+)
 def test_cells(value: Any, expected: list[Any]) -> None:
     found = cells(value)
     assert found == expected
@@ -59,10 +66,15 @@ def test_cells(value: Any, expected: list[Any]) -> None:
 
 
 def test_cells_of_missing_values_and_broken_paths() -> None:
-    table = custom_table([
-        Column("missing", "string", ".spec.v"), Column("first", "string", ".l[*]"), Column("none", "string", ".l[7]"),
-        Column("dotted", "string", r".m.a\.b"), Column("odd", "strange", ".l[0]"),
-    ])
+    table = custom_table(
+        [
+            Column("missing", "string", ".spec.v"),
+            Column("first", "string", ".l[*]"),
+            Column("none", "string", ".l[7]"),
+            Column("dotted", "string", r".m.a\.b"),
+            Column("odd", "strange", ".l[0]"),
+        ]
+    )
     obj = {"metadata": {"name": "a"}, "l": ["x", "y"], "m": {"a.b": "z"}}
     assert table.row(obj, NOW)["cells"] == ["a", None, "x", None, "z", None]
 
@@ -75,8 +87,10 @@ def _deep(depth: int) -> Any:
 
 
 def test_a_cell_that_visits_too_much_is_null_and_the_others_are_not() -> None:
-    table = custom_table([Column("dear", "string", ".spec" + "..a" * 2 + ".zz")] * 20 + [
-        Column("plain", "string", ".spec.plain"), Column("all", "string", ".spec.few")])
+    table = custom_table(
+        [Column("dear", "string", ".spec" + "..a" * 2 + ".zz")] * 20
+        + [Column("plain", "string", ".spec.plain"), Column("all", "string", ".spec.few")]
+    )
     obj = {"metadata": {"name": "a"}, "spec": {"a": _deep(180), "plain": "p", "few": {"b": 1}}}
     began = time.process_time()
     cells = table.row(obj, NOW)["cells"]
@@ -106,20 +120,34 @@ def test_the_rows_of_a_table_share_their_visits() -> None:
 
 
 def test_column_definitions() -> None:
-    table = custom_table([Column("Size", "integer", ".spec.size", format="int32"),
-                          Column("Wide", "string", ".w", description="a wide one", priority=1)])
+    table = custom_table(
+        [
+            Column("Size", "integer", ".spec.size", format="int32"),
+            Column("Wide", "string", ".w", description="a wide one", priority=1),
+        ]
+    )
     assert table.columns == [
         {"name": "Name", "type": "string", "format": "name", "description": NAME_DESCRIPTION, "priority": 0},
-        {"name": "Size", "type": "integer", "format": "int32", "priority": 0,
-         "description": "Custom resource definition column (in JSONPath format): .spec.size"},
+        {
+            "name": "Size",
+            "type": "integer",
+            "format": "int32",
+            "priority": 0,
+            "description": "Custom resource definition column (in JSONPath format): .spec.size",
+        },
         {"name": "Wide", "type": "string", "format": "", "description": "a wide one", "priority": 1},
     ]
 
 
 def test_default_columns() -> None:
     table = custom_table([])
-    assert table.columns[1] == {"name": "Age", "type": "date", "format": "", "description": CREATED_DESCRIPTION,
-                                "priority": 0}
+    assert table.columns[1] == {
+        "name": "Age",
+        "type": "date",
+        "format": "",
+        "description": CREATED_DESCRIPTION,
+        "priority": 0,
+    }
     obj = {"metadata": {"name": "a", "creationTimestamp": "2026-11-21T11:00:00Z"}}
     assert table.row(obj, NOW)["cells"] == ["a", "60m"]
     assert table.row({"metadata": {"name": "a"}}, NOW)["cells"] == ["a", None]
@@ -131,22 +159,37 @@ def test_columns_end_at_one_that_cannot_be_parsed() -> None:
     assert table.row({"metadata": {"name": "n"}, "a": "x", "c": "y"}, NOW)["cells"] == ["n", "x"]
 
 
-@pytest.mark.parametrize("timestamp, text", [
-    ("2026-11-21T11:59:55Z", "5s"), ("2026-11-21T12:00:01Z", "0s"), ("2026-11-21T12:00:02Z", "<invalid>"),
-    ("2026-11-21T14:00:00+02:30", "30m"), ("2001-11-20T00:00:00Z", "25y"), ("1700-01-01T00:00:00Z", "292y"),
-    ("2999-01-01T00:00:00Z", "<invalid>"), ("0001-01-01T00:00:00Z", "<unknown>"), ("0000-06-01T00:00:00Z", "292y"),
-    ("", "<unknown>"), ("null", "<unknown>"), ("2001-01-01", "<invalid>"), ("2001-02-30T00:00:00Z", "<invalid>"),
-    ("2024-02-29T12:00:00.5Z", "2y266d"),
-])
+@pytest.mark.parametrize(
+    "timestamp, text",
+    [
+        ("2026-11-21T11:59:55Z", "5s"),
+        ("2026-11-21T12:00:01Z", "0s"),
+        ("2026-11-21T12:00:02Z", "<invalid>"),
+        ("2026-11-21T14:00:00+02:30", "30m"),
+        ("2001-11-20T00:00:00Z", "25y"),
+        ("1700-01-01T00:00:00Z", "292y"),
+        ("2999-01-01T00:00:00Z", "<invalid>"),
+        ("0001-01-01T00:00:00Z", "<unknown>"),
+        ("0000-06-01T00:00:00Z", "292y"),
+        ("", "<unknown>"),
+        ("null", "<unknown>"),
+        ("2001-01-01", "<invalid>"),
+        ("2001-02-30T00:00:00Z", "<invalid>"),
+        ("2024-02-29T12:00:00.5Z", "2y266d"),
+    ],
+)
 def test_age(timestamp: str, text: str) -> None:
     assert age(timestamp, NOW) == text
 
 
-@pytest.mark.parametrize("include, shown", [
-    ("Metadata", {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1beta1", "metadata": {"name": "a"}}),
-    ("Object", {"apiVersion": "g/v1", "kind": "W", "metadata": {"name": "a"}, "spec": {}}),
-    ("None", None),
-])
+@pytest.mark.parametrize(
+    "include, shown",
+    [
+        ("Metadata", {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1beta1", "metadata": {"name": "a"}}),
+        ("Object", {"apiVersion": "g/v1", "kind": "W", "metadata": {"name": "a"}, "spec": {}}),
+        ("None", None),
+    ],
+)
 def test_rows(include: str, shown: Any) -> None:
     obj = {"apiVersion": "g/v1", "kind": "W", "metadata": {"name": "a"}, "spec": {}}
     table = custom_table([Column("Size", "integer", ".spec.size")])
@@ -157,15 +200,26 @@ def test_documents() -> None:
     table = custom_table([Column("N", "number", ".n")])
     row = table.row({"metadata": {"name": "a"}, "n": 3}, NOW, "None")
     document = table.document([row], {"resourceVersion": "7"})
-    assert document == {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": "7"},
-                        "columnDefinitions": list(table.columns), "rows": [row]}
+    assert document == {
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": {"resourceVersion": "7"},
+        "columnDefinitions": list(table.columns),
+        "rows": [row],
+    }
     assert encode_json(row) == b'{"cells":["a",3],"object":null}'
     assert table.document([], {}, "v1beta1", headers=False) == {
-        "kind": "Table", "apiVersion": "meta.k8s.io/v1beta1", "metadata": {}, "columnDefinitions": None, "rows": []}
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1beta1",
+        "metadata": {},
+        "columnDefinitions": None,
+        "rows": [],
+    }
 
 
-@pytest.mark.parametrize("value, found", [("", "Metadata"), ("Metadata", "Metadata"), ("Object", "Object"),
-("None", "None")])
+@pytest.mark.parametrize(
+    "value, found", [("", "Metadata"), ("Metadata", "Metadata"), ("Object", "Object"), ("None", "None")]
+)
 def test_include_object(value: str, found: str) -> None:
     assert check_include_object(value) == found
 
@@ -173,5 +227,7 @@ def test_include_object(value: str, found: str) -> None:
 def test_bad_include_object() -> None:
     with pytest.raises(IncludeObjectError) as raised:
         check_include_object("none")
-    assert str(raised.value) == ('Unable to convert to Table as requested: includeObject: Invalid value: "none": '
-                                 "must be 'Metadata', 'Object', 'None', or empty")
+    assert str(raised.value) == (
+        'Unable to convert to Table as requested: includeObject: Invalid value: "none": '
+        "must be 'Metadata', 'Object', 'None', or empty"
+    )

@@ -52,14 +52,28 @@ async def test_pages_of_tables(api: Client) -> None:
 async def test_columns_that_visit_too_much_are_empty(api: Client) -> None:
     columns = [{"name": f"c{n}", "type": "string", "jsonPath": ".spec" + "..a" * 3 + ".zz"} for n in range(10)]
     plain = {"name": "plain", "type": "string", "jsonPath": ".spec.plain"}
-    await define(api, definition("deeps", "Deep", additionalPrinterColumns=[*columns, plain], schema={
-        "type": "object", "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}))
+    await define(
+        api,
+        definition(
+            "deeps",
+            "Deep",
+            additionalPrinterColumns=[*columns, plain],
+            schema={
+                "type": "object",
+                "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            },
+        ),
+    )
     deep: Any = {}
     for _ in range(60):
         deep = {"a": deep, "b": [0] * 500}
     path = WIDGETS.replace("widgets", "deeps")
-    obj = {"apiVersion": "test.example.com/v1", "kind": "Deep", "metadata": {"name": "a"},
-           "spec": {"plain": "p", **deep}}
+    obj = {
+        "apiVersion": "test.example.com/v1",
+        "kind": "Deep",
+        "metadata": {"name": "a"},
+        "spec": {"plain": "p", **deep},
+    }
     (await api.post(path, obj)).ok(201)
     began = time.process_time()
     [row] = (await api.get(path, accept=TABLE)).ok()["rows"]
@@ -67,9 +81,9 @@ async def test_columns_that_visit_too_much_are_empty(api: Client) -> None:
     assert time.process_time() - began < 2
 
 
-@pytest.mark.parametrize("path, columns", [
-    (NAMESPACES, ["Name", "Status", "Age"]), (DEFINITIONS, ["Name", "Created At"]),
-])
+@pytest.mark.parametrize(
+    "path, columns", [(NAMESPACES, ["Name", "Status", "Age"]), (DEFINITIONS, ["Name", "Created At"])]
+)
 async def test_tables_of_built_in_kinds(api: Client, path: str, columns: list[str]) -> None:
     table = (await api.get(path, accept=TABLE)).ok()
     assert [c["name"] for c in table["columnDefinitions"]] == columns

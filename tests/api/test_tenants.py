@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.applications import Starlette
 
-from registry.access.tenants import Tenants
-from registry.api import bootstrap
+from registry.api import tenant_bootstrap as bootstrap
+from registry.authorization.tenants import Tenants
 from tests.api.client import Client
 from tests.api.errors import failure
 from tests.api.widgets import DEFINITIONS, NAMESPACES, WIDGETS, define, make, names_of, widget, widgets_definition
@@ -75,15 +75,20 @@ async def test_a_token_of_one_tenant_says_nothing_in_another(api: Client, other:
         failure(answer, answer.code, answer.json["reason"])
 
 
-STEPS = st.lists(st.tuples(st.booleans(), st.sampled_from(["create", "update", "delete", "collection"]),
-                           st.sampled_from("ab")), min_size=4, max_size=14)
+STEPS = st.lists(
+    st.tuples(st.booleans(), st.sampled_from(["create", "update", "delete", "collection"]), st.sampled_from("ab")),
+    min_size=4,
+    max_size=14,
+)
 
 
-@settings(max_examples=10, deadline=None,
-          suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(steps=STEPS, seed=st.integers(0, 1000))
-async def test_any_writes_of_both_are_seen_by_each_alone(api: Client, other: Client, steps: list[tuple[bool, str, str]],
-                                                         seed: int) -> None:
+async def test_any_writes_of_both_are_seen_by_each_alone(
+    api: Client, other: Client, steps: list[tuple[bool, str, str]], seed: int
+) -> None:
     """Each tenant's objects, and the events of its watch, are those of a model that knows that tenant only."""
     clients = {False: api, True: other}
     models: dict[bool, dict[str, int]] = {False: {}, True: {}}
@@ -121,7 +126,9 @@ async def test_any_writes_of_both_are_seen_by_each_alone(api: Client, other: Cli
         items = (await client.get(WIDGETS)).ok()["items"]
         assert {i["metadata"]["name"]: i["spec"]["size"] for i in items} == models[which]
         async with client.watch(f"{WIDGETS}?watch=1&resourceVersion={starts[which]}") as watch:
-            seen = [(e["type"], e["object"]["metadata"]["name"], e["object"]["spec"]["size"])
-                    for e in await watch.events(len(events[which]))]
+            seen = [
+                (e["type"], e["object"]["metadata"]["name"], e["object"]["spec"]["size"])
+                for e in await watch.events(len(events[which]))
+            ]
         # A collection's deletions go side by side: their order is the commits'.
         assert sorted(seen) == sorted(events[which])

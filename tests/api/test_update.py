@@ -27,7 +27,8 @@ async def test_an_old_resource_version_is_a_conflict(api: Client) -> None:
     status = failure(await api.put(A, {**old, "spec": {"size": 3}}), 409, "Conflict")
     assert status["message"] == (
         'Operation cannot be fulfilled on widgets.test.example.com "a": the object has been modified; please apply '
-        "your changes to the latest version and try again")
+        "your changes to the latest version and try again"
+    )
     assert (await api.get(A)).ok()["spec"]["size"] == 2
 
 
@@ -103,8 +104,7 @@ async def test_of_many_updates_at_one_revision_one_wins(api: Client) -> None:
 async def test_patches_of_many_clients_are_all_applied(api: Client) -> None:
     """A patch says what it changes, so a lost race is run again."""
     await make(api, "a")
-    answers = await asyncio.gather(
-        *(api.patch(A, {"metadata": {"labels": {f"l{n}": "x"}}}) for n in range(12)))
+    answers = await asyncio.gather(*(api.patch(A, {"metadata": {"labels": {f"l{n}": "x"}}}) for n in range(12)))
     assert {a.code for a in answers} == {200}
     assert len((await api.get(A)).ok()["metadata"]["labels"]) == 12
 

@@ -65,8 +65,10 @@ async def test_what_is_of_another_namespace_or_resource_is_not_seen(api: Client)
     (await api.post(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})).ok(201)
     await define(api, definition("gears", "Gear"))
     start = await revision(api)
-    async with (api.watch(f"{WIDGETS}?watch=1&resourceVersion={start}") as narrow,
-                api.watch(f"{ALL_WIDGETS}?watch=1&resourceVersion={start}") as wide):
+    async with (
+        api.watch(f"{WIDGETS}?watch=1&resourceVersion={start}") as narrow,
+        api.watch(f"{ALL_WIDGETS}?watch=1&resourceVersion={start}") as wide,
+    ):
         gear = {"apiVersion": f"{GROUP}/v1", "kind": "Gear", "metadata": {"name": "g"}}
         (await api.post(f"/apis/{GROUP}/v1/namespaces/default/gears", gear)).ok(201)
         await make(api, "far", path=f"/apis/{GROUP}/v1/namespaces/other/widgets")
@@ -77,20 +79,26 @@ async def test_what_is_of_another_namespace_or_resource_is_not_seen(api: Client)
 
 async def test_one_object_by_its_name(api: Client) -> None:
     start = await revision(api)
-    for query in (f"{WIDGETS}?watch=1&fieldSelector=metadata.name=b&resourceVersion={start}",
-                  f"/apis/{GROUP}/v1/watch/namespaces/default/widgets/b?resourceVersion={start}"):
+    for query in (
+        f"{WIDGETS}?watch=1&fieldSelector=metadata.name=b&resourceVersion={start}",
+        f"/apis/{GROUP}/v1/watch/namespaces/default/widgets/b?resourceVersion={start}",
+    ):
         async with api.watch(query) as watch:
             if query.startswith(WIDGETS):
                 await make(api, "a", "b", "c")
             assert short(await watch.event()) == ("ADDED", "b")
 
 
-@pytest.mark.parametrize("query, patches", [
-    ("labelSelector=on=yes", [{"metadata": {"labels": {"on": v}}} for v in ("yes", "no")]),
-    ("labelSelector=!on", [{"metadata": {"labels": {"on": v}}} for v in (None, "no")]),
-    ("fieldSelector=spec.color=red", [{"spec": {"color": v}} for v in ("red", "blue")]),
-    ("fieldSelector=spec.color=red&labelSelector=!x", [{"spec": {"color": v}} for v in ("red", "blue")]),
-], ids=["a label", "no label", "a field", "both"])
+@pytest.mark.parametrize(
+    "query, patches",
+    [
+        ("labelSelector=on=yes", [{"metadata": {"labels": {"on": v}}} for v in ("yes", "no")]),
+        ("labelSelector=!on", [{"metadata": {"labels": {"on": v}}} for v in (None, "no")]),
+        ("fieldSelector=spec.color=red", [{"spec": {"color": v}} for v in ("red", "blue")]),
+        ("fieldSelector=spec.color=red&labelSelector=!x", [{"spec": {"color": v}} for v in ("red", "blue")]),
+    ],
+    ids=["a label", "no label", "a field", "both"],
+)
 async def test_objects_enter_and_leave_a_selection(api: Client, query: str, patches: list[dict[str, Any]]) -> None:
     start = await revision(api)
     into, out = patches
@@ -122,12 +130,14 @@ async def test_initial_events_end_with_a_bookmark(api: Client) -> None:
 
 
 async def test_a_quiet_watch_gets_bookmarks(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("registry.api.watch.BOOKMARK_SECONDS", 0.05)
+    monkeypatch.setattr("registry.api.verbs.watch.BOOKMARK_SECONDS", 0.05)
     start = await revision(api)
     async with api.watch(f"{WIDGETS}?watch=1&allowWatchBookmarks=true&resourceVersion={start}") as watch:
         event = await watch.event()
-        assert event == {"type": "BOOKMARK", "object": {"kind": "Widget", "apiVersion": f"{GROUP}/v1",
-                                                        "metadata": {"resourceVersion": start}}}
+        assert event == {
+            "type": "BOOKMARK",
+            "object": {"kind": "Widget", "apiVersion": f"{GROUP}/v1", "metadata": {"resourceVersion": start}},
+        }
         # What others write moves the bookmark on, without an event.
         (await api.post(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}})).ok(201)
         while int((await watch.event())["object"]["metadata"]["resourceVersion"]) <= int(start):
@@ -135,7 +145,7 @@ async def test_a_quiet_watch_gets_bookmarks(api: Client, monkeypatch: pytest.Mon
 
 
 async def test_no_bookmarks_for_who_did_not_ask(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("registry.api.watch.BOOKMARK_SECONDS", 0.02)
+    monkeypatch.setattr("registry.api.verbs.watch.BOOKMARK_SECONDS", 0.02)
     async with api.watch(f"{WIDGETS}?watch=1&resourceVersion={await revision(api)}") as watch:
         await asyncio.sleep(0.1)
         await make(api, "a")
@@ -159,11 +169,11 @@ async def test_the_time_is_the_clients_to_set(api: Client) -> None:
     started = time.monotonic()
     async with api.watch(f"{WIDGETS}?watch=1&timeoutSeconds=1") as watch:
         assert await watch.until_end() == []
-    assert time.monotonic() - started > 0.9     # and not the half hour that the server gives by itself
+    assert time.monotonic() - started > 0.9  # and not the half hour that the server gives by itself
 
 
 async def test_all_end_when_the_server_stops(api: Client, app: Starlette) -> None:
-    async with (api.watch(f"{WIDGETS}?watch=1") as first, api.watch(f"{DEFINITIONS}?watch=1") as second):
+    async with api.watch(f"{WIDGETS}?watch=1") as first, api.watch(f"{DEFINITIONS}?watch=1") as second:
         await make(api, "a")
         assert short(await first.event()) == ("ADDED", "a")
         app.state.stopping.set()
@@ -173,10 +183,12 @@ async def test_all_end_when_the_server_stops(api: Client, app: Starlette) -> Non
 
 async def test_a_slow_reader_holds_nobody_up_and_loses_nothing(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits for it is bounded; beyond that it reads the log again by itself."""
-    monkeypatch.setattr("registry.store.subscription.MAX_QUEUED", 5)
+    monkeypatch.setattr("registry.store.feed.subscription.MAX_QUEUED", 5)
     start = await revision(api)
-    async with (api.watch(f"{WIDGETS}?watch=1&resourceVersion={start}") as slow,
-                api.watch(f"{WIDGETS}?watch=1&resourceVersion={start}") as quick):
+    async with (
+        api.watch(f"{WIDGETS}?watch=1&resourceVersion={start}") as slow,
+        api.watch(f"{WIDGETS}?watch=1&resourceVersion={start}") as quick,
+    ):
         slow.stall()
         names = [f"w{n:02}" for n in range(40)]
         await make(api, *names)
@@ -205,14 +217,17 @@ async def test_metadata_only(api: Client) -> None:
     assert "spec" not in event["object"]
 
 
-@pytest.mark.parametrize("query, code, reason", [
-    ("labelSelector=a=b=c", 400, "BadRequest"),
-    ("fieldSelector=spec.none=1", 400, "BadRequest"),
-    ("resourceVersion=abc", 500, ""),
-    ("sendInitialEvents=true", 422, "Invalid"),
-    ("resourceVersionMatch=Exact&resourceVersion=1", 422, "Invalid"),
-    ("timeoutSeconds=x", 400, "BadRequest"),
-])
+@pytest.mark.parametrize(
+    "query, code, reason",
+    [
+        ("labelSelector=a=b=c", 400, "BadRequest"),
+        ("fieldSelector=spec.none=1", 400, "BadRequest"),
+        ("resourceVersion=abc", 500, ""),
+        ("sendInitialEvents=true", 422, "Invalid"),
+        ("resourceVersionMatch=Exact&resourceVersion=1", 422, "Invalid"),
+        ("timeoutSeconds=x", 400, "BadRequest"),
+    ],
+)
 async def test_a_bad_question_gets_no_stream(api: Client, query: str, code: int, reason: str) -> None:
     failure(await api.get(f"{WIDGETS}?watch=1&{query}"), code, reason)
 
@@ -227,7 +242,7 @@ async def test_the_watch_of_a_definition_that_goes(api: Client) -> None:
 
 
 async def test_a_quiet_watch_ends_after_its_definition_has_gone(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("registry.api.watch.BOOKMARK_SECONDS", 0.05)
+    monkeypatch.setattr("registry.api.verbs.watch.BOOKMARK_SECONDS", 0.05)
     async with api.watch(f"{WIDGETS}?watch=1&resourceVersion={await revision(api)}") as watch:
         (await api.delete(f"{DEFINITIONS}/widgets.{GROUP}")).ok()
         assert await watch.until_end() == []

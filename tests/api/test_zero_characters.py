@@ -21,17 +21,26 @@ _BINDING = {"metadata": {"name": ZERO}, "roleRef": _REFERENCE}
 _TOO_LONG = "x" * 5000
 
 
-@pytest.mark.parametrize("method, path, body", [
-    ("POST", f"{RBAC}/clusterroles", _ROLE), ("PUT", f"{RBAC}/clusterroles/a%00b", _ROLE),
-    ("PATCH", f"{RBAC}/clusterroles/a%00b?fieldManager=m", _ROLE),
-    ("POST", f"{RBAC}/clusterrolebindings", _BINDING), ("PUT", f"{RBAC}/clusterrolebindings/a%00b", _BINDING),
-    ("POST", f"{CORE}/events", {"metadata": {"name": ZERO}, "involvedObject": {"namespace": "default"}}),
-    ("POST", f"{CORE}/configmaps", {"metadata": {"name": ZERO}}), ("POST", WIDGETS, widget(ZERO)),
-    ("POST", f"/clusters/system{TENANTS}",
-     {"apiVersion": "tenancy.registry/v1", "kind": "Tenant", "metadata": {"name": ZERO}}),
-    ("POST", f"{RBAC}/clusterroles", {**_ROLE, "metadata": {"name": _TOO_LONG}}),
-    ("POST", f"{CORE}/events", {"metadata": {"name": _TOO_LONG}, "involvedObject": {"namespace": "default"}}),
-])
+@pytest.mark.parametrize(
+    "method, path, body",
+    [
+        ("POST", f"{RBAC}/clusterroles", _ROLE),
+        ("PUT", f"{RBAC}/clusterroles/a%00b", _ROLE),
+        ("PATCH", f"{RBAC}/clusterroles/a%00b?fieldManager=m", _ROLE),
+        ("POST", f"{RBAC}/clusterrolebindings", _BINDING),
+        ("PUT", f"{RBAC}/clusterrolebindings/a%00b", _BINDING),
+        ("POST", f"{CORE}/events", {"metadata": {"name": ZERO}, "involvedObject": {"namespace": "default"}}),
+        ("POST", f"{CORE}/configmaps", {"metadata": {"name": ZERO}}),
+        ("POST", WIDGETS, widget(ZERO)),
+        (
+            "POST",
+            f"/clusters/system{TENANTS}",
+            {"apiVersion": "tenancy.registry/v1", "kind": "Tenant", "metadata": {"name": ZERO}},
+        ),
+        ("POST", f"{RBAC}/clusterroles", {**_ROLE, "metadata": {"name": _TOO_LONG}}),
+        ("POST", f"{CORE}/events", {"metadata": {"name": _TOO_LONG}, "involvedObject": {"namespace": "default"}}),
+    ],
+)
 async def test_no_name(api: Client, method: str, path: str, body: dict[str, Any]) -> None:
     content_type = APPLY if method == "PATCH" else "application/json"
     status = failure(await api.request(method, path, body, content_type=content_type), 422, "Invalid")
@@ -39,10 +48,20 @@ async def test_no_name(api: Client, method: str, path: str, body: dict[str, Any]
 
 
 _PATHS = (
-    f"{CORE}/configmaps/a%00b", f"{RBAC}/clusterroles/a%00b", f"{WIDGETS}/a%00b", f"{WIDGETS}/a%00b/history",
-    f"{DEFINITIONS}/a%00b", "/api/v1/namespaces/a%00b", "/clusters/a%00b/api/v1/configmaps",
-    f"/clusters/system{TENANTS}/a%00b", f"/clusters/system{TENANTS}/a%00b/usage", "/apis/a%00b/v1/widgets",
-    f"/apis/{GROUP}/a%00b/widgets", f"/apis/{GROUP}/v1/a%00b", f"{WIDGETS}/a/a%00b", "/a%00b",
+    f"{CORE}/configmaps/a%00b",
+    f"{RBAC}/clusterroles/a%00b",
+    f"{WIDGETS}/a%00b",
+    f"{WIDGETS}/a%00b/history",
+    f"{DEFINITIONS}/a%00b",
+    "/api/v1/namespaces/a%00b",
+    "/clusters/a%00b/api/v1/configmaps",
+    f"/clusters/system{TENANTS}/a%00b",
+    f"/clusters/system{TENANTS}/a%00b/usage",
+    "/apis/a%00b/v1/widgets",
+    f"/apis/{GROUP}/a%00b/widgets",
+    f"/apis/{GROUP}/v1/a%00b",
+    f"{WIDGETS}/a/a%00b",
+    "/a%00b",
     "/openapi/v3/apis/a%00b/v1",
 )
 
@@ -53,11 +72,19 @@ async def test_nothing_is_called_so(api: Client) -> None:
         assert answer.code in (404, 405), f"{method} {path}: {answer.text}"
 
 
-
 _QUERIES = (
-    "labelSelector=a%3Da%00b", "labelSelector=a%00b", "fieldSelector=metadata.name%3Da%00b",
-    "fieldSelector=metadata.namespace%3Da%00b", "limit=%00", "continue=a%00b", "resourceVersion=a%00b",
-    "resourceVersionMatch=%00", "timeoutSeconds=%00", "pretty=%00", "a%00b=a%00b", "deleted=a%00b",
+    "labelSelector=a%3Da%00b",
+    "labelSelector=a%00b",
+    "fieldSelector=metadata.name%3Da%00b",
+    "fieldSelector=metadata.namespace%3Da%00b",
+    "limit=%00",
+    "continue=a%00b",
+    "resourceVersion=a%00b",
+    "resourceVersionMatch=%00",
+    "timeoutSeconds=%00",
+    "pretty=%00",
+    "a%00b=a%00b",
+    "deleted=a%00b",
 )
 
 
@@ -69,14 +96,28 @@ async def test_nothing_is_selected(api: Client) -> None:
 
 
 async def test_data_keep_it(api: Client) -> None:
-    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {
-        ZERO: {"type": "string", "default": ZERO, "description": ZERO}, "b": {"type": "string", "enum": [ZERO, "b"]}},
-        "x-kubernetes-preserve-unknown-fields": True}}}
+    schema = {
+        "type": "object",
+        "properties": {
+            "spec": {
+                "type": "object",
+                "properties": {
+                    ZERO: {"type": "string", "default": ZERO, "description": ZERO},
+                    "b": {"type": "string", "enum": [ZERO, "b"]},
+                },
+                "x-kubernetes-preserve-unknown-fields": True,
+            }
+        },
+    }
     await define(api, definition("zeros", "Zero", schema=schema, selectableFields=[{"jsonPath": ".spec.b"}]))
     path = f"/apis/{GROUP}/v1/namespaces/default/zeros"
     spec = {ZERO: ZERO, "b": ZERO, "free": {ZERO: [ZERO]}}
-    zero = {"apiVersion": f"{GROUP}/v1", "kind": "Zero", "metadata": {"name": "a", "annotations": {"a": ZERO}},
-            "spec": spec}
+    zero = {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "Zero",
+        "metadata": {"name": "a", "annotations": {"a": ZERO}},
+        "spec": spec,
+    }
     assert (await api.post(path, zero)).ok(201)["spec"] == spec
     assert (await api.patch(f"{path}/a?fieldManager=m", zero, APPLY)).ok()["spec"] == spec
     other = {**zero, "spec": {**spec, ZERO: "other"}}
@@ -88,30 +129,49 @@ async def test_data_keep_it(api: Client) -> None:
     assert len((await api.get(f"{path}/a/history")).ok()["items"]) >= 2
 
 
-@pytest.mark.parametrize("metadata, field", [
-    ({"labels": {"a": ZERO}}, "metadata.labels"), ({"labels": {ZERO: "a"}}, "metadata.labels"),
-    ({"annotations": {ZERO: "a"}}, "metadata.annotations"), ({"finalizers": [f"a.b/{ZERO}"]}, "metadata.finalizers"),
-    ({"generateName": ZERO}, "metadata.name"),
-])
+@pytest.mark.parametrize(
+    "metadata, field",
+    [
+        ({"labels": {"a": ZERO}}, "metadata.labels"),
+        ({"labels": {ZERO: "a"}}, "metadata.labels"),
+        ({"annotations": {ZERO: "a"}}, "metadata.annotations"),
+        ({"finalizers": [f"a.b/{ZERO}"]}, "metadata.finalizers"),
+        ({"generateName": ZERO}, "metadata.name"),
+    ],
+)
 async def test_metadata_that_are_names(api: Client, metadata: dict[str, Any], field: str) -> None:
-    for path, body in ((WIDGETS, widget("" if "generateName" in metadata else "a", metadata=metadata)),
-                       (f"{CORE}/configmaps", {"metadata": {"name": "a", **metadata}})):
+    for path, body in (
+        (WIDGETS, widget("" if "generateName" in metadata else "a", metadata=metadata)),
+        (f"{CORE}/configmaps", {"metadata": {"name": "a", **metadata}}),
+    ):
         if "generateName" in metadata:
             body["metadata"].pop("name", None)
         status = failure(await api.post(path, body), 422, "Invalid")
-        assert any(cause["field"].startswith((field, "metadata.generateName"))
-                   for cause in status["details"]["causes"])
+        assert any(cause["field"].startswith((field, "metadata.generateName")) for cause in status["details"]["causes"])
 
 
 async def test_who_writes(api: Client) -> None:
     await make(api, "a")
     answer = await api.patch(f"{WIDGETS}/a?fieldManager=a%00b", {"spec": {"size": 2}})
     assert answer.code in (200, 400, 422)
-    review = {"spec": {"user": ZERO, "groups": [ZERO], "extra": {ZERO: [ZERO]}, "uid": ZERO, "resourceAttributes": {
-        "verb": ZERO, "resource": ZERO, "namespace": ZERO, "name": ZERO, "labelSelector": {"rawSelector": ZERO}}}}
+    review = {
+        "spec": {
+            "user": ZERO,
+            "groups": [ZERO],
+            "extra": {ZERO: [ZERO]},
+            "uid": ZERO,
+            "resourceAttributes": {
+                "verb": ZERO,
+                "resource": ZERO,
+                "namespace": ZERO,
+                "name": ZERO,
+                "labelSelector": {"rawSelector": ZERO},
+            },
+        }
+    }
     found = (await api.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)).ok(201)
     assert found["status"]["allowed"] is False
-    rules = (await api.post("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", {"spec": {"namespace": ZERO}}))
+    rules = await api.post("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", {"spec": {"namespace": ZERO}})
     assert rules.code == 201
     token = {"spec": {"audiences": [ZERO], "boundObjectRef": {"kind": "Secret", "apiVersion": "v1", "name": ZERO}}}
     assert (await api.post(f"{CORE}/serviceaccounts/default/token", token)).code == 404

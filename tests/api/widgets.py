@@ -31,8 +31,15 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-def definition(plural: str = "widgets", kind: str = "Widget", *, group: str = GROUP, scope: str = "Namespaced",
-               schema: dict[str, Any] = SCHEMA, **version: Any) -> dict[str, Any]:
+def definition(
+    plural: str = "widgets",
+    kind: str = "Widget",
+    *,
+    group: str = GROUP,
+    scope: str = "Namespaced",
+    schema: dict[str, Any] = SCHEMA,
+    **version: Any,
+) -> dict[str, Any]:
     """A definition of one version, `v1`; more members of the version by name. The caller's to change."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -42,8 +49,15 @@ def definition(plural: str = "widgets", kind: str = "Widget", *, group: str = GR
             "group": group,
             "scope": scope,
             "names": {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"},
-            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {
-                "openAPIV3Schema": copy.deepcopy(schema)}, **version}],
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": copy.deepcopy(schema)},
+                    **version,
+                }
+            ],
         },
     }
 
@@ -51,18 +65,23 @@ def definition(plural: str = "widgets", kind: str = "Widget", *, group: str = GR
 def widgets_definition() -> dict[str, Any]:
     """Status and scale, columns, a short name, a category and a selectable field."""
     made = definition(
-        subresources={"status": {}, "scale": {"specReplicasPath": ".spec.replicas",
-                                              "statusReplicasPath": ".status.replicas"}},
-        additionalPrinterColumns=[{"name": "Color", "type": "string", "jsonPath": ".spec.color"},
-                                  {"name": "Size", "type": "integer", "jsonPath": ".spec.size", "priority": 1}],
+        subresources={
+            "status": {},
+            "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"},
+        },
+        additionalPrinterColumns=[
+            {"name": "Color", "type": "string", "jsonPath": ".spec.color"},
+            {"name": "Size", "type": "integer", "jsonPath": ".spec.size", "priority": 1},
+        ],
         selectableFields=[{"jsonPath": ".spec.color"}],
     )
     made["spec"]["names"] |= {"shortNames": ["wd"], "categories": ["all"]}
     return made
 
 
-def widget(name: str = "", *, labels: dict[str, str] | None = None, metadata: dict[str, Any] | None = None,
-           **spec: Any) -> dict[str, Any]:
+def widget(
+    name: str = "", *, labels: dict[str, str] | None = None, metadata: dict[str, Any] | None = None, **spec: Any
+) -> dict[str, Any]:
     meta: dict[str, Any] = {**({"name": name} if name else {}), **(metadata or {})}
     if labels is not None:
         meta["labels"] = labels

@@ -11,31 +11,49 @@ from registry.schema.model import Structural, from_json
 TEXT = {"type": "string"}
 NUMBER = {"type": "integer"}
 
-SPEC: dict[str, Any] = {"type": "object", "properties": {
-    "color": TEXT,
-    "size": NUMBER,
-    "flag": {"type": "boolean"},
-    "port": {"x-kubernetes-int-or-string": True},
-    "when": {"type": "string", "format": "date-time"},
-    "frame": {"type": "object", "properties": {"width": NUMBER, "height": NUMBER}},
-    "stamp": {"type": "object", "x-kubernetes-map-type": "atomic", "properties": {"ink": TEXT, "pad": TEXT}},
-    "limits": {"type": "object", "additionalProperties": TEXT},
-    "boxes": {"type": "object", "additionalProperties": {"type": "object", "properties": {"a": TEXT, "b": TEXT}}},
-    "steps": {"type": "array", "items": TEXT},
-    "tags": {"type": "array", "x-kubernetes-list-type": "set", "items": TEXT},
-    "rooms": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
-              "items": {"type": "object", "properties": {"name": TEXT, "area": NUMBER}}},
-    "ports": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["proto", "port"],
-              "items": {"type": "object", "properties": {"port": NUMBER, "proto": {"type": "string", "default": "tcp"},
-                                                         "note": TEXT}}},
-    "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "properties": {"known": TEXT}},
-    "open": {"type": "object"},
-    "template": {"type": "object", "x-kubernetes-embedded-resource": True,
-                 "properties": {"spec": {"type": "object", "properties": {"a": TEXT}}}},
-}}
+SPEC: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "color": TEXT,
+        "size": NUMBER,
+        "flag": {"type": "boolean"},
+        "port": {"x-kubernetes-int-or-string": True},
+        "when": {"type": "string", "format": "date-time"},
+        "frame": {"type": "object", "properties": {"width": NUMBER, "height": NUMBER}},
+        "stamp": {"type": "object", "x-kubernetes-map-type": "atomic", "properties": {"ink": TEXT, "pad": TEXT}},
+        "limits": {"type": "object", "additionalProperties": TEXT},
+        "boxes": {"type": "object", "additionalProperties": {"type": "object", "properties": {"a": TEXT, "b": TEXT}}},
+        "steps": {"type": "array", "items": TEXT},
+        "tags": {"type": "array", "x-kubernetes-list-type": "set", "items": TEXT},
+        "rooms": {
+            "type": "array",
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["name"],
+            "items": {"type": "object", "properties": {"name": TEXT, "area": NUMBER}},
+        },
+        "ports": {
+            "type": "array",
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["proto", "port"],
+            "items": {
+                "type": "object",
+                "properties": {"port": NUMBER, "proto": {"type": "string", "default": "tcp"}, "note": TEXT},
+            },
+        },
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "properties": {"known": TEXT}},
+        "open": {"type": "object"},
+        "template": {
+            "type": "object",
+            "x-kubernetes-embedded-resource": True,
+            "properties": {"spec": {"type": "object", "properties": {"a": TEXT}}},
+        },
+    },
+}
 
-SCHEMA: dict[str, Any] = {"type": "object", "properties": {
-    "spec": SPEC, "status": {"type": "object", "properties": {"phase": TEXT, "ready": NUMBER}}}}
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"spec": SPEC, "status": {"type": "object", "properties": {"phase": TEXT, "ready": NUMBER}}},
+}
 
 V1, V2 = "example.com/v1", "example.com/v2"
 

@@ -23,12 +23,25 @@ FIELDS = fields()
 
 names = st.sampled_from([*SPEC["properties"], "name", "a", "f:a", 'k:{"name":"x"}', 'v:"x"', "x:y", ".", "metadata"])
 scalars = st.none() | st.booleans() | st.integers(-2, 2) | st.floats(-2, 2) | st.sampled_from(["", "x", "FieldsV1", V1])
-anything = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
-                        max_leaves=15)
-entries = st.lists(anything | st.fixed_dictionaries({}, optional={
-    "manager": scalars, "operation": st.sampled_from(["Apply", "Update", "", None]), "apiVersion": scalars,
-    "fieldsType": st.just("FieldsV1") | scalars, "fieldsV1": anything, "time": scalars | st.just(NOW),
-    "subresource": scalars}), max_size=2)
+anything = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3), max_leaves=15
+)
+entries = st.lists(
+    anything
+    | st.fixed_dictionaries(
+        {},
+        optional={
+            "manager": scalars,
+            "operation": st.sampled_from(["Apply", "Update", "", None]),
+            "apiVersion": scalars,
+            "fieldsType": st.just("FieldsV1") | scalars,
+            "fieldsV1": anything,
+            "time": scalars | st.just(NOW),
+            "subresource": scalars,
+        },
+    ),
+    max_size=2,
+)
 
 
 @given(anything, anything, entries | anything)
@@ -57,10 +70,16 @@ def test_applies(old: Any, applied: Any, sent: Any) -> None:
 
 
 pointers = st.lists(st.sampled_from(["a", "0", "-", "-1", "name", "~0", "x~1y", ""]), max_size=3).map(
-    lambda parts: "".join(f"/{part}" for part in parts))
-operations = st.lists(anything | st.fixed_dictionaries(
-    {"op": st.sampled_from(["add", "remove", "replace", "move", "copy", "test", "no"]), "path": pointers},
-    optional={"from": pointers, "value": anything}), max_size=4)
+    lambda parts: "".join(f"/{part}" for part in parts)
+)
+operations = st.lists(
+    anything
+    | st.fixed_dictionaries(
+        {"op": st.sampled_from(["add", "remove", "replace", "move", "copy", "test", "no"]), "path": pointers},
+        optional={"from": pointers, "value": anything},
+    ),
+    max_size=4,
+)
 
 
 @given(anything, operations | anything, st.booleans())
@@ -72,11 +91,25 @@ def test_json_patches(document: Any, patch: Any, strict: bool) -> None:
     assert (document, patch) == inputs
 
 
-directives = st.dictionaries(st.sampled_from([
-    "a", "metadata", "finalizers", "ownerReferences", "secrets", "uid", "$patch", "$retainKeys",
-    "$setElementOrder/finalizers", "$deleteFromPrimitiveList/finalizers", "$setElementOrder/ownerReferences"]),
+directives = st.dictionaries(
+    st.sampled_from(
+        [
+            "a",
+            "metadata",
+            "finalizers",
+            "ownerReferences",
+            "secrets",
+            "uid",
+            "$patch",
+            "$retainKeys",
+            "$setElementOrder/finalizers",
+            "$deleteFromPrimitiveList/finalizers",
+            "$setElementOrder/ownerReferences",
+        ]
+    ),
     anything | st.sampled_from(["replace", "delete", ["x"], [{"uid": "x"}], [{"uid": "x", "$patch": "delete"}]]),
-    max_size=4)
+    max_size=4,
+)
 
 
 @given(st.dictionaries(names, anything, max_size=3), directives, directives)

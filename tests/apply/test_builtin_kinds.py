@@ -10,13 +10,16 @@ from registry.apply.builtin_kinds import builtin_resets, with_zeros
 from registry.apply.fieldsets import FieldSet
 
 
-@pytest.mark.parametrize("value, zeros, expected", [
-    pytest.param({}, {"spec": {}}, {"spec": {}}, id="missing"),
-    pytest.param({"spec": None}, {"spec": {}}, {"spec": {}}, id="null"),
-    pytest.param({"spec": {"a": 1}}, {"spec": {"a": 0, "b": ""}}, {"spec": {"a": 1, "b": ""}}, id="nested"),
-    pytest.param({"spec": {"a": 1}}, {"spec": {"l": None}}, {"spec": {"a": 1, "l": None}}, id="a null list"),
-    pytest.param({"spec": "odd"}, {"spec": {"a": 0}}, {"spec": "odd"}, id="another type"),
-])
+@pytest.mark.parametrize(
+    "value, zeros, expected",
+    [
+        pytest.param({}, {"spec": {}}, {"spec": {}}, id="missing"),
+        pytest.param({"spec": None}, {"spec": {}}, {"spec": {}}, id="null"),
+        pytest.param({"spec": {"a": 1}}, {"spec": {"a": 0, "b": ""}}, {"spec": {"a": 1, "b": ""}}, id="nested"),
+        pytest.param({"spec": {"a": 1}}, {"spec": {"l": None}}, {"spec": {"a": 1, "l": None}}, id="a null list"),
+        pytest.param({"spec": "odd"}, {"spec": {"a": 0}}, {"spec": "odd"}, id="another type"),
+    ],
+)
 def test_zeros(value: Any, zeros: Any, expected: Any) -> None:
     before = repr(value)
     assert with_zeros(value, zeros) == expected
@@ -28,9 +31,15 @@ def test_an_object_that_has_all_is_itself() -> None:
     assert with_zeros(value, {"spec": {"l": None}, "status": {}}) is value
 
 
-@pytest.mark.parametrize("kind, subresource, expected", [
-    ("ConfigMap", "", {}), ("Namespace", "", {"f:status": {}}), ("Namespace", "finalize", {"f:status": {}}),
-    ("Namespace", "status", {"f:spec": {}}), ("CustomResourceDefinition", "status", {"f:metadata": {}, "f:spec": {}}),
-])
+@pytest.mark.parametrize(
+    "kind, subresource, expected",
+    [
+        ("ConfigMap", "", {}),
+        ("Namespace", "", {"f:status": {}}),
+        ("Namespace", "finalize", {"f:status": {}}),
+        ("Namespace", "status", {"f:spec": {}}),
+        ("CustomResourceDefinition", "status", {"f:metadata": {}, "f:spec": {}}),
+    ],
+)
 def test_resets(kind: str, subresource: str, expected: FieldSet) -> None:
     assert builtin_resets(kind, subresource) == expected

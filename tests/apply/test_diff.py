@@ -17,16 +17,27 @@ CASES: dict[str, tuple[Any, Any, Any, Any]] = {
     "nothing": ({"a": [1]}, {"a": [1]}, {}, []),
     "a member more": ({}, {"a": 1}, {"a": 1}, [{"op": "add", "path": "/a", "value": 1}]),
     "a member less": ({"a": 1}, {}, {"a": None}, [{"op": "remove", "path": "/a"}]),
-    "inner": ({"a": {"b": 1, "c": 2}}, {"a": {"b": 3, "c": 2}}, {"a": {"b": 3}},
-              [{"op": "replace", "path": "/a/b", "value": 3}]),
+    "inner": (
+        {"a": {"b": 1, "c": 2}},
+        {"a": {"b": 3, "c": 2}},
+        {"a": {"b": 3}},
+        [{"op": "replace", "path": "/a/b", "value": 3}],
+    ),
     "true is not 1": ({"a": 1}, {"a": True}, {"a": True}, [{"op": "replace", "path": "/a", "value": True}]),
     "an element less at the end": ({"a": [1, 2]}, {"a": [1]}, {"a": [1]}, [{"op": "remove", "path": "/a/1"}]),
-    "an element more amid": ({"a": [1, 3]}, {"a": [1, 2, 3]}, {"a": [1, 2, 3]},
-                             [{"op": "add", "path": "/a/1", "value": 2}]),
-    "an element changed": ({"a": [{"n": 1}, 3]}, {"a": [{"n": 2}, 3]}, {"a": [{"n": 2}, 3]},
-                           [{"op": "replace", "path": "/a/0/n", "value": 2}]),
-    "names are escaped": ({"a/b~": 1}, {"a/b~": 2}, {"a/b~": 2},
-                          [{"op": "replace", "path": "/a~1b~0", "value": 2}]),
+    "an element more amid": (
+        {"a": [1, 3]},
+        {"a": [1, 2, 3]},
+        {"a": [1, 2, 3]},
+        [{"op": "add", "path": "/a/1", "value": 2}],
+    ),
+    "an element changed": (
+        {"a": [{"n": 1}, 3]},
+        {"a": [{"n": 2}, 3]},
+        {"a": [{"n": 2}, 3]},
+        [{"op": "replace", "path": "/a/0/n", "value": 2}],
+    ),
+    "names are escaped": ({"a/b~": 1}, {"a/b~": 2}, {"a/b~": 2}, [{"op": "replace", "path": "/a~1b~0", "value": 2}]),
     "another type": ({"a": {"b": 1}}, {"a": [1]}, {"a": [1]}, [{"op": "replace", "path": "/a", "value": [1]}]),
 }
 
@@ -38,8 +49,13 @@ def test_differences(old: Any, new: Any, merge: Any, json: Any) -> None:
 
 
 _leaves = st.one_of(st.booleans(), st.integers(-3, 3), st.text("ab/~", max_size=2))
-_values = st.recursive(_leaves, lambda inner: st.one_of(
-    st.lists(inner, max_size=4), st.dictionaries(st.text("ab/~", max_size=2), inner, max_size=4)), max_leaves=12)
+_values = st.recursive(
+    _leaves,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(st.text("ab/~", max_size=2), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
 _documents = st.dictionaries(st.sampled_from("abc"), _values, max_size=3)
 
 

@@ -32,7 +32,8 @@ def test_kubectl_takes_over_and_rewrites_the_annotation() -> None:
     assert result["spec"] == {"size": 2, "color": "<red>"}
     assert result["metadata"]["annotations"][ANNOTATION] == (
         f'{{"apiVersion":"{V1}","kind":"Widget","metadata":{{"name":"a"}},'
-        '"spec":{"color":"\\u003cred\\u003e","size":2}}\n')
+        '"spec":{"color":"\\u003cred\\u003e","size":2}}\n'
+    )
 
 
 def test_others_conflict() -> None:
@@ -48,11 +49,17 @@ def test_so_does_what_is_not_in_the_annotation_or_has_changed_since() -> None:
     assert [conflict.field for conflict in caught.value.conflicts] == [".spec.flag", ".spec.size"]
 
 
-@pytest.mark.parametrize("annotation", [
-    pytest.param("{broken", id="broken"), pytest.param("[]", id="a list"), pytest.param("{}", id="empty"),
-    pytest.param(json.dumps(widget({"size": 1}, version="example.com/v9")), id="another version"),
-    pytest.param(json.dumps(widget({"no": 1})), id="an unknown field"), pytest.param("[" * 5000, id="deep"),
-])
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        pytest.param("{broken", id="broken"),
+        pytest.param("[]", id="a list"),
+        pytest.param("{}", id="empty"),
+        pytest.param(json.dumps(widget({"size": 1}, version="example.com/v9")), id="another version"),
+        pytest.param(json.dumps(widget({"no": 1})), id="an unknown field"),
+        pytest.param("[" * 5000, id="deep"),
+    ],
+)
 def test_an_annotation_that_cannot_be_used_is_none(annotation: str) -> None:
     with pytest.raises(Conflicts):
         FIELDS.apply(by_client({"size": 1}, annotation), widget({"size": 2}), "kubectl", V1, T1)

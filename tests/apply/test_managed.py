@@ -13,19 +13,26 @@ from registry.apply.managed import (
     Manager,
     Owner,
     cap,
+    encode,
     is_reset,
     read_requested,
     read_stored,
     updater,
     validate_entries,
     validate_manager,
-    encode,
 )
 
 
 def entry(manager: str = "m", operation: str = "Update", **more: Any) -> dict[str, Any]:
-    return {"manager": manager, "operation": operation, "apiVersion": "g/v1", "fieldsType": "FieldsV1",
-            "fieldsV1": {"f:spec": {"f:a": {}}}, "time": "2026-01-01T00:00:00Z", **more}
+    return {
+        "manager": manager,
+        "operation": operation,
+        "apiVersion": "g/v1",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:spec": {"f:a": {}}},
+        "time": "2026-01-01T00:00:00Z",
+        **more,
+    }
 
 
 def test_what_is_stored_is_written_as_it_was() -> None:
@@ -35,16 +42,22 @@ def test_what_is_stored_is_written_as_it_was() -> None:
     assert all(new is old for new, old in zip(again, entries, strict=True))
 
 
-@pytest.mark.parametrize("bad", [
-    pytest.param("text", id="no object"), pytest.param(entry(operation=""), id="no operation"),
-    pytest.param(entry(operation="Create"), id="unknown operation"),
-    pytest.param(entry(apiVersion=""), id="no version"),
-    pytest.param(entry(fieldsType=""), id="no type of fields"), pytest.param(entry(fieldsType="V2"), id="unknown type"),
-    pytest.param(entry(fieldsV1={"spec": {}}), id="unreadable fields"),
-    pytest.param({**entry(), "manager": 5}, id="a number"),
-    pytest.param(entry(time="yesterday"), id="no time"), pytest.param(entry(time=5), id="a number for a time"),
-    pytest.param(entry(time="2026-13-01T00:00:00Z"), id="no such month"),
-])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        pytest.param("text", id="no object"),
+        pytest.param(entry(operation=""), id="no operation"),
+        pytest.param(entry(operation="Create"), id="unknown operation"),
+        pytest.param(entry(apiVersion=""), id="no version"),
+        pytest.param(entry(fieldsType=""), id="no type of fields"),
+        pytest.param(entry(fieldsType="V2"), id="unknown type"),
+        pytest.param(entry(fieldsV1={"spec": {}}), id="unreadable fields"),
+        pytest.param({**entry(), "manager": 5}, id="a number"),
+        pytest.param(entry(time="yesterday"), id="no time"),
+        pytest.param(entry(time=5), id="a number for a time"),
+        pytest.param(entry(time="2026-13-01T00:00:00Z"), id="no such month"),
+    ],
+)
 def test_one_bad_entry_spoils_them_all(bad: Any) -> None:
     assert read_requested([entry(), bad]) is None
 
@@ -55,10 +68,19 @@ def test_times_are_in_utc_and_whole_seconds() -> None:
     assert [owner.time for owner in found.values()] == ["2026-01-01T01:00:00Z"]
 
 
-@pytest.mark.parametrize("entries, expected", [
-    ([{}], True), ([{"manager": ""}], True), ([{"other": 1}], True), ([], False), (None, False), ([{}, {}], False),
-    ([entry()], False), ([{"fieldsV1": {}}], False),
-])
+@pytest.mark.parametrize(
+    "entries, expected",
+    [
+        ([{}], True),
+        ([{"manager": ""}], True),
+        ([{"other": 1}], True),
+        ([], False),
+        (None, False),
+        ([{}, {}], False),
+        ([entry()], False),
+        ([{"fieldsV1": {}}], False),
+    ],
+)
 def test_a_reset_is_one_empty_entry(entries: Any, expected: bool) -> None:
     assert is_reset(entries) is expected
 
@@ -68,19 +90,30 @@ def test_order_is_appliers_then_time_then_name_then_version_then_subresource() -
         return Owner(version, {"f:a": {}}, time)
 
     managed: Managed = {
-        Manager("b", "Update", "g/v1"): owner(), Manager("a", "Update", "g/v2"): owner("g/v2"),
-        Manager("a", "Update", "g/v1", "status"): owner(), Manager("a", "Update", "g/v1"): owner(),
-        Manager("z", "Apply"): owner(time=None), Manager("y", "Apply"): owner(),
-        Manager("0", "Update", "g/v1"): owner(time="2026-01-01T00:00:01Z")}
+        Manager("b", "Update", "g/v1"): owner(),
+        Manager("a", "Update", "g/v2"): owner("g/v2"),
+        Manager("a", "Update", "g/v1", "status"): owner(),
+        Manager("a", "Update", "g/v1"): owner(),
+        Manager("z", "Apply"): owner(time=None),
+        Manager("y", "Apply"): owner(),
+        Manager("0", "Update", "g/v1"): owner(time="2026-01-01T00:00:01Z"),
+    }
     assert [(e["manager"], e["apiVersion"], e.get("subresource")) for e in encode(managed)] == [
-        ("z", "g/v1", None), ("y", "g/v1", None), ("a", "g/v1", None), ("a", "g/v1", "status"), ("a", "g/v2", None),
-        ("b", "g/v1", None), ("0", "g/v1", None)]
+        ("z", "g/v1", None),
+        ("y", "g/v1", None),
+        ("a", "g/v1", None),
+        ("a", "g/v1", "status"),
+        ("a", "g/v2", None),
+        ("b", "g/v1", None),
+        ("0", "g/v1", None),
+    ]
 
 
 def test_the_oldest_updaters_are_merged() -> None:
     managed: Managed = {
         Manager(f"m{i:02}", "Update", "g/v1"): Owner("g/v1", {f"f:{i}": {}}, f"2026-01-01T00:00:{i:02}Z")
-        for i in range(MAX_UPDATERS + 2)}
+        for i in range(MAX_UPDATERS + 2)
+    }
     managed[Manager("applier", "Apply")] = Owner("g/v1", {"f:x": {}}, None)
     cap(managed)
     bucket = managed[updater(ANCIENT, "g/v1", "")]
@@ -107,10 +140,15 @@ def test_how_conflicts_name_a_manager() -> None:
     assert Manager('"', "Update", "g/v1", "status").text() == '"\\"" with subresource "status" using g/v1'
 
 
-@pytest.mark.parametrize("name, messages", [
-    ("m", []), ("é" * 64, []), ("é" * 65, ["fieldManager: Too long: may not be more than 128 bytes"]),
-    ("a\nb", ['fieldManager: Invalid value: "a\\nb": invalid character U+000A (at position 1)']),
-])
+@pytest.mark.parametrize(
+    "name, messages",
+    [
+        ("m", []),
+        ("é" * 64, []),
+        ("é" * 65, ["fieldManager: Too long: may not be more than 128 bytes"]),
+        ("a\nb", ['fieldManager: Invalid value: "a\\nb": invalid character U+000A (at position 1)']),
+    ],
+)
 def test_names_of_managers(name: str, messages: list[str]) -> None:
     assert [error.message() for error in validate_manager(name)] == messages
 
@@ -119,4 +157,5 @@ def test_names_in_entries() -> None:
     errors = validate_entries([entry(), entry("x" * 129, subresource="s" * 257)])
     assert [(error.field, error.body()) for error in errors] == [
         ("metadata.managedFields[1].manager", "Too long: may not be more than 128 bytes"),
-        ("metadata.managedFields[1].subresource", "Too long: may not be more than 256 bytes")]
+        ("metadata.managedFields[1].subresource", "Too long: may not be more than 256 bytes"),
+    ]

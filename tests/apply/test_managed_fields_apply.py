@@ -16,8 +16,15 @@ T0, T1, T2 = "2026-01-01T00:00:00Z", "2026-01-01T00:00:05Z", "2026-01-01T00:00:0
 FIELDS = fields(status_versions=[V1])
 
 
-def apply(live: dict[str, Any] | None, spec: Any = None, manager: str = "a", now: str = T1, *, force: bool = False,
-          **more: Any) -> dict[str, Any]:
+def apply(
+    live: dict[str, Any] | None,
+    spec: Any = None,
+    manager: str = "a",
+    now: str = T1,
+    *,
+    force: bool = False,
+    **more: Any,
+) -> dict[str, Any]:
     """The stored object after an apply; inputs are checked to have stayed as they were."""
     applied = widget(spec, **more)
     inputs = copy.deepcopy((live, applied))
@@ -51,9 +58,16 @@ def conflicts(live: dict[str, Any], spec: Any, manager: str = "b") -> list[tuple
 def test_an_apply_makes_an_object_and_owns_its_leaves() -> None:
     made = apply(None, {"size": 1, "frame": {"width": 1}}, labels={"a": "b"})
     assert made["spec"] == {"size": 1, "frame": {"width": 1}}
-    assert made["metadata"]["managedFields"] == [{
-        "manager": "a", "operation": "Apply", "apiVersion": V1, "time": T1, "fieldsType": "FieldsV1",
-        "fieldsV1": {"f:metadata": {"f:labels": {"f:a": {}}}, "f:spec": {"f:size": {}, "f:frame": {"f:width": {}}}}}]
+    assert made["metadata"]["managedFields"] == [
+        {
+            "manager": "a",
+            "operation": "Apply",
+            "apiVersion": V1,
+            "time": T1,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:metadata": {"f:labels": {"f:a": {}}}, "f:spec": {"f:size": {}, "f:frame": {"f:width": {}}}},
+        }
+    ]
 
 
 def test_an_apply_of_nothing_leaves_no_entry() -> None:
@@ -97,29 +111,42 @@ def test_conflicts_with_several_managers_are_in_order() -> None:
         apply(live, {"size": 2, "color": "y", "flag": False}, "c")
     assert str(caught.value) == (
         'Apply failed with 3 conflicts: conflicts with "b":\n- .spec.color\n'
-        f'conflicts with "u" using {V1}:\n- .spec.flag\nconflicts with "z":\n- .spec.size')
+        f'conflicts with "u" using {V1}:\n- .spec.flag\nconflicts with "z":\n- .spec.size'
+    )
 
 
-@pytest.mark.parametrize("first, second, path", [
-    pytest.param({"limits": {"x.y/z": "1"}}, {"limits": {"x.y/z": "2"}}, ".spec.limits.x.y/z", id="a key with dots"),
-    pytest.param({"stamp": {"ink": "a"}}, {"stamp": {"pad": "b"}}, ".spec.stamp", id="an atomic map as a whole"),
-    pytest.param({"steps": ["a"]}, {"steps": ["b"]}, ".spec.steps", id="an atomic list as a whole"),
-    pytest.param({"ports": [{"port": 1, "note": "a"}]}, {"ports": [{"port": 1, "note": "b"}]},
-                 '.spec.ports[port=1,proto="tcp"].note', id="an item by its keys"),
-    pytest.param({"port": "5"}, {"port": 5}, ".spec.port", id="text and number"),
-    pytest.param({"color": None}, {"color": "x"}, ".spec.color", id="an owned null"),
-])
+@pytest.mark.parametrize(
+    "first, second, path",
+    [
+        pytest.param(
+            {"limits": {"x.y/z": "1"}}, {"limits": {"x.y/z": "2"}}, ".spec.limits.x.y/z", id="a key with dots"
+        ),
+        pytest.param({"stamp": {"ink": "a"}}, {"stamp": {"pad": "b"}}, ".spec.stamp", id="an atomic map as a whole"),
+        pytest.param({"steps": ["a"]}, {"steps": ["b"]}, ".spec.steps", id="an atomic list as a whole"),
+        pytest.param(
+            {"ports": [{"port": 1, "note": "a"}]},
+            {"ports": [{"port": 1, "note": "b"}]},
+            '.spec.ports[port=1,proto="tcp"].note',
+            id="an item by its keys",
+        ),
+        pytest.param({"port": "5"}, {"port": 5}, ".spec.port", id="text and number"),
+        pytest.param({"color": None}, {"color": "x"}, ".spec.color", id="an owned null"),
+    ],
+)
 def test_conflict_paths(first: Any, second: Any, path: str) -> None:
     assert conflicts(stored(apply(None, first)), second) == [('conflict with "a"', path)]
 
 
-@pytest.mark.parametrize("first, second", [
-    pytest.param({"limits": {"a": "1"}}, {"limits": {"b": "1"}}, id="another key"),
-    pytest.param({"tags": ["a"]}, {"tags": ["b"]}, id="another item"),
-    pytest.param({"rooms": [{"name": "n", "area": 1}]}, {"rooms": [{"name": "n"}]}, id="an item of the other"),
-    pytest.param({"size": 1}, {"size": 1.0}, id="the same number"),
-    pytest.param({"limits": {"a": "1"}}, {"limits": {}}, id="an empty map"),
-])
+@pytest.mark.parametrize(
+    "first, second",
+    [
+        pytest.param({"limits": {"a": "1"}}, {"limits": {"b": "1"}}, id="another key"),
+        pytest.param({"tags": ["a"]}, {"tags": ["b"]}, id="another item"),
+        pytest.param({"rooms": [{"name": "n", "area": 1}]}, {"rooms": [{"name": "n"}]}, id="an item of the other"),
+        pytest.param({"size": 1}, {"size": 1.0}, id="the same number"),
+        pytest.param({"limits": {"a": "1"}}, {"limits": {}}, id="an empty map"),
+    ],
+)
 def test_no_conflict(first: Any, second: Any) -> None:
     result = apply(stored(apply(None, first)), second, "b")
     assert set(owners(result)) <= {"a", "b"}
@@ -134,18 +161,27 @@ def test_force_takes() -> None:
     assert times(taken) == {"a": T1, "b": T2}
 
 
-@pytest.mark.parametrize("first, second, expected", [
-    pytest.param({"size": 1, "color": "x"}, {"color": "x"}, {"color": "x"}, id="a scalar"),
-    pytest.param({"frame": {"width": 1}, "size": 1}, {"size": 1}, {"size": 1}, id="a map with its last member"),
-    pytest.param({"limits": {"a": "1", "b": "2"}}, {"limits": {"a": "1"}}, {"limits": {"a": "1"}}, id="a key"),
-    pytest.param({"boxes": {"x": {"a": "1"}}}, {"boxes": {}}, {"boxes": {}}, id="an object in a map"),
-    pytest.param({"tags": ["a", "b"]}, {"tags": ["b"]}, {"tags": ["b"]}, id="an item of a set"),
-    pytest.param({"rooms": [{"name": "n", "area": 1}, {"name": "m"}]}, {"rooms": [{"name": "n"}]},
-                 {"rooms": [{"name": "n"}]}, id="a keyed item, and a member of one"),
-    pytest.param({"open": {"a": {"b": 1, "c": 2}}}, {"open": {"a": {"c": 2}}}, {"open": {"a": {"c": 2}}}, id="untyped"),
-    pytest.param({"steps": ["a"], "size": 1}, {"size": 1}, {"size": 1}, id="an atomic list"),
-    pytest.param({"frame": {}, "size": 1}, {"frame": {"width": 1}}, {"frame": {"width": 1}}, id="a map is filled"),
-])
+@pytest.mark.parametrize(
+    "first, second, expected",
+    [
+        pytest.param({"size": 1, "color": "x"}, {"color": "x"}, {"color": "x"}, id="a scalar"),
+        pytest.param({"frame": {"width": 1}, "size": 1}, {"size": 1}, {"size": 1}, id="a map with its last member"),
+        pytest.param({"limits": {"a": "1", "b": "2"}}, {"limits": {"a": "1"}}, {"limits": {"a": "1"}}, id="a key"),
+        pytest.param({"boxes": {"x": {"a": "1"}}}, {"boxes": {}}, {"boxes": {}}, id="an object in a map"),
+        pytest.param({"tags": ["a", "b"]}, {"tags": ["b"]}, {"tags": ["b"]}, id="an item of a set"),
+        pytest.param(
+            {"rooms": [{"name": "n", "area": 1}, {"name": "m"}]},
+            {"rooms": [{"name": "n"}]},
+            {"rooms": [{"name": "n"}]},
+            id="a keyed item, and a member of one",
+        ),
+        pytest.param(
+            {"open": {"a": {"b": 1, "c": 2}}}, {"open": {"a": {"c": 2}}}, {"open": {"a": {"c": 2}}}, id="untyped"
+        ),
+        pytest.param({"steps": ["a"], "size": 1}, {"size": 1}, {"size": 1}, id="an atomic list"),
+        pytest.param({"frame": {}, "size": 1}, {"frame": {"width": 1}}, {"frame": {"width": 1}}, id="a map is filled"),
+    ],
+)
 def test_what_is_given_up_goes(first: Any, second: Any, expected: Any) -> None:
     assert apply(stored(apply(None, first)), second, now=T2)["spec"] == expected
 
@@ -187,8 +223,11 @@ def test_the_first_apply_finds_what_was_before() -> None:
     result = apply(live, {"color": "x"}, now=T2)
     assert owners(result) == {
         "a": {"f:spec": {"f:color": {}}},
-        "before-first-apply": {"f:metadata": {"f:labels": {".": {}, "f:a": {}}},
-                               "f:spec": {".": {}, "f:size": {}, "f:frame": {".": {}, "f:width": {}}}}}
+        "before-first-apply": {
+            "f:metadata": {"f:labels": {".": {}, "f:a": {}}},
+            "f:spec": {".": {}, "f:size": {}, "f:frame": {".": {}, "f:width": {}}},
+        },
+    }
     assert conflicts(live, {"size": 2}, "a") == [(f'conflict with "before-first-apply" using {V1}', ".spec.size")]
 
 
@@ -202,18 +241,32 @@ def test_the_status_belongs_to_its_path() -> None:
         FIELDS.apply(stored(result), widget(status={"phase": "z"}), "t", V1, T2, subresource="status")
 
 
-@pytest.mark.parametrize("applied, error, message", [
-    pytest.param({"apiVersion": V1, "kind": "Other"}, InvalidApply, f"invalid object type: {V1}, Kind=Other",
-                 id="kind"),
-    pytest.param({"apiVersion": V2, "kind": "Widget"}, InvalidApply, f"invalid object type: {V2}, Kind=Widget", id="v"),
-    pytest.param({"apiVersion": "v1", "kind": "X"}, InvalidApply, "invalid object type: /v1, Kind=X", id="core"),
-    pytest.param({}, InvalidApply, "invalid object type: /, Kind=", id="nothing"),
-    pytest.param(widget(managedFields=[]), InvalidApply, "metadata.managedFields must be nil", id="entries"),
-    pytest.param(widget({"no": 1}, namespace="n"), TypedError, f"failed to create typed patch object (n/a; {V1}, "
-                 "Kind=Widget): .spec.no: field not declared in schema", id="unknown field"),
-    pytest.param({**widget(), "metadata": "x"}, TypedError, f"failed to create typed patch object (/; {V1}, "
-                 "Kind=Widget): .metadata: expected map, got &{x}", id="metadata of a wrong type"),
-])
+@pytest.mark.parametrize(
+    "applied, error, message",
+    [
+        pytest.param(
+            {"apiVersion": V1, "kind": "Other"}, InvalidApply, f"invalid object type: {V1}, Kind=Other", id="kind"
+        ),
+        pytest.param(
+            {"apiVersion": V2, "kind": "Widget"}, InvalidApply, f"invalid object type: {V2}, Kind=Widget", id="v"
+        ),
+        pytest.param({"apiVersion": "v1", "kind": "X"}, InvalidApply, "invalid object type: /v1, Kind=X", id="core"),
+        pytest.param({}, InvalidApply, "invalid object type: /, Kind=", id="nothing"),
+        pytest.param(widget(managedFields=[]), InvalidApply, "metadata.managedFields must be nil", id="entries"),
+        pytest.param(
+            widget({"no": 1}, namespace="n"),
+            TypedError,
+            f"failed to create typed patch object (n/a; {V1}, Kind=Widget): .spec.no: field not declared in schema",
+            id="unknown field",
+        ),
+        pytest.param(
+            {**widget(), "metadata": "x"},
+            TypedError,
+            f"failed to create typed patch object (/; {V1}, Kind=Widget): .metadata: expected map, got &{{x}}",
+            id="metadata of a wrong type",
+        ),
+    ],
+)
 def test_refused(applied: dict[str, Any], error: type[ApplyError], message: str) -> None:
     with pytest.raises(error) as caught:
         FIELDS.apply(None, applied, "a", V1, T0)
@@ -234,8 +287,14 @@ def test_a_live_object_that_does_not_fit_is_told() -> None:
 # Versions
 
 OLD = structural()
-NEW = structural({"type": "object", "properties": {"spec": {"type": "object", "properties": {
-    "size": {"type": "integer"}, "shape": {"type": "string"}}}}})
+NEW = structural(
+    {
+        "type": "object",
+        "properties": {
+            "spec": {"type": "object", "properties": {"size": {"type": "integer"}, "shape": {"type": "string"}}}
+        },
+    }
+)
 BOTH = FieldManager("Widget", {V1: lambda: OLD, V2: lambda: NEW})
 
 
@@ -243,7 +302,8 @@ def test_an_applier_has_one_entry_which_follows_its_version() -> None:
     live = stored(BOTH.apply(None, widget({"size": 1}), "a", V1, T0))
     result = BOTH.apply({**live, "apiVersion": V2}, widget({"size": 2}, version=V2), "a", V2, T1)
     assert [(e["apiVersion"], e["time"], e["fieldsV1"]) for e in result["metadata"]["managedFields"]] == [
-        (V2, T1, {"f:spec": {"f:size": {}}})]
+        (V2, T1, {"f:spec": {"f:size": {}}})
+    ]
 
 
 def test_what_was_applied_at_another_version_can_be_given_up() -> None:
@@ -268,8 +328,19 @@ def test_a_version_that_is_gone_is_told() -> None:
 
 def test_a_list_that_became_atomic_is_owned_whole() -> None:
     def schema(kind: str) -> Any:
-        return structural({"type": "object", "properties": {"spec": {"type": "object", "properties": {
-            "l": {"type": "array", "x-kubernetes-list-type": kind, "items": {"type": "string"}}}}}})
+        return structural(
+            {
+                "type": "object",
+                "properties": {
+                    "spec": {
+                        "type": "object",
+                        "properties": {
+                            "l": {"type": "array", "x-kubernetes-list-type": kind, "items": {"type": "string"}}
+                        },
+                    }
+                },
+            }
+        )
 
     was, now = schema("set"), schema("atomic")
     live = stored(FieldManager("Widget", {V1: lambda: was}).apply(None, widget({"l": ["x"]}), "a", V1, T0))

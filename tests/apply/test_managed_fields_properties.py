@@ -26,26 +26,38 @@ NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:00:05Z"
 
 text = st.sampled_from(["a", "b", "<é>"])
 number = st.integers(0, 3)
-untyped = st.recursive(text | number | st.booleans(), lambda inner: st.lists(inner, max_size=2)
-                       | st.dictionaries(text, inner, max_size=2), max_leaves=5)
+untyped = st.recursive(
+    text | number | st.booleans(),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(text, inner, max_size=2),
+    max_leaves=5,
+)
 
 
 def unique(items: st.SearchStrategy[dict[str, Any]], *keys: str) -> st.SearchStrategy[list[dict[str, Any]]]:
     return st.lists(items, max_size=3, unique_by=lambda item: tuple(str(item.get(key, "tcp")) for key in keys))
 
 
-specs = st.fixed_dictionaries({}, optional={
-    "color": text, "size": number, "flag": st.booleans(), "port": text | number, "steps": st.lists(text, max_size=3),
-    "frame": st.fixed_dictionaries({}, optional={"width": number, "height": number}),
-    "stamp": st.fixed_dictionaries({}, optional={"ink": text, "pad": text}),
-    "limits": st.dictionaries(text, text, max_size=3),
-    "boxes": st.dictionaries(text, st.fixed_dictionaries({}, optional={"a": text, "b": text}), max_size=2),
-    "tags": st.lists(text, max_size=3, unique=True),
-    "rooms": unique(st.fixed_dictionaries({"name": text}, optional={"area": number}), "name"),
-    "ports": unique(st.fixed_dictionaries({"port": number}, optional={"proto": text, "note": text}), "port", "proto"),
-    "open": st.dictionaries(text, untyped, max_size=3),
-    "free": st.dictionaries(text, untyped, max_size=2),
-})
+specs = st.fixed_dictionaries(
+    {},
+    optional={
+        "color": text,
+        "size": number,
+        "flag": st.booleans(),
+        "port": text | number,
+        "steps": st.lists(text, max_size=3),
+        "frame": st.fixed_dictionaries({}, optional={"width": number, "height": number}),
+        "stamp": st.fixed_dictionaries({}, optional={"ink": text, "pad": text}),
+        "limits": st.dictionaries(text, text, max_size=3),
+        "boxes": st.dictionaries(text, st.fixed_dictionaries({}, optional={"a": text, "b": text}), max_size=2),
+        "tags": st.lists(text, max_size=3, unique=True),
+        "rooms": unique(st.fixed_dictionaries({"name": text}, optional={"area": number}), "name"),
+        "ports": unique(
+            st.fixed_dictionaries({"port": number}, optional={"proto": text, "note": text}), "port", "proto"
+        ),
+        "open": st.dictionaries(text, untyped, max_size=3),
+        "free": st.dictionaries(text, untyped, max_size=2),
+    },
+)
 
 
 def stored(value: dict[str, Any]) -> dict[str, Any]:
@@ -73,15 +85,16 @@ def test_applying_what_is_there_changes_no_value(spec: Any) -> None:
     live = stored(FIELDS.update(None, widget(spec), "u", V1, NOW))
     shared = FIELDS.apply(live, widget(spec), "a", V1, LATER)
     assert shared.get("spec") == live.get("spec")
-    assert all("time" not in entry for entry in shared["metadata"].get("managedFields", ())
-               if entry["operation"] == "Apply")
+    assert all(
+        "time" not in entry for entry in shared["metadata"].get("managedFields", ()) if entry["operation"] == "Apply"
+    )
 
 
 @given(specs, specs)
 @settings(max_examples=40, deadline=None)
 def test_a_sole_applier_has_what_it_last_applied(first: Any, second: Any) -> None:
     """Save for empty sets and keyed lists: those are nobody's, and stay as they were found."""
-    first, second = {**first, "color": "a"}, {**second, "color": "a"}   # else nobody may be tracked at all
+    first, second = {**first, "color": "a"}, {**second, "color": "a"}  # else nobody may be tracked at all
     live = stored(FIELDS.apply(None, widget(first), "a", V1, NOW))
     result = FIELDS.apply(live, widget(second), "a", V1, LATER)
     fresh = FIELDS.apply(None, widget(second), "a", V1, LATER)
@@ -100,8 +113,10 @@ def test_nobody_loses_what_another_applies_or_gives_up(mine: Any, first: Any, se
     here = added_members({"spec": result.get("spec") or {}}, type_of())
     # What I still own is there, and what I lost has another value now or is b's as a whole.
     assert not difference(still, with_named(here, type_of()))
-    assert not difference(difference(kept, still), union(
-        changes(live, result, type_of()).changed, changes(live, result, type_of()).removed))
+    assert not difference(
+        difference(kept, still),
+        union(changes(live, result, type_of()).changed, changes(live, result, type_of()).removed),
+    )
 
 
 @given(specs, specs)

@@ -27,10 +27,19 @@ def entries(value: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_create_owns_all_that_it_sets() -> None:
     made = created({"size": 1, "frame": {"width": 1}}, labels={"a": "b"}, creationTimestamp=None, uid="u", generation=1)
-    assert made["metadata"]["managedFields"] == [{
-        "manager": "m", "operation": "Update", "apiVersion": V1, "time": NOW, "fieldsType": "FieldsV1",
-        "fieldsV1": {"f:metadata": {"f:labels": {".": {}, "f:a": {}}},
-                     "f:spec": {".": {}, "f:size": {}, "f:frame": {".": {}, "f:width": {}}}}}]
+    assert made["metadata"]["managedFields"] == [
+        {
+            "manager": "m",
+            "operation": "Update",
+            "apiVersion": V1,
+            "time": NOW,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": {
+                "f:metadata": {"f:labels": {".": {}, "f:a": {}}},
+                "f:spec": {".": {}, "f:size": {}, "f:frame": {".": {}, "f:width": {}}},
+            },
+        }
+    ]
 
 
 def test_a_create_of_nothing_has_no_entries() -> None:
@@ -39,7 +48,8 @@ def test_a_create_of_nothing_has_no_entries() -> None:
 
 def test_a_create_ignores_the_entries_of_the_client() -> None:
     assert entries(created({"size": 1}, managedFields=[{"manager": "x"}, 5])) == {
-        "m": {"f:spec": {".": {}, "f:size": {}}}}
+        "m": {"f:spec": {".": {}, "f:size": {}}}
+    }
 
 
 def test_an_update_takes_over_what_it_changes() -> None:
@@ -79,12 +89,20 @@ def test_an_object_without_entries_stays_without() -> None:
     assert "managedFields" not in fields().update(live, widget({"size": 2}, uid="u"), "m", V1, NOW)["metadata"]
 
 
-@pytest.mark.parametrize("sent, kept", [
-    pytest.param(None, True, id="null"), pytest.param([], True, id="none"), pytest.param([{}], False, id="a reset"),
-    pytest.param([{"manager": "x"}], True, id="invalid"),
-    pytest.param([{"manager": "x", "operation": "Apply", "apiVersion": V1, "fieldsType": "FieldsV1"}], False,
-                 id="an entry of nothing"),
-])
+@pytest.mark.parametrize(
+    "sent, kept",
+    [
+        pytest.param(None, True, id="null"),
+        pytest.param([], True, id="none"),
+        pytest.param([{}], False, id="a reset"),
+        pytest.param([{"manager": "x"}], True, id="invalid"),
+        pytest.param(
+            [{"manager": "x", "operation": "Apply", "apiVersion": V1, "fieldsType": "FieldsV1"}],
+            False,
+            id="an entry of nothing",
+        ),
+    ],
+)
 def test_entries_of_the_client(sent: Any, kept: bool) -> None:
     live = created({"size": 1})
     new = fields().update(live, widget({"size": 1}, uid="u", managedFields=sent), "n", V1, LATER)
@@ -93,8 +111,15 @@ def test_entries_of_the_client(sent: Any, kept: bool) -> None:
 
 def test_an_edited_list_is_taken_and_the_change_added() -> None:
     live = created({"size": 1})
-    edited = [{"manager": "x", "operation": "Apply", "apiVersion": V1, "fieldsType": "FieldsV1",
-               "fieldsV1": {"f:spec": {"f:color": {}, "f:unknown": {}, "f:size": {}}}}]
+    edited = [
+        {
+            "manager": "x",
+            "operation": "Apply",
+            "apiVersion": V1,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:spec": {"f:color": {}, "f:unknown": {}, "f:size": {}}},
+        }
+    ]
     new = fields().update(live, widget({"size": 2}, uid="u", managedFields=edited), "n", V1, LATER)
     assert entries(new) == {"x": {"f:spec": {"f:color": {}, "f:unknown": {}}}, "n": {"f:spec": {"f:size": {}}}}
 
@@ -107,11 +132,18 @@ def test_for_built_in_kinds_an_empty_list_is_a_reset_too() -> None:
 
 def test_through_a_subresource_the_list_of_the_client_does_not_count() -> None:
     live = created({"size": 1})
-    new = fields().update(live, widget({"size": 1}, status={"phase": "x"}, uid="u", managedFields=[{}]), "c", V1, LATER,
-                          "status")
+    new = fields().update(
+        live, widget({"size": 1}, status={"phase": "x"}, uid="u", managedFields=[{}]), "c", V1, LATER, "status"
+    )
     assert new["metadata"]["managedFields"][1] == {
-        "manager": "c", "operation": "Update", "apiVersion": V1, "time": LATER, "fieldsType": "FieldsV1",
-        "subresource": "status", "fieldsV1": {"f:status": {".": {}, "f:phase": {}}}}
+        "manager": "c",
+        "operation": "Update",
+        "apiVersion": V1,
+        "time": LATER,
+        "fieldsType": "FieldsV1",
+        "subresource": "status",
+        "fieldsV1": {"f:status": {".": {}, "f:phase": {}}},
+    }
 
 
 def test_each_path_owns_its_own_part() -> None:
@@ -137,8 +169,14 @@ def test_an_object_without_metadata_is_left_alone() -> None:
 
 def two_versions(**more: Any) -> FieldManager:
     old = structural()
-    new = structural({"type": "object", "properties": {"spec": {"type": "object", "properties": {
-        "size": {"type": "integer"}, "shape": {"type": "string"}}}}})
+    new = structural(
+        {
+            "type": "object",
+            "properties": {
+                "spec": {"type": "object", "properties": {"size": {"type": "integer"}, "shape": {"type": "string"}}}
+            },
+        }
+    )
     return FieldManager("Widget", {V1: lambda: old, V2: lambda: new}, **more)
 
 
@@ -148,7 +186,9 @@ def test_another_version_has_an_entry_of_its_own() -> None:
     at_v2 = widget({"size": 1, "shape": "round", "color": "red"}, version=V2, uid="u")
     new = manager.update({**live, "apiVersion": V2}, at_v2, "m", V2, LATER)
     assert [(entry["apiVersion"], entry["fieldsV1"]) for entry in new["metadata"]["managedFields"]] == [
-        (V1, {"f:spec": {".": {}, "f:size": {}, "f:color": {}}}), (V2, {"f:spec": {"f:shape": {}}})]
+        (V1, {"f:spec": {".": {}, "f:size": {}, "f:color": {}}}),
+        (V2, {"f:spec": {"f:shape": {}}}),
+    ]
 
 
 def test_a_change_is_seen_in_each_version() -> None:
@@ -168,8 +208,9 @@ def test_a_change_is_seen_in_each_version() -> None:
 
 def test_entries_of_a_version_that_is_gone_go() -> None:
     live = created({"size": 1})
-    live["metadata"]["managedFields"].append({**live["metadata"]["managedFields"][0], "manager": "old",
-                                              "apiVersion": "example.com/v0"})
+    live["metadata"]["managedFields"].append(
+        {**live["metadata"]["managedFields"][0], "manager": "old", "apiVersion": "example.com/v0"}
+    )
     assert set(entries(fields().update(live, widget({"size": 2}, uid="u"), "m", V1, LATER))) == {"m"}
 
 
@@ -191,23 +232,46 @@ def test_more_than_ten_updaters_are_merged() -> None:
     assert names == ["ancient-changes", *(f"m{i:02}" for i in range(3, 12))]
 
 
-@pytest.mark.parametrize("kind, spec, expected", [
-    pytest.param("CustomResourceDefinition", {"group": "g", "names": {"plural": "p", "kind": "K"}, "versions": [1]},
-                 {"f:spec": {"f:group": {}, "f:names": {"f:plural": {}, "f:kind": {}}, "f:versions": {}}}, id="CRD"),
-    pytest.param("Namespace", {"finalizers": ["kubernetes"]}, {"f:spec": {"f:finalizers": {}}}, id="Namespace"),
-    pytest.param("ConfigMap", {"a": "b"}, {"f:spec": {".": {}, "f:a": {}}}, id="ConfigMap"),
-])
+@pytest.mark.parametrize(
+    "kind, spec, expected",
+    [
+        pytest.param(
+            "CustomResourceDefinition",
+            {"group": "g", "names": {"plural": "p", "kind": "K"}, "versions": [1]},
+            {"f:spec": {"f:group": {}, "f:names": {"f:plural": {}, "f:kind": {}}, "f:versions": {}}},
+            id="CRD",
+        ),
+        pytest.param("Namespace", {"finalizers": ["kubernetes"]}, {"f:spec": {"f:finalizers": {}}}, id="Namespace"),
+        pytest.param("ConfigMap", {"a": "b"}, {"f:spec": {".": {}, "f:a": {}}}, id="ConfigMap"),
+    ],
+)
 def test_members_that_a_built_in_kind_always_has_are_added_by_nobody(kind: str, spec: Any, expected: Any) -> None:
-    schema = structural({"type": "object", "properties": {
-        "spec": {"type": "object", "properties": {
-            "group": {"type": "string"}, "scope": {"type": "string"}, "a": {"type": "string"},
-            "names": {"type": "object", "properties": {"plural": {"type": "string"}, "kind": {"type": "string"}}},
-            "versions": {"type": "array", "items": {"type": "integer"}},
-            "finalizers": {"type": "array", "items": {"type": "string"}}}},
-        "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}})
+    schema = structural(
+        {
+            "type": "object",
+            "properties": {
+                "spec": {
+                    "type": "object",
+                    "properties": {
+                        "group": {"type": "string"},
+                        "scope": {"type": "string"},
+                        "a": {"type": "string"},
+                        "names": {
+                            "type": "object",
+                            "properties": {"plural": {"type": "string"}, "kind": {"type": "string"}},
+                        },
+                        "versions": {"type": "array", "items": {"type": "integer"}},
+                        "finalizers": {"type": "array", "items": {"type": "string"}},
+                    },
+                },
+                "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+            },
+        }
+    )
     manager = FieldManager(kind, {"v1": lambda: schema}, builtin=True)
-    made = manager.update(None, {"apiVersion": "v1", "kind": kind, "metadata": {"name": "a"}, "spec": spec}, "m", "v1",
-                          NOW)
+    made = manager.update(
+        None, {"apiVersion": "v1", "kind": kind, "metadata": {"name": "a"}, "spec": spec}, "m", "v1", NOW
+    )
     assert entries(made) == {"m": expected}
 
 

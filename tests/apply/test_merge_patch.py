@@ -11,21 +11,24 @@ from registry.apply.errors import PatchUndecodable
 from registry.apply.merge_patch import apply_merge_patch, decode_merge_patch
 
 
-@pytest.mark.parametrize("document, patch, expected", [
-    pytest.param({"a": "b"}, {"a": "c"}, {"a": "c"}, id="replace"),
-    pytest.param({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}, id="add"),
-    pytest.param({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}, id="remove"),
-    pytest.param({"a": "b"}, {"x": None}, {"a": "b"}, id="remove nothing"),
-    pytest.param({"a": ["b"]}, {"a": "c"}, {"a": "c"}, id="a list becomes a scalar"),
-    pytest.param({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}, id="nested"),
-    pytest.param({"a": [1, 2]}, {"a": [3]}, {"a": [3]}, id="lists are replaced"),
-    pytest.param({"a": {"b": 1}}, {"a": [1]}, {"a": [1]}, id="an object becomes a list"),
-    pytest.param({"a": None}, {"a": {"b": None, "c": 1}}, {"a": {"c": 1}}, id="nulls of a new object go"),
-    pytest.param({}, {"a": {"b": {"c": None}}}, {"a": {"b": {}}}, id="nulls of a new deep object go"),
-    pytest.param({"l": [1]}, {"l": [{"a": None}, None]}, {"l": [{}, None]}, id="nulls in lists"),
-    pytest.param({"a": 1}, ["x"], ["x"], id="a patch that is no object"),
-    pytest.param(["x"], {"a": 1, "b": None}, {"a": 1}, id="a document that is no object"),
-])
+@pytest.mark.parametrize(
+    "document, patch, expected",
+    [
+        pytest.param({"a": "b"}, {"a": "c"}, {"a": "c"}, id="replace"),
+        pytest.param({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}, id="add"),
+        pytest.param({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}, id="remove"),
+        pytest.param({"a": "b"}, {"x": None}, {"a": "b"}, id="remove nothing"),
+        pytest.param({"a": ["b"]}, {"a": "c"}, {"a": "c"}, id="a list becomes a scalar"),
+        pytest.param({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}, id="nested"),
+        pytest.param({"a": [1, 2]}, {"a": [3]}, {"a": [3]}, id="lists are replaced"),
+        pytest.param({"a": {"b": 1}}, {"a": [1]}, {"a": [1]}, id="an object becomes a list"),
+        pytest.param({"a": None}, {"a": {"b": None, "c": 1}}, {"a": {"c": 1}}, id="nulls of a new object go"),
+        pytest.param({}, {"a": {"b": {"c": None}}}, {"a": {"b": {}}}, id="nulls of a new deep object go"),
+        pytest.param({"l": [1]}, {"l": [{"a": None}, None]}, {"l": [{}, None]}, id="nulls in lists"),
+        pytest.param({"a": 1}, ["x"], ["x"], id="a patch that is no object"),
+        pytest.param(["x"], {"a": 1, "b": None}, {"a": 1}, id="a document that is no object"),
+    ],
+)
 def test_merge(document: Any, patch: Any, expected: Any) -> None:
     inputs = copy.deepcopy((document, patch))
     assert apply_merge_patch(document, patch) == expected
@@ -38,14 +41,25 @@ def test_what_is_not_touched_is_shared() -> None:
     assert result["a"] is document["a"]
 
 
-@pytest.mark.parametrize("document, strict, message", [
-    pytest.param(None, True, "Invalid JSON Patch", id="null"),
-    pytest.param(None, False, "Invalid JSON Patch", id="null, lenient"),
-    pytest.param([], True, "error decoding patch: json: cannot unmarshal array into Go value of type "
-                           "map[string]interface {}", id="list"),
-    pytest.param(5, True, "error decoding patch: json: cannot unmarshal number into Go value of type "
-                          "map[string]interface {}", id="number"),
-])
+@pytest.mark.parametrize(
+    "document, strict, message",
+    [
+        pytest.param(None, True, "Invalid JSON Patch", id="null"),
+        pytest.param(None, False, "Invalid JSON Patch", id="null, lenient"),
+        pytest.param(
+            [],
+            True,
+            "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}",
+            id="list",
+        ),
+        pytest.param(
+            5,
+            True,
+            "error decoding patch: json: cannot unmarshal number into Go value of type map[string]interface {}",
+            id="number",
+        ),
+    ],
+)
 def test_undecodable(document: Any, strict: bool, message: str) -> None:
     with pytest.raises(PatchUndecodable) as caught:
         decode_merge_patch(document, strict=strict)

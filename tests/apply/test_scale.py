@@ -15,8 +15,13 @@ FIELDS = fields()
 
 
 def scale(replicas: Any = 5, **more: Any) -> dict[str, Any]:
-    return {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a"}, "spec": {"replicas": replicas},
-            **more}
+    return {
+        "apiVersion": "autoscaling/v1",
+        "kind": "Scale",
+        "metadata": {"name": "a"},
+        "spec": {"replicas": replicas},
+        **more,
+    }
 
 
 def live() -> dict[str, Any]:
@@ -40,7 +45,9 @@ def test_force_takes_the_replicas_and_nothing_else() -> None:
     assert result["spec"] == {"size": 5, "color": "x"}
     assert "labels" not in result["metadata"]
     assert [(e["manager"], e.get("subresource"), e["fieldsV1"]) for e in result["metadata"]["managedFields"]] == [
-        ("a", None, {"f:spec": {"f:color": {}}}), ("s", "scale", {"f:spec": {"f:size": {}}})]
+        ("a", None, {"f:spec": {"f:color": {}}}),
+        ("s", "scale", {"f:spec": {"f:size": {}}}),
+    ]
     assert run(scale(), result) is result
 
 
@@ -49,13 +56,22 @@ def test_replicas_can_be_given_up() -> None:
     assert run(scale(spec={}), taken)["spec"] == {"color": "x"}
 
 
-@pytest.mark.parametrize("applied, error, message", [
-    pytest.param(widget({"size": 3}), InvalidApply, f"invalid object type: {V1}, Kind=Widget", id="another kind"),
-    pytest.param(scale(metadata={"managedFields": []}), InvalidApply, "metadata.managedFields must be nil",
-                 id="entries"),
-    pytest.param(scale("x"), TypedError, "failed to create typed patch object (/a; autoscaling/v1, Kind=Scale): "
-                 ".spec.replicas: expected numeric (int or float), got string", id="wrong type"),
-])
+@pytest.mark.parametrize(
+    "applied, error, message",
+    [
+        pytest.param(widget({"size": 3}), InvalidApply, f"invalid object type: {V1}, Kind=Widget", id="another kind"),
+        pytest.param(
+            scale(metadata={"managedFields": []}), InvalidApply, "metadata.managedFields must be nil", id="entries"
+        ),
+        pytest.param(
+            scale("x"),
+            TypedError,
+            "failed to create typed patch object (/a; autoscaling/v1, Kind=Scale): "
+            ".spec.replicas: expected numeric (int or float), got string",
+            id="wrong type",
+        ),
+    ],
+)
 def test_refused(applied: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error) as caught:
         run(applied)
@@ -63,8 +79,10 @@ def test_refused(applied: dict[str, Any], error: type[Exception], message: str) 
 
 
 def entries(value: dict[str, Any]) -> list[tuple[Any, ...]]:
-    return [(entry["manager"], entry["operation"], entry.get("subresource"), entry.get("time"), entry["fieldsV1"])
-            for entry in value["metadata"].get("managedFields", [])]
+    return [
+        (entry["manager"], entry["operation"], entry.get("subresource"), entry.get("time"), entry["fieldsV1"])
+        for entry in value["metadata"].get("managedFields", [])
+    ]
 
 
 def test_an_update_takes_the_replicas_from_their_owners() -> None:
@@ -72,9 +90,11 @@ def test_an_update_takes_the_replicas_from_their_owners() -> None:
     new = {**old, "spec": {**old["spec"], "size": 7}}
     result = own_scale_update(old, new, {V1: ".spec.size"}, "s", V1)
     assert result["spec"] == new["spec"]
-    assert entries(result) == [("a", "Apply", None, T0, {"f:spec": {"f:color": {}}}),
-                               ("s", "Update", "scale", None, {"f:spec": {"f:size": {}}}),
-                               ("m", "Update", None, T1, {"f:spec": {"f:flag": {}}})]
+    assert entries(result) == [
+        ("a", "Apply", None, T0, {"f:spec": {"f:color": {}}}),
+        ("s", "Update", "scale", None, {"f:spec": {"f:size": {}}}),
+        ("m", "Update", None, T1, {"f:spec": {"f:flag": {}}}),
+    ]
     again = own_scale_update(result, {**result, "spec": {**result["spec"], "size": 8}}, {V1: ".spec.size"}, "t", V1)
     assert [entry[0] for entry in entries(again)] == ["a", "t", "m"]
 

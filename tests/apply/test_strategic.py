@@ -15,68 +15,143 @@ def owners(*uids: str, **more: Any) -> list[dict[str, Any]]:
     return [{"uid": uid, **more} for uid in uids]
 
 
-@pytest.mark.parametrize("document, patch, expected", [
-    pytest.param({"data": {"a": "1", "b": "2"}}, {"data": {"a": None, "c": "3"}}, {"data": {"b": "2", "c": "3"}},
-                 id="maps merge, null removes"),
-    pytest.param({}, {"data": {"a": None, "b": {"c": None}}}, {"data": {"b": {}}}, id="nulls of a new map go"),
-    pytest.param({"rules": [1]}, {"rules": [2]}, {"rules": [2]}, id="a list without a key is replaced"),
-    pytest.param({"data": {"a": "1"}}, {"data": {"$patch": "replace", "b": "2"}}, {"data": {"b": "2"}}, id="replace"),
-    pytest.param({"data": {"a": "1"}}, {"data": {"$patch": "delete"}}, {"data": {}}, id="delete"),
-    pytest.param({}, {"data": {"$patch": "replace", "b": "2"}}, {}, id="a directive for what is not there"),
-    pytest.param({"x": {"a": 1}}, {"x": {"y": {"$patch": "delete"}}}, {"x": {"a": 1}}, id="a nested one"),
-    pytest.param({"spec": {"a": 1, "b": 2}}, {"spec": {"$retainKeys": ["a"], "a": 3}}, {"spec": {"a": 3}}, id="retain"),
-    pytest.param({"metadata": {"finalizers": ["a", "b"]}}, {"metadata": {"finalizers": ["c", "b"]}},
-                 {"metadata": {"finalizers": ["c", "a", "b"]}}, id="a set merges, the new in front"),
-    pytest.param({"metadata": {"finalizers": ["a", "b"]}}, {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"]}},
-                 {"metadata": {"finalizers": ["b"]}}, id="delete from a set"),
-    pytest.param({"metadata": {}}, {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"]}}, {"metadata": {}},
-                 id="delete from no set"),
-    pytest.param({"metadata": {"finalizers": ["a", "b", "c"]}},
-                 {"metadata": {"$setElementOrder/finalizers": ["c", "a"]}},
-                 {"metadata": {"finalizers": ["b", "c", "a"]}}, id="order of a set"),
-    pytest.param({"metadata": {"ownerReferences": owners("u1", "u2", n=1)}},
-                 {"metadata": {"ownerReferences": owners("u3", "u2", n=2)}},
-                 {"metadata": {"ownerReferences": [{"uid": "u3", "n": 2}, {"uid": "u1", "n": 1},
-                                                   {"uid": "u2", "n": 2}]}}, id="a keyed list merges"),
-    pytest.param({"metadata": {"ownerReferences": owners("u1", "u2")}},
-                 {"metadata": {"ownerReferences": [{"$patch": "delete", "uid": "u1"}]}},
-                 {"metadata": {"ownerReferences": owners("u2")}}, id="delete an item"),
-    pytest.param({"metadata": {"ownerReferences": owners("u1", "u2")}},
-                 {"metadata": {"ownerReferences": [{"$patch": "replace"}, *owners("u3")]}},
-                 {"metadata": {"ownerReferences": owners("u3")}}, id="replace a keyed list"),
-    pytest.param({"metadata": {"ownerReferences": owners("u1", "u2")}},
-                 {"metadata": {"$setElementOrder/ownerReferences": owners("u3", "u2", "u1"),
-                               "ownerReferences": owners("u3")}},
-                 {"metadata": {"ownerReferences": owners("u3", "u2", "u1")}}, id="order of a keyed list"),
-    pytest.param({"secrets": [{"name": "a"}]}, {"secrets": [{"name": "b"}]},
-                 {"secrets": [{"name": "b"}, {"name": "a"}]}, id="secrets of a service account"),
-    pytest.param({"imagePullSecrets": [{"name": "a"}]}, {"imagePullSecrets": [{"name": "b"}]},
-                 {"imagePullSecrets": [{"name": "b"}]}, id="image pull secrets do not merge"),
-    pytest.param({"a": 1}, None, {"a": 1}, id="null"),
-    pytest.param({"a": 1}, {"a": "x"}, {"a": "x"}, id="another type"),
-])
+@pytest.mark.parametrize(
+    "document, patch, expected",
+    [
+        pytest.param(
+            {"data": {"a": "1", "b": "2"}},
+            {"data": {"a": None, "c": "3"}},
+            {"data": {"b": "2", "c": "3"}},
+            id="maps merge, null removes",
+        ),
+        pytest.param({}, {"data": {"a": None, "b": {"c": None}}}, {"data": {"b": {}}}, id="nulls of a new map go"),
+        pytest.param({"rules": [1]}, {"rules": [2]}, {"rules": [2]}, id="a list without a key is replaced"),
+        pytest.param(
+            {"data": {"a": "1"}}, {"data": {"$patch": "replace", "b": "2"}}, {"data": {"b": "2"}}, id="replace"
+        ),
+        pytest.param({"data": {"a": "1"}}, {"data": {"$patch": "delete"}}, {"data": {}}, id="delete"),
+        pytest.param({}, {"data": {"$patch": "replace", "b": "2"}}, {}, id="a directive for what is not there"),
+        pytest.param({"x": {"a": 1}}, {"x": {"y": {"$patch": "delete"}}}, {"x": {"a": 1}}, id="a nested one"),
+        pytest.param(
+            {"spec": {"a": 1, "b": 2}}, {"spec": {"$retainKeys": ["a"], "a": 3}}, {"spec": {"a": 3}}, id="retain"
+        ),
+        pytest.param(
+            {"metadata": {"finalizers": ["a", "b"]}},
+            {"metadata": {"finalizers": ["c", "b"]}},
+            {"metadata": {"finalizers": ["c", "a", "b"]}},
+            id="a set merges, the new in front",
+        ),
+        pytest.param(
+            {"metadata": {"finalizers": ["a", "b"]}},
+            {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"]}},
+            {"metadata": {"finalizers": ["b"]}},
+            id="delete from a set",
+        ),
+        pytest.param(
+            {"metadata": {}},
+            {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"]}},
+            {"metadata": {}},
+            id="delete from no set",
+        ),
+        pytest.param(
+            {"metadata": {"finalizers": ["a", "b", "c"]}},
+            {"metadata": {"$setElementOrder/finalizers": ["c", "a"]}},
+            {"metadata": {"finalizers": ["b", "c", "a"]}},
+            id="order of a set",
+        ),
+        pytest.param(
+            {"metadata": {"ownerReferences": owners("u1", "u2", n=1)}},
+            {"metadata": {"ownerReferences": owners("u3", "u2", n=2)}},
+            {"metadata": {"ownerReferences": [{"uid": "u3", "n": 2}, {"uid": "u1", "n": 1}, {"uid": "u2", "n": 2}]}},
+            id="a keyed list merges",
+        ),
+        pytest.param(
+            {"metadata": {"ownerReferences": owners("u1", "u2")}},
+            {"metadata": {"ownerReferences": [{"$patch": "delete", "uid": "u1"}]}},
+            {"metadata": {"ownerReferences": owners("u2")}},
+            id="delete an item",
+        ),
+        pytest.param(
+            {"metadata": {"ownerReferences": owners("u1", "u2")}},
+            {"metadata": {"ownerReferences": [{"$patch": "replace"}, *owners("u3")]}},
+            {"metadata": {"ownerReferences": owners("u3")}},
+            id="replace a keyed list",
+        ),
+        pytest.param(
+            {"metadata": {"ownerReferences": owners("u1", "u2")}},
+            {
+                "metadata": {
+                    "$setElementOrder/ownerReferences": owners("u3", "u2", "u1"),
+                    "ownerReferences": owners("u3"),
+                }
+            },
+            {"metadata": {"ownerReferences": owners("u3", "u2", "u1")}},
+            id="order of a keyed list",
+        ),
+        pytest.param(
+            {"secrets": [{"name": "a"}]},
+            {"secrets": [{"name": "b"}]},
+            {"secrets": [{"name": "b"}, {"name": "a"}]},
+            id="secrets of a service account",
+        ),
+        pytest.param(
+            {"imagePullSecrets": [{"name": "a"}]},
+            {"imagePullSecrets": [{"name": "b"}]},
+            {"imagePullSecrets": [{"name": "b"}]},
+            id="image pull secrets do not merge",
+        ),
+        pytest.param({"a": 1}, None, {"a": 1}, id="null"),
+        pytest.param({"a": 1}, {"a": "x"}, {"a": "x"}, id="another type"),
+    ],
+)
 def test_merge(document: dict[str, Any], patch: Any, expected: dict[str, Any]) -> None:
     inputs = copy.deepcopy((document, patch))
     assert apply_strategic("ServiceAccount", document, patch) == expected
     assert (document, patch) == inputs
 
 
-@pytest.mark.parametrize("patch, code, message", [
-    pytest.param({"data": {"$patch": "merge", "b": "2"}}, 500,
-                 "unknown patch type: merge in map: map[$patch:merge b:2]", id="unknown directive"),
-    pytest.param({"data": {"$retainKeys": ["a"], "b": "2"}}, 400, "invalid patch format of retainKeys",
-                 id="not retained"),
-    pytest.param({"data": {"$retainKeys": "a"}}, 400, "invalid patch format of retainKeys", id="retain no list"),
-    pytest.param({"metadata": {"ownerReferences": [{"name": "x"}]}}, 500,
-                 "map: map[name:x] does not contain declared merge key: uid", id="an item without its key"),
-    pytest.param({"metadata": {"$setElementOrder/finalizers": ["a"], "finalizers": ["z"]}}, 500,
-                 "The order in patch list:\n[z]\n doesn't match $setElementOrder list:\n[a]\n", id="not in the order"),
-    pytest.param({"metadata": {"$setElementOrder": ["a"]}}, 400, "invalid patch format of setElementOrder list",
-                 id="the order of nothing"),
-    pytest.param({"metadata": {"$deleteFromPrimitiveListX/finalizers": ["a"]}}, 400,
-                 "invalid patch format of primitive list", id="a misspelt directive"),
-    pytest.param({"metadata": {"finalizers": [1]}}, 500, "list element types are not identical: [[a] [1]]", id="mixed"),
-])
+@pytest.mark.parametrize(
+    "patch, code, message",
+    [
+        pytest.param(
+            {"data": {"$patch": "merge", "b": "2"}},
+            500,
+            "unknown patch type: merge in map: map[$patch:merge b:2]",
+            id="unknown directive",
+        ),
+        pytest.param(
+            {"data": {"$retainKeys": ["a"], "b": "2"}}, 400, "invalid patch format of retainKeys", id="not retained"
+        ),
+        pytest.param({"data": {"$retainKeys": "a"}}, 400, "invalid patch format of retainKeys", id="retain no list"),
+        pytest.param(
+            {"metadata": {"ownerReferences": [{"name": "x"}]}},
+            500,
+            "map: map[name:x] does not contain declared merge key: uid",
+            id="an item without its key",
+        ),
+        pytest.param(
+            {"metadata": {"$setElementOrder/finalizers": ["a"], "finalizers": ["z"]}},
+            500,
+            "The order in patch list:\n[z]\n doesn't match $setElementOrder list:\n[a]\n",
+            id="not in the order",
+        ),
+        pytest.param(
+            {"metadata": {"$setElementOrder": ["a"]}},
+            400,
+            "invalid patch format of setElementOrder list",
+            id="the order of nothing",
+        ),
+        pytest.param(
+            {"metadata": {"$deleteFromPrimitiveListX/finalizers": ["a"]}},
+            400,
+            "invalid patch format of primitive list",
+            id="a misspelt directive",
+        ),
+        pytest.param(
+            {"metadata": {"finalizers": [1]}}, 500, "list element types are not identical: [[a] [1]]", id="mixed"
+        ),
+    ],
+)
 def test_errors(patch: Any, code: int, message: str) -> None:
     document = {"data": {"a": "1"}, "metadata": {"finalizers": ["a"], "ownerReferences": owners("u")}}
     with pytest.raises(StrategicPatchError) as caught:

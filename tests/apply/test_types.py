@@ -11,39 +11,56 @@ from registry.schema.model import from_json
 from tests.apply.schemas import spec_type, type_of
 
 
-@pytest.mark.parametrize("schema, scalar, is_map, is_list", [
-    pytest.param({"type": "string"}, Scalar.STRING, False, False, id="text"),
-    pytest.param({"type": "string", "format": "byte"}, Scalar.STRING, False, False, id="bytes"),
-    pytest.param({"type": "string", "format": "date-time"}, Scalar.ANY, False, False, id="text with a format"),
-    pytest.param({"type": "integer"}, Scalar.NUMERIC, False, False, id="integer"),
-    pytest.param({"type": "number"}, Scalar.NUMERIC, False, False, id="number"),
-    pytest.param({"type": "boolean"}, Scalar.BOOLEAN, False, False, id="boolean"),
-    pytest.param({"type": "object"}, None, True, False, id="object"),
-    pytest.param({"type": "array", "items": {"type": "string"}}, None, False, True, id="list"),
-    pytest.param({"x-kubernetes-int-or-string": True}, Scalar.ANY, True, True, id="int or string"),
-    pytest.param({"x-kubernetes-preserve-unknown-fields": True}, Scalar.ANY, True, True, id="anything"),
-])
+@pytest.mark.parametrize(
+    "schema, scalar, is_map, is_list",
+    [
+        pytest.param({"type": "string"}, Scalar.STRING, False, False, id="text"),
+        pytest.param({"type": "string", "format": "byte"}, Scalar.STRING, False, False, id="bytes"),
+        pytest.param({"type": "string", "format": "date-time"}, Scalar.ANY, False, False, id="text with a format"),
+        pytest.param({"type": "integer"}, Scalar.NUMERIC, False, False, id="integer"),
+        pytest.param({"type": "number"}, Scalar.NUMERIC, False, False, id="number"),
+        pytest.param({"type": "boolean"}, Scalar.BOOLEAN, False, False, id="boolean"),
+        pytest.param({"type": "object"}, None, True, False, id="object"),
+        pytest.param({"type": "array", "items": {"type": "string"}}, None, False, True, id="list"),
+        pytest.param({"x-kubernetes-int-or-string": True}, Scalar.ANY, True, True, id="int or string"),
+        pytest.param({"x-kubernetes-preserve-unknown-fields": True}, Scalar.ANY, True, True, id="anything"),
+    ],
+)
 def test_kinds(schema: Any, scalar: Scalar | None, is_map: bool, is_list: bool) -> None:
     node = type_of({"type": "object", "properties": {"x": schema}}).fields["x"][1]
     assert (node.scalar, node.is_map, node.is_list) == (scalar, is_map, is_list)
 
 
-@pytest.mark.parametrize("schema, element", [
-    pytest.param({"type": "object"}, UNTYPED, id="an object without members is open"),
-    pytest.param({"type": "object", "properties": {"a": {"type": "string"}}}, None, id="one with members is closed"),
-    pytest.param({"type": "object", "additionalProperties": True}, UNTYPED, id="additional true"),
-    pytest.param({"type": "object", "additionalProperties": False}, None, id="additional false"),
-    pytest.param({"type": "object", "properties": {"a": {"type": "string"}},
-                  "x-kubernetes-preserve-unknown-fields": True}, UNTYPED, id="preserving"),
-])
+@pytest.mark.parametrize(
+    "schema, element",
+    [
+        pytest.param({"type": "object"}, UNTYPED, id="an object without members is open"),
+        pytest.param(
+            {"type": "object", "properties": {"a": {"type": "string"}}}, None, id="one with members is closed"
+        ),
+        pytest.param({"type": "object", "additionalProperties": True}, UNTYPED, id="additional true"),
+        pytest.param({"type": "object", "additionalProperties": False}, None, id="additional false"),
+        pytest.param(
+            {"type": "object", "properties": {"a": {"type": "string"}}, "x-kubernetes-preserve-unknown-fields": True},
+            UNTYPED,
+            id="preserving",
+        ),
+    ],
+)
 def test_undeclared_members(schema: Any, element: Any) -> None:
     assert type_of({"type": "object", "properties": {"x": schema}}).fields["x"][1].element is element
 
 
 def test_preserving_is_inherited() -> None:
     inner = {"type": "object", "properties": {"a": {"type": "string"}}}
-    node = type_of({"type": "object", "properties": {"x": {
-        "type": "object", "properties": {"y": inner}, "x-kubernetes-preserve-unknown-fields": True}}})
+    node = type_of(
+        {
+            "type": "object",
+            "properties": {
+                "x": {"type": "object", "properties": {"y": inner}, "x-kubernetes-preserve-unknown-fields": True}
+            },
+        }
+    )
     assert node.fields["x"][1].fields["y"][1].element is UNTYPED
 
 

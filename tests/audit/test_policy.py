@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from registry.access.authorization import Attributes
-from registry.access.identity import User
 from registry.audit.policy import Level, PolicyError, parse
+from registry.authentication.user import User
+from registry.authorization.attributes import Attributes
 
 POLICY = b"""
 apiVersion: audit.k8s.io/v1
@@ -24,8 +24,15 @@ rules:
 """
 
 
-def of(verb: str = "get", resource: str = "", group: str = "g", namespace: str = "ns", name: str = "",
-       sub: str = "", path: str = "/x") -> Attributes:
+def of(
+    verb: str = "get",
+    resource: str = "",
+    group: str = "g",
+    namespace: str = "ns",
+    name: str = "",
+    sub: str = "",
+    path: str = "/x",
+) -> Attributes:
     return Attributes(verb, path, resource, sub, group, namespace, name)
 
 

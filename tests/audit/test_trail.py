@@ -13,8 +13,8 @@ import psycopg
 import pytest
 
 from registry.audit.sinks import LOST, LogFile, Queued
-from registry.http import audited
 from registry.http.app import create_app
+from registry.http.middleware import audit as audited
 from registry.settings import Settings, SettingsError
 from registry.store.errors import Unavailable
 from tests.api.client import Client, eventually
@@ -30,8 +30,13 @@ METADATA = EVERYTHING.replace("RequestResponse", "Metadata")
 async def auditing(url: str, folder: Path, policy: str, **more: Any) -> AsyncIterator[Client]:
     (folder / "admin-token").write_text(TOKEN)
     (folder / "policy.yaml").write_text(policy)
-    settings = Settings(data_dir=folder, database_url=url, plain_http=True, audit_policy_file=folder / "policy.yaml",
-                        **({"audit_log_path": folder / "audit.log"} | more))
+    settings = Settings(
+        data_dir=folder,
+        database_url=url,
+        plain_http=True,
+        audit_policy_file=folder / "policy.yaml",
+        **({"audit_log_path": folder / "audit.log"} | more),
+    )
     app = create_app(settings)
     app.state.stopping = asyncio.Event()
     async with app.router.lifespan_context(app):
@@ -48,8 +53,13 @@ def events(folder: Path) -> list[dict[str, Any]]:
 
 async def test_what_an_event_tells(api_database: str, tmp_path: Path) -> None:
     async with auditing(api_database, tmp_path, EVERYTHING) as api:
-        made = (await api.post(f"{WIDGETS}?fieldManager=me", widget("a", size=1), headers={
-            "user-agent": "tests/1", "audit-id": "named-by-me"})).ok(201)
+        made = (
+            await api.post(
+                f"{WIDGETS}?fieldManager=me",
+                widget("a", size=1),
+                headers={"user-agent": "tests/1", "audit-id": "named-by-me"},
+            )
+        ).ok(201)
     received, complete = events(tmp_path)
     assert (received["stage"], complete["stage"]) == ("RequestReceived", "ResponseComplete")
     for event in (received, complete):
@@ -58,12 +68,19 @@ async def test_what_an_event_tells(api_database: str, tmp_path: Path) -> None:
         assert event["level"] == "RequestResponse"
         assert event["verb"] == "create"
         assert event["requestURI"] == f"{WIDGETS}?fieldManager=me"
-        assert event["user"] == {"username": "admin", "uid": "admin",
-                                 "groups": ["system:masters", "system:authenticated"]}
+        assert event["user"] == {
+            "username": "admin",
+            "uid": "admin",
+            "groups": ["system:masters", "system:authenticated"],
+        }
         assert event["sourceIPs"] == ["127.0.0.1"]
         assert event["userAgent"] == "tests/1"
-        assert event["objectRef"] == {"resource": "widgets", "namespace": "default", "apiGroup": "test.example.com",
-                                      "apiVersion": "v1"}
+        assert event["objectRef"] == {
+            "resource": "widgets",
+            "namespace": "default",
+            "apiGroup": "test.example.com",
+            "apiVersion": "v1",
+        }
         assert event["annotations"]["tenancy.registry/tenant"] == "default"
     assert complete["annotations"]["authorization.k8s.io/decision"] == "allow"
     assert complete["responseStatus"] == {"metadata": {}, "code": 201}
@@ -73,7 +90,8 @@ async def test_what_an_event_tells(api_database: str, tmp_path: Path) -> None:
 
 
 async def test_a_changed_policy_is_taken_up_and_a_broken_one_is_not(
-        api_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    api_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(audited, "LOOK_SECONDS", 0.01)
     file = tmp_path / "policy.yaml"
 
@@ -164,11 +182,13 @@ async def test_into_the_database(api_database: str, tmp_path: Path) -> None:
     async with auditing(api_database, tmp_path, EVERYTHING, audit_log_path=None, audit_to_database=True) as api:
         (await api.post(WIDGETS, widget("a", free={"x": "nul \x00 and \\u0000"}))).ok(201)
     with psycopg.connect(api_database) as connection:
-        rows = connection.execute("SELECT tenant, username, verb, resource, namespace, name, code, event"
-                                  " FROM audit_events ORDER BY at").fetchall()
+        rows = connection.execute(
+            "SELECT tenant, username, verb, resource, namespace, name, code, event FROM audit_events ORDER BY at"
+        ).fetchall()
     assert [row[:7] for row in rows] == [
         ("default", "admin", "create", "widgets.test.example.com", "default", None, None),
-        ("default", "admin", "create", "widgets.test.example.com", "default", None, 201)]
+        ("default", "admin", "create", "widgets.test.example.com", "default", None, 201),
+    ]
     assert rows[1][7]["requestObject"]["spec"]["free"] == {"x": "nul \ufffd and \\u0000"}
 
 

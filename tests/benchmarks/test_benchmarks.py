@@ -61,8 +61,9 @@ def test_objects_are_right_and_of_their_size(size: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("wrk") is None, reason="without wrk it takes longer than a test may")
-def test_the_server_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, database_url: str,
-                                capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_server_is_measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, database_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(report, "RESULTS", tmp_path)
     assert command.main(["--quick", "--workers", "1", "--database-url", database_url]) == 0
     printed = capsys.readouterr().out

@@ -10,8 +10,8 @@ from registry.api.strategies import strategy_for
 from registry.api.strategies.typed import TypedStrategy
 from registry.builtin import definitions
 from registry.definitions.model import Definition
-from registry.definitions.typed import Pointer, Slice, Struct
-from registry.definitions.typed_base import GoType
+from registry.definitions.structs.base import GoType
+from registry.definitions.structs.structs import Pointer, Slice, Struct
 from registry.schema.model import Structural
 
 TYPED = [d for d in definitions() if isinstance(strategy_for(d, d.versions[d.storage_version]), TypedStrategy)]
@@ -58,4 +58,5 @@ def test_every_definition_is_described_and_served(definition: Definition) -> Non
         assert version.served
         assert version.schema().json.get("description"), "explain shows it"
         assert strategy_for(definition, version).decode({"kind": definition.names.kind}, [])["metadata"] == {} or (
-            definition.names.kind == "Namespace")
+            definition.names.kind == "Namespace"
+        )

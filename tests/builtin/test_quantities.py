@@ -34,7 +34,7 @@ def test_the_canonical_form(text: str, written: str) -> None:
 @pytest.mark.parametrize("text, written", CANONICAL.values(), ids=CANONICAL)
 def test_the_canonical_form_stays_and_means_the_same(text: str, written: str) -> None:
     assert canonical_quantity(written) == written
-    if text != "0.1n":          # which is rounded up
+    if text != "0.1n":  # which is rounded up
         assert quantity(text).compare(quantity(written)) == 0
 
 
@@ -44,8 +44,13 @@ def test_no_quantity(text: str) -> None:
         canonical_quantity(text)
 
 
-WHOLE = {"one": ("1", True), "a half": ("500m", False), "thousands": ("2k", True), "two halves": ("1000m", True),
-         "binary": ("1Ki", True)}
+WHOLE = {
+    "one": ("1", True),
+    "a half": ("500m", False),
+    "thousands": ("2k", True),
+    "two halves": ("1000m", True),
+    "binary": ("1Ki", True),
+}
 
 
 @pytest.mark.parametrize("text, whole", WHOLE.values(), ids=WHOLE)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from registry.builtin.scalars import BYTES_MAP, MICRO_TIME, QUANTITY, canonical_micro_time
-from registry.definitions.typed import Field, Struct, decode
-from registry.definitions.typed_base import StructDecodeError
+from registry.definitions.structs.base import StructDecodeError
+from registry.definitions.structs.structs import Field, Struct, decode
 from registry.schema.gotime import TimeError
 
 LAYOUT = '"2006-01-02T15:04:05.000000Z07:00"'
@@ -64,10 +64,14 @@ def test_decoding(given: dict[str, Any], decoded: dict[str, Any]) -> None:
 FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "a quantity that is none": ({"size": True}, "quantities must match the regular expression"),
     "bytes that are no base64": ({"data": {"a": "!!"}}, "illegal base64 data at input byte 0"),
-    "bytes that are no text": ({"data": {"a": 1}},
-                               "json: cannot unmarshal number into Go struct field Thing.data of type []uint8"),
-    "bytes in a list": ({"data": []},
-                        "json: cannot unmarshal array into Go struct field Thing.data of type map[string][]uint8"),
+    "bytes that are no text": (
+        {"data": {"a": 1}},
+        "json: cannot unmarshal number into Go struct field Thing.data of type []uint8",
+    ),
+    "bytes in a list": (
+        {"data": []},
+        "json: cannot unmarshal array into Go struct field Thing.data of type map[string][]uint8",
+    ),
     "a time as a number": ({"at": 1}, "json: cannot unmarshal number into Go struct field Thing.at of type string"),
 }
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from registry.cel.checker import check
-from registry.cel.compile import Program, compile_program
-from registry.cel.expressions import OLD_SELF, SELF
-from registry.cel.parser import parse
-from registry.cel.schema_types import declare
-from registry.cel.types import Type
-from registry.cel.values import EvalError, MapValue, Opaque, Optional, Uint, Value, elements, is_list
-from registry.cel.views import View, view_of
+from registry.cel.checker.checker import check
+from registry.cel.checker.schema_types import declare
+from registry.cel.common.types import Type
+from registry.cel.common.values import EvalError, MapValue, Opaque, Optional, Uint, Value, elements, is_list
+from registry.cel.interpreter.compile import Program, compile_program
+from registry.cel.interpreter.views import View, view_of
+from registry.cel.rules.expressions import OLD_SELF, SELF
+from registry.cel.syntax.parser import parse
 from registry.schema.model import Structural, from_json
 
 

@@ -13,17 +13,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from registry.cel import types
-from registry.cel.times import Duration, Timestamp
-from registry.cel.types import Type
-from registry.cel.values import Map, Uint, Value
-from registry.cel.values import TypeValue as TypeValue
+from registry.cel.common import types
+from registry.cel.common.times import Duration, Timestamp
+from registry.cel.common.types import Type
+from registry.cel.common.values import Map, Uint, Value
+from registry.cel.common.values import TypeValue as TypeValue
 
-Message = dict[str, list[Any]]      # each field with all its values, scalars or Messages
+Message = dict[str, list[Any]]  # each field with all its values, scalars or Messages
 
 # Suites of libraries that Kubernetes does not have, or that are about messages alone.
-LEFT_OUT = {"bindings_ext", "block_ext", "encoders_ext", "enums", "math_ext", "network_ext", "proto2", "proto2_ext",
-            "proto3", "unknowns", "wrappers"}
+LEFT_OUT = {
+    "bindings_ext",
+    "block_ext",
+    "encoders_ext",
+    "enums",
+    "math_ext",
+    "network_ext",
+    "proto2",
+    "proto2_ext",
+    "proto3",
+    "unknowns",
+    "wrappers",
+}
 
 
 def folder() -> Path | None:
@@ -77,8 +88,11 @@ def _case(name: str, test: Message) -> Case:
         if "ident" not in declaration:
             raise NotApplicableError
         variables[_text(declaration["name"][0])] = _type(declaration["ident"][0]["type"][0])
-    bindings = {_text(entry["key"][0]): _value(entry["value"][0]["value"][0]) for entry in test.get("bindings", [])
-                if "value" in entry["value"][0]}
+    bindings = {
+        _text(entry["key"][0]): _value(entry["value"][0]["value"][0])
+        for entry in test.get("bindings", [])
+        if "value" in entry["value"][0]
+    }
     if "eval_error" in test or "any_eval_errors" in test:
         return Case(name, expression, variables, bindings, None, True)
     if "typed_result" in test:
@@ -89,8 +103,14 @@ def _case(name: str, test: Message) -> Case:
     return Case(name, expression, variables, bindings, _value(test["value"][0]) if "value" in test else True, False)
 
 
-_PRIMITIVES = {"BOOL": types.BOOL, "INT64": types.INT, "UINT64": types.UINT, "DOUBLE": types.DOUBLE,
-               "STRING": types.STRING, "BYTES": types.BYTES}
+_PRIMITIVES = {
+    "BOOL": types.BOOL,
+    "INT64": types.INT,
+    "UINT64": types.UINT,
+    "DOUBLE": types.DOUBLE,
+    "STRING": types.STRING,
+    "BYTES": types.BYTES,
+}
 
 
 def _type(message: Message) -> Type:
@@ -149,11 +169,14 @@ def _object(message: Message) -> Value:
 
 # --- the text format of protocol buffers
 
-_TOKEN = re.compile(r"""\s*(?:\#[^\n]*\s*)*
+_TOKEN = re.compile(
+    r"""\s*(?:\#[^\n]*\s*)*
                     ((?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')    # a string
                     |\[[^\]"']*/[^\]]*\]                         # the name of an extension
                     |[{}<>:,;\[\]]
-                    |[^\s{}<>:,;\[\]"'#]+)""", re.VERBOSE)
+                    |[^\s{}<>:,;\[\]"'#]+)""",
+    re.VERBOSE,
+)
 
 
 def parse_text(text: str) -> Message:
@@ -206,6 +229,7 @@ _SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v"
 
 def _unescape(text: str) -> str:
     """The bytes of a string, one character a byte."""
+
     def replace(match: re.Match[str]) -> str:
         body = match[1]
         if body[0] in "xX":
@@ -215,6 +239,7 @@ def _unescape(text: str) -> str:
         if body[0] in "uU" and len(body) > 1:
             return chr(int(body[1:], 16)).encode().decode("latin-1")
         return _SIMPLE.get(body, body)
+
     return _ESCAPE.sub(replace, text.encode().decode("latin-1"))
 
 

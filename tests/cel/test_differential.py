@@ -18,8 +18,8 @@ from celpy import celtypes
 from celpy.evaluation import CELEvalError
 from hypothesis import HealthCheck, given, settings
 
-from registry.cel.times import Duration, Timestamp
-from registry.cel.values import EvalError, Map, Uint, Value
+from registry.cel.common.times import Duration, Timestamp
+from registry.cel.common.values import EvalError, Map, Uint, Value
 from tests.cel.evaluation import program
 from tests.cel.expressions import ANY
 
@@ -83,6 +83,7 @@ def compare(expression: str, other: Callable[[str], Any], known: Callable[[Any, 
 
 # --- C++
 
+
 def cpp() -> Callable[[str], Any]:
     cel = pytest.importorskip("cel_expr_python.cel", reason="cel-expr-python has no wheel for this platform")
     environment = cel.NewEnv()
@@ -93,6 +94,7 @@ def cpp() -> Callable[[str], Any]:
         if str(result.type()) == "ERROR":
             return Failed(str(value))
         return bytes(value) if isinstance(value, bytearray) else value
+
     return evaluate
 
 
@@ -108,6 +110,7 @@ def test_against_cpp() -> None:
     @given(ANY)
     def check(expression: str) -> None:
         compare(expression, evaluate, _unordered)
+
     check()
 
 
@@ -115,14 +118,19 @@ def test_against_cpp() -> None:
 
 # Its `==` and `<` know no mixed numbers; its times lose their fractions; its conversions and matches are Python's own;
 # it has its own view of division by 0.0; a sum of strings has no contains().
-_NOT_COMPARED = re.compile(r"dyn\(|timestamp|duration|int\('|int\(\(|int\(\[|matches|size\(|double|string\(|bytes\(|b'"
-                           r"|[0-9]\.[0-9].*/|/.*[0-9]\.[0-9]|\)\.contains")
+_NOT_COMPARED = re.compile(
+    r"dyn\(|timestamp|duration|int\('|int\(\(|int\(\[|matches|size\(|double|string\(|bytes\(|b'"
+    r"|[0-9]\.[0-9].*/|/.*[0-9]\.[0-9]|\)\.contains"
+)
 
 
 def _known(mine: Any, expression: str) -> bool:
     """It takes -1 for the last position of a list, its maps hold errors as values, and `%` never overflows."""
-    return isinstance(mine, Failed) and ("{" in expression or mine.text.startswith("index out of bounds: -")
-                                         or (mine.text == "integer overflow" and "%" in expression))
+    return isinstance(mine, Failed) and (
+        "{" in expression
+        or mine.text.startswith("index out of bounds: -")
+        or (mine.text == "integer overflow" and "%" in expression)
+    )
 
 
 def cel_python() -> Callable[[str], Any]:
@@ -134,6 +142,7 @@ def cel_python() -> Callable[[str], Any]:
         except CELEvalError as error:
             return Failed(str(error))
         return _python(value)
+
     return evaluate
 
 
@@ -161,4 +170,5 @@ def test_against_cel_python() -> None:
     @given(ANY.filter(lambda expression: not _NOT_COMPARED.search(expression)))
     def check(expression: str) -> None:
         compare(expression, evaluate, _known)
+
     check()

@@ -6,14 +6,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from registry.cel.escaping import escape, unescape
+from registry.cel.common.escaping import escape, unescape
 
 
-@pytest.mark.parametrize("name, identifier", [
-    ("replicas", "replicas"), ("x-prop", "x__dash__prop"), ("a.b/c", "a__dot__b__slash__c"), ("a_b", "a_b"),
-    ("redact__d", "redact__underscores__d"), ("___", "__underscores___"), ("namespace", "__namespace__"),
-    ("int", "int"), ("sprint", "sprint"), ("in", "__in__"), ("-", "__dash__"), ("_", "_"),
-])
+@pytest.mark.parametrize(
+    "name, identifier",
+    [
+        ("replicas", "replicas"),
+        ("x-prop", "x__dash__prop"),
+        ("a.b/c", "a__dot__b__slash__c"),
+        ("a_b", "a_b"),
+        ("redact__d", "redact__underscores__d"),
+        ("___", "__underscores___"),
+        ("namespace", "__namespace__"),
+        ("int", "int"),
+        ("sprint", "sprint"),
+        ("in", "__in__"),
+        ("-", "__dash__"),
+        ("_", "_"),
+    ],
+)
 def test_escape(name: str, identifier: str) -> None:
     assert escape(name) == identifier
     assert unescape(identifier) == name

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from registry.cel.checker import check
-from registry.cel.compile import compile_program
-from registry.cel.parser import parse
-from registry.cel.values import EvalError, equal, type_of
+from registry.cel.checker.checker import check
+from registry.cel.common.values import EvalError, equal, type_of
+from registry.cel.interpreter.compile import compile_program
+from registry.cel.syntax.parser import parse
 from tests.cel.spec_suite import LEFT_OUT, Case, cases, folder
 
 # Patterns of names, and why these cases are not met.
@@ -25,8 +25,7 @@ DIFFERENT = {
     "string_ext/value_errors/(last)?indexof_out_of_range": "cel-go answers -1 beyond the end",
     "fields/.*/map_value_repeat_key.*": "cel-go lets the last of equal keys count",
     "fields/.*/map_key_float": "cel-go accepts doubles as keys",
-    "optionals/.*/map_(null_entry_no_such_key|present_key_invalid_field)":
-        "cel-go's option for errors of presence tests is off in Kubernetes",
+    "optionals/.*/map_(null_entry_no_such_key|present_key_invalid_field)": "cel-go's option for errors of presence tests is off in Kubernetes",
     "namespace/namespace_shadowing/.*": "variables of rules have no dots in their names",
 }
 

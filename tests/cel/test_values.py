@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from registry.cel.times import Duration, Timestamp
-from registry.cel.values import (
+from registry.cel.common.times import Duration, Timestamp
+from registry.cel.common.values import (
     MISSING,
     NONE,
     WORK,
@@ -25,32 +25,82 @@ from registry.cel.values import (
 
 # Values that are equal to each other stand in one row, all others differ.
 KINDS: list[list[Any]] = [
-    [None], [True], [False], [0, Uint(0), 0.0, -0.0], [1, Uint(1), 1.0], [2.5], [""], ["1"], ["a"], [b""], [b"a"],
-    [[]], [[1], [Uint(1)], [1.0]], [[True]], [Map.of([("a", 1)]), Map.of([("a", 1.0)])], [Map.of([(1, 1)])],
-    [Map.of([(True, 1)])], [Map()], [TypeValue("int")], [NONE], [Optional(1), Optional(1.0)], [Optional(None)],
-    [Duration(0)], [Duration(1)], [Timestamp(0), Timestamp(0, 3600)], [Timestamp(1)],
+    [None],
+    [True],
+    [False],
+    [0, Uint(0), 0.0, -0.0],
+    [1, Uint(1), 1.0],
+    [2.5],
+    [""],
+    ["1"],
+    ["a"],
+    [b""],
+    [b"a"],
+    [[]],
+    [[1], [Uint(1)], [1.0]],
+    [[True]],
+    [Map.of([("a", 1)]), Map.of([("a", 1.0)])],
+    [Map.of([(1, 1)])],
+    [Map.of([(True, 1)])],
+    [Map()],
+    [TypeValue("int")],
+    [NONE],
+    [Optional(1), Optional(1.0)],
+    [Optional(None)],
+    [Duration(0)],
+    [Duration(1)],
+    [Timestamp(0), Timestamp(0, 3600)],
+    [Timestamp(1)],
 ]
 
 
 def test_equality() -> None:
     WORK.begin()
     for (left_kind, left), (right_kind, right) in itertools.product(
-            [(kind, value) for kind, values in enumerate(KINDS) for value in values], repeat=2):
+        [(kind, value) for kind, values in enumerate(KINDS) for value in values], repeat=2
+    ):
         assert equal(left, right) is (left_kind == right_kind), (left, right)
 
 
-@pytest.mark.parametrize("smaller, greater", [
-    (1, 2), (1, Uint(2)), (Uint(1), 1.5), (-1, Uint(0)), (1.5, 2), ("a", "b"), ("a", "ab"), ("Z", "a"), (b"a", b"b"),
-    (False, True), (Duration(-1), Duration(1)), (Timestamp(0), Timestamp(1)), (-float("inf"), -2**63),
-    (2**63 - 1, float("inf")), ("\uffff", "\U00010000"),
-])
+@pytest.mark.parametrize(
+    "smaller, greater",
+    [
+        (1, 2),
+        (1, Uint(2)),
+        (Uint(1), 1.5),
+        (-1, Uint(0)),
+        (1.5, 2),
+        ("a", "b"),
+        ("a", "ab"),
+        ("Z", "a"),
+        (b"a", b"b"),
+        (False, True),
+        (Duration(-1), Duration(1)),
+        (Timestamp(0), Timestamp(1)),
+        (-float("inf"), -(2**63)),
+        (2**63 - 1, float("inf")),
+        ("\uffff", "\U00010000"),
+    ],
+)
 def test_order(smaller: Any, greater: Any) -> None:
     assert (compare(smaller, greater), compare(greater, smaller), compare(smaller, smaller)) == (-1, 1, 0)
 
 
-@pytest.mark.parametrize("left, right", [
-    (1, "1"), ("a", b"a"), (True, 1), (None, None), ([1], [1]), (Duration(1), 1), (Timestamp(1), Duration(1)),
-    (float("nan"), 1.0), (1, float("nan")), (TypeValue("int"), TypeValue("int"))])
+@pytest.mark.parametrize(
+    "left, right",
+    [
+        (1, "1"),
+        ("a", b"a"),
+        (True, 1),
+        (None, None),
+        ([1], [1]),
+        (Duration(1), 1),
+        (Timestamp(1), Duration(1)),
+        (float("nan"), 1.0),
+        (1, float("nan")),
+        (TypeValue("int"), TypeValue("int")),
+    ],
+)
 def test_what_has_no_order(left: Any, right: Any) -> None:
     with pytest.raises(EvalError, match=r"no such overload|NaN values cannot be ordered"):
         compare(left, right)
@@ -69,10 +119,24 @@ def test_keys() -> None:
     assert entries.find([1]) is MISSING
 
 
-@pytest.mark.parametrize("value, name", [
-    (None, "null_type"), (True, "bool"), (1, "int"), (Uint(1), "uint"), (1.0, "double"), ("", "string"), (b"", "bytes"),
-    ([], "list"), (Map(), "map"), (TypeValue("int"), "type"), (NONE, "optional_type"),
-    (Duration(0), "google.protobuf.Duration"), (Timestamp(0), "google.protobuf.Timestamp")])
+@pytest.mark.parametrize(
+    "value, name",
+    [
+        (None, "null_type"),
+        (True, "bool"),
+        (1, "int"),
+        (Uint(1), "uint"),
+        (1.0, "double"),
+        ("", "string"),
+        (b"", "bytes"),
+        ([], "list"),
+        (Map(), "map"),
+        (TypeValue("int"), "type"),
+        (NONE, "optional_type"),
+        (Duration(0), "google.protobuf.Duration"),
+        (Timestamp(0), "google.protobuf.Timestamp"),
+    ],
+)
 def test_types(value: Any, name: str) -> None:
     assert type_of(value).name == name
 

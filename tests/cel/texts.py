@@ -23,7 +23,8 @@ def _larger(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         st.tuples(inner, _NAMES).map(lambda t: f"has(({t[0]}).{t[1]})"),
         st.lists(inner, max_size=3).map(lambda parts: f"[{', '.join(parts)}]"),
         st.lists(st.tuples(inner, inner), max_size=2).map(
-            lambda pairs: "{" + ", ".join(f"{key}: {value}" for key, value in pairs) + "}"),
+            lambda pairs: "{" + ", ".join(f"{key}: {value}" for key, value in pairs) + "}"
+        ),
         inner.map(lambda e: f"!({e})"),
         inner.map(lambda e: f"-({e})"),
         inner.map(lambda e: f"size({e})"),
@@ -33,10 +34,52 @@ def _larger(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 # Sentences of the grammar that cel-python knows, too.
 EXPRESSIONS = st.recursive(st.one_of(_NAMES, _LITERALS), _larger, max_leaves=12)
 
-_SCRAPS = st.sampled_from((
-    "", " ", "(", ")", "[", "]", "{", "}", ",", ".", "?", ":", "!", "-", "+", "==", "&&", "||", "=", "&", "|", "'",
-    '"', "'''", "`", "`a`", "in", "null", "true", "while", "1", "1u", "x", "é", "@", "#", "\n", "//", ".?", "[?",
-    "\\", "0x"))
+_SCRAPS = st.sampled_from(
+    (
+        "",
+        " ",
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        ",",
+        ".",
+        "?",
+        ":",
+        "!",
+        "-",
+        "+",
+        "==",
+        "&&",
+        "||",
+        "=",
+        "&",
+        "|",
+        "'",
+        '"',
+        "'''",
+        "`",
+        "`a`",
+        "in",
+        "null",
+        "true",
+        "while",
+        "1",
+        "1u",
+        "x",
+        "é",
+        "@",
+        "#",
+        "\n",
+        "//",
+        ".?",
+        "[?",
+        "\\",
+        "0x",
+    )
+)
 
 
 @st.composite

@@ -17,8 +17,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(__file__.rpartition("/")[0]):
             item.add_marker(pytest.mark.slow)
-            item.add_marker(pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning",
-                                                       "ignore::ResourceWarning"))
+            item.add_marker(
+                pytest.mark.filterwarnings(
+                    "ignore::DeprecationWarning", "ignore::UserWarning", "ignore::ResourceWarning"
+                )
+            )
 
 
 @pytest.fixture(scope="session")

@@ -35,15 +35,22 @@ class Kind:
         return f"/apis/{self.api_version}/namespaces/{self.namespace}/{self.plural}"
 
     def gadget(self, name: str, **spec: Any) -> dict[str, Any]:
-        return {"apiVersion": self.api_version, "kind": "Gadget",
-                "metadata": {"name": name, "namespace": self.namespace, "labels": {"size": str(spec.get("size", 1))}},
-                "spec": spec or {"size": 1}}
+        return {
+            "apiVersion": self.api_version,
+            "kind": "Gadget",
+            "metadata": {"name": name, "namespace": self.namespace, "labels": {"size": str(spec.get("size", 1))}},
+            "spec": spec or {"size": 1},
+        }
 
 
 def connected(server: RunningServer) -> httpx.Client:
     """An administrator's client. It trusts the server's own CA and nobody else."""
-    return httpx.Client(base_url=server.url, headers={"Authorization": f"Bearer {server.token}"},
-                        timeout=PATIENCE_SECONDS, verify=ssl.create_default_context(cafile=str(server.authority)))
+    return httpx.Client(
+        base_url=server.url,
+        headers={"Authorization": f"Bearer {server.token}"},
+        timeout=PATIENCE_SECONDS,
+        verify=ssl.create_default_context(cafile=str(server.authority)),
+    )
 
 
 @contextlib.contextmanager
@@ -65,25 +72,51 @@ def defined(server: RunningServer, group: str, namespace: str) -> Iterator[Kind]
 
 def _definition(kind: Kind) -> dict[str, Any]:
     count = {"type": "integer", "format": "int32", "minimum": 0}
-    spec = {"type": "object", "properties": {
-        "size": {"type": "integer", "minimum": 0, "maximum": 1000}, "color": {"type": "string", "default": "grey"},
-        "replicas": count, "text": {"type": "string"}}}
-    status = {"type": "object", "properties": {
-        "replicas": count, "phase": {"type": "string"}, "conditions": {
-            "type": "array", "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}}
+    spec = {
+        "type": "object",
+        "properties": {
+            "size": {"type": "integer", "minimum": 0, "maximum": 1000},
+            "color": {"type": "string", "default": "grey"},
+            "replicas": count,
+            "text": {"type": "string"},
+        },
+    }
+    status = {
+        "type": "object",
+        "properties": {
+            "replicas": count,
+            "phase": {"type": "string"},
+            "conditions": {"type": "array", "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+        },
+    }
     schema = {"type": "object", "properties": {"spec": spec, "status": status}}
     version = {
-        "name": kind.version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema},
-        "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.replicas",
-                                                 "statusReplicasPath": ".status.replicas"}},
+        "name": kind.version,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": {
+            "status": {},
+            "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"},
+        },
         "selectableFields": [{"jsonPath": ".spec.color"}],
     }
     return {
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
         "metadata": {"name": f"{kind.plural}.{kind.group}"},
-        "spec": {"group": kind.group, "scope": "Namespaced", "versions": [version],
-                 "names": {"plural": kind.plural, "singular": "gadget", "kind": "Gadget", "listKind": "GadgetList",
-                           "shortNames": ["gd"]}},
+        "spec": {
+            "group": kind.group,
+            "scope": "Namespaced",
+            "versions": [version],
+            "names": {
+                "plural": kind.plural,
+                "singular": "gadget",
+                "kind": "Gadget",
+                "listKind": "GadgetList",
+                "shortNames": ["gd"],
+            },
+        },
     }
 
 

@@ -39,8 +39,9 @@ def node_modules() -> Iterator[Path]:
         package = PACKAGE if newer else OLDER_PACKAGE
         command = [npm, "install", "--silent", "--no-audit", "--no-fund", "--no-save", package]
         try:
-            subprocess.run(command, cwd=folder, check=True, timeout=INSTALL_SECONDS, capture_output=True,
-                           stdin=subprocess.DEVNULL)
+            subprocess.run(
+                command, cwd=folder, check=True, timeout=INSTALL_SECONDS, capture_output=True, stdin=subprocess.DEVNULL
+            )
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as problem:
             pytest.skip(f"npm cannot install {package}: {problem}")
         yield Path(folder) / "node_modules"
@@ -70,16 +71,18 @@ def test_informer(server: RunningServer, kind: Kind, node_modules: Path) -> None
     environment = {**os.environ, "KUBECONFIG": str(server.kubeconfig)}
     with connected(server) as http:
         http.post(kind.path, json=kind.gadget("before", size=1)).raise_for_status()
-        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                   text=True)
+        process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+        )
         try:
             informer = Informer(process)
             assert informer.next() == ["connect"]
             assert informer.next() == ["add", "before", 1]
             http.post(kind.path, json=kind.gadget("a", size=1)).raise_for_status()
             assert informer.next() == ["add", "a", 1]
-            http.patch(f"{kind.path}/a", json={"spec": {"size": 2}},
-                       headers={"Content-Type": "application/merge-patch+json"}).raise_for_status()
+            http.patch(
+                f"{kind.path}/a", json={"spec": {"size": 2}}, headers={"Content-Type": "application/merge-patch+json"}
+            ).raise_for_status()
             assert informer.next() == ["update", "a", 2]
             http.delete(f"{kind.path}/before").raise_for_status()
             assert informer.next() == ["delete", "before", 1]

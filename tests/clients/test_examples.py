@@ -17,8 +17,14 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def output(command: list[str], server: RunningServer) -> str:
-    done = subprocess.run(command, env={**os.environ, "KUBECONFIG": str(server.kubeconfig)}, capture_output=True,
-                          text=True, timeout=240, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        command,
+        env={**os.environ, "KUBECONFIG": str(server.kubeconfig)},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        stdin=subprocess.DEVNULL,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

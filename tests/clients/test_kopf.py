@@ -33,11 +33,23 @@ def own_server() -> Iterator[RunningServer]:
 @contextlib.contextmanager
 def operator(server: RunningServer) -> Iterator[subprocess.Popen[bytes]]:
     log = server.data_dir / "operator.log"
-    command = [sys.executable, "-m", "kopf", "run", "--standalone", "--all-namespaces",
-               str(EXAMPLES / "kopf-operator" / "operator.py")]
+    command = [
+        sys.executable,
+        "-m",
+        "kopf",
+        "run",
+        "--standalone",
+        "--all-namespaces",
+        str(EXAMPLES / "kopf-operator" / "operator.py"),
+    ]
     with open(log, "ab") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL,
-                                   env={**os.environ, "KUBECONFIG": str(server.kubeconfig)})
+        process = subprocess.Popen(
+            command,
+            stdout=out,
+            stderr=out,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "KUBECONFIG": str(server.kubeconfig)},
+        )
     try:
         yield process
     finally:
@@ -57,13 +69,18 @@ class CronTabs:
         self.path = f"/apis/jobs.example.com/v1/namespaces/{namespace}/crontabs"
 
     def create(self, name: str, **spec: Any) -> None:
-        body = {"apiVersion": "jobs.example.com/v1", "kind": "CronTab", "metadata": {"name": name},
-                "spec": {"schedule": "0 3 * * *", "image": "backup:2", **spec}}
+        body = {
+            "apiVersion": "jobs.example.com/v1",
+            "kind": "CronTab",
+            "metadata": {"name": name},
+            "spec": {"schedule": "0 3 * * *", "image": "backup:2", **spec},
+        }
         self.http.post(self.path, json=body).raise_for_status()
 
     def patch(self, name: str, spec: dict[str, Any]) -> None:
-        self.http.patch(f"{self.path}/{name}", json={"spec": spec},
-                         headers={"Content-Type": "application/merge-patch+json"}).raise_for_status()
+        self.http.patch(
+            f"{self.path}/{name}", json={"spec": spec}, headers={"Content-Type": "application/merge-patch+json"}
+        ).raise_for_status()
 
     def delete(self, name: str) -> None:
         self.http.delete(f"{self.path}/{name}").raise_for_status()

@@ -16,8 +16,9 @@ aio: Any = pytest.importorskip("kr8s.asyncio", reason="kr8s is not installed")
 
 async def connect(server: RunningServer, kind: Kind) -> tuple[Any, Any]:
     api = await aio.api(kubeconfig=str(server.kubeconfig), namespace=kind.namespace)
-    gadgets = aio.objects.new_class(kind="Gadget", version=kind.api_version, namespaced=True, scalable=True,
-                                    plural=kind.plural)
+    gadgets = aio.objects.new_class(
+        kind="Gadget", version=kind.api_version, namespaced=True, scalable=True, plural=kind.plural
+    )
     return api, gadgets
 
 
@@ -27,8 +28,9 @@ async def test_life_of_an_object(server: RunningServer, kind: Kind) -> None:
     await gadget.create()
     assert await gadget.exists()
     await gadget.patch({"spec": {"size": 5}})
-    await gadget.patch({"status": {"phase": "Up", "conditions": [{"type": "Ready", "status": "True"}]}},
-                       subresource="status")
+    await gadget.patch(
+        {"status": {"phase": "Up", "conditions": [{"type": "Ready", "status": "True"}]}}, subresource="status"
+    )
     await gadget.label(tier="gold")
     await gadget.annotate({"note": "kept"})
     await gadget.refresh()

@@ -116,8 +116,12 @@ def test_watch_from_a_list(objects: Any, kind: Kind, where: tuple[str, ...]) -> 
     later.start()
     seen = []
     watch = kubernetes.watch.Watch()
-    for event in watch.stream(objects.list_namespaced_custom_object, *where, timeout_seconds=60,
-                              resource_version=listed["metadata"]["resourceVersion"]):
+    for event in watch.stream(
+        objects.list_namespaced_custom_object,
+        *where,
+        timeout_seconds=60,
+        resource_version=listed["metadata"]["resourceVersion"],
+    ):
         seen.append((event["type"], event["object"]["spec"]["size"]))
         if event["type"] == "DELETED":
             watch.stop()
@@ -132,8 +136,9 @@ def test_watch_goes_on_after_its_time(objects: Any, kind: Kind, where: tuple[str
     for event in watch.stream(objects.list_namespaced_custom_object, *where, timeout_seconds=1):
         seen.append(event["object"]["spec"]["size"])
     objects.patch_namespaced_custom_object(*where, "a", {"spec": {"size": 2}})
-    for event in watch.stream(objects.list_namespaced_custom_object, *where, timeout_seconds=1,
-                              resource_version=watch.resource_version):
+    for event in watch.stream(
+        objects.list_namespaced_custom_object, *where, timeout_seconds=1, resource_version=watch.resource_version
+    ):
         seen.append(event["object"]["spec"]["size"])
     assert seen == [1, 2]
 
@@ -145,9 +150,14 @@ def test_watch_of_a_definition_that_is_new(api: Any, server: RunningServer) -> N
         with defined(server, f"g{secrets.token_hex(4)}.example.com", f"ns-{secrets.token_hex(4)}") as kind:
             watch = kubernetes.watch.Watch()
             name = f"{kind.plural}.{kind.group}"
-            found = [e["object"].metadata.name for e in watch.stream(
-                definitions.list_custom_resource_definition, field_selector=f"metadata.name={name}",
-                timeout_seconds=1)]
+            found = [
+                e["object"].metadata.name
+                for e in watch.stream(
+                    definitions.list_custom_resource_definition,
+                    field_selector=f"metadata.name={name}",
+                    timeout_seconds=1,
+                )
+            ]
             assert found[0] == name
 
 
@@ -180,14 +190,16 @@ def test_dynamic_client_applies(api: Any, kind: Kind) -> None:
     def apply(manager: str, size: int, force: bool = False) -> Any:
         body = kind.gadget("shared", size=size)
         del body["metadata"]["labels"]
-        return gadgets.server_side_apply(body=body, name="shared", namespace=kind.namespace, field_manager=manager,
-                                         force_conflicts=force)
+        return gadgets.server_side_apply(
+            body=body, name="shared", namespace=kind.namespace, field_manager=manager, force_conflicts=force
+        )
 
     assert apply("one", 1).spec.size == 1
     with pytest.raises(kubernetes.dynamic.exceptions.ConflictError) as conflict:
         apply("two", 2)
     assert failure(conflict)["details"]["causes"] == [
-        {"reason": "FieldManagerConflict", "message": 'conflict with "one"', "field": ".spec.size"}]
+        {"reason": "FieldManagerConflict", "message": 'conflict with "one"', "field": ".spec.size"}
+    ]
     applied = apply("two", 2, force=True)
     assert applied.spec.size == 2
     assert {f.manager: f.operation for f in applied.metadata.managedFields} == {"two": "Apply"}

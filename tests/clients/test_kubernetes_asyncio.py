@@ -30,8 +30,9 @@ async def test_custom_objects(api: Any, kind: Kind) -> None:
     assert [item["metadata"]["name"] for item in listed["items"]] == names
     revisions = {item["metadata"]["resourceVersion"] for item in listed["items"]}
     assert len(revisions) == len(names)
-    changed = await objects.patch_namespaced_custom_object(*where, "g00", {"spec": {"size": 2}},
-                                                           _content_type="application/merge-patch+json")
+    changed = await objects.patch_namespaced_custom_object(
+        *where, "g00", {"spec": {"size": 2}}, _content_type="application/merge-patch+json"
+    )
     assert changed["spec"]["size"] == 2
     with pytest.raises(kubernetes.client.ApiException) as stale:
         await objects.replace_namespaced_custom_object(*where, "g00", listed["items"][0])

@@ -77,6 +77,7 @@ def test_watch_resumes(client: Any, gadgets: Any, kind: Kind) -> None:
 def test_built_in_kinds(client: Any, kind: Kind) -> None:
     namespace = client.get(core.Namespace, kind.namespace)
     assert namespace.status.phase == "Active"
-    patched = client.patch(core.Namespace, kind.namespace, {"metadata": {"labels": {"a": "b"}}},
-                           patch_type=types.PatchType.STRATEGIC)
+    patched = client.patch(
+        core.Namespace, kind.namespace, {"metadata": {"labels": {"a": "b"}}}, patch_type=types.PatchType.STRATEGIC
+    )
     assert patched.metadata.labels["a"] == "b"

@@ -135,8 +135,11 @@ def test_who_does_not_read_costs_no_memory(own_kind: Kind) -> None:
 
 def _rewrite(http: httpx.Client, kind: Kind, text: str, times: int) -> None:
     for number in range(times):
-        http.patch(f"{kind.path}/a", json={"spec": {"text": f"{number}{text}"}},
-                   headers={"Content-Type": "application/merge-patch+json"}).raise_for_status()
+        http.patch(
+            f"{kind.path}/a",
+            json={"spec": {"text": f"{number}{text}"}},
+            headers={"Content-Type": "application/merge-patch+json"},
+        ).raise_for_status()
 
 
 def _watch_without_reading(kind: Kind) -> ssl.SSLSocket:
@@ -144,23 +147,29 @@ def _watch_without_reading(kind: Kind) -> ssl.SSLSocket:
     raw = socket.create_connection(("127.0.0.1", kind.server.port))
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     watcher = context.wrap_socket(raw, server_hostname="127.0.0.1")
-    watcher.sendall(f"GET {kind.path}?watch=true HTTP/1.1\r\nHost: registry\r\n"
-                    f"Authorization: Bearer {kind.server.token}\r\n\r\n".encode())
+    watcher.sendall(
+        f"GET {kind.path}?watch=true HTTP/1.1\r\nHost: registry\r\n"
+        f"Authorization: Bearer {kind.server.token}\r\n\r\n".encode()
+    )
     return watcher
 
 
 def test_a_watch_shows_what_a_new_schema_brings(own_kind: Kind) -> None:
     """A watch that began before a field was defined is ended, and the one that resumes it shows the field."""
     definition = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{own_kind.plural}.{own_kind.group}"
-    added = {"op": "add", "value": {"type": "integer"},
-             "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/weight"}
+    added = {
+        "op": "add",
+        "value": {"type": "integer"},
+        "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/weight",
+    }
     with connected(own_kind.server) as http:
         http.post(own_kind.path, json=own_kind.gadget("a", size=1)).raise_for_status()
         watcher = Watcher(own_kind, "0", enough=3)
         watcher.start()
         until(lambda: len(watcher.seen) == 1)
-        http.patch(definition, content=json.dumps([added]),
-                   headers={"Content-Type": "application/json-patch+json"}).raise_for_status()
+        http.patch(
+            definition, content=json.dumps([added]), headers={"Content-Type": "application/json-patch+json"}
+        ).raise_for_status()
         http.post(own_kind.path, json=own_kind.gadget("b", weight=7)).raise_for_status()
         http.delete(f"{own_kind.path}/a").raise_for_status()
     watcher.join(120)

@@ -7,14 +7,15 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-TEXT = st.text(max_size=12)       # without surrogates, as all of Hypothesis' texts
+TEXT = st.text(max_size=12)  # without surrogates, as all of Hypothesis' texts
 INTEGERS = st.integers(-(1 << 63), (1 << 63) - 1)
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 
 
 def json_values(scalars: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    return st.recursive(scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
-                        max_leaves=12)
+    return st.recursive(
+        scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4), max_leaves=12
+    )
 
 
 def as_written(value: Any) -> Any:

@@ -20,32 +20,35 @@ from registry.codec.model import DecodeError, JsonNumberError, JsonSyntaxError
 from tests.codec.strategies import JSON_VALUES
 
 
-@pytest.mark.parametrize("data, expected", [
-    pytest.param(b'{"a":[1,true,null,"x"]}', {"a": [1, True, None, "x"]}, id="compact"),
-    pytest.param(b' { "a" : [ 1 , { } , [ ] ] } \n', {"a": [1, {}, []]}, id="blanks"),
-    pytest.param(b'{"a": 1, "b": {"c": 2}}', {"a": 1, "b": {"c": 2}}, id="blanks after colons"),
-    pytest.param(b"9223372036854775807", 9223372036854775807, id="int64 maximum"),
-    pytest.param(b"-9223372036854775808", -9223372036854775808, id="int64 minimum"),
-    pytest.param(b"9223372036854775808", 9223372036854775808.0, id="above int64"),
-    pytest.param(b'{"a":18446744073709551615}', {"a": 18446744073709551615.0}, id="uint64"),
-    pytest.param(b"[123456789012345678901234567890]", [1.2345678901234568e29], id="far above int64"),
-    pytest.param(b"-0", 0, id="minus nought"),
-    pytest.param(b"1.0", 1.0, id="a whole float stays a float"),
-    pytest.param(b"1e3", 1000.0, id="exponent"),
-    pytest.param(b"1E+2", 100.0, id="capital exponent"),
-    pytest.param(b"1e-400", 0.0, id="below float64"),
-    pytest.param(b'"\\u0000"', "\0", id="escaped NUL"),
-    pytest.param(b'"\\ud83d\\ude00\\/\\b"', "\U0001f600/\b", id="escapes"),
-    pytest.param(b'"\\ud800"', "\ufffd", id="half a pair"),
-    pytest.param(b'"\\udc00x"', "\ufffdx", id="the other half"),
-    pytest.param(b'"\\ud83d\\u0041"', "\ufffdA", id="half a pair before a letter"),
-    pytest.param(b'"\\ud83d\\ud83d\\ude00"', "\ufffd\U0001f600", id="half a pair before a pair"),
-    pytest.param(b'"\xff"', "\ufffd", id="no UTF-8"),
-    pytest.param(b'"\xe2\x82"', "\ufffd\ufffd", id="cut UTF-8, one for each byte"),
-    pytest.param(b'"\xed\xa0\x80"', "\ufffd\ufffd\ufffd", id="surrogate in UTF-8"),
-    pytest.param(b'{"\xff":1}', {"\ufffd": 1}, id="no UTF-8 in a key"),
-    pytest.param(b'"\x7f"', "\x7f", id="DEL"),
-])
+@pytest.mark.parametrize(
+    "data, expected",
+    [
+        pytest.param(b'{"a":[1,true,null,"x"]}', {"a": [1, True, None, "x"]}, id="compact"),
+        pytest.param(b' { "a" : [ 1 , { } , [ ] ] } \n', {"a": [1, {}, []]}, id="blanks"),
+        pytest.param(b'{"a": 1, "b": {"c": 2}}', {"a": 1, "b": {"c": 2}}, id="blanks after colons"),
+        pytest.param(b"9223372036854775807", 9223372036854775807, id="int64 maximum"),
+        pytest.param(b"-9223372036854775808", -9223372036854775808, id="int64 minimum"),
+        pytest.param(b"9223372036854775808", 9223372036854775808.0, id="above int64"),
+        pytest.param(b'{"a":18446744073709551615}', {"a": 18446744073709551615.0}, id="uint64"),
+        pytest.param(b"[123456789012345678901234567890]", [1.2345678901234568e29], id="far above int64"),
+        pytest.param(b"-0", 0, id="minus nought"),
+        pytest.param(b"1.0", 1.0, id="a whole float stays a float"),
+        pytest.param(b"1e3", 1000.0, id="exponent"),
+        pytest.param(b"1E+2", 100.0, id="capital exponent"),
+        pytest.param(b"1e-400", 0.0, id="below float64"),
+        pytest.param(b'"\\u0000"', "\0", id="escaped NUL"),
+        pytest.param(b'"\\ud83d\\ude00\\/\\b"', "\U0001f600/\b", id="escapes"),
+        pytest.param(b'"\\ud800"', "\ufffd", id="half a pair"),
+        pytest.param(b'"\\udc00x"', "\ufffdx", id="the other half"),
+        pytest.param(b'"\\ud83d\\u0041"', "\ufffdA", id="half a pair before a letter"),
+        pytest.param(b'"\\ud83d\\ud83d\\ude00"', "\ufffd\U0001f600", id="half a pair before a pair"),
+        pytest.param(b'"\xff"', "\ufffd", id="no UTF-8"),
+        pytest.param(b'"\xe2\x82"', "\ufffd\ufffd", id="cut UTF-8, one for each byte"),
+        pytest.param(b'"\xed\xa0\x80"', "\ufffd\ufffd\ufffd", id="surrogate in UTF-8"),
+        pytest.param(b'{"\xff":1}', {"\ufffd": 1}, id="no UTF-8 in a key"),
+        pytest.param(b'"\x7f"', "\x7f", id="DEL"),
+    ],
+)
 def test_values(data: bytes, expected: Any) -> None:
     decoded = decode_json(data)
     assert decoded.value == expected
@@ -54,21 +57,32 @@ def test_values(data: bytes, expected: Any) -> None:
     assert scan(data).value == expected
 
 
-@pytest.mark.parametrize("data, value, duplicates", [
-    pytest.param('{"a":1,"a":2}', {"a": 2}, ["a"], id="last wins"),
-    pytest.param('{"n":1,"n":2,"n":3}', {"n": 3}, ["n"], id="thrice is told once"),
-    pytest.param('{"spec":{"free":{"a":1},"free":{"b":2}}}', {"spec": {"free": {"b": 2}}}, ["spec.free"],
-                 id="replaced, not merged"),
-    pytest.param('{"l":[{"k":1},{"k":1,"k":2}]}', {"l": [{"k": 1}, {"k": 2}]}, ["l[1].k"], id="list item"),
-    pytest.param('[[{"a":1,"a":2}]]', [[{"a": 2}]], ["[0][0].a"], id="lists at the root"),
-    pytest.param('{"a":{"x":1,"x":2},"b":{"y":1,"y":2},"a":3}', {"a": 3, "b": {"y": 2}}, ["a.x", "b.y", "a"],
-                 id="document order"),
-    pytest.param('{"a":1,"\\u0061":2}', {"a": 2}, ["a"], id="escaped otherwise"),
-    pytest.param('{"a":1,"A":2}', {"a": 1, "A": 2}, [], id="case counts"),
-    pytest.param('{"a.b":{"c":1,"c":2}}', {"a.b": {"c": 2}}, ["a.b.c"], id="dot in a key"),
-    pytest.param('{"":1,"":2}', {"": 2}, [""], id="empty key"),
-    pytest.param('{"a" :1,"b":1,"b":2}', {"a": 1, "b": 2}, ["b"], id="blank before a colon"),
-])
+@pytest.mark.parametrize(
+    "data, value, duplicates",
+    [
+        pytest.param('{"a":1,"a":2}', {"a": 2}, ["a"], id="last wins"),
+        pytest.param('{"n":1,"n":2,"n":3}', {"n": 3}, ["n"], id="thrice is told once"),
+        pytest.param(
+            '{"spec":{"free":{"a":1},"free":{"b":2}}}',
+            {"spec": {"free": {"b": 2}}},
+            ["spec.free"],
+            id="replaced, not merged",
+        ),
+        pytest.param('{"l":[{"k":1},{"k":1,"k":2}]}', {"l": [{"k": 1}, {"k": 2}]}, ["l[1].k"], id="list item"),
+        pytest.param('[[{"a":1,"a":2}]]', [[{"a": 2}]], ["[0][0].a"], id="lists at the root"),
+        pytest.param(
+            '{"a":{"x":1,"x":2},"b":{"y":1,"y":2},"a":3}',
+            {"a": 3, "b": {"y": 2}},
+            ["a.x", "b.y", "a"],
+            id="document order",
+        ),
+        pytest.param('{"a":1,"\\u0061":2}', {"a": 2}, ["a"], id="escaped otherwise"),
+        pytest.param('{"a":1,"A":2}', {"a": 1, "A": 2}, [], id="case counts"),
+        pytest.param('{"a.b":{"c":1,"c":2}}', {"a.b": {"c": 2}}, ["a.b.c"], id="dot in a key"),
+        pytest.param('{"":1,"":2}', {"": 2}, [""], id="empty key"),
+        pytest.param('{"a" :1,"b":1,"b":2}', {"a": 1, "b": 2}, ["b"], id="blank before a colon"),
+    ],
+)
 def test_duplicates(data: str, value: Any, duplicates: list[str]) -> None:
     decoded = decode_json(data.encode())
     assert decoded.value == value
@@ -80,52 +94,61 @@ def test_duplicates_are_bounded() -> None:
     assert len(decode_json(data.encode()).duplicates) == 100
 
 
-@pytest.mark.parametrize("data, message", [
-    pytest.param(b"", "unexpected end of JSON input", id="empty"),
-    pytest.param(b" \n ", "unexpected end of JSON input", id="blanks only"),
-    pytest.param(b'{"a":1', "unexpected end of JSON input", id="open object"),
-    pytest.param(b'{"a"', "unexpected end of JSON input", id="open key"),
-    pytest.param(b"[1,", "unexpected end of JSON input", id="open array"),
-    pytest.param(b'"a', "unexpected end of JSON input", id="open string"),
-    pytest.param(b'"a\\', "unexpected end of JSON input", id="open escape"),
-    pytest.param(b'"\\u12', "unexpected end of JSON input", id="open unicode escape"),
-    pytest.param(b"tru", "unexpected end of JSON input", id="open literal"),
-    pytest.param(b"-", "unexpected end of JSON input", id="open number"),
-    pytest.param(b"5.", "unexpected end of JSON input", id="open fraction"),
-    pytest.param(b"1e+", "unexpected end of JSON input", id="open exponent"),
-    pytest.param(b'{"a":1,}', "invalid character '}' looking for beginning of object key string", id="comma in object"),
-    pytest.param(b"{a:1}", "invalid character 'a' looking for beginning of object key string", id="bare key"),
-    pytest.param(b"{'a':1}", "invalid character '\\'' looking for beginning of object key string", id="single quotes"),
-    pytest.param(b"{,}", "invalid character ',' looking for beginning of object key string", id="comma at first"),
-    pytest.param(b'{"a" "b"}', "invalid character '\"' after object key", id="no colon"),
-    pytest.param(b'{"a":1 "b":2}', "invalid character '\"' after object key:value pair", id="no comma"),
-    pytest.param(b'{"i":01}', "invalid character '1' after object key:value pair", id="leading nought"),
-    pytest.param(b'{"i":0x10}', "invalid character 'x' after object key:value pair", id="hexadecimal"),
-    pytest.param(b"[1 2]", "invalid character '2' after array element", id="no comma in array"),
-    pytest.param(b"[1,]", "invalid character ']' looking for beginning of value", id="comma in array"),
-    pytest.param(b'{"a":}', "invalid character '}' looking for beginning of value", id="no value"),
-    pytest.param(b"True", "invalid character 'T' looking for beginning of value", id="Python's true"),
-    pytest.param(b"NaN", "invalid character 'N' looking for beginning of value", id="NaN"),
-    pytest.param(b"[Infinity]", "invalid character 'I' looking for beginning of value", id="Infinity"),
-    pytest.param(b"[-Infinity]", "invalid character 'I' in numeric literal", id="minus Infinity"),
-    pytest.param(b"+1", "invalid character '+' looking for beginning of value", id="plus"),
-    pytest.param(b".5", "invalid character '.' looking for beginning of value", id="point first"),
-    pytest.param(b"[5.]", "invalid character ']' in numeric literal", id="point last"),
-    pytest.param(b"[1e]", "invalid character ']' in numeric literal", id="empty exponent"),
-    pytest.param(b"[-]", "invalid character ']' in numeric literal", id="minus alone"),
-    pytest.param(b"nope", "invalid character 'o' in literal null (expecting 'u')", id="bad literal"),
-    pytest.param(b'{} x', "invalid character 'x' after top-level value", id="text behind"),
-    pytest.param(b"{}{}", "invalid character '{' after top-level value", id="second object"),
-    pytest.param(b"\xef\xbb\xbf{}", "invalid character '\\ufeff' looking for beginning of value", id="byte order mark"),
-    pytest.param(b"\xff", "invalid character '\\xff' looking for beginning of value", id="no UTF-8"),
-    pytest.param("[é]".encode(), "invalid character 'é' looking for beginning of value", id="letter"),
-    pytest.param(b'"a\nb"', "invalid character '\\n' in string", id="newline in string"),
-    pytest.param(b'"a\tb"', "invalid character '\\t' in string", id="tab in string"),
-    pytest.param(b'"a\x00b"', "invalid character '\\x00' in string", id="NUL in string"),
-    pytest.param(b'"\\x41"', "invalid escape sequence `\\x` in string", id="bad escape"),
-    pytest.param(b'"\\u12"}}}', 'invalid escape sequence `\\u12"}` in string', id="short unicode escape"),
-    pytest.param(b'"\\u 1234"', 'invalid escape sequence "\\\\u 123" in string', id="escape with a blank"),
-])
+@pytest.mark.parametrize(
+    "data, message",
+    [
+        pytest.param(b"", "unexpected end of JSON input", id="empty"),
+        pytest.param(b" \n ", "unexpected end of JSON input", id="blanks only"),
+        pytest.param(b'{"a":1', "unexpected end of JSON input", id="open object"),
+        pytest.param(b'{"a"', "unexpected end of JSON input", id="open key"),
+        pytest.param(b"[1,", "unexpected end of JSON input", id="open array"),
+        pytest.param(b'"a', "unexpected end of JSON input", id="open string"),
+        pytest.param(b'"a\\', "unexpected end of JSON input", id="open escape"),
+        pytest.param(b'"\\u12', "unexpected end of JSON input", id="open unicode escape"),
+        pytest.param(b"tru", "unexpected end of JSON input", id="open literal"),
+        pytest.param(b"-", "unexpected end of JSON input", id="open number"),
+        pytest.param(b"5.", "unexpected end of JSON input", id="open fraction"),
+        pytest.param(b"1e+", "unexpected end of JSON input", id="open exponent"),
+        pytest.param(
+            b'{"a":1,}', "invalid character '}' looking for beginning of object key string", id="comma in object"
+        ),
+        pytest.param(b"{a:1}", "invalid character 'a' looking for beginning of object key string", id="bare key"),
+        pytest.param(
+            b"{'a':1}", "invalid character '\\'' looking for beginning of object key string", id="single quotes"
+        ),
+        pytest.param(b"{,}", "invalid character ',' looking for beginning of object key string", id="comma at first"),
+        pytest.param(b'{"a" "b"}', "invalid character '\"' after object key", id="no colon"),
+        pytest.param(b'{"a":1 "b":2}', "invalid character '\"' after object key:value pair", id="no comma"),
+        pytest.param(b'{"i":01}', "invalid character '1' after object key:value pair", id="leading nought"),
+        pytest.param(b'{"i":0x10}', "invalid character 'x' after object key:value pair", id="hexadecimal"),
+        pytest.param(b"[1 2]", "invalid character '2' after array element", id="no comma in array"),
+        pytest.param(b"[1,]", "invalid character ']' looking for beginning of value", id="comma in array"),
+        pytest.param(b'{"a":}', "invalid character '}' looking for beginning of value", id="no value"),
+        pytest.param(b"True", "invalid character 'T' looking for beginning of value", id="Python's true"),
+        pytest.param(b"NaN", "invalid character 'N' looking for beginning of value", id="NaN"),
+        pytest.param(b"[Infinity]", "invalid character 'I' looking for beginning of value", id="Infinity"),
+        pytest.param(b"[-Infinity]", "invalid character 'I' in numeric literal", id="minus Infinity"),
+        pytest.param(b"+1", "invalid character '+' looking for beginning of value", id="plus"),
+        pytest.param(b".5", "invalid character '.' looking for beginning of value", id="point first"),
+        pytest.param(b"[5.]", "invalid character ']' in numeric literal", id="point last"),
+        pytest.param(b"[1e]", "invalid character ']' in numeric literal", id="empty exponent"),
+        pytest.param(b"[-]", "invalid character ']' in numeric literal", id="minus alone"),
+        pytest.param(b"nope", "invalid character 'o' in literal null (expecting 'u')", id="bad literal"),
+        pytest.param(b"{} x", "invalid character 'x' after top-level value", id="text behind"),
+        pytest.param(b"{}{}", "invalid character '{' after top-level value", id="second object"),
+        pytest.param(
+            b"\xef\xbb\xbf{}", "invalid character '\\ufeff' looking for beginning of value", id="byte order mark"
+        ),
+        pytest.param(b"\xff", "invalid character '\\xff' looking for beginning of value", id="no UTF-8"),
+        pytest.param("[é]".encode(), "invalid character 'é' looking for beginning of value", id="letter"),
+        pytest.param(b'"a\nb"', "invalid character '\\n' in string", id="newline in string"),
+        pytest.param(b'"a\tb"', "invalid character '\\t' in string", id="tab in string"),
+        pytest.param(b'"a\x00b"', "invalid character '\\x00' in string", id="NUL in string"),
+        pytest.param(b'"\\x41"', "invalid escape sequence `\\x` in string", id="bad escape"),
+        pytest.param(b'"\\u12"}}}', 'invalid escape sequence `\\u12"}` in string', id="short unicode escape"),
+        pytest.param(b'"\\u 1234"', 'invalid escape sequence "\\\\u 123" in string', id="escape with a blank"),
+    ],
+)
 def test_syntax_errors(data: bytes, message: str) -> None:
     with pytest.raises(JsonSyntaxError) as raised:
         decode_json(data)
@@ -185,16 +208,19 @@ def test_depth_of_objects_can_be_bounded_lower() -> None:
         decode_json(b'{"a":' * 1501 + b"1" + b"}" * 1501, max_depth=1500)
 
 
-@pytest.mark.parametrize("data, taken", [
-    pytest.param(b'{"a":{"b":[1,2.5,"x"]}}', True, id="compact"),
-    pytest.param(b'{"a":1}\n', True, id="newline at the end"),
-    pytest.param(b'{"a": 1}', False, id="blanks"),
-    pytest.param(b'{"a":1,"a":1}', False, id="duplicate"),
-    pytest.param(b'{"a":1.0}', False, id="whole float"),
-    pytest.param(b'{"a":1e2}', False, id="exponent"),
-    pytest.param(b"a: 1", False, id="YAML"),
-    pytest.param(b'{"a":9223372036854775808}', False, id="long integer"),
-])
+@pytest.mark.parametrize(
+    "data, taken",
+    [
+        pytest.param(b'{"a":{"b":[1,2.5,"x"]}}', True, id="compact"),
+        pytest.param(b'{"a":1}\n', True, id="newline at the end"),
+        pytest.param(b'{"a": 1}', False, id="blanks"),
+        pytest.param(b'{"a":1,"a":1}', False, id="duplicate"),
+        pytest.param(b'{"a":1.0}', False, id="whole float"),
+        pytest.param(b'{"a":1e2}', False, id="exponent"),
+        pytest.param(b"a: 1", False, id="YAML"),
+        pytest.param(b'{"a":9223372036854775808}', False, id="long integer"),
+    ],
+)
 def test_canonical(data: bytes, taken: bool) -> None:
     decoded = decode_canonical_json(data)
     assert (decoded is not None) is taken
@@ -210,7 +236,7 @@ def test_whatever_json_writes_is_read(value: Any) -> None:
         assert scan(encoded).value == value
 
 
-@given(st.binary(max_size=60) | st.text("{}[]\",:\\u0123.eE+-tfn \n").map(str.encode))
+@given(st.binary(max_size=60) | st.text('{}[]",:\\u0123.eE+-tfn \n').map(str.encode))
 def test_the_readers_agree_on_any_bytes(data: bytes) -> None:
     assert _outcome(decode_json, data) == _outcome(scan, data)
 

@@ -12,22 +12,30 @@ from registry.codec.json_encode import encode_json, encode_json_text
 from tests.codec.strategies import JSON_VALUES, as_written
 
 
-@pytest.mark.parametrize("value, text", [
-    pytest.param({"b": 1, "a": [True, None, "é\n<"]}, '{"b":1,"a":[true,null,"é\\n<"]}', id="order and text"),
-    pytest.param({"a": 1.0}, '{"a":1}', id="whole float"),
-    pytest.param(1.0, "1", id="whole float alone"),
-    pytest.param([-3.0, 2.5], "[-3,2.5]", id="in a list"),
-    pytest.param([1e15, 1e16, 1e17, 1e18],
-                 "[1000000000000000,10000000000000000,100000000000000000,1000000000000000000]", id="as far as int64"),
-    pytest.param([9223372036854775808.0, -1e20, 123456789012345680000.0, 1234567890123456789.0],
-                 "[9223372036854776000,-100000000000000000000,123456789012345680000,1234567890123456800]",
-                 id="shortest digits and noughts"),
-    pytest.param([1e21, 1.5e300, 1e-7], "[1e+21,1.5e+300,1e-7]", id="exponents"),
-    pytest.param({"image": "a:1.0", "list": "[1.0,2.0]"}, '{"image":"a:1.0","list":"[1.0,2.0]"}', id="text stays"),
-    pytest.param({"list": "[1.0]", "n": 2.0}, '{"list":"[1.0]","n":2}', id="text and number"),
-    pytest.param([9223372036854775807], "[9223372036854775807]", id="int64 maximum"),
-    pytest.param("\0", '"\\u0000"', id="NUL"),
-])
+@pytest.mark.parametrize(
+    "value, text",
+    [
+        pytest.param({"b": 1, "a": [True, None, "é\n<"]}, '{"b":1,"a":[true,null,"é\\n<"]}', id="order and text"),
+        pytest.param({"a": 1.0}, '{"a":1}', id="whole float"),
+        pytest.param(1.0, "1", id="whole float alone"),
+        pytest.param([-3.0, 2.5], "[-3,2.5]", id="in a list"),
+        pytest.param(
+            [1e15, 1e16, 1e17, 1e18],
+            "[1000000000000000,10000000000000000,100000000000000000,1000000000000000000]",
+            id="as far as int64",
+        ),
+        pytest.param(
+            [9223372036854775808.0, -1e20, 123456789012345680000.0, 1234567890123456789.0],
+            "[9223372036854776000,-100000000000000000000,123456789012345680000,1234567890123456800]",
+            id="shortest digits and noughts",
+        ),
+        pytest.param([1e21, 1.5e300, 1e-7], "[1e+21,1.5e+300,1e-7]", id="exponents"),
+        pytest.param({"image": "a:1.0", "list": "[1.0,2.0]"}, '{"image":"a:1.0","list":"[1.0,2.0]"}', id="text stays"),
+        pytest.param({"list": "[1.0]", "n": 2.0}, '{"list":"[1.0]","n":2}', id="text and number"),
+        pytest.param([9223372036854775807], "[9223372036854775807]", id="int64 maximum"),
+        pytest.param("\0", '"\\u0000"', id="NUL"),
+    ],
+)
 def test_text(value: Any, text: str) -> None:
     assert encode_json(value) == text.encode()
     assert encode_json_text(value) == text

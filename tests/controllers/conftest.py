@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from registry.controllers import garbage
+from registry.controllers.garbage import deletion as garbage
 from tests.api.conftest import api, api_database, api_template, app
 
 __all__ = ["api", "api_database", "api_template", "app", "collected_at_once"]

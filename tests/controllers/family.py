@@ -12,8 +12,12 @@ NOBODY = "00000000-0000-4000-8000-000000000001"
 
 
 def reference(owner: dict[str, Any], *, blocks: bool | None = None, **changed: Any) -> dict[str, Any]:
-    made = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": owner["metadata"]["name"],
-            "uid": owner["metadata"]["uid"]}
+    made = {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+    }
     if blocks is not None:
         made["blockOwnerDeletion"] = blocks
     return made | changed
@@ -23,8 +27,9 @@ def absent(name: str = "never-was") -> dict[str, Any]:
     return {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "name": name, "uid": NOBODY}
 
 
-async def born(api: Client, name: str, *owners: dict[str, Any], held: bool = False, path: str = WIDGETS,
-               blocks: bool | None = None) -> dict[str, Any]:
+async def born(
+    api: Client, name: str, *owners: dict[str, Any], held: bool = False, path: str = WIDGETS, blocks: bool | None = None
+) -> dict[str, Any]:
     """A widget with these owners: references, or objects that are referred to."""
     metadata: dict[str, Any] = {}
     if owners:
@@ -38,6 +43,7 @@ async def born(api: Client, name: str, *owners: dict[str, Any], held: bool = Fal
 async def gone(api: Client, *names: str, path: str = WIDGETS) -> None:
     """Returns when there are none of these."""
     for name in names:
+
         async def lost(name: str = name) -> bool:
             return (await api.get(f"{path}/{name}")).code == 404
 
@@ -46,6 +52,7 @@ async def gone(api: Client, *names: str, path: str = WIDGETS) -> None:
 
 async def marked(api: Client, name: str, path: str = WIDGETS) -> dict[str, Any]:
     """The object, when its deletion has begun."""
+
     async def look() -> dict[str, Any] | None:
         found: dict[str, Any] = (await api.get(f"{path}/{name}")).ok()
         return found if found["metadata"].get("deletionTimestamp") else None

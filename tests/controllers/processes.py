@@ -6,16 +6,16 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from registry import builtin
-from registry.access.tenants import DEFAULT
 from registry.api.catalog import Catalogs
-from registry.api.create import create_object
 from registry.api.options import WriteOptions
 from registry.api.request import Backend, ResourceRequest
 from registry.api.served import Object, Served
 from registry.api.strategies import strategy_for
-from registry.api.strategy import Context
-from registry.controllers.acting import SERVER, ControllerClient
-from registry.controllers.references import served_by_name
+from registry.api.strategies.base import Context
+from registry.api.verbs.create import create_object
+from registry.authorization.tenants import DEFAULT
+from registry.controllers.controller_client import SERVER, ControllerClient
+from registry.controllers.garbage.references import served_by_name
 from registry.store.store import Store
 from registry.store.types import ObjectKey, ResourceName
 from tests.api.widgets import GROUP, widget
@@ -42,8 +42,16 @@ async def widgets(controlled: ControllerClient) -> Served:
 
 async def born(controlled: ControllerClient, name: str, *owners: Object, finalizers: list[str] | None = None) -> Object:
     served = await widgets(controlled)
-    references = [{"apiVersion": f"{GROUP}/v1", "kind": "Widget", "name": o["metadata"]["name"],
-                   "uid": o["metadata"]["uid"], "blockOwnerDeletion": True} for o in owners]
+    references = [
+        {
+            "apiVersion": f"{GROUP}/v1",
+            "kind": "Widget",
+            "name": o["metadata"]["name"],
+            "uid": o["metadata"]["uid"],
+            "blockOwnerDeletion": True,
+        }
+        for o in owners
+    ]
     metadata = {"ownerReferences": references} if references else {}
     obj = widget(name, metadata={**metadata, **({"finalizers": finalizers} if finalizers else {})})
     context, catalog = Context(controlled.tenant, SERVER), await controlled.catalog()

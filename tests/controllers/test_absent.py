@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from registry.api.dependents import DeletedObject
-from registry.controllers.absent import AbsentOwnerCache
+from registry.controllers.garbage.absent_owner_cache import AbsentOwnerCache
 from registry.store.types import DomainId, Guards, Tenant, TenantId, TenantName, Uid
 
 ACME = Tenant(TenantId(1), TenantName("acme"), DomainId(1), Guards(0, 0))

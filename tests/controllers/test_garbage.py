@@ -215,8 +215,11 @@ async def test_owners_of_other_scopes(api: Client) -> None:
     await things(api)
     top = (await api.post(THINGS, {"apiVersion": f"{GROUP}/v1", "kind": "Thing", "metadata": {"name": "top"}})).ok(201)
     local = await born(api, "local", top)
-    cluster = {"apiVersion": f"{GROUP}/v1", "kind": "Thing",
-               "metadata": {"name": "wrong", "ownerReferences": [reference(local)]}}
+    cluster = {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "Thing",
+        "metadata": {"name": "wrong", "ownerReferences": [reference(local)]},
+    }
     (await api.post(THINGS, cluster)).ok(201)
     (await api.delete(f"{THINGS}/top")).ok(200)
     await gone(api, "local")
@@ -237,8 +240,9 @@ async def test_an_owner_in_another_namespace_is_none_and_told(api: Client) -> No
     [event] = await eventually(told)
     assert event["reason"] == "OwnerRefInvalidNamespace"
     uid = here["metadata"]["uid"]
-    assert event["message"] == (f"ownerRef [{GROUP}/v1/Widget, namespace: there, name: here, uid: {uid}] does not "
-                                'exist in namespace "there"')
+    assert event["message"] == (
+        f'ownerRef [{GROUP}/v1/Widget, namespace: there, name: here, uid: {uid}] does not exist in namespace "there"'
+    )
 
 
 async def test_built_in_kinds_own_and_are_owned(api: Client) -> None:

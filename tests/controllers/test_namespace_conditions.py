@@ -20,10 +20,14 @@ def test_all_five_in_their_order() -> None:
 def test_what_remains_is_told_in_order() -> None:
     remaining = {"widgets.example.com": 3, "configmaps.": 1}
     conditions = with_conditions({}, remaining, {"b/two": 1, "a/one": 2}, FIRST)["conditions"]
-    assert conditions[3]["message"] == ("Some resources are remaining: configmaps. has 1 resource instances, "
-                                        "widgets.example.com has 3 resource instances")
-    assert conditions[4]["message"] == ("Some content in the namespace has finalizers remaining: "
-                                        "a/one in 2 resource instances, b/two in 1 resource instances")
+    assert conditions[3]["message"] == (
+        "Some resources are remaining: configmaps. has 1 resource instances, "
+        "widgets.example.com has 3 resource instances"
+    )
+    assert conditions[4]["message"] == (
+        "Some content in the namespace has finalizers remaining: "
+        "a/one in 2 resource instances, b/two in 1 resource instances"
+    )
 
 
 def test_a_condition_that_says_the_same_keeps_its_time_and_others_stay() -> None:

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from registry.api.create import create_object
+from registry.api.admission.quota import reserve_quota
 from registry.api.errors import StatusError
 from registry.api.options import WriteOptions
-from registry.api.quota import reserve_quota
 from registry.api.request import ResourceRequest
+from registry.api.verbs.create import create_object
 from registry.codec.stored import decode_stored
+from registry.controllers.garbage.references import served_by_name
 from registry.controllers.quota import _count as count
-from registry.controllers.references import served_by_name
 from registry.store.types import ResourceName
 from tests.api.client import PATIENCE_SECONDS, Client
 from tests.api.errors import failure
@@ -31,8 +31,12 @@ WIDGET_COUNT = "count/widgets.test.example.com"
 
 
 def quota(name: str, **hard: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name},
-            "spec": {"hard": {k.replace("__", "/"): v for k, v in hard.items()}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": name},
+        "spec": {"hard": {k.replace("__", "/"): v for k, v in hard.items()}},
+    }
 
 
 async def limits(api: Client, name: str, hard: dict[str, str]) -> None:
@@ -56,8 +60,9 @@ async def test_use_rises_with_creates_and_sinks_with_deletions(api: Client) -> N
     assert status["hard"] == {WIDGET_COUNT: "2"}
     (await api.post(WIDGETS, widget("b"))).ok(201)
     refused = failure(await api.post(WIDGETS, widget("c")), 403, "Forbidden")
-    assert refused["message"].endswith(f"exceeded quota: q, requested: {WIDGET_COUNT}=1, used: {WIDGET_COUNT}=2, "
-                                       f"limited: {WIDGET_COUNT}=2")
+    assert refused["message"].endswith(
+        f"exceeded quota: q, requested: {WIDGET_COUNT}=1, used: {WIDGET_COUNT}=2, limited: {WIDGET_COUNT}=2"
+    )
     (await api.delete(WIDGETS)).ok()
     await until(api, "q", {WIDGET_COUNT: "0"})
     (await api.post(WIDGETS, widget("c"))).ok(201)
@@ -81,25 +86,35 @@ async def test_what_nobody_knows_is_refused_until_it_is_defined(api: Client) -> 
 async def test_ports_and_balancers_of_services(api: Client) -> None:
     for name, kind, ports in (("a", "NodePort", (80, 81)), ("b", "LoadBalancer", (80,)), ("c", "ClusterIP", (80,))):
         spec = {"type": kind, "ports": [{"port": p, "name": f"p{p}"} for p in ports]}
-        (await api.post(SERVICES, {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
-                                   "spec": spec})).ok(201)
+        (
+            await api.post(SERVICES, {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec})
+        ).ok(201)
     await limits(api, "q", {"services": "9", "services.nodeports": "9", "services.loadbalancers": "9"})
     await until(api, "q", {"services": "3", "services.nodeports": "3", "services.loadbalancers": "1"})
 
 
 def service(name: str, kind: str, *ports: int, **spec: Any) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
-            "spec": {"type": kind, "ports": [{"port": p, "name": f"p{p}"} for p in ports], **spec}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name},
+        "spec": {"type": kind, "ports": [{"port": p, "name": f"p{p}"} for p in ports], **spec},
+    }
 
 
 async def test_ports_and_balancers_are_limited(api: Client) -> None:
     await limits(api, "q", {"services.nodeports": "2", "services.loadbalancers": "1"})
     await until(api, "q", {"services.nodeports": "0", "services.loadbalancers": "0"})
     (await api.post(SERVICES, service("a", "LoadBalancer", 80))).ok(201)
-    refused = failure(await api.post(SERVICES, service("b", "LoadBalancer", 80, allocateLoadBalancerNodePorts=False)),
-                      403, "Forbidden")
-    assert refused["message"].endswith("exceeded quota: q, requested: services.loadbalancers=1, used: "
-                                       "services.loadbalancers=1, limited: services.loadbalancers=1")
+    refused = failure(
+        await api.post(SERVICES, service("b", "LoadBalancer", 80, allocateLoadBalancerNodePorts=False)),
+        403,
+        "Forbidden",
+    )
+    assert refused["message"].endswith(
+        "exceeded quota: q, requested: services.loadbalancers=1, used: "
+        "services.loadbalancers=1, limited: services.loadbalancers=1"
+    )
     (await api.post(SERVICES, service("b", "ClusterIP", 80, 81))).ok(201)
     # An update counts by what it needs more, in a dry run too, and gives back what it needs no more.
     ported = {"spec": {"type": "NodePort"}}
@@ -120,19 +135,22 @@ async def test_nothing_is_made_where_the_use_is_not_known(api_database: str) -> 
         quotas = served_by_name(await controlled.catalog(), QUOTA)
         for name, status in (("a", full), ("b", unknown)):
             assert quotas is not None
-            request = ResourceRequest(controlled.backend, controlled.context(), await controlled.catalog(), quotas,
-                                      "default", "", "", {})
+            request = ResourceRequest(
+                controlled.backend, controlled.context(), await controlled.catalog(), quotas, "default", "", "", {}
+            )
             await create_object(request, quota(name), WriteOptions(), "tests", "create")
             await controlled.change("", "resourcequotas", key(name), partial(_with_status, status), "status")
         maps = served_by_name(await controlled.catalog(), ResourceName("configmaps"))
         assert maps is not None
-        making = ResourceRequest(controlled.backend, controlled.context(), await controlled.catalog(), maps, "default",
-                                 "", "", {})
+        making = ResourceRequest(
+            controlled.backend, controlled.context(), await controlled.catalog(), maps, "default", "", "", {}
+        )
         with pytest.raises(StatusError) as refused:
             async with reserve_quota(making, {"metadata": {"name": "x"}}, dry_run=False):
                 pass
-        assert str(refused.value) == ('configmaps "x" is forbidden: status unknown for quota: b, resources: '
-                                      "configmaps,count/configmaps")
+        assert str(refused.value) == (
+            'configmaps "x" is forbidden: status unknown for quota: b, resources: configmaps,count/configmaps'
+        )
 
 
 def _with_status(status: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
@@ -156,8 +174,9 @@ async def test_a_create_that_is_under_way_keeps_its_place(api_database: str) -> 
             return str(decode_stored('{"metadata":{' + row.body)["status"]["used"][WIDGET_COUNT])
 
         catalog = await controlled.catalog()
-        making = ResourceRequest(controlled.backend, controlled.context(), catalog, await widgets(controlled),
-                                 "default", "", "", {})
+        making = ResourceRequest(
+            controlled.backend, controlled.context(), catalog, await widgets(controlled), "default", "", "", {}
+        )
         async with reserve_quota(making, widget("a"), dry_run=False):
             assert await used() == "1"
             changed, lower = await count(controlled, "default", {})

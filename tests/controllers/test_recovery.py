@@ -9,13 +9,13 @@ from collections.abc import AsyncIterator
 import psycopg
 import pytest
 
-from registry.api.create import create_object
 from registry.api.options import DeleteOptions, WriteOptions
 from registry.api.request import QUOTAS, ResourceRequest
+from registry.api.verbs.create import create_object
 from registry.codec.stored import decode_stored
-from registry.controllers.acting import ControllerClient
+from registry.controllers.controller_client import ControllerClient
+from registry.controllers.garbage.references import served_by_name
 from registry.controllers.manager import ControllerManager
-from registry.controllers.references import served_by_name
 from tests.api.client import eventually
 from tests.controllers.processes import WIDGETS, born, key, names, process, widgets
 
@@ -25,7 +25,6 @@ COUNT = f"count/{WIDGETS}"
 def manager_of(controlled: ControllerClient) -> ControllerManager:
     """With controllers that do not make tests wait."""
     return ControllerManager(controlled.backend, sweep_seconds=0.05, renew_seconds=0.05, recount_seconds=0.05)
-
 
 
 @pytest.fixture
@@ -64,7 +63,9 @@ async def test_dependents_of_what_a_dead_process_deleted(dying: ControllerClient
         await eventually(made_good)
 
 
-async def test_objects_of_absent_owners_that_a_dead_process_made(dying: ControllerClient, next_one: ControllerClient) -> None:
+async def test_objects_of_absent_owners_that_a_dead_process_made(
+    dying: ControllerClient, next_one: ControllerClient
+) -> None:
     nobody = {"metadata": {"name": "nobody", "uid": "00000000-0000-4000-8000-000000000001"}}
     await born(dying, "child", nobody)
     async with manager_of(next_one):
@@ -72,8 +73,9 @@ async def test_objects_of_absent_owners_that_a_dead_process_made(dying: Controll
 
 
 @pytest.mark.parametrize("policy, left", [("Foreground", set()), ("Orphan", {"child"})])
-async def test_owners_that_a_dead_process_marked(dying: ControllerClient, next_one: ControllerClient, policy: str,
-                                                 left: set[str]) -> None:
+async def test_owners_that_a_dead_process_marked(
+    dying: ControllerClient, next_one: ControllerClient, policy: str, left: set[str]
+) -> None:
     root = await born(dying, "root")
     await born(dying, "child", root)
     await dying.delete(await widgets(dying), key("root"), DeleteOptions(propagation_policy=policy))
@@ -83,20 +85,27 @@ async def test_owners_that_a_dead_process_marked(dying: ControllerClient, next_o
 
 
 async def test_an_owner_that_waits_for_a_child_which_another_process_frees(
-        dying: ControllerClient, next_one: ControllerClient) -> None:
+    dying: ControllerClient, next_one: ControllerClient
+) -> None:
     """Its own process has died, and who frees the child does not know of the owner until it looks."""
     root = await born(dying, "root")
     await born(dying, "child", root, finalizers=["example.com/hold"])
     await dying.delete(await widgets(dying), key("root"), DeleteOptions(propagation_policy="Foreground"))
     async with manager_of(next_one):
+
         async def child_is_marked() -> bool:
-            row, _ = await next_one.backend.store.load(next_one.tenant, (await widgets(dying)).resource_name,
-                                                       key("child"))
+            row, _ = await next_one.backend.store.load(
+                next_one.tenant, (await widgets(dying)).resource_name, key("child")
+            )
             return row is not None and '"deletionTimestamp"' in row.body
 
         await eventually(child_is_marked)
-        await next_one.change("test.example.com", "widgets", key("child"),
-                              lambda old: {**old, "metadata": {**old["metadata"], "finalizers": []}})
+        await next_one.change(
+            "test.example.com",
+            "widgets",
+            key("child"),
+            lambda old: {**old, "metadata": {**old["metadata"], "finalizers": []}},
+        )
         await _left(next_one, set())
 
 
@@ -135,13 +144,16 @@ async def test_two_managers_at_once_do_it_once(dying: ControllerClient, next_one
     served = await widgets(dying)
     async with manager_of(dying), manager_of(next_one):
         deleting = (dying if i % 2 else next_one for i in range(5))
-        await asyncio.gather(*(one.delete(served, key(f"root-{i}"), DeleteOptions())
-                               for i, one in enumerate(deleting)))
+        await asyncio.gather(*(one.delete(served, key(f"root-{i}"), DeleteOptions()) for i, one in enumerate(deleting)))
         await _left(next_one, set())
         store = next_one.backend.store
         upto = (await store.state(next_one.tenant)).revision
-        deleted = [c.key async for part in store.changes(next_one.tenant, served.resource_name, after=0, upto=upto)
-                   for c in part if c.type == "DELETED"]
+        deleted = [
+            c.key
+            async for part in store.changes(next_one.tenant, served.resource_name, after=0, upto=upto)
+            for c in part
+            if c.type == "DELETED"
+        ]
         assert len(deleted) == len(set(deleted)) == 25
 
 
@@ -163,7 +175,9 @@ async def test_a_process_that_lives_keeps_its_duties(dying: ControllerClient, ne
     assert found - {("namespaces", True)} == {((await widgets(dying)).resource_name, True)}
 
 
-async def test_a_process_that_is_killed_is_found_out_by_its_session(api_database: str, next_one: ControllerClient) -> None:
+async def test_a_process_that_is_killed_is_found_out_by_its_session(
+    api_database: str, next_one: ControllerClient
+) -> None:
     """Its connections end with it: nobody waits until its time is over."""
     async with process(api_database) as killed:
         await killed.backend.store.duties(seconds=600).renew(0.0)
@@ -176,8 +190,10 @@ async def test_a_process_that_is_killed_is_found_out_by_its_session(api_database
 
 
 async def test_a_use_that_a_dead_process_left_wrong_is_counted_again(
-        dying: ControllerClient, next_one: ControllerClient, api_database: str) -> None:
+    dying: ControllerClient, next_one: ControllerClient, api_database: str
+) -> None:
     """It deletes what it had counted, and tells nobody."""
+
     async def used() -> str:
         row, _ = await next_one.backend.store.load(next_one.tenant, QUOTAS, key("q"))
         assert row is not None
@@ -207,7 +223,10 @@ async def test_a_use_that_a_dead_process_left_wrong_is_counted_again(
         # And again without a reason, in its time: as if by a hand in the database.
         with psycopg.connect(api_database) as connection:
             right, wrong = f'"used":{{"{COUNT}":"0"}}', f'"used":{{"{COUNT}":"4"}}'
-            changed = connection.execute("UPDATE objects SET body = replace(body, %s, %s) WHERE resource ="
-                                         " 'resourcequotas' AND strpos(body, %s) > 0", [right, wrong, right])
+            changed = connection.execute(
+                "UPDATE objects SET body = replace(body, %s, %s) WHERE resource ="
+                " 'resourcequotas' AND strpos(body, %s) > 0",
+                [right, wrong, right],
+            )
             assert changed.rowcount == 1
         await becomes("0")

@@ -10,8 +10,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from registry.controllers import migrator, rewriting, storage_migration
-from registry.controllers.rewriting import Pace
+from registry.controllers.storage_migration import controller as storage_migration
+from registry.controllers.storage_migration import rewriting
+from registry.controllers.storage_migration import runner as migrator
+from registry.controllers.storage_migration.rewriting import Pace
 from registry.settings import Settings
 from tests.api.client import Client
 from tests.api.errors import failure
@@ -35,21 +37,48 @@ def gears(storage: str, *names: str) -> dict[str, Any]:
         spec: dict[str, Any] = {"teeth": {"type": "integer"}, "text": {"type": "string"}}
         if name == "v2":
             spec["color"] = {"type": "string", "default": "red"}
-        versions.append({"name": name, "served": True, "storage": name == storage, "schema": {"openAPIV3Schema": {
-            "type": "object", "properties": {"spec": {"type": "object", "properties": spec}}}}})
-    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": GEARS},
-            "spec": {"group": GROUP, "scope": "Namespaced", "names": {"plural": "gears", "kind": "Gear"},
-                     "versions": versions}}
+        versions.append(
+            {
+                "name": name,
+                "served": True,
+                "storage": name == storage,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {"spec": {"type": "object", "properties": spec}},
+                    }
+                },
+            }
+        )
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": GEARS},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {"plural": "gears", "kind": "Gear"},
+            "versions": versions,
+        },
+    }
 
 
 def gear(name: str, teeth: int, version: str = "v1", **metadata: Any) -> dict[str, Any]:
-    return {"apiVersion": f"{GROUP}/{version}", "kind": "Gear", "metadata": {"name": name, **metadata},
-            "spec": {"teeth": teeth}}
+    return {
+        "apiVersion": f"{GROUP}/{version}",
+        "kind": "Gear",
+        "metadata": {"name": name, **metadata},
+        "spec": {"teeth": teeth},
+    }
 
 
 def migration(name: str = "m", **resource: str) -> dict[str, Any]:
-    return {"apiVersion": "storagemigration.k8s.io/v1beta1", "kind": "StorageVersionMigration",
-            "metadata": {"name": name}, "spec": {"resource": RESOURCE | resource}}
+    return {
+        "apiVersion": "storagemigration.k8s.io/v1beta1",
+        "kind": "StorageVersionMigration",
+        "metadata": {"name": name},
+        "spec": {"resource": RESOURCE | resource},
+    }
 
 
 @pytest.fixture(params=["off"])
@@ -62,8 +91,14 @@ async def api(api_database: str, tmp_path: Path, mode: str, monkeypatch: pytest.
     """A server that begins a migration at once or not by itself."""
     monkeypatch.setattr(migrator, "LOOK_SECONDS", 0.1)
     monkeypatch.setattr(storage_migration, "UNKNOWN_SECONDS", 0.0)
-    settings = Settings(data_dir=tmp_path, database_url=api_database, plain_http=True, migrate_storage=mode,
-                        migrate_storage_after_seconds=0, allow_egress_to=("127.0.0.0/8",))
+    settings = Settings(
+        data_dir=tmp_path,
+        database_url=api_database,
+        plain_http=True,
+        migrate_storage=mode,
+        migrate_storage_after_seconds=0,
+        allow_egress_to=("127.0.0.0/8",),
+    )
     async with running(settings) as client:
         yield client
 
@@ -80,6 +115,7 @@ async def until(condition: Callable[[], Awaitable[Any]]) -> Any:
 
 async def ended(api: Client, name: str = "m") -> dict[str, dict[str, Any]]:
     """The conditions of a migration that has come to its end, by their types."""
+
     async def look() -> Any:
         status = (await api.get(f"{MIGRATIONS}/{name}")).ok()["status"]
         conditions = {c["type"]: c for c in status.get("conditions") or ()}
@@ -108,8 +144,9 @@ async def stored_versions(api: Client) -> list[str]:
 
 async def versions_of_rows(database: str, resource: str = GEARS) -> dict[str, int]:
     async with await psycopg.AsyncConnection.connect(database) as connection:
-        rows = await connection.execute("SELECT version, count(*) FROM objects WHERE resource = %s GROUP BY version",
-                                        [resource])
+        rows = await connection.execute(
+            "SELECT version, count(*) FROM objects WHERE resource = %s GROUP BY version", [resource]
+        )
         return {row[0]: row[1] for row in await rows.fetchall()}
 
 
@@ -145,7 +182,10 @@ async def test_the_definition_says_so(api: Client) -> None:
     assert status["storedVersions"] == ["v2"]
     [condition] = [c for c in status["conditions"] if c["type"] == "StorageMigrating"]
     assert (condition["status"], condition["reason"], condition["observedGeneration"]) == (
-        "False", "MigrationSucceeded", generation)
+        "False",
+        "MigrationSucceeded",
+        generation,
+    )
     assert (await switched(api, "v2", "v2"))["status"]["storedVersions"] == ["v2"]
     assert (await api.get(f"{V2}/a")).ok()["spec"]["teeth"] == 1
 
@@ -166,7 +206,9 @@ async def test_what_an_earlier_schema_has_let_in_is_written_again_too(api: Clien
     before = (await api.post(V2, gear("a", 1, "v2"))).ok(201)
     made = gears("v2")["spec"]
     made["versions"][1]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["size"] = {
-        "type": "integer", "default": 7}
+        "type": "integer",
+        "default": 7,
+    }
     (await api.patch(f"{DEFINITIONS}/{GEARS}", {"spec": made})).ok()
     await migrated(api)
     after = (await api.get(f"{V2}/a")).ok()
@@ -176,11 +218,14 @@ async def test_what_an_earlier_schema_has_let_in_is_written_again_too(api: Clien
     assert (await api.get(f"{V2}/a")).ok() == after
 
 
-@pytest.mark.parametrize("resource, succeeds", [
-    pytest.param({"group": "", "resource": "configmaps"}, True, id="built in"),
-    pytest.param({"resource": "nothings"}, False, id="unknown"),
-    pytest.param({"group": "none.example.com"}, False, id="unknown group"),
-])
+@pytest.mark.parametrize(
+    "resource, succeeds",
+    [
+        pytest.param({"group": "", "resource": "configmaps"}, True, id="built in"),
+        pytest.param({"resource": "nothings"}, False, id="unknown"),
+        pytest.param({"group": "none.example.com"}, False, id="unknown group"),
+    ],
+)
 async def test_other_resources(api: Client, resource: dict[str, str], *, succeeds: bool) -> None:
     (await api.post(MIGRATIONS, migration(**resource))).ok(201)
     conditions = await ended(api)
@@ -188,7 +233,9 @@ async def test_other_resources(api: Client, resource: dict[str, str], *, succeed
         assert conditions["Succeeded"]["reason"] == "StorageVersionMigrationSucceeded"
     else:
         assert (conditions["Failed"]["reason"], conditions["Failed"]["message"]) == (
-            "StorageVersionMigrationFailed", "resource does not exist in discovery")
+            "StorageVersionMigrationFailed",
+            "resource does not exist in discovery",
+        )
 
 
 async def test_a_row_that_nobody_can_read_fails_it_and_the_others_are_written_again(
@@ -221,8 +268,12 @@ async def test_through_the_webhook(webhook_definition: dict[str, Any], api: Clie
     await define(api, webhook_definition)
     plural = spec["names"]["plural"]
     for i in range(5):
-        body = {"apiVersion": f"{spec['group']}/v1beta1", "kind": spec["names"]["kind"],
-                "metadata": {"name": f"e{i}"}, "spec": {"hostPort": f"h:{i + 1}"}}
+        body = {
+            "apiVersion": f"{spec['group']}/v1beta1",
+            "kind": spec["names"]["kind"],
+            "metadata": {"name": f"e{i}"},
+            "spec": {"hostPort": f"h:{i + 1}"},
+        }
         (await api.post(f"{path}/v1beta1/namespaces/default/{plural}", body)).ok(201)
     for version in spec["versions"]:
         version["storage"] = version["name"] == "v1"
@@ -244,8 +295,12 @@ async def test_a_webhook_that_fails_fails_it(
     await define(api, webhook_definition)
     plural, group, name = spec["names"]["plural"], spec["group"], webhook_definition["metadata"]["name"]
     for made, text in (("good", "h:1"), ("bad", "nowhere")):
-        body = {"apiVersion": f"{group}/v1beta1", "kind": spec["names"]["kind"], "metadata": {"name": made},
-                "spec": {"hostPort": text}}
+        body = {
+            "apiVersion": f"{group}/v1beta1",
+            "kind": spec["names"]["kind"],
+            "metadata": {"name": made},
+            "spec": {"hostPort": text},
+        }
         (await api.post(f"/apis/{group}/v1beta1/namespaces/default/{plural}", body)).ok(201)
     for version in spec["versions"]:
         version["storage"] = version["name"] == "v1"
@@ -260,6 +315,7 @@ async def test_a_webhook_that_fails_fails_it(
 
 
 # -- what happens meanwhile
+
 
 @pytest.fixture
 def between(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], Awaitable[Any]]]:
@@ -294,7 +350,13 @@ async def test_writes_go_on(api: Client, api_database: str, between: list[Callab
     await migrated(api)
     items = (await api.get(V2)).ok()["items"]
     assert {i["metadata"]["name"]: i["spec"]["teeth"] for i in items} == {
-        "g0": 100, "g1": 1, "g2": 2, "g3": 3, "g4": 4, "g9": 9}
+        "g0": 100,
+        "g1": 1,
+        "g2": 2,
+        "g3": 3,
+        "g4": 4,
+        "g9": 9,
+    }
     assert items[1]["metadata"]["labels"] == {"x": "y"}
     assert (await stored_versions(api), await versions_of_rows(api_database)) == (["v2"], {"v2": 6})
 
@@ -388,6 +450,7 @@ async def test_migrations_of_one_resource_wait_for_each_other(
 
 
 # -- by itself
+
 
 @pytest.mark.parametrize("mode", ["auto"], indirect=True)
 async def test_it_begins_by_itself(api: Client, api_database: str) -> None:

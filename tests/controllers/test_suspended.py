@@ -7,14 +7,14 @@ import copy
 import psycopg
 import pytest
 
-from registry.api.create import create_object
-from registry.api.namespaces import NAMESPACES
+from registry.api.admission.namespace_lifecycle import NAMESPACES
 from registry.api.options import DeleteOptions, WriteOptions
 from registry.api.request import ResourceRequest
 from registry.api.served import Served
+from registry.api.verbs.create import create_object
 from registry.controllers import namespaces
-from registry.controllers.acting import ControllerClient
-from registry.controllers.references import served_by_name
+from registry.controllers.controller_client import ControllerClient
+from registry.controllers.garbage.references import served_by_name
 from registry.store.types import ObjectKey, ResourceName
 from tests.access.identities import who
 from tests.api.client import Client, eventually
@@ -38,8 +38,9 @@ async def created(controlled: ControllerClient, resource: ResourceName, namespac
     """An object that says no more than its name."""
     kind = await served(controlled, resource)
     obj = {"apiVersion": kind.api_version, "kind": kind.kind.name, "metadata": {"name": name}}
-    request = ResourceRequest(controlled.backend, controlled.context(), await controlled.catalog(), kind, namespace, "",
-                              "", {})
+    request = ResourceRequest(
+        controlled.backend, controlled.context(), await controlled.catalog(), kind, namespace, "", "", {}
+    )
     await create_object(request, copy.deepcopy(obj), WriteOptions(), "tests", "create")
 
 
@@ -62,6 +63,7 @@ async def test_what_was_deleted_before_is_cleaned_up(api_database: str, monkeypa
         with psycopg.connect(api_database) as connection:
             connection.execute("UPDATE tenants SET suspended = true WHERE name = 'default'")
         async with process(api_database) as next_one, manager_of(next_one):
+
             async def clean() -> bool:
                 return await names(next_one) == set() and await is_gone(next_one, NAMESPACES, ObjectKey("going"))
 
@@ -76,6 +78,7 @@ async def test_a_definition_goes_with_its_objects(api_database: str) -> None:
         with psycopg.connect(api_database) as connection:
             connection.execute("UPDATE tenants SET suspended = true WHERE name = 'default'")
         async with process(api_database) as next_one, manager_of(next_one):
+
             async def gone() -> bool:
                 return await is_gone(next_one, DEFINITIONS, ObjectKey(WIDGETS))
 

@@ -20,7 +20,7 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from registry.http.app import create_app
-from registry.http.tls import ensure_certificates
+from registry.http.serving.tls import ensure_certificates
 from registry.settings import Settings
 from tests.api.client import Client
 from tests.api.conftest import TOKEN, api_database, api_template
@@ -63,11 +63,19 @@ def webhook(tmp_path: Path) -> Iterator[Webhook]:
     certificates = ensure_certificates(folder, "127.0.0.1")
     assert certificates.authority is not None
     listener = socket.create_server(("127.0.0.1", 0))
-    served = Webhook(example(), listener.getsockname()[1],
-                     base64.b64encode(certificates.authority.read_bytes()).decode())
-    server = uvicorn.Server(uvicorn.Config(
-        served, lifespan="off", log_config=None, timeout_keep_alive=600, ssl_certfile=str(certificates.certificate),
-        ssl_keyfile=str(certificates.key)))
+    served = Webhook(
+        example(), listener.getsockname()[1], base64.b64encode(certificates.authority.read_bytes()).decode()
+    )
+    server = uvicorn.Server(
+        uvicorn.Config(
+            served,
+            lifespan="off",
+            log_config=None,
+            timeout_keep_alive=600,
+            ssl_certfile=str(certificates.certificate),
+            ssl_keyfile=str(certificates.key),
+        )
+    )
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     deadline = time.monotonic() + 60

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from registry.cli import main
+from registry.cli.root import main
 from registry.definitions.decode import decode_definition
 from registry.definitions.v1beta1.conversion import served_form
 

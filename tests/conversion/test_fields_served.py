@@ -12,7 +12,7 @@ from tests.api.errors import failure
 from tests.api.widgets import define
 from tests.conversion.test_rules_served import BETA, V1, definition, gateway
 
-pytestmark = pytest.mark.slow   # a server and a database for each
+pytestmark = pytest.mark.slow  # a server and a database for each
 
 HOOK = "/apis/net.example.com/{}/namespaces/default/endpoints"
 
@@ -74,8 +74,12 @@ async def test_objects_enter_and_leave_a_watch(defined: Client) -> None:
         (await defined.delete(f"{V1}/there")).ok()
         events = await watch.events(5)
     assert [(e["type"], e["object"]["metadata"]["name"], e["object"]["spec"]["mode"]) for e in events] == [
-        ("ADDED", "there", "fast"), ("ADDED", "a", "fast"), ("MODIFIED", "a", "fast"), ("DELETED", "a", "fast"),
-        ("DELETED", "there", "fast")]
+        ("ADDED", "there", "fast"),
+        ("ADDED", "a", "fast"),
+        ("MODIFIED", "a", "fast"),
+        ("DELETED", "a", "fast"),
+        ("DELETED", "there", "fast"),
+    ]
 
 
 async def test_a_webhook_shows_what_is_selected_by(api: Client, definition: dict[str, Any]) -> None:
@@ -87,8 +91,17 @@ async def test_a_webhook_shows_what_is_selected_by(api: Client, definition: dict
     await define(api, crd)
     v1, beta = HOOK.format("v1"), HOOK.format("v1beta1")
     for name, at in (("a", "h:1"), ("b", "k:2")):
-        (await api.post(beta, {"apiVersion": "net.example.com/v1beta1", "kind": "Endpoint",
-                               "metadata": {"name": name}, "spec": {"hostPort": at}})).ok(201)
+        (
+            await api.post(
+                beta,
+                {
+                    "apiVersion": "net.example.com/v1beta1",
+                    "kind": "Endpoint",
+                    "metadata": {"name": name},
+                    "spec": {"hostPort": at},
+                },
+            )
+        ).ok(201)
     assert await names(api, f"{v1}?fieldSelector=spec.host=k") == ["b"]
     assert await names(api, f"{beta}?fieldSelector=spec.hostPort=h:1") == ["a"]
     assert (await api.get(f"{v1}?fieldSelector=spec.hostPort=h:1")).code == 400

@@ -12,8 +12,19 @@ from registry.conversion.review import accept_converted, converted_objects, requ
 from registry.webhooks.errors import CallFailed
 
 UID = "11111111-2222-3333-4444-555555555555"
-OBJECT: dict[str, Any] = {"apiVersion": "g/v1beta1", "kind": "W", "spec": {"a": 1}, "metadata": {
-    "name": "a", "namespace": "n", "uid": "u", "resourceVersion": "7", "labels": {"l": "m"}, "finalizers": ["x/y"]}}
+OBJECT: dict[str, Any] = {
+    "apiVersion": "g/v1beta1",
+    "kind": "W",
+    "spec": {"a": 1},
+    "metadata": {
+        "name": "a",
+        "namespace": "n",
+        "uid": "u",
+        "resourceVersion": "7",
+        "labels": {"l": "m"},
+        "finalizers": ["x/y"],
+    },
+}
 
 
 def answer(**changes: Any) -> dict[str, Any]:
@@ -34,12 +45,18 @@ FAILED: dict[str, tuple[Any, str]] = {
     "no result": (answer(result=None), "response.result.status was '', not 'Success'"),
     "another uid": (answer(uid="x"), f'expected response.uid="{UID}", got "x"'),
     "no response": ({**answer(), "response": None}, "no response provided"),
-    "no kind": ({"response": answer()["response"]},
-                "expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got /, Kind="),
-    "the other version": ({**answer(), "apiVersion": "apiextensions.k8s.io/v1beta1"},
-                          "converting (v1beta1.ConversionReview) to (v1.ConversionReview): unknown conversion"),
-    "another kind": ({**answer(), "kind": "Conversion"},
-                     'no kind "Conversion" is registered for version "apiextensions.k8s.io/v1" in scheme'),
+    "no kind": (
+        {"response": answer()["response"]},
+        "expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got /, Kind=",
+    ),
+    "the other version": (
+        {**answer(), "apiVersion": "apiextensions.k8s.io/v1beta1"},
+        "converting (v1beta1.ConversionReview) to (v1.ConversionReview): unknown conversion",
+    ),
+    "another kind": (
+        {**answer(), "kind": "Conversion"},
+        'no kind "Conversion" is registered for version "apiextensions.k8s.io/v1" in scheme',
+    ),
     "a list": ([], "couldn't get version/kind; json parse error: json: cannot unmarshal array"),
     "a text": ("not an object", "couldn't get version/kind; json parse error: json: cannot unmarshal string"),
 }
@@ -77,17 +94,27 @@ REFUSED: dict[str, tuple[list[Any], str]] = {
     "another namespace": ([changed(namespace="b")], "returned invalid object: must have the same namespace: n != b"),
     "another uid": ([changed(uid="b")], "returned invalid object: must have the same UID: u != b"),
     "no metadata": ([{**changed(), "metadata": []}], "returned invalid object: must have the same name: a != "),
-    "another kind": ([{**changed(), "kind": "V"}],
-                     "returned invalid object at index 0: invalid kind (expected W, received V)"),
-    "not converted": ([OBJECT], "returned invalid object at index 0: invalid groupVersion (expected g/v1, "
-                                "received g/v1beta1)"),
+    "another kind": (
+        [{**changed(), "kind": "V"}],
+        "returned invalid object at index 0: invalid kind (expected W, received V)",
+    ),
+    "not converted": (
+        [OBJECT],
+        "returned invalid object at index 0: invalid groupVersion (expected g/v1, received g/v1beta1)",
+    ),
     "bad label": ([changed(labels={"not a label": "!"})], "returned invalid metadata: [metadata.labels: Invalid value"),
-    "a label that is no text": ([changed(labels={"a": 1})], "returned invalid metadata: metadata.labels[a] must be a "
-                                                            "string, but is int64 in converted object"),
-    "a list of labels": ([changed(labels=["a"])],
-                         "returned invalid metadata: invalid metadata.labels of type []interface {} in converted"),
-    "a text for annotations": ([changed(annotations="a")],
-                               "returned invalid metadata: invalid metadata.annotations of type string in converted"),
+    "a label that is no text": (
+        [changed(labels={"a": 1})],
+        "returned invalid metadata: metadata.labels[a] must be a string, but is int64 in converted object",
+    ),
+    "a list of labels": (
+        [changed(labels=["a"])],
+        "returned invalid metadata: invalid metadata.labels of type []interface {} in converted",
+    ),
+    "a text for annotations": (
+        [changed(annotations="a")],
+        "returned invalid metadata: invalid metadata.annotations of type string in converted",
+    ),
 }
 
 

@@ -80,32 +80,97 @@ def there_and_back(by: Plan, spec: Json, source: str = "v1", target: str = "v2")
     return became["spec"], ANNOTATION in became["metadata"].get("annotations", {})
 
 
-@pytest.mark.parametrize(("rules", "old", "new", "spec", "expected", "annotated"), [
-    pytest.param([{"move": {"from": "spec.a", "to": "spec.b.c"}}], obj(a=INT), obj(b=obj(c=INT)), {"a": 1},
-                 {"b": {"c": 1}}, False, id="move"),
-    pytest.param([{"move": {"from": "spec.a.x", "to": "spec.b"}}], obj(a=obj(x=INT)), obj(b=INT), {"a": {}}, {}, True,
-                 id="empty-object"),
-    pytest.param([{"rename": {"path": ".spec.l[*].n", "to": "m"}}, {"rename": {"path": "spec.l", "to": "k"}}],
-                 obj(l=list_of(obj(n=INT))), obj(k=list_of(obj(m=INT))), {"l": [{"n": 1}, {}]},
-                 {"k": [{"m": 1}, {}]}, False, id="elements"),
-    pytest.param([{"map": {"path": "spec.m", "values": {"a": "b", "b": "a"}}}], obj(m=TEXT), obj(m=TEXT), {"m": "a"},
-                 {"m": "b"}, False, id="swap"),
-    pytest.param([{"map": {"path": "spec.on", "values": [{"from": True, "to": "On"}, {"from": False, "to": "Off"}]}}],
-                 obj(on={"type": "boolean"}), obj(on={"type": "string", "enum": ["On", "Off"]}), {"on": False},
-                 {"on": "Off"}, False, id="other-type"),
-    pytest.param([{"default": {"path": "spec.t.u", "value": 7}}], obj(t=obj(v=INT)), obj(t=obj(u=INT, v=INT)),
-                 {"t": {"v": 1}}, {"t": {"v": 1, "u": 7}}, False, id="default"),
-    pytest.param([{"drop": "spec.x"}], obj(x=INT, y=INT), obj(y=INT), {"x": 1, "y": 2}, {"y": 2}, True, id="drop"),
-    pytest.param([{"set": {"path": "spec.n", "cel": "size(self.spec.l)"}}], obj(l=list_of(INT)),
-                 obj(l=list_of(INT), n=INT), {"l": [1, 2]}, {"l": [1, 2], "n": 2}, False, id="expression"),
-    pytest.param([{"set": {"path": "spec.l[*].big", "cel": "has(self.n) ? optional.of(self.n > 1) : optional.none()"}},
-                  {"rename": {"path": "spec.l[*].n", "to": "m"}}, {"rename": {"path": "spec.l", "to": "k"}}],
-                 obj(l=list_of(obj(n=INT))), obj(k=list_of(obj(m=INT, big={"type": "boolean"}))),
-                 {"l": [{"n": 1}, {}, {"n": 2}]}, {"k": [{"m": 1, "big": False}, {}, {"m": 2, "big": True}]}, False,
-                 id="expression-on-elements"),
-    pytest.param([], obj(l=list_of(obj(a=INT, b=INT))), obj(l=list_of(obj(a=INT))), {"l": [{"a": 1, "b": 2}]},
-                 {"l": [{"a": 1}]}, True, id="pruned-in-elements"),
-])
+@pytest.mark.parametrize(
+    ("rules", "old", "new", "spec", "expected", "annotated"),
+    [
+        pytest.param(
+            [{"move": {"from": "spec.a", "to": "spec.b.c"}}],
+            obj(a=INT),
+            obj(b=obj(c=INT)),
+            {"a": 1},
+            {"b": {"c": 1}},
+            False,
+            id="move",
+        ),
+        pytest.param(
+            [{"move": {"from": "spec.a.x", "to": "spec.b"}}],
+            obj(a=obj(x=INT)),
+            obj(b=INT),
+            {"a": {}},
+            {},
+            True,
+            id="empty-object",
+        ),
+        pytest.param(
+            [{"rename": {"path": ".spec.l[*].n", "to": "m"}}, {"rename": {"path": "spec.l", "to": "k"}}],
+            obj(l=list_of(obj(n=INT))),
+            obj(k=list_of(obj(m=INT))),
+            {"l": [{"n": 1}, {}]},
+            {"k": [{"m": 1}, {}]},
+            False,
+            id="elements",
+        ),
+        pytest.param(
+            [{"map": {"path": "spec.m", "values": {"a": "b", "b": "a"}}}],
+            obj(m=TEXT),
+            obj(m=TEXT),
+            {"m": "a"},
+            {"m": "b"},
+            False,
+            id="swap",
+        ),
+        pytest.param(
+            [{"map": {"path": "spec.on", "values": [{"from": True, "to": "On"}, {"from": False, "to": "Off"}]}}],
+            obj(on={"type": "boolean"}),
+            obj(on={"type": "string", "enum": ["On", "Off"]}),
+            {"on": False},
+            {"on": "Off"},
+            False,
+            id="other-type",
+        ),
+        pytest.param(
+            [{"default": {"path": "spec.t.u", "value": 7}}],
+            obj(t=obj(v=INT)),
+            obj(t=obj(u=INT, v=INT)),
+            {"t": {"v": 1}},
+            {"t": {"v": 1, "u": 7}},
+            False,
+            id="default",
+        ),
+        pytest.param([{"drop": "spec.x"}], obj(x=INT, y=INT), obj(y=INT), {"x": 1, "y": 2}, {"y": 2}, True, id="drop"),
+        pytest.param(
+            [{"set": {"path": "spec.n", "cel": "size(self.spec.l)"}}],
+            obj(l=list_of(INT)),
+            obj(l=list_of(INT), n=INT),
+            {"l": [1, 2]},
+            {"l": [1, 2], "n": 2},
+            False,
+            id="expression",
+        ),
+        pytest.param(
+            [
+                {"set": {"path": "spec.l[*].big", "cel": "has(self.n) ? optional.of(self.n > 1) : optional.none()"}},
+                {"rename": {"path": "spec.l[*].n", "to": "m"}},
+                {"rename": {"path": "spec.l", "to": "k"}},
+            ],
+            obj(l=list_of(obj(n=INT))),
+            obj(k=list_of(obj(m=INT, big={"type": "boolean"}))),
+            {"l": [{"n": 1}, {}, {"n": 2}]},
+            {"k": [{"m": 1, "big": False}, {}, {"m": 2, "big": True}]},
+            False,
+            id="expression-on-elements",
+        ),
+        pytest.param(
+            [],
+            obj(l=list_of(obj(a=INT, b=INT))),
+            obj(l=list_of(obj(a=INT))),
+            {"l": [{"a": 1, "b": 2}]},
+            {"l": [{"a": 1}]},
+            True,
+            id="pruned-in-elements",
+        ),
+    ],
+)
 def test_rules(rules: list[Json], old: Schema, new: Schema, spec: Json, expected: Json, annotated: bool) -> None:
     links = [link(*rules, loss="Keep")]
     assert validate_rules(definition(links, v1=old, v2=new)) == []
@@ -129,59 +194,110 @@ def test_nothing_is_kept_where_the_loss_is_acknowledged_by_drop() -> None:
 
 
 def test_a_chain_of_versions() -> None:
-    links = [link({"rename": {"path": "spec.a", "to": "b"}}),
-             link({"rename": {"path": "spec.c", "to": "b"}}, source="v3", target="v2")]
+    links = [
+        link({"rename": {"path": "spec.a", "to": "b"}}),
+        link({"rename": {"path": "spec.c", "to": "b"}}, source="v3", target="v2"),
+    ]
     specs = {"v1": obj(a=INT), "v2": obj(b=INT), "v3": obj(c=INT)}
     assert validate_rules(definition(links, **specs)) == []
     assert there_and_back(plan(links, **specs), {"a": 1}, target="v3") == ({"c": 1}, False)
 
 
-@pytest.mark.parametrize("remainder", ["[", "[]", '{"v1":3}', '{"v1":[{"path":["metadata","uid"],"is":"x"}]}',
-                                       '{"v1":[{"path":["apiVersion"],"was":"g/v1","is":"x"}]}',
-                                       '{"v1":[{"path":[],"is":1},{"path":[1,2]},{"path":["spec",{}],"is":1}]}'])
+@pytest.mark.parametrize(
+    "remainder",
+    [
+        "[",
+        "[]",
+        '{"v1":3}',
+        '{"v1":[{"path":["metadata","uid"],"is":"x"}]}',
+        '{"v1":[{"path":["apiVersion"],"was":"g/v1","is":"x"}]}',
+        '{"v1":[{"path":[],"is":1},{"path":[1,2]},{"path":["spec",{}],"is":1}]}',
+    ],
+)
 def test_a_remainder_that_somebody_has_made_up_does_nothing(remainder: str) -> None:
     by = plan([link()], v1=obj(a=INT), v2=obj(a=INT))
     assert by.convert(thing("v2", {"a": 1}, annotations={ANNOTATION: remainder}), "g/v1") == thing("v1", {"a": 1})
 
 
-LINKS = [link({"move": {"from": "spec.a", "to": "spec.in.a"}}, {"map": {"path": "spec.m", "values": {"x": "X"}}},
-              {"default": {"path": "spec.t", "value": "basic"}}, {"rename": {"path": "spec.l[*].n", "to": "k"}},
-              loss="Keep")]
+LINKS = [
+    link(
+        {"move": {"from": "spec.a", "to": "spec.in.a"}},
+        {"map": {"path": "spec.m", "values": {"x": "X"}}},
+        {"default": {"path": "spec.t", "value": "basic"}},
+        {"rename": {"path": "spec.l[*].n", "to": "k"}},
+        loss="Keep",
+    )
+]
 OLD = obj(a=INT, m=TEXT, l=list_of(obj(n=INT)))
 NEW = obj(**{"in": obj(a=INT), "m": TEXT, "t": TEXT, "l": list_of(obj(k=INT))})
 
 
-@pytest.mark.parametrize(("source", "spec"), [
-    pytest.param(source, spec, id=f"{source}-{i}") for source, specs in {
-        "v1": [{}, {"a": 1, "m": "x"}, {"m": "X"}, {"m": "y", "l": [{"n": 1}, {}]}, {"a": 1, "l": []}],
-        "v2": [{"in": {}}, {"in": {"a": 1}, "t": "basic"}, {"in": {"a": 1}, "t": "other", "m": "X"}, {"m": "x"},
-               {"t": "basic", "l": [{"k": 1}]}, {"t": "basic", "in": {}}, {}]}.items() for i, spec in enumerate(specs)])
+@pytest.mark.parametrize(
+    ("source", "spec"),
+    [
+        pytest.param(source, spec, id=f"{source}-{i}")
+        for source, specs in {
+            "v1": [{}, {"a": 1, "m": "x"}, {"m": "X"}, {"m": "y", "l": [{"n": 1}, {}]}, {"a": 1, "l": []}],
+            "v2": [
+                {"in": {}},
+                {"in": {"a": 1}, "t": "basic"},
+                {"in": {"a": 1}, "t": "other", "m": "X"},
+                {"m": "x"},
+                {"t": "basic", "l": [{"k": 1}]},
+                {"t": "basic", "in": {}},
+                {},
+            ],
+        }.items()
+        for i, spec in enumerate(specs)
+    ],
+)
 def test_objects_that_are_not_proven_to_come_back_are_told_apart(source: str, spec: Json) -> None:
     there_and_back(plan(LINKS, v1=OLD, v2=NEW), spec, source, "v2" if source == "v1" else "v1")
 
 
 def test_the_place_where_metadata_ends_is_not_mistaken() -> None:
-    _metadata_ends(plan([link({"rename": {"path": "spec.a", "to": "b"}})], v1=obj(a=INT, uid=TEXT),
-                        v2=obj(b=INT, uid=TEXT)))
-    _metadata_ends(plan([link({"set": {"path": "spec.c", "cel": "self.metadata.name"}})], v1=obj(a=INT, uid=TEXT),
-                        v2=obj(a=INT, c=TEXT, uid=TEXT)))
+    _metadata_ends(
+        plan([link({"rename": {"path": "spec.a", "to": "b"}})], v1=obj(a=INT, uid=TEXT), v2=obj(b=INT, uid=TEXT))
+    )
+    _metadata_ends(
+        plan(
+            [link({"set": {"path": "spec.c", "cel": "self.metadata.name"}})],
+            v1=obj(a=INT, uid=TEXT),
+            v2=obj(a=INT, c=TEXT, uid=TEXT),
+        )
+    )
 
 
 def _metadata_ends(by: Plan) -> None:
-    for more in ({}, {"annotations": {"uid": "u-1"}}, {"labels": {"a": "b", "uid": "u-1"}},
-                 {"ownerReferences": [{"kind": "K", "uid": "u-1"}, {"uid": "u-1"}]}):
+    for more in (
+        {},
+        {"annotations": {"uid": "u-1"}},
+        {"labels": {"a": "b", "uid": "u-1"}},
+        {"ownerReferences": [{"kind": "K", "uid": "u-1"}, {"uid": "u-1"}]},
+    ):
         given = thing("v1", {"a": 1, "uid": "u-1"}, uid="u-1", **more)
         found = by.bodies("Thing", "v1", "v2")("a", "u-1", body_of(given))
         assert found in (None, body_of(by.convert(given, "g/v2")))
         assert (found is None) == bool({"annotations", "labels"} & more.keys())
 
 
-@pytest.mark.parametrize("metadata", [{}, {"generateName": "b-"}, {"annotations": {"x": '"generateName":"c-"'}},
-                                      {"labels": {"generateName": "d"}}, {"managedFields": [{"manager": "m"}]}])
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {},
+        {"generateName": "b-"},
+        {"annotations": {"x": '"generateName":"c-"'}},
+        {"labels": {"generateName": "d"}},
+        {"managedFields": [{"manager": "m"}]},
+    ],
+)
 def test_expressions_on_stored_bodies_see_the_names(metadata: Json) -> None:
     cel = "self.metadata.name + (has(self.metadata.generateName) ? self.metadata.generateName : '-') + self.kind"
-    by = plan([link({"set": {"path": "spec.c", "cel": cel}}, {"set": {"path": "spec.d", "cel": "self.metadata"}})],
-              v1=obj(a=INT), v2=obj(a=INT, c=TEXT, d={"type": "object", "x-kubernetes-preserve-unknown-fields": True}))
+    by = plan(
+        [link({"set": {"path": "spec.c", "cel": cel}}, {"set": {"path": "spec.d", "cel": "self.metadata"}})],
+        v1=obj(a=INT),
+        v2=obj(a=INT, c=TEXT, d={"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
+    )
     given = thing("v1", {"a": 1}, uid="u-1", **metadata)
     wanted = by.convert(given, "g/v2")
     generated = metadata.get("generateName")
@@ -213,8 +329,11 @@ def test_a_remainder_has_a_bound() -> None:
 
 def test_the_elements_of_an_object_have_one_allowance() -> None:
     costly = "self.n > 0 && [1, 2, 3, 4, 5, 6, 7, 8, 9].all(x, [1, 2, 3, 4, 5, 6, 7, 8, 9].all(y, x * y > 0))"
-    by = plan([link({"set": {"path": "spec.l[*].b", "cel": costly}}, loss="Keep")], v1=obj(l=list_of(obj(n=INT))),
-              v2=obj(l=list_of(obj(n=INT, b={"type": "boolean"}))))
+    by = plan(
+        [link({"set": {"path": "spec.l[*].b", "cel": costly}}, loss="Keep")],
+        v1=obj(l=list_of(obj(n=INT))),
+        v2=obj(l=list_of(obj(n=INT, b={"type": "boolean"}))),
+    )
     assert by.convert(thing("v1", {"l": [{"n": 1}]}), "g/v2")["spec"] == {"l": [{"n": 1, "b": True}]}
     with pytest.raises(ConversionError, match="costs more than an expression may"):
         by.convert(thing("v1", {"l": [{"n": 1}] * 4000}), "g/v2")
@@ -223,55 +342,132 @@ def test_the_elements_of_an_object_have_one_allowance() -> None:
 A, B = obj(a=INT), obj(b=INT)
 
 
-@pytest.mark.parametrize(("links", "specs", "field", "says"), [
-    pytest.param([link()], {"v1": A, "v2": B}, "[0].loss", "spec.a of v1 is not in v2", id="lossy"),
-    pytest.param([link({"drop": "spec.a"})], {"v1": A, "v2": obj()}, "[0].loss", "spec.a is dropped", id="drop"),
-    pytest.param([link({"map": {"path": "spec.a", "values": {"x": "z", "y": "z"}}})],
-                 {"v1": obj(a=TEXT), "v2": obj(a=TEXT)}, "[0].loss", "both become", id="merging-values"),
-    pytest.param([link({"map": {"path": "spec.a", "values": {"x": "z"}}})], {"v1": obj(a=TEXT), "v2": obj(a=TEXT)},
-                 "[0].loss", "may have been there", id="value-that-may-be-there"),
-    pytest.param([link()], {"v1": obj(a=INT), "v2": obj(a=TEXT)}, "[0].rules", "must be of type string", id="types"),
-    pytest.param([link({"move": {"from": "spec.x", "to": "spec.b"}})], {"v1": A, "v2": B}, "[0].rules[0].move",
-                 "no field spec.x", id="no-such-field"),
-    pytest.param([link({"move": {"from": "spec.a", "to": "spec.b"}})], {"v1": obj(a=INT, b=INT), "v2": B},
-                 "[0].rules[0].move", "a field spec.b already", id="over-another"),
-    pytest.param([link({"move": {"from": "spec.l[*].a", "to": "spec.a"}})], {"v1": A, "v2": A},
-                 "[0].rules[0].move.to", "may not leave the element", id="out-of-a-list"),
-    pytest.param([link({"set": {"path": "spec.b", "cel": "self.spec.x"}})], {"v1": A, "v2": B}, "[0].rules[0].set",
-                 "undefined field 'x'", id="expression"),
-    pytest.param([link({"set": {"path": "spec.b", "cel": "string(self.spec.a)"}}, loss="Keep")], {"v1": A, "v2": B},
-                 "[0].rules", "of type string", id="expression-type"),
-    pytest.param([link({"default": {"path": "spec.b", "value": "x"}}, loss="Keep")], {"v1": A, "v2": B},
-                 "[0].rules[0].default", "not string", id="default-type"),
-    pytest.param([link({"set": {"path": "spec.l[*].b", "cel": "self.x"}})],
-                 {"v1": obj(l=list_of(A)), "v2": obj(l=list_of(obj(a=INT, b=INT)))}, "[0].rules[0].set",
-                 "undefined field 'x'", id="expression-on-elements"),
-    pytest.param([link({"rename": {"path": "spec.l", "to": "k"}}, {"set": {"path": "spec.k[*].b", "cel": "self.a"}})],
-                 {"v1": obj(l=list_of(A)), "v2": obj(k=list_of(obj(a=INT, b=INT)))}, "[0].rules[1].set",
-                 "must come before", id="expression-after-a-move"),
-    pytest.param([link({"default": {"path": "spec.b", "value": 11}})],
-                 {"v1": obj(), "v2": obj(b=INT | {"maximum": 10})}, "[0].rules[0].default",
-                 "less than or equal to 10", id="default-out-of-bounds"),
-    pytest.param([link({"default": {"path": "spec.b", "value": "Z"}})],
-                 {"v1": obj(), "v2": obj(b=TEXT | {"pattern": "^[a-z]$"})}, "[0].rules[0].default", "match",
-                 id="default-against-a-pattern"),
-    pytest.param([link({"map": {"path": "spec.a", "values": {"x": "y", "y": "x"}}},
-                       {"rename": {"path": "spec.a", "to": "b"}})],
-                 {"v1": obj(a=TEXT | {"enum": ["x", "y"]}), "v2": obj(b=TEXT | {"enum": ["x", "Y"]})},
-                 "[0].rules[0].map", "supported values", id="mapped-out-of-the-enum"),
-    pytest.param([link(loss="Keep")], {"v1": A, "v2": B | {"required": ["b"]}}, "[0].rules", "nothing fills it",
-                 id="required"),
-    pytest.param([link(), link(source="v2", target="v1")], {"v1": A, "v2": A}, "[1]", "cycle", id="cycle"),
-    pytest.param([link()], {"v1": A, "v2": A, "v3": A}, "", "dead end", id="dead-end"),
-    pytest.param([link(target="v3")], {"v1": A, "v2": A}, "[0].to", "no such version", id="no-such-version"),
-    pytest.param([link(target="v1")], {"v1": A}, "[0].to", "another version", id="itself"),
-    pytest.param([link({"copy": {}})], {"v1": A, "v2": A}, "[0].rules[0].copy", "supported values", id="unknown-rule"),
-    pytest.param([link(loss="Perhaps")], {"v1": A, "v2": A}, "[0].loss", "supported values", id="unknown-loss"),
-    pytest.param([link({"drop": "metadata.name"})], {"v1": A, "v2": A}, "[0].rules[0].drop", "must not begin",
-                 id="metadata"),
-    pytest.param([link({"drop": "spec..a"})], {"v1": A, "v2": A}, "[0].rules[0].drop", "must be names", id="path"),
-    pytest.param([], {"v1": A}, "", "Required", id="empty"),
-])
+@pytest.mark.parametrize(
+    ("links", "specs", "field", "says"),
+    [
+        pytest.param([link()], {"v1": A, "v2": B}, "[0].loss", "spec.a of v1 is not in v2", id="lossy"),
+        pytest.param([link({"drop": "spec.a"})], {"v1": A, "v2": obj()}, "[0].loss", "spec.a is dropped", id="drop"),
+        pytest.param(
+            [link({"map": {"path": "spec.a", "values": {"x": "z", "y": "z"}}})],
+            {"v1": obj(a=TEXT), "v2": obj(a=TEXT)},
+            "[0].loss",
+            "both become",
+            id="merging-values",
+        ),
+        pytest.param(
+            [link({"map": {"path": "spec.a", "values": {"x": "z"}}})],
+            {"v1": obj(a=TEXT), "v2": obj(a=TEXT)},
+            "[0].loss",
+            "may have been there",
+            id="value-that-may-be-there",
+        ),
+        pytest.param(
+            [link()], {"v1": obj(a=INT), "v2": obj(a=TEXT)}, "[0].rules", "must be of type string", id="types"
+        ),
+        pytest.param(
+            [link({"move": {"from": "spec.x", "to": "spec.b"}})],
+            {"v1": A, "v2": B},
+            "[0].rules[0].move",
+            "no field spec.x",
+            id="no-such-field",
+        ),
+        pytest.param(
+            [link({"move": {"from": "spec.a", "to": "spec.b"}})],
+            {"v1": obj(a=INT, b=INT), "v2": B},
+            "[0].rules[0].move",
+            "a field spec.b already",
+            id="over-another",
+        ),
+        pytest.param(
+            [link({"move": {"from": "spec.l[*].a", "to": "spec.a"}})],
+            {"v1": A, "v2": A},
+            "[0].rules[0].move.to",
+            "may not leave the element",
+            id="out-of-a-list",
+        ),
+        pytest.param(
+            [link({"set": {"path": "spec.b", "cel": "self.spec.x"}})],
+            {"v1": A, "v2": B},
+            "[0].rules[0].set",
+            "undefined field 'x'",
+            id="expression",
+        ),
+        pytest.param(
+            [link({"set": {"path": "spec.b", "cel": "string(self.spec.a)"}}, loss="Keep")],
+            {"v1": A, "v2": B},
+            "[0].rules",
+            "of type string",
+            id="expression-type",
+        ),
+        pytest.param(
+            [link({"default": {"path": "spec.b", "value": "x"}}, loss="Keep")],
+            {"v1": A, "v2": B},
+            "[0].rules[0].default",
+            "not string",
+            id="default-type",
+        ),
+        pytest.param(
+            [link({"set": {"path": "spec.l[*].b", "cel": "self.x"}})],
+            {"v1": obj(l=list_of(A)), "v2": obj(l=list_of(obj(a=INT, b=INT)))},
+            "[0].rules[0].set",
+            "undefined field 'x'",
+            id="expression-on-elements",
+        ),
+        pytest.param(
+            [link({"rename": {"path": "spec.l", "to": "k"}}, {"set": {"path": "spec.k[*].b", "cel": "self.a"}})],
+            {"v1": obj(l=list_of(A)), "v2": obj(k=list_of(obj(a=INT, b=INT)))},
+            "[0].rules[1].set",
+            "must come before",
+            id="expression-after-a-move",
+        ),
+        pytest.param(
+            [link({"default": {"path": "spec.b", "value": 11}})],
+            {"v1": obj(), "v2": obj(b=INT | {"maximum": 10})},
+            "[0].rules[0].default",
+            "less than or equal to 10",
+            id="default-out-of-bounds",
+        ),
+        pytest.param(
+            [link({"default": {"path": "spec.b", "value": "Z"}})],
+            {"v1": obj(), "v2": obj(b=TEXT | {"pattern": "^[a-z]$"})},
+            "[0].rules[0].default",
+            "match",
+            id="default-against-a-pattern",
+        ),
+        pytest.param(
+            [
+                link(
+                    {"map": {"path": "spec.a", "values": {"x": "y", "y": "x"}}},
+                    {"rename": {"path": "spec.a", "to": "b"}},
+                )
+            ],
+            {"v1": obj(a=TEXT | {"enum": ["x", "y"]}), "v2": obj(b=TEXT | {"enum": ["x", "Y"]})},
+            "[0].rules[0].map",
+            "supported values",
+            id="mapped-out-of-the-enum",
+        ),
+        pytest.param(
+            [link(loss="Keep")],
+            {"v1": A, "v2": B | {"required": ["b"]}},
+            "[0].rules",
+            "nothing fills it",
+            id="required",
+        ),
+        pytest.param([link(), link(source="v2", target="v1")], {"v1": A, "v2": A}, "[1]", "cycle", id="cycle"),
+        pytest.param([link()], {"v1": A, "v2": A, "v3": A}, "", "dead end", id="dead-end"),
+        pytest.param([link(target="v3")], {"v1": A, "v2": A}, "[0].to", "no such version", id="no-such-version"),
+        pytest.param([link(target="v1")], {"v1": A}, "[0].to", "another version", id="itself"),
+        pytest.param(
+            [link({"copy": {}})], {"v1": A, "v2": A}, "[0].rules[0].copy", "supported values", id="unknown-rule"
+        ),
+        pytest.param([link(loss="Perhaps")], {"v1": A, "v2": A}, "[0].loss", "supported values", id="unknown-loss"),
+        pytest.param(
+            [link({"drop": "metadata.name"})], {"v1": A, "v2": A}, "[0].rules[0].drop", "must not begin", id="metadata"
+        ),
+        pytest.param([link({"drop": "spec..a"})], {"v1": A, "v2": A}, "[0].rules[0].drop", "must be names", id="path"),
+        pytest.param([], {"v1": A}, "", "Required", id="empty"),
+    ],
+)
 def test_what_is_refused(links: list[Json], specs: dict[str, Schema], field: str, says: str) -> None:
     errors = validate_rules(definition(links, **specs))
     assert {e.field for e in errors} == {f"metadata.annotations[{RULES}].conversions{field}"}
@@ -284,8 +480,20 @@ def test_rules_beside_a_webhook_are_refused() -> None:
     assert [e.type.value for e in validate_rules(crd)] == ["FieldValueForbidden"]
 
 
-@pytest.mark.parametrize("text", ["", "[]", "a: [", "conversions: {}", "x: 1", "conversions: []", "a: 1\na: 2",
-                                  "x" * 200_000, "conversions: [null]"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "a: [",
+        "conversions: {}",
+        "x: 1",
+        "conversions: []",
+        "a: 1\na: 2",
+        "x" * 200_000,
+        "conversions: [null]",
+    ],
+)
 def test_an_annotation_that_is_none_is_refused(text: str) -> None:
     crd = definition([link()], v1=A, v2=A)
     crd["metadata"]["annotations"][RULES] = text
@@ -366,8 +574,15 @@ VALUES: dict[str, tuple[Schema, list[str], list[Json]]] = {
     "map": (obj(p=dict(TEXT, enum=["v", "x"])), ["{'p': 'v'}", "{'p': 'v', 'q': 'w'}"], [{"p": "v"}, {}, {"p": "x"}]),
 }
 # Whether a field is in the old version, in the new one, and has an expression on the way there, and back.
-FIELDS = [(False, True, True, False), (True, False, False, True), (True, True, True, True), (True, True, True, False),
-          (True, True, False, True), (True, False, False, False), (True, True, False, False)]
+FIELDS = [
+    (False, True, True, False),
+    (True, False, False, True),
+    (True, True, True, True),
+    (True, True, True, False),
+    (True, True, False, True),
+    (True, False, False, False),
+    (True, True, False, False),
+]
 
 
 def _turned(rule: Json) -> Json:
@@ -419,8 +634,9 @@ def _with_expressions(chance: random.Random, old: Schema, new: Schema, there: li
             where = f"{path}.{name}.in"
         elif known == FIELDS[1] and chance.random() < 0.5:
             there.append({"drop": where})
-        for schema, known_here, way, has_expression, top in zip(pair, known, (there, back), known[2:], tops,
-                                                                strict=False):
+        for schema, known_here, way, has_expression, top in zip(
+            pair, known, (there, back), known[2:], tops, strict=False
+        ):
             if has_expression:
                 looked_at = top if "[*]" not in path else sorted(schema["properties"]) if path.endswith("[*]") else []
                 looked_at = [n for n in looked_at if not n.startswith("e")]
@@ -467,7 +683,7 @@ def test_random_expressions_lose_nothing_either_way(seed: int) -> None:
 def test_fields_that_are_known_to_be_pruned_would_be_pruned(monkeypatch: pytest.MonkeyPatch) -> None:
     quick = [_random_plan(seed) for seed in range(60)]
     for by, *_ in quick:
-        assert [by.walks_back(*way) for way in (("v1", "v2"), ("v2", "v1"))]      # compiles them
+        assert [by.walks_back(*way) for way in (("v1", "v2"), ("v2", "v1"))]  # compiles them
     monkeypatch.setattr("registry.conversion.declarative.plan.pruned_fields", lambda *_: [])
     for seed, (by, old, new) in enumerate(quick):
         chance, slow = random.Random(seed), _random_plan(seed)[0]
@@ -492,14 +708,25 @@ def test_most_random_rules_are_proven() -> None:
 
 def test_a_field_that_is_split_by_expressions_is_proven() -> None:
     """Also where the moves of the way back stand in another order, and what is pruned anyway is dropped too."""
-    there = [{"set": {"path": "spec.host", "cel": "self.spec.address.split(':')[0]"}},
-             {"set": {"path": "spec.port", "cel": "int(self.spec.address.split(':')[1])"}}, {"drop": "spec.address"},
-             {"move": {"from": "spec.size", "to": "spec.scaling.size"}}, {"rename": {"path": "spec.l[*].n", "to": "m"}}]
-    back = [{"move": {"from": "spec.scaling.size", "to": "spec.size"}}, {"rename": {"path": "spec.l[*].m", "to": "n"}},
-            {"set": {"path": "spec.address", "cel": "self.spec.host + ':' + string(self.spec.port)"}},
-            {"drop": "spec.host"}, {"drop": "spec.port"}]
-    by = plan([link(*there, back=back, loss="Keep")], v1=obj(address=TEXT, size=INT, l=list_of(obj(n=INT))),
-              v2=obj(host=TEXT, port=INT, scaling=obj(size=INT), l=list_of(obj(m=INT))))
+    there = [
+        {"set": {"path": "spec.host", "cel": "self.spec.address.split(':')[0]"}},
+        {"set": {"path": "spec.port", "cel": "int(self.spec.address.split(':')[1])"}},
+        {"drop": "spec.address"},
+        {"move": {"from": "spec.size", "to": "spec.scaling.size"}},
+        {"rename": {"path": "spec.l[*].n", "to": "m"}},
+    ]
+    back = [
+        {"move": {"from": "spec.scaling.size", "to": "spec.size"}},
+        {"rename": {"path": "spec.l[*].m", "to": "n"}},
+        {"set": {"path": "spec.address", "cel": "self.spec.host + ':' + string(self.spec.port)"}},
+        {"drop": "spec.host"},
+        {"drop": "spec.port"},
+    ]
+    by = plan(
+        [link(*there, back=back, loss="Keep")],
+        v1=obj(address=TEXT, size=INT, l=list_of(obj(n=INT))),
+        v2=obj(host=TEXT, port=INT, scaling=obj(size=INT), l=list_of(obj(m=INT))),
+    )
     assert not by.walks_back("v1", "v2")
     assert not by.walks_back("v2", "v1")
     for address, annotated in (("h:1", False), ("h:01", True)):

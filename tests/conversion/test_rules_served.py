@@ -13,7 +13,7 @@ from registry.conversion.declarative.remainder import ANNOTATION
 from tests.api.client import APPLY, Client
 from tests.api.widgets import DEFINITIONS, define
 
-pytestmark = pytest.mark.slow   # a server and a database for each
+pytestmark = pytest.mark.slow  # a server and a database for each
 
 DEFINITION = Path(__file__).parents[2] / "examples/conversion-rules/definition.yaml"
 RULES = "conversion.registry/rules"
@@ -43,8 +43,13 @@ async def test_every_verb_at_both_versions(defined: Client) -> None:
     assert made["spec"] == written
     assert ANNOTATION not in made["metadata"].get("annotations", {})
     new = (await defined.get(f"{V1}/a")).ok()
-    assert new["spec"] == {"scaling": {"replicas": 3}, "mode": "Fast", "tier": "basic", "host": "h",
-                           "ports": [{"number": 80}]}
+    assert new["spec"] == {
+        "scaling": {"replicas": 3},
+        "mode": "Fast",
+        "tier": "basic",
+        "host": "h",
+        "ports": [{"number": 80}],
+    }
     assert (await defined.patch(f"{V1}/a", {"spec": {"scaling": {"replicas": 4}}})).ok()["metadata"]["generation"] == 2
     assert (await defined.get(f"{BETA}/a")).ok()["spec"] == {**written, "size": 4}
     replaced = (await defined.put(f"{BETA}/a", {**(await defined.get(f"{BETA}/a")).ok(), "spec": written})).ok()
@@ -84,15 +89,21 @@ async def test_what_an_expression_cannot_convert_is_refused(defined: Client) -> 
     (await defined.patch(f"{DEFINITIONS}/{broken['metadata']['name']}", {"metadata": broken["metadata"]})).ok()
     refused = await defined.post(BETA, gateway("a", address="h"))
     assert refused.code == 500
-    assert refused.json["message"] == ("conversion of Gateway 'a' from v1beta1 to v1 failed: spec.host: "
-                                       "index out of bounds: 1")
+    assert refused.json["message"] == (
+        "conversion of Gateway 'a' from v1beta1 to v1 failed: spec.host: index out of bounds: 1"
+    )
 
 
-@pytest.mark.parametrize(("old", "new", "field", "says"), [
-    pytest.param("loss: Keep", "loss: Refuse", "conversions[0].loss", "spec.note of v1beta1 is not in v1", id="lossy"),
-    pytest.param("to: v1\n", "to: v2\n", "conversions[0].to", "no such version", id="version"),
-    pytest.param("spec.size,", "spec.sise,", "conversions[0].rules[0].move", "no field spec.sise", id="field"),
-])
+@pytest.mark.parametrize(
+    ("old", "new", "field", "says"),
+    [
+        pytest.param(
+            "loss: Keep", "loss: Refuse", "conversions[0].loss", "spec.note of v1beta1 is not in v1", id="lossy"
+        ),
+        pytest.param("to: v1\n", "to: v2\n", "conversions[0].to", "no such version", id="version"),
+        pytest.param("spec.size,", "spec.sise,", "conversions[0].rules[0].move", "no field spec.sise", id="field"),
+    ],
+)
 async def test_definitions_with_unfit_rules_are_refused(api: Client, old: str, new: str, field: str, says: str) -> None:
     broken = definition()
     broken["metadata"]["annotations"][RULES] = broken["metadata"]["annotations"][RULES].replace(old, new, 1)

@@ -13,14 +13,14 @@ from psycopg.conninfo import conninfo_to_dict
 
 from registry.conversion.declarative.remainder import ANNOTATION
 from registry.settings import Settings
-from registry.store import master_keys
+from registry.store.encryption import master_keys
 from tests.api.client import Client, eventually
 from tests.api.widgets import DEFINITIONS, define
 from tests.conversion.conftest import running
 from tests.conversion.test_rules_served import BETA, GROUP, V1, definition, gateway
 from tests.conversion.test_views_served import NAME, OLD_FORM, version_of
 
-pytestmark = pytest.mark.slow   # a server and a database for each
+pytestmark = pytest.mark.slow  # a server and a database for each
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 
@@ -30,8 +30,17 @@ def named(kind: str, **spec: Any) -> dict[str, Any]:
 
 
 def matching(version: str, policy: str = "Equivalent") -> dict[str, Any]:
-    return {"matchPolicy": policy, "resourceRules": [{"apiGroups": [GROUP], "apiVersions": [version],
-                                                      "operations": ["CREATE", "UPDATE"], "resources": ["gateways"]}]}
+    return {
+        "matchPolicy": policy,
+        "resourceRules": [
+            {
+                "apiGroups": [GROUP],
+                "apiVersions": [version],
+                "operations": ["CREATE", "UPDATE"],
+                "resources": ["gateways"],
+            }
+        ],
+    }
 
 
 async def store_at(api: Client, stored: str) -> None:
@@ -45,14 +54,28 @@ async def store_at(api: Client, stored: str) -> None:
 async def test_policies_see_the_version_that_they_name(api: Client) -> None:
     await define(api, definition())
     (await api.post(BETA, gateway("before", size=2, note="kept"))).ok(201)
-    expression = ("object.spec.scaling.replicas < 5 && request.resource.version == 'v1' && "
-                  "request.requestResource.version != '' && "
-                  "(oldObject == null || oldObject.spec.scaling.replicas == 2)")
-    policy = named("ValidatingAdmissionPolicy", matchConstraints=matching("v1"), validations=[
-        {"expression": expression, "messageExpression": "request.requestKind.version + ' is ' + request.kind.version"}])
+    expression = (
+        "object.spec.scaling.replicas < 5 && request.resource.version == 'v1' && "
+        "request.requestResource.version != '' && "
+        "(oldObject == null || oldObject.spec.scaling.replicas == 2)"
+    )
+    policy = named(
+        "ValidatingAdmissionPolicy",
+        matchConstraints=matching("v1"),
+        validations=[
+            {
+                "expression": expression,
+                "messageExpression": "request.requestKind.version + ' is ' + request.kind.version",
+            }
+        ],
+    )
     (await api.post(f"{ADMISSION}/validatingadmissionpolicies", policy)).ok(201)
-    (await api.post(f"{ADMISSION}/validatingadmissionpolicybindings", named(
-        "ValidatingAdmissionPolicyBinding", policyName="p", validationActions=["Deny"]))).ok(201)
+    (
+        await api.post(
+            f"{ADMISSION}/validatingadmissionpolicybindings",
+            named("ValidatingAdmissionPolicyBinding", policyName="p", validationActions=["Deny"]),
+        )
+    ).ok(201)
     refused = await api.post(BETA, gateway("a", size=9))
     assert refused.code == 422
     assert refused.json["message"].endswith("denied request: v1beta1 is v1")
@@ -69,11 +92,18 @@ async def test_policies_see_the_version_that_they_name(api: Client) -> None:
 async def test_what_a_policy_changes_at_another_version_comes_to_the_one_that_was_written(api: Client) -> None:
     await define(api, definition())
     tier = "Object{spec: Object.spec{tier: 'gold', scaling: Object.spec.scaling{replicas: 7}}}"
-    policy = named("MutatingAdmissionPolicy", matchConstraints=matching("v1"), reinvocationPolicy="Never", mutations=[
-        {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": tier}}])
+    policy = named(
+        "MutatingAdmissionPolicy",
+        matchConstraints=matching("v1"),
+        reinvocationPolicy="Never",
+        mutations=[{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": tier}}],
+    )
     (await api.post(f"{ADMISSION}/mutatingadmissionpolicies", policy)).ok(201)
-    (await api.post(f"{ADMISSION}/mutatingadmissionpolicybindings",
-                    named("MutatingAdmissionPolicyBinding", policyName="p"))).ok(201)
+    (
+        await api.post(
+            f"{ADMISSION}/mutatingadmissionpolicybindings", named("MutatingAdmissionPolicyBinding", policyName="p")
+        )
+    ).ok(201)
     made = (await api.post(BETA, gateway("a", size=3, note="kept", mode="fast"))).ok(201)
     assert made["spec"] == {"size": 7, "note": "kept", "mode": "fast"}
     assert (await api.get(f"{V1}/a")).ok()["spec"] == {"scaling": {"replicas": 7}, "mode": "Fast", "tier": "gold"}
@@ -88,7 +118,8 @@ async def test_the_past_of_objects_that_are_stored_at_another_version(api: Clien
     seen = {v: (await api.get(f"{v}/a/history?object=true")).ok()["items"] for v in (V1, BETA)}
     assert [i["object"]["spec"] for i in seen[BETA]] == [{"size": 2, "note": "one", "mode": "fast"}, first["spec"]]
     assert [i["object"]["spec"] for i in seen[V1]] == [
-        {"scaling": {"replicas": n}, "mode": "Fast", "tier": "basic"} for n in (2, 1)]
+        {"scaling": {"replicas": n}, "mode": "Fast", "tier": "basic"} for n in (2, 1)
+    ]
     assert [seen[v][0]["diff"]["spec"] for v in (V1, BETA)] == [{"scaling": {"replicas": 2}}, {"size": 2}]
     wanted = {"resourceVersion": first["metadata"]["resourceVersion"]}
     back = (await api.post(f"{V1}/a/restore", wanted)).ok(200)
@@ -106,8 +137,13 @@ async def test_the_past_of_objects_that_are_stored_at_another_version(api: Clien
 async def test_encrypted_objects_are_converted_all_the_same(api_database: str, tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     keys.write_text(master_keys.generate("one"))
-    settings = Settings(data_dir=tmp_path, database_url=api_database, plain_http=True, encryption_key_file=keys,
-                        encrypt_resources=("secrets", NAME))
+    settings = Settings(
+        data_dir=tmp_path,
+        database_url=api_database,
+        plain_http=True,
+        encryption_key_file=keys,
+        encrypt_resources=("secrets", NAME),
+    )
     async with running(settings) as api:
         await define(api, definition())
         async with api.watch(f"{BETA}?watch=1") as watch:
@@ -118,8 +154,11 @@ async def test_encrypted_objects_are_converted_all_the_same(api_database: str, t
         await store_at(api, "v1beta1")
         (await api.patch(f"{V1}/a", {"spec": {"mode": "Slow"}})).ok()
         past = (await api.get(f"{BETA}/a/history?object=true")).ok()["items"]
-        assert [i["object"]["spec"] for i in past] == [{"size": 2, "mode": "slow", "note": "hidden"},
-                                                       {"size": 2, "note": "hidden"}, {"size": 1}]
+        assert [i["object"]["spec"] for i in past] == [
+            {"size": 2, "mode": "slow", "note": "hidden"},
+            {"size": 2, "note": "hidden"},
+            {"size": 1},
+        ]
         wanted = {"resourceVersion": first["metadata"]["resourceVersion"]}
         assert (await api.post(f"{BETA}/a/restore", wanted)).ok()["spec"] == {"size": 1}
         assert [i["spec"] for i in (await api.get(V1)).ok()["items"]] == [first["spec"]]
@@ -145,8 +184,9 @@ def roles(postgres_server: str, database_url: str) -> Iterator[None]:
     yield
     name = conninfo_to_dict(database_url)["dbname"]
     with psycopg.connect(postgres_server, autocommit=True) as connection:
-        for [role] in connection.execute("SELECT rolname FROM pg_roles WHERE starts_with(rolname, %s)",
-                                         (f"{name}_re",)).fetchall():
+        for [role] in connection.execute(
+            "SELECT rolname FROM pg_roles WHERE starts_with(rolname, %s)", (f"{name}_re",)
+        ).fetchall():
             with psycopg.connect(database_url, autocommit=True) as inside:
                 inside.execute(sql.SQL("DROP OWNED BY {} CASCADE").format(sql.Identifier(role)))
             connection.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(role)))
@@ -154,12 +194,13 @@ def roles(postgres_server: str, database_url: str) -> Iterator[None]:
 
 @pytest.mark.usefixtures("roles")
 async def test_views_follow_the_storage_version_of_a_definition_of_the_older_form(
-        database_url: str, tmp_path: Path) -> None:
+    database_url: str, tmp_path: Path
+) -> None:
     """Rows that are still stored at the version before are shown too: what they have of the columns."""
     crd = definition()
     crd["apiVersion"] = "apiextensions.k8s.io/v1beta1"
     crd["spec"]["preserveUnknownFields"] = False
-    del version_of(crd, "v1beta1")["subresources"]      # those of all versions would stand above them
+    del version_of(crd, "v1beta1")["subresources"]  # those of all versions would stand above them
     for version in crd["spec"]["versions"]:
         for column in version.get("additionalPrinterColumns") or ():
             column["JSONPath"] = column.pop("jsonPath")

@@ -14,7 +14,7 @@ from tests.api.client import Client, eventually
 from tests.api.widgets import DEFINITIONS, define
 from tests.conversion.conftest import Webhook
 
-pytestmark = pytest.mark.slow   # a server, TLS and a database
+pytestmark = pytest.mark.slow  # a server, TLS and a database
 
 GROUP = "net.example.com"
 NAME = f"endpoints.{GROUP}"
@@ -48,7 +48,7 @@ async def same_in_the_older_form(api: Client) -> None:
         older = (await api.get(path)).ok()
         answer = await api.put(path, older)
         if answer.code == 409:
-            return None     # a condition was written in between
+            return None  # a condition was written in between
         assert answer.ok()["metadata"]["resourceVersion"] == older["metadata"]["resourceVersion"]
         return older
 
@@ -100,9 +100,17 @@ async def test_the_page_in_its_order(api: Client, definition: dict[str, Any], we
     assert (await api.patch(f"{DEFINITIONS}/{NAME}", {"spec": {"versions": [v1]}})).code == 422
     await same_in_the_older_form(api)
     # Storage migration: what is stored is written again, and the old version is no stored version any more.
-    (await api.post(MIGRATIONS, {
-        "apiVersion": "storagemigration.k8s.io/v1beta1", "kind": "StorageVersionMigration", "metadata": {"name": "m"},
-        "spec": {"resource": {"group": GROUP, "resource": "endpoints"}}})).ok(201)
+    (
+        await api.post(
+            MIGRATIONS,
+            {
+                "apiVersion": "storagemigration.k8s.io/v1beta1",
+                "kind": "StorageVersionMigration",
+                "metadata": {"name": "m"},
+                "spec": {"resource": {"group": GROUP, "resource": "endpoints"}},
+            },
+        )
+    ).ok(201)
 
     async def migrated() -> bool:
         return bool((await api.get(f"{DEFINITIONS}/{NAME}")).ok()["status"]["storedVersions"] == ["v1"])
@@ -120,19 +128,31 @@ async def test_the_page_in_its_order(api: Client, definition: dict[str, Any], we
     await same_in_the_older_form(api)
     calls = webhook.calls
     assert {i["metadata"]["name"]: i["spec"] for i in (await api.get(V1)).ok()["items"]} == {
-        "old": {"host": "h", "port": 1}, "new": {"host": "k", "port": 2}}
+        "old": {"host": "h", "port": 1},
+        "new": {"host": "k", "port": 2},
+    }
     assert webhook.calls == calls
 
 
 async def test_versions_are_preferred_in_the_order_of_the_page(api: Client) -> None:
     schema = {"openAPIV3Schema": {"type": "object"}}
-    versions = [{"name": name, "served": True, "storage": name == "foo1", "schema": schema}
-                for name in sorted(PRIORITY)]
-    await define(api, {
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "orders.priority.example.com"},
-        "spec": {"group": "priority.example.com", "scope": "Namespaced",
-                 "names": {"plural": "orders", "kind": "Order"}, "versions": versions}})
+    versions = [
+        {"name": name, "served": True, "storage": name == "foo1", "schema": schema} for name in sorted(PRIORITY)
+    ]
+    await define(
+        api,
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": "orders.priority.example.com"},
+            "spec": {
+                "group": "priority.example.com",
+                "scope": "Namespaced",
+                "names": {"plural": "orders", "kind": "Order"},
+                "versions": versions,
+            },
+        },
+    )
 
     async def told() -> Any:
         answer = await api.get("/apis/priority.example.com")

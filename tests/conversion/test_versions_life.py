@@ -10,7 +10,7 @@ from tests.api.client import Client, eventually
 from tests.api.widgets import DEFINITIONS, define
 from tests.conversion.conftest import Webhook
 
-pytestmark = pytest.mark.slow   # a server and a database for each
+pytestmark = pytest.mark.slow  # a server and a database for each
 
 GROUP = "life.example.com"
 NAME = f"crons.{GROUP}"
@@ -22,14 +22,27 @@ def path(version: str) -> str:
 
 def version(name: str, *, storage: bool = False, **more: Any) -> dict[str, Any]:
     spec = {"type": "object", "properties": {"host": {"type": "string"}, "replicas": {"type": "integer"}}}
-    return {"name": name, "served": True, "storage": storage,
-            "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}, **more}
+    return {
+        "name": name,
+        "served": True,
+        "storage": storage,
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
+        **more,
+    }
 
 
 def definition(*versions: dict[str, Any]) -> dict[str, Any]:
-    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": NAME},
-            "spec": {"group": GROUP, "scope": "Namespaced", "names": {"plural": "crons", "kind": "Cron"},
-                     "versions": list(versions)}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": NAME},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {"plural": "crons", "kind": "Cron"},
+            "versions": list(versions),
+        },
+    }
 
 
 def cron(name: str, at: str) -> dict[str, Any]:
@@ -99,8 +112,17 @@ async def test_scale_through_a_webhook(api: Client, definition: dict[str, Any], 
     definition["spec"]["versions"][0]["storage"], definition["spec"]["versions"][1]["storage"] = False, True
     await define(api, definition)
     v1, beta = (f"/apis/net.example.com/{v}/namespaces/default/endpoints" for v in ("v1", "v1beta1"))
-    (await api.post(beta, {"apiVersion": "net.example.com/v1beta1", "kind": "Endpoint", "metadata": {"name": "a"},
-                           "spec": {"hostPort": "h:3"}})).ok(201)
+    (
+        await api.post(
+            beta,
+            {
+                "apiVersion": "net.example.com/v1beta1",
+                "kind": "Endpoint",
+                "metadata": {"name": "a"},
+                "spec": {"hostPort": "h:3"},
+            },
+        )
+    ).ok(201)
     assert (await api.get(f"{v1}/a/scale")).ok()["spec"] == {"replicas": 3}
     assert (await api.patch(f"{v1}/a/scale", {"spec": {"replicas": 5}})).ok()["spec"] == {"replicas": 5}
     assert (await api.get(f"{beta}/a")).ok()["spec"] == {"hostPort": "h:5"}

@@ -15,7 +15,7 @@ from tests.api.widgets import DEFINITIONS, define
 from tests.conversion.test_rules_served import BETA, DEFINITION, GROUP, RULES, V1, definition, gateway
 from tests.running import data_folder, running_server
 
-pytestmark = pytest.mark.slow   # a server and a database for each
+pytestmark = pytest.mark.slow  # a server and a database for each
 
 NAME = f"gateways.{GROUP}"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -31,11 +31,14 @@ async def test_scale_and_tables_are_those_of_the_version(api: Client) -> None:
     crd = definition()
     for name, path in (("v1", ".spec.scaling.replicas"), ("v1beta1", ".spec.size")):
         version = version_of(crd, name)
-        version["subresources"] = {"status": {}, "scale": {"specReplicasPath": path,
-                                                           "statusReplicasPath": ".status.replicas"}}
+        version["subresources"] = {
+            "status": {},
+            "scale": {"specReplicasPath": path, "statusReplicasPath": ".status.replicas"},
+        }
     version_of(crd, "v1")["additionalPrinterColumns"] = [
         {"name": "Replicas", "type": "integer", "jsonPath": ".spec.scaling.replicas"},
-        {"name": "Tier", "type": "string", "jsonPath": ".spec.tier"}]
+        {"name": "Tier", "type": "string", "jsonPath": ".spec.tier"},
+    ]
     await define(api, crd)
     (await api.post(BETA, gateway("a", size=3))).ok(201)
     for collection, others, wanted in ((V1, BETA, 4), (BETA, V1, 5)):
@@ -44,8 +47,10 @@ async def test_scale_and_tables_are_those_of_the_version(api: Client) -> None:
         (await api.put(f"{collection}/a/scale", {**scale, "spec": {"replicas": wanted}})).ok()
         assert (await api.get(f"{others}/a/scale")).ok()["spec"] == {"replicas": wanted}
     assert (await api.get(f"{V1}/a")).ok()["spec"] == {"scaling": {"replicas": 5}, "tier": "basic"}
-    for collection, columns, cells in ((V1, ["Name", "Replicas", "Tier"], ["a", 5, "basic"]),
-                                       (BETA, ["Name", "Size"], ["a", 5])):
+    for collection, columns, cells in (
+        (V1, ["Name", "Replicas", "Tier"], ["a", 5, "basic"]),
+        (BETA, ["Name", "Size"], ["a", 5]),
+    ):
         table = (await api.get(collection, accept=TABLE)).ok()
         assert [c["name"] for c in table["columnDefinitions"]] == columns
         assert [row["cells"] for row in table["rows"]] == [cells]
@@ -53,15 +58,16 @@ async def test_scale_and_tables_are_those_of_the_version(api: Client) -> None:
 
 async def test_storage_migration_and_reports_follow_the_storage_version(api: Client, api_database: str) -> None:
     await define(api, definition())
-    specs: dict[str, dict[str, Any]] = {"a": {"size": 1, "mode": "fast", "note": "kept", "address": "h:8443"},
-                                        "b": {"mode": "slow"}}
+    specs: dict[str, dict[str, Any]] = {
+        "a": {"size": 1, "mode": "fast", "note": "kept", "address": "h:8443"},
+        "b": {"mode": "slow"},
+    }
     for name, spec in specs.items():
         (await api.post(BETA, gateway(name, **spec))).ok(201)
 
     async def rows() -> dict[str, tuple[str, Any]]:
         async with await psycopg.AsyncConnection.connect(api_database) as connection:
-            found = await connection.execute("SELECT key, version, doc FROM objects WHERE resource = %s",
-                                             (NAME,))
+            found = await connection.execute("SELECT key, version, doc FROM objects WHERE resource = %s", (NAME,))
             return {key.rpartition("/")[2]: (version, doc) for key, version, doc in await found.fetchall()}
 
     before = await rows()
@@ -76,9 +82,17 @@ async def test_storage_migration_and_reports_follow_the_storage_version(api: Cli
     changed = (await api.patch(f"{DEFINITIONS}/{NAME}", {"spec": {"versions": crd["spec"]["versions"]}})).ok()
     assert changed["status"]["storedVersions"] == ["v1", "v1beta1"]
     migrations = "/apis/storagemigration.k8s.io/v1beta1/storageversionmigrations"
-    (await api.post(migrations, {
-        "apiVersion": "storagemigration.k8s.io/v1beta1", "kind": "StorageVersionMigration", "metadata": {"name": "m"},
-        "spec": {"resource": {"group": GROUP, "resource": "gateways"}}})).ok(201)
+    (
+        await api.post(
+            migrations,
+            {
+                "apiVersion": "storagemigration.k8s.io/v1beta1",
+                "kind": "StorageVersionMigration",
+                "metadata": {"name": "m"},
+                "spec": {"resource": {"group": GROUP, "resource": "gateways"}},
+            },
+        )
+    ).ok(201)
 
     async def migrated() -> bool:
         status = (await api.get(f"{migrations}/m")).ok().get("status") or {}
@@ -90,16 +104,16 @@ async def test_storage_migration_and_reports_follow_the_storage_version(api: Cli
     assert (await api.get(f"{DEFINITIONS}/{NAME}")).ok()["status"]["storedVersions"] == ["v1beta1"]
     after = await rows()
     assert {name: (version, doc["spec"]) for name, (version, doc) in after.items()} == {
-        name: ("v1beta1", spec) for name, spec in specs.items()}
-    assert {v: {i["metadata"]["name"]: i["spec"] for i in (await api.get(v)).ok()["items"]}
-            for v in (V1, BETA)} == seen
+        name: ("v1beta1", spec) for name, spec in specs.items()
+    }
+    assert {v: {i["metadata"]["name"]: i["spec"] for i in (await api.get(v)).ok()["items"]} for v in (V1, BETA)} == seen
 
 
 async def test_rules_stand_in_definitions_of_the_older_form_too(api: Client) -> None:
     crd = definition()
     crd["apiVersion"] = "apiextensions.k8s.io/v1beta1"
     crd["spec"]["preserveUnknownFields"] = False
-    del version_of(crd, "v1beta1")["subresources"]      # those of all versions would stand above them
+    del version_of(crd, "v1beta1")["subresources"]  # those of all versions would stand above them
     for version in crd["spec"]["versions"]:
         for column in version.get("additionalPrinterColumns") or ():
             column["JSONPath"] = column.pop("jsonPath")
@@ -122,8 +136,11 @@ async def test_applied_definitions_keep_their_rules(api: Client) -> None:
     """What server-side apply of another manager does not name stays, the annotation too."""
     text = json.dumps(definition())
     (await api.patch(f"{DEFINITIONS}/{NAME}?fieldManager=one", text, APPLY)).ok(201)
-    labelled = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-                "metadata": {"name": NAME, "labels": {"a": "b"}}}
+    labelled = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": NAME, "labels": {"a": "b"}},
+    }
     made = (await api.patch(f"{DEFINITIONS}/{NAME}?fieldManager=two", json.dumps(labelled), APPLY)).ok()
     assert made["metadata"]["annotations"][RULES] == definition()["metadata"]["annotations"][RULES]
 
@@ -132,10 +149,17 @@ async def test_applied_definitions_keep_their_rules(api: Client) -> None:
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on this machine")
 def test_kubectl_applies_a_definition_with_rules() -> None:
     with data_folder() as folder, running_server(folder / "data") as server:
+
         def kubectl(*arguments: str, given: str = "") -> str:
-            done = subprocess.run(["kubectl", "--kubeconfig", str(server.kubeconfig), *arguments], input=given,
-                                  text=True, capture_output=True, timeout=300, check=False,
-                                  env={"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(server.data_dir)})
+            done = subprocess.run(
+                ["kubectl", "--kubeconfig", str(server.kubeconfig), *arguments],
+                input=given,
+                text=True,
+                capture_output=True,
+                timeout=300,
+                check=False,
+                env={"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(server.data_dir)},
+            )
             assert done.returncode == 0, done.stderr
             return done.stdout
 

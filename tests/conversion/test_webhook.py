@@ -21,7 +21,7 @@ from tests.conversion.conftest import Webhook
 from tests.tenancy.test_objects import make
 from tests.tenancy.test_sharing import EXPORTS, bind, export
 
-pytestmark = pytest.mark.slow   # a server, TLS and a database for each
+pytestmark = pytest.mark.slow  # a server, TLS and a database for each
 
 GROUP = "net.example.com"
 V1 = f"/apis/{GROUP}/v1/namespaces/default/endpoints"
@@ -141,7 +141,7 @@ async def test_lists_at_the_same_time_are_one_call(defined: Client, webhook: Web
 
     webhook.application = held
     lists = [asyncio.create_task(defined.get(BETA)) for _ in range(10)]
-    await asyncio.sleep(0.5)        # what comes later is answered by what has been kept
+    await asyncio.sleep(0.5)  # what comes later is answered by what has been kept
     go.set()
     answers = [(await one).ok() for one in lists]
     assert all(answer == answers[0] for answer in answers)
@@ -177,8 +177,9 @@ async def test_a_webhook_that_knows_only_single_objects_gets_them(defined: Clien
 async def test_what_cannot_be_converted_is_not_stored(defined: Client) -> None:
     refused = await defined.post(BETA, endpoint("a", hostPort="nothing"))
     assert refused.code == 500
-    assert refused.json["message"] == (f"conversion webhook for {GROUP}/v1beta1, Kind=Endpoint failed: "
-                                       "a: hostPort is not HOST:PORT")
+    assert refused.json["message"] == (
+        f"conversion webhook for {GROUP}/v1beta1, Kind=Endpoint failed: a: hostPort is not HOST:PORT"
+    )
     assert (await defined.get(f"{V1}/a")).code == 404
 
 
@@ -193,7 +194,8 @@ async def test_a_list_fails_with_its_first_object_that_does(defined: Client, web
     failed = await defined.get(BETA)
     assert failed.code == 500
     assert failed.json["message"].endswith(
-        'failed: an error on the server ("it broke") has prevented the request from succeeding')
+        'failed: an error on the server ("it broke") has prevented the request from succeeding'
+    )
     assert len((await defined.get(V1)).ok()["items"]) == 3
 
 
@@ -210,18 +212,26 @@ def refusing(status: int, body: bytes = b"", **headers: str) -> ASGIApp:
 
 STATUS = json.dumps({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "not today"}).encode()
 REFUSALS: dict[str, tuple[ASGIApp, str]] = {
-    "a text": (refusing(502, b"it broke", content_type="text/html"),
-               'an error on the server ("it broke") has prevented the request from succeeding'),
-    "no type": (refusing(500, b"it broke"),
-                'an error on the server ("it broke") has prevented the request from succeeding'),
-    "JSON": (refusing(500, b'{"detail": "it broke"}', content_type="application/json"),
-             'an error on the server ("unknown") has prevented the request from succeeding'),
+    "a text": (
+        refusing(502, b"it broke", content_type="text/html"),
+        'an error on the server ("it broke") has prevented the request from succeeding',
+    ),
+    "no type": (
+        refusing(500, b"it broke"),
+        'an error on the server ("it broke") has prevented the request from succeeding',
+    ),
+    "JSON": (
+        refusing(500, b'{"detail": "it broke"}', content_type="application/json"),
+        'an error on the server ("unknown") has prevented the request from succeeding',
+    ),
     "a Status": (refusing(500, STATUS, content_type="application/json"), "not today"),
     "a Status of another code": (refusing(404, STATUS, content_type="application/json"), "not today"),
     "of another type": (refusing(415, b"JSON only", content_type="text/plain"), "JSON only"),
     "not acceptable": (refusing(406), "the server was unable to respond with a content type that the client supports"),
-    "later than it can be waited for": (refusing(503, retry_after="3600"),
-                                        "the server is currently unable to handle the request"),
+    "later than it can be waited for": (
+        refusing(503, retry_after="3600"),
+        "the server is currently unable to handle the request",
+    ),
 }
 
 
@@ -242,7 +252,7 @@ async def test_a_webhook_that_is_busy_is_asked_again(defined: Client, webhook: W
 
     webhook.application = twice_busy
     (await defined.post(BETA, endpoint("a", hostPort="h:1"))).ok(201)
-    assert webhook.calls == 4       # three for what is stored, one for what is answered
+    assert webhook.calls == 4  # three for what is stored, one for what is answered
     webhook.application = busy
     refused = await defined.get(f"{BETA}/a")
     assert refused.json["message"].endswith("has asked us to try again later")
@@ -262,8 +272,9 @@ async def test_redirects_are_not_followed(defined: Client, webhook: Webhook) -> 
     assert webhook.calls == calls + 1
 
 
-async def test_private_addresses_are_refused_unless_allowed(guarded: Client, definition: dict[str, Any],
-                                                            webhook: Webhook) -> None:
+async def test_private_addresses_are_refused_unless_allowed(
+    guarded: Client, definition: dict[str, Any], webhook: Webhook
+) -> None:
     await define(guarded, definition)
     refused = await guarded.post(BETA, endpoint("a", hostPort="h:1"))
     assert refused.code == 500
@@ -278,8 +289,9 @@ async def test_another_ca_is_not_trusted(api: Client, definition: dict[str, Any]
     assert refused.json["message"].endswith("x509: certificate signed by unknown authority")
 
 
-async def test_a_bundle_may_be_the_webhooks_own_certificate(api: Client, definition: dict[str, Any],
-                                                            webhook: Webhook, tmp_path: Path) -> None:
+async def test_a_bundle_may_be_the_webhooks_own_certificate(
+    api: Client, definition: dict[str, Any], webhook: Webhook, tmp_path: Path
+) -> None:
     own = (tmp_path / "webhook/tls/server.crt").read_bytes()
     definition["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"] = base64.b64encode(own).decode()
     await define(api, definition)
@@ -287,9 +299,11 @@ async def test_a_bundle_may_be_the_webhooks_own_certificate(api: Client, definit
     assert webhook.calls > 0
 
 
-async def test_each_address_of_a_host_is_tried(api: Client, definition: dict[str, Any], webhook: Webhook,
-                                               monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_address_of_a_host_is_tried(
+    api: Client, definition: dict[str, Any], webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """At the first there is nobody; the second may not be called; the webhook is at the third."""
+
     async def found(self: Resolver, host: str, port: int) -> list[str]:
         assert host == "localhost"
         return ["127.0.0.2", "10.0.0.1", "127.0.0.1"]
@@ -302,8 +316,9 @@ async def test_each_address_of_a_host_is_tried(api: Client, definition: dict[str
     assert webhook.calls > 0
 
 
-async def test_a_webhook_that_is_not_there_is_tried_once_for_a_list(defined: Client,
-                                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_webhook_that_is_not_there_is_tried_once_for_a_list(
+    defined: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await _make(defined, 5)
     tries = []
 
@@ -336,6 +351,9 @@ async def test_an_object_of_a_version_that_is_gone_blocks_no_list(api: Client) -
     listed = await api.get(path)
     assert [i["metadata"]["name"] for i in listed.ok()["items"]] == ["b"]
     assert any("default/a" in warning for warning in listed.warnings)
-    (await api.patch(crd, {"spec": {"versions": [one, {**one, "name": "v1beta1", "served": False,
-                                                       "storage": False}]}})).ok()
+    (
+        await api.patch(
+            crd, {"spec": {"versions": [one, {**one, "name": "v1beta1", "served": False, "storage": False}]}}
+        )
+    ).ok()
     assert (await api.get(f"{path}/a")).ok()["spec"] == {"size": 1, "color": "grey"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from registry.conversion.declarative.exact_steps import map_values, move, rename, write_within
+from registry.conversion.declarative.lossless_steps import map_values, move, rename, write_within
 from registry.conversion.declarative.paths import STAR, Path
 from registry.conversion.declarative.written import MAX_LOOPS, Lines, Write
 
@@ -21,8 +21,27 @@ def run(step: Write, obj: Json) -> bool:
     return found
 
 
-NAMES = ["a", "class", "obj", "value_0", "variable_1", "None", "", "a b", "\"", "'", "\\", "\n", "\n    return 1 #",
-         "é", "\ud800", "{}", "{a}", "%s", "x" * 300]
+NAMES = [
+    "a",
+    "class",
+    "obj",
+    "value_0",
+    "variable_1",
+    "None",
+    "",
+    "a b",
+    '"',
+    "'",
+    "\\",
+    "\n",
+    "\n    return 1 #",
+    "é",
+    "\ud800",
+    "{}",
+    "{a}",
+    "%s",
+    "x" * 300,
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -35,32 +54,38 @@ def test_names_are_never_part_of_the_lines(name: str) -> None:
     assert obj == {"s": {name: {f"{name}3": name}, f"{name}2": 1}}
 
 
-@pytest.mark.parametrize(("path", "obj", "wanted"), [
-    (("l", STAR), {"l": [{"a": 1}, 2, None, {"b": 3}]}, {"l": [{"c": 1}, 2, None, {"b": 3}]}),
-    (("l", STAR), {"l": {"x": {"a": 1}, "y": [1]}}, {"l": {"x": {"c": 1}, "y": [1]}}),
-    (("l", STAR, STAR), {"l": [[{"a": 1}], 4, [[{"a": 2}]]]}, {"l": [[{"c": 1}], 4, [[{"a": 2}]]]}),
-    (("l", STAR, "m", STAR), {"l": [{"m": [{"a": 1}]}, {"m": 5}, {}]}, {"l": [{"m": [{"c": 1}]}, {"m": 5}, {}]}),
-    (("l",), {"l": "text"}, {"l": "text"}),
-    (("l", "m"), {"l": None}, {"l": None}),
-    ((), {"a": 0}, {"c": 0}),
-])
+@pytest.mark.parametrize(
+    ("path", "obj", "wanted"),
+    [
+        (("l", STAR), {"l": [{"a": 1}, 2, None, {"b": 3}]}, {"l": [{"c": 1}, 2, None, {"b": 3}]}),
+        (("l", STAR), {"l": {"x": {"a": 1}, "y": [1]}}, {"l": {"x": {"c": 1}, "y": [1]}}),
+        (("l", STAR, STAR), {"l": [[{"a": 1}], 4, [[{"a": 2}]]]}, {"l": [[{"c": 1}], 4, [[{"a": 2}]]]}),
+        (("l", STAR, "m", STAR), {"l": [{"m": [{"a": 1}]}, {"m": 5}, {}]}, {"l": [{"m": [{"c": 1}]}, {"m": 5}, {}]}),
+        (("l",), {"l": "text"}, {"l": "text"}),
+        (("l", "m"), {"l": None}, {"l": None}),
+        ((), {"a": 0}, {"c": 0}),
+    ],
+)
 def test_what_is_no_object_is_passed_over(path: Path, obj: Json, wanted: Json) -> None:
     assert run(write_within(path, rename("a", "c")), obj)
     assert obj == wanted
 
 
-@pytest.mark.parametrize(("obj", "wanted"), [
-    ({"a": {"x": 1}}, {"b": {"c": {"y": 1}}}),
-    ({"a": {"x": 1}, "b": {"d": 2}}, {"b": {"c": {"y": 1}, "d": 2}}),
-    ({"a": {"x": None, "z": 1}}, {"a": {"z": 1}, "b": {"c": {"y": None}}}),
-    ({"a": {"z": 1}}, {"a": {"z": 1}}),
-    ({"a": 7, "b": 8}, {"a": 7, "b": 8}),
-    ({"a": {"x": 1}, "b": {}}, None),           # what was empty would not come back
-    ({"a": {"x": 1}, "b": None}, None),
-    ({"a": {"x": 1}, "b": {"c": 5}}, None),
-    ({"a": {"x": 1}, "b": {"c": {"y": 2}}}, None),
-    ({"a": {}, "b": {"c": {"y": 2}}}, None),    # it would be taken for what has been moved
-])
+@pytest.mark.parametrize(
+    ("obj", "wanted"),
+    [
+        ({"a": {"x": 1}}, {"b": {"c": {"y": 1}}}),
+        ({"a": {"x": 1}, "b": {"d": 2}}, {"b": {"c": {"y": 1}, "d": 2}}),
+        ({"a": {"x": None, "z": 1}}, {"a": {"z": 1}, "b": {"c": {"y": None}}}),
+        ({"a": {"z": 1}}, {"a": {"z": 1}}),
+        ({"a": 7, "b": 8}, {"a": 7, "b": 8}),
+        ({"a": {"x": 1}, "b": {}}, None),  # what was empty would not come back
+        ({"a": {"x": 1}, "b": None}, None),
+        ({"a": {"x": 1}, "b": {"c": 5}}, None),
+        ({"a": {"x": 1}, "b": {"c": {"y": 2}}}, None),
+        ({"a": {}, "b": {"c": {"y": 2}}}, None),  # it would be taken for what has been moved
+    ],
+)
 def test_a_move_makes_its_holders_and_removes_those_that_it_empties(obj: Json, wanted: Json) -> None:
     assert run(move(("a", "x"), ("b", "c", "y")), obj) is (wanted is not None)
     assert wanted is None or obj == wanted

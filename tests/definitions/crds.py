@@ -17,8 +17,12 @@ GROUP = "g.example.com"
 
 
 def version(name: str = "v1", schema: Json | None = None, **more: Any) -> Json:
-    found = {"name": name, "served": True, "storage": True,
-             "schema": {"openAPIV3Schema": {"type": "object"} if schema is None else schema}}
+    found = {
+        "name": name,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": {"type": "object"} if schema is None else schema},
+    }
     return found | more
 
 
@@ -57,10 +61,26 @@ def established(body: Json, **status: Any) -> Json:
     """A stored definition whose names have been accepted."""
     stored = prepared(body)
     stored["metadata"] = {**stored["metadata"], "uid": "u-1", "resourceVersion": "7"}
-    conditions = [{"type": "NamesAccepted", "status": "True", "lastTransitionTime": "2024-01-01T00:00:00Z",
-                   "reason": "NoConflicts", "message": "no conflicts found"},
-                  {"type": "Established", "status": "True", "lastTransitionTime": "2024-01-01T00:00:00Z",
-                   "reason": "InitialNamesAccepted", "message": "the initial names have been accepted"}]
-    stored["status"] = {**stored["status"], "acceptedNames": stored["spec"]["names"], "conditions": conditions,
-                        **status}
+    conditions = [
+        {
+            "type": "NamesAccepted",
+            "status": "True",
+            "lastTransitionTime": "2024-01-01T00:00:00Z",
+            "reason": "NoConflicts",
+            "message": "no conflicts found",
+        },
+        {
+            "type": "Established",
+            "status": "True",
+            "lastTransitionTime": "2024-01-01T00:00:00Z",
+            "reason": "InitialNamesAccepted",
+            "message": "the initial names have been accepted",
+        },
+    ]
+    stored["status"] = {
+        **stored["status"],
+        "acceptedNames": stored["spec"]["names"],
+        "conditions": conditions,
+        **status,
+    }
     return stored

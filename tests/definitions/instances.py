@@ -18,9 +18,18 @@ Json = Any
 _MAX_DEPTH = 12
 
 _FORMATS = {
-    "date-time": "2026-01-31T12:00:00Z", "date": "2026-01-31", "duration": "1h30m", "byte": "aGVsbG8=",
-    "uri": "https://example.com/a", "email": "a@example.com", "hostname": "example.com", "ipv4": "10.0.0.1",
-    "ipv6": "fd00::1", "cidr": "10.0.0.0/8", "uuid": "7a1c3e9a-3f0b-4d55-8a2e-1f2f3a4b5c6d", "password": "secret",
+    "date-time": "2026-01-31T12:00:00Z",
+    "date": "2026-01-31",
+    "duration": "1h30m",
+    "byte": "aGVsbG8=",
+    "uri": "https://example.com/a",
+    "email": "a@example.com",
+    "hostname": "example.com",
+    "ipv4": "10.0.0.1",
+    "ipv6": "fd00::1",
+    "cidr": "10.0.0.0/8",
+    "uuid": "7a1c3e9a-3f0b-4d55-8a2e-1f2f3a4b5c6d",
+    "password": "secret",
     "mac": "00:11:22:33:44:55",
 }
 
@@ -150,8 +159,32 @@ def _text(schema: Mapping[str, Any], rng: random.Random) -> str:
 
 
 # What many patterns of names, quantities, times and addresses let pass.
-_CANDIDATES = ("a", "abc", "A", "1", "10", "1h", "30s", "100m", "1Gi", "example.com", "a.example.com/b", "https://example.com",
-               "/a/b", "v1", "Abc", "key", "sha256:" + "0" * 64, "10.0.0.1", "a=b", "*", "a-b", "user:abc", "0", "5m0s")
+_CANDIDATES = (
+    "a",
+    "abc",
+    "A",
+    "1",
+    "10",
+    "1h",
+    "30s",
+    "100m",
+    "1Gi",
+    "example.com",
+    "a.example.com/b",
+    "https://example.com",
+    "/a/b",
+    "v1",
+    "Abc",
+    "key",
+    "sha256:" + "0" * 64,
+    "10.0.0.1",
+    "a=b",
+    "*",
+    "a-b",
+    "user:abc",
+    "0",
+    "5m0s",
+)
 
 
 def _matching(pattern: str, fewest: int, most: int | None, rng: random.Random) -> str:

@@ -8,14 +8,23 @@ SCHEMA = {"type": "object", "properties": {"spec": {"type": "object"}}}
 
 
 def test_a_definition() -> None:
-    body = crd(versions=[
-        version("v1beta1", SCHEMA, storage=False, deprecated=True, deprecationWarning="old"),
-        version("v1", SCHEMA, subresources={"status": {}, "scale": {"specReplicasPath": ".spec.r",
-                                                                    "statusReplicasPath": ".status.r"}},
+    body = crd(
+        versions=[
+            version("v1beta1", SCHEMA, storage=False, deprecated=True, deprecationWarning="old"),
+            version(
+                "v1",
+                SCHEMA,
+                subresources={
+                    "status": {},
+                    "scale": {"specReplicasPath": ".spec.r", "statusReplicasPath": ".status.r"},
+                },
                 additionalPrinterColumns=[{"name": "A", "type": "date", "jsonPath": ".a", "priority": 1}],
-                selectableFields=[{"jsonPath": ".spec.a"}]),
-        version("v2", SCHEMA, storage=False, served=False)],
-        names={"plural": "widgets", "kind": "Widget", "shortNames": ["w"], "categories": ["all"]})
+                selectableFields=[{"jsonPath": ".spec.a"}],
+            ),
+            version("v2", SCHEMA, storage=False, served=False),
+        ],
+        names={"plural": "widgets", "kind": "Widget", "shortNames": ["w"], "categories": ["all"]},
+    )
     found = compile_definition(established(body))
     assert (found.name, found.namespaced, found.uid, found.revision) == ("widgets.g.example.com", True, "u-1", 7)
     assert (found.names.singular, found.names.list_kind, found.names.short_names) == ("widget", "WidgetList", ("w",))

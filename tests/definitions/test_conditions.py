@@ -21,8 +21,9 @@ def test_time_moves_with_the_status_only() -> None:
 
 def test_new_ones_come_last() -> None:
     found = with_condition({"conditions": None}, "C", "False", "R", "M", NOW)
-    assert found["conditions"] == [{"type": "C", "status": "False", "lastTransitionTime": NOW, "reason": "R",
-                                    "message": "M"}]
+    assert found["conditions"] == [
+        {"type": "C", "status": "False", "lastTransitionTime": NOW, "reason": "R", "message": "M"}
+    ]
 
 
 def test_looking_up() -> None:

@@ -5,67 +5,116 @@ from typing import Any
 import pytest
 
 from registry.definitions.decode import StructDecodeError, canonical, decode_definition
-from registry.definitions.typed import MAX_JSON_DEPTH
+from registry.definitions.structs.structs import MAX_JSON_DEPTH
 from tests.definitions.crds import crd, version
 
 SCHEMA = "JSONSchemaProps.spec.versions.schema.openAPIV3Schema"
 
 
-@pytest.mark.parametrize("body, text", [
-    pytest.param({"metadata": "x"}, "string into Go struct field CustomResourceDefinition.metadata of type "
-                                    "v1.ObjectMeta",
-                 id="metadata"),
-    pytest.param({"metadata": {"labels": {"a": 1}}},
-                 "number into Go struct field ObjectMeta.metadata.labels of type string", id="label"),
-    pytest.param({"metadata": {"ownerReferences": [{"controller": "x"}]}},
-                 "string into Go struct field OwnerReference.metadata.ownerReferences.controller of type bool",
-                 id="owner"),
-    pytest.param({"spec": []},
-                 "array into Go struct field CustomResourceDefinition.spec of type v1.CustomResourceDefinitionSpec",
-                 id="spec"),
-    pytest.param({"spec": {"scope": 1}},
-                 "number into Go struct field CustomResourceDefinitionSpec.spec.scope of type v1.ResourceScope",
-                 id="named type"),
-    pytest.param({"spec": {"versions": [{"served": "true"}]}},
-                 "string into Go struct field CustomResourceDefinitionVersion.spec.versions.served of type bool",
-                 id="field in a list"),
-    pytest.param({"spec": {"versions": [{"additionalPrinterColumns": [{"priority": 1.5}]}]}},
-                 "number 1.5 into Go struct field CustomResourceColumnDefinition.spec.versions."
-                 "additionalPrinterColumns.priority of type int32", id="fraction"),
-    pytest.param(crd({"properties": {"a": {"maxLength": 2**63}}}),
-                 f"number 9223372036854775808 into Go struct field {SCHEMA}.properties.maxLength of type int64",
-                 id="too large"),
-    pytest.param(crd({"properties": []}),
-                 f"array into Go struct field {SCHEMA}.properties of type map[string]v1.JSONSchemaProps", id="map"),
-    pytest.param(crd({"properties": {"a": {"maxLength": 2.0**63}}}),
-                 f"number 9223372036854775808 into Go struct field {SCHEMA}.properties.maxLength of type int64",
-                 id="too large, as a float"),
-    pytest.param(crd({"items": {"minLength": "x"}}),
-                 f"string into Go struct field {SCHEMA}.items.minLength of type int64", id="below items"),
-    pytest.param(crd({"items": {"x-kubernetes-validations": [{"rule": 1}]}}),
-                 f"number into Go struct field {SCHEMA}.items.x-kubernetes-validations.rule of type string",
-                 id="a struct below items"),
-    pytest.param(crd({"x-kubernetes-validations": [{"rule": 1}]}),
-                 "number into Go struct field ValidationRule.spec.versions.schema.openAPIV3Schema."
-                 "x-kubernetes-validations.rule of type string", id="rule"),
-    pytest.param({"spec": {"versions": True}}, "bool into Go struct field CustomResourceDefinitionSpec.spec.versions "
-                                               "of "
-                 "type []v1.CustomResourceDefinitionVersion", id="bool"),
-    pytest.param([], "array into Go value of type v1.CustomResourceDefinition", id="whole"),
-])
+@pytest.mark.parametrize(
+    "body, text",
+    [
+        pytest.param(
+            {"metadata": "x"},
+            "string into Go struct field CustomResourceDefinition.metadata of type v1.ObjectMeta",
+            id="metadata",
+        ),
+        pytest.param(
+            {"metadata": {"labels": {"a": 1}}},
+            "number into Go struct field ObjectMeta.metadata.labels of type string",
+            id="label",
+        ),
+        pytest.param(
+            {"metadata": {"ownerReferences": [{"controller": "x"}]}},
+            "string into Go struct field OwnerReference.metadata.ownerReferences.controller of type bool",
+            id="owner",
+        ),
+        pytest.param(
+            {"spec": []},
+            "array into Go struct field CustomResourceDefinition.spec of type v1.CustomResourceDefinitionSpec",
+            id="spec",
+        ),
+        pytest.param(
+            {"spec": {"scope": 1}},
+            "number into Go struct field CustomResourceDefinitionSpec.spec.scope of type v1.ResourceScope",
+            id="named type",
+        ),
+        pytest.param(
+            {"spec": {"versions": [{"served": "true"}]}},
+            "string into Go struct field CustomResourceDefinitionVersion.spec.versions.served of type bool",
+            id="field in a list",
+        ),
+        pytest.param(
+            {"spec": {"versions": [{"additionalPrinterColumns": [{"priority": 1.5}]}]}},
+            "number 1.5 into Go struct field CustomResourceColumnDefinition.spec.versions."
+            "additionalPrinterColumns.priority of type int32",
+            id="fraction",
+        ),
+        pytest.param(
+            crd({"properties": {"a": {"maxLength": 2**63}}}),
+            f"number 9223372036854775808 into Go struct field {SCHEMA}.properties.maxLength of type int64",
+            id="too large",
+        ),
+        pytest.param(
+            crd({"properties": []}),
+            f"array into Go struct field {SCHEMA}.properties of type map[string]v1.JSONSchemaProps",
+            id="map",
+        ),
+        pytest.param(
+            crd({"properties": {"a": {"maxLength": 2.0**63}}}),
+            f"number 9223372036854775808 into Go struct field {SCHEMA}.properties.maxLength of type int64",
+            id="too large, as a float",
+        ),
+        pytest.param(
+            crd({"items": {"minLength": "x"}}),
+            f"string into Go struct field {SCHEMA}.items.minLength of type int64",
+            id="below items",
+        ),
+        pytest.param(
+            crd({"items": {"x-kubernetes-validations": [{"rule": 1}]}}),
+            f"number into Go struct field {SCHEMA}.items.x-kubernetes-validations.rule of type string",
+            id="a struct below items",
+        ),
+        pytest.param(
+            crd({"x-kubernetes-validations": [{"rule": 1}]}),
+            "number into Go struct field ValidationRule.spec.versions.schema.openAPIV3Schema."
+            "x-kubernetes-validations.rule of type string",
+            id="rule",
+        ),
+        pytest.param(
+            {"spec": {"versions": True}},
+            "bool into Go struct field CustomResourceDefinitionSpec.spec.versions "
+            "of "
+            "type []v1.CustomResourceDefinitionVersion",
+            id="bool",
+        ),
+        pytest.param([], "array into Go value of type v1.CustomResourceDefinition", id="whole"),
+    ],
+)
 def test_wrong_type(body: object, text: str) -> None:
     with pytest.raises(StructDecodeError) as caught:
         decode_definition(body)
     assert str(caught.value) == f"json: cannot unmarshal {text}"
 
 
-@pytest.mark.parametrize("body, text", [
-    pytest.param(crd({"additionalProperties": "x"}), "boolean or JSON schema expected", id="neither schema nor bool"),
-    pytest.param(crd(conversion={"webhook": {"clientConfig": {"caBundle": "ab!d"}}}),
-                 "illegal base64 data at input byte 2", id="not base64"),
-    pytest.param(crd(metadata={"creationTimestamp": "noon"}),
-                 'parsing time "noon" as "2006-01-02T15:04:05Z07:00": cannot parse "noon" as "2006"', id="no time"),
-])
+@pytest.mark.parametrize(
+    "body, text",
+    [
+        pytest.param(
+            crd({"additionalProperties": "x"}), "boolean or JSON schema expected", id="neither schema nor bool"
+        ),
+        pytest.param(
+            crd(conversion={"webhook": {"clientConfig": {"caBundle": "ab!d"}}}),
+            "illegal base64 data at input byte 2",
+            id="not base64",
+        ),
+        pytest.param(
+            crd(metadata={"creationTimestamp": "noon"}),
+            'parsing time "noon" as "2006-01-02T15:04:05Z07:00": cannot parse "noon" as "2006"',
+            id="no time",
+        ),
+    ],
+)
 def test_refused_by_a_decoder_of_its_own(body: object, text: str) -> None:
     with pytest.raises(StructDecodeError) as caught:
         decode_definition(body)
@@ -78,15 +127,37 @@ def test_the_first_fault_in_the_document_is_told() -> None:
 
 
 def test_unknown_fields_in_document_order_with_nothing_below_items() -> None:
-    body = {"x": 1, "metadata": {"foo": 1}, "spec": {
-        "versions": [{"schema": {"openAPIV3Schema": {
-            "const": 1, "properties": {"a.b": {"huh": 1, "items": {"hidden": 1},
-                                               "additionalProperties": {"hidden": 1}}},
-            "not": {"shown": 1}}}, "SERVED": True}], "Scope": "x"}}
+    body = {
+        "x": 1,
+        "metadata": {"foo": 1},
+        "spec": {
+            "versions": [
+                {
+                    "schema": {
+                        "openAPIV3Schema": {
+                            "const": 1,
+                            "properties": {
+                                "a.b": {"huh": 1, "items": {"hidden": 1}, "additionalProperties": {"hidden": 1}}
+                            },
+                            "not": {"shown": 1},
+                        }
+                    },
+                    "SERVED": True,
+                }
+            ],
+            "Scope": "x",
+        },
+    }
     schema = "spec.versions[0].schema.openAPIV3Schema"
     assert decode_definition(body).unknown == [
-        "x", "metadata.foo", f"{schema}.const", f"{schema}.properties.a.b.huh", f"{schema}.not.shown",
-        "spec.versions[0].SERVED", "spec.Scope"]
+        "x",
+        "metadata.foo",
+        f"{schema}.const",
+        f"{schema}.properties.a.b.huh",
+        f"{schema}.not.shown",
+        "spec.versions[0].SERVED",
+        "spec.Scope",
+    ]
 
 
 @pytest.mark.parametrize("body", [pytest.param(None, id="null"), pytest.param({}, id="empty")])
@@ -100,39 +171,62 @@ def test_nothing_is_an_empty_definition(body: object) -> None:
     }
 
 
-@pytest.mark.parametrize("given, stored", [
-    pytest.param({"type": "", "title": "", "nullable": False}, {}, id="zero values"),
-    pytest.param({"enum": [], "required": [], "allOf": [], "properties": {}}, {}, id="empty lists and maps"),
-    pytest.param({"default": None, "example": None, "enum": [None]}, {"enum": [None]}, id="nulls"),
-    pytest.param({"default": False, "example": ""}, {"default": False, "example": ""}, id="a default of false"),
-    pytest.param({"maxLength": 0, "minimum": 0}, {"minimum": 0, "maxLength": 0}, id="pointers to zero"),
-    pytest.param({"x-kubernetes-preserve-unknown-fields": False}, {"x-kubernetes-preserve-unknown-fields": False},
-                 id="pointer to false"),
-    pytest.param({"minimum": 1.0, "multipleOf": 0.5, "default": {"a": [2.0]}},
-                 {"default": {"a": [2]}, "minimum": 1, "multipleOf": 0.5}, id="whole numbers"),
-    pytest.param({"minimum": 2.0**63}, {"minimum": 9223372036854776000}, id="digits as Go writes them"),
-    pytest.param({"properties": {"b": {}, "a": None}}, {"properties": {"a": {}, "b": {}}}, id="properties sorted"),
-    pytest.param({"additionalProperties": False, "items": []}, {"additionalProperties": False}, id="schema or other"),
-    pytest.param({"additionalProperties": {"type": "string"}}, {"additionalProperties": {"type": "string"}},
-                 id="schema"),
-    pytest.param({"x-kubernetes-validations": [None, {"rule": "a", "reason": ""}]},
-                 {"x-kubernetes-validations": [{"rule": ""}, {"rule": "a", "reason": ""}]}, id="rules"),
-])
+@pytest.mark.parametrize(
+    "given, stored",
+    [
+        pytest.param({"type": "", "title": "", "nullable": False}, {}, id="zero values"),
+        pytest.param({"enum": [], "required": [], "allOf": [], "properties": {}}, {}, id="empty lists and maps"),
+        pytest.param({"default": None, "example": None, "enum": [None]}, {"enum": [None]}, id="nulls"),
+        pytest.param({"default": False, "example": ""}, {"default": False, "example": ""}, id="a default of false"),
+        pytest.param({"maxLength": 0, "minimum": 0}, {"minimum": 0, "maxLength": 0}, id="pointers to zero"),
+        pytest.param(
+            {"x-kubernetes-preserve-unknown-fields": False},
+            {"x-kubernetes-preserve-unknown-fields": False},
+            id="pointer to false",
+        ),
+        pytest.param(
+            {"minimum": 1.0, "multipleOf": 0.5, "default": {"a": [2.0]}},
+            {"default": {"a": [2]}, "minimum": 1, "multipleOf": 0.5},
+            id="whole numbers",
+        ),
+        pytest.param({"minimum": 2.0**63}, {"minimum": 9223372036854776000}, id="digits as Go writes them"),
+        pytest.param({"properties": {"b": {}, "a": None}}, {"properties": {"a": {}, "b": {}}}, id="properties sorted"),
+        pytest.param(
+            {"additionalProperties": False, "items": []}, {"additionalProperties": False}, id="schema or other"
+        ),
+        pytest.param(
+            {"additionalProperties": {"type": "string"}}, {"additionalProperties": {"type": "string"}}, id="schema"
+        ),
+        pytest.param(
+            {"x-kubernetes-validations": [None, {"rule": "a", "reason": ""}]},
+            {"x-kubernetes-validations": [{"rule": ""}, {"rule": "a", "reason": ""}]},
+            id="rules",
+        ),
+    ],
+)
 def test_canonical_schema(given: dict[str, Any], stored: dict[str, Any]) -> None:
     found = canonical(decode_definition(crd(given)).definition)
     schema = found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    assert repr(schema) == repr(stored)     # 1 is not 1.0, and the order is that of the struct
+    assert repr(schema) == repr(stored)  # 1 is not 1.0, and the order is that of the struct
     assert canonical(decode_definition(found).definition) == found
 
 
-@pytest.mark.parametrize("given, stored", [
-    pytest.param({"strategy": "None", "webhook": {}}, {"strategy": "None"}, id="empty webhook goes"),
-    pytest.param({"strategy": "None", "webhook": {"conversionReviewVersions": []}},
-                 {"strategy": "None", "webhook": {"conversionReviewVersions": []}}, id="empty list stays"),
-    pytest.param({"strategy": "Webhook", "webhook": {"clientConfig": {"caBundle": ""}}},
-                 {"strategy": "Webhook", "webhook": {"clientConfig": {}, "conversionReviewVersions": None}},
-                 id="empty bundle goes"),
-])
+@pytest.mark.parametrize(
+    "given, stored",
+    [
+        pytest.param({"strategy": "None", "webhook": {}}, {"strategy": "None"}, id="empty webhook goes"),
+        pytest.param(
+            {"strategy": "None", "webhook": {"conversionReviewVersions": []}},
+            {"strategy": "None", "webhook": {"conversionReviewVersions": []}},
+            id="empty list stays",
+        ),
+        pytest.param(
+            {"strategy": "Webhook", "webhook": {"clientConfig": {"caBundle": ""}}},
+            {"strategy": "Webhook", "webhook": {"clientConfig": {}, "conversionReviewVersions": None}},
+            id="empty bundle goes",
+        ),
+    ],
+)
 def test_canonical_conversion(given: dict[str, Any], stored: dict[str, Any]) -> None:
     assert canonical(decode_definition(crd(conversion=given)).definition)["spec"]["conversion"] == stored
 
@@ -141,8 +235,10 @@ def test_times_are_in_utc_and_whole_seconds() -> None:
     body = crd()
     body["status"] = {"conditions": [{"type": "X", "lastTransitionTime": "2024-01-01T02:00:00.5+02:00"}, {}]}
     conditions = canonical(decode_definition(body).definition)["status"]["conditions"]
-    assert conditions == [{"type": "X", "status": "", "lastTransitionTime": "2024-01-01T00:00:00Z"},
-                          {"type": "", "status": "", "lastTransitionTime": None}]
+    assert conditions == [
+        {"type": "X", "status": "", "lastTransitionTime": "2024-01-01T00:00:00Z"},
+        {"type": "", "status": "", "lastTransitionTime": None},
+    ]
 
 
 def test_the_body_is_not_changed() -> None:

@@ -35,9 +35,14 @@ def builtin(group: str, plural: str, kind: str) -> Definition:
     return replace(defined(group, plural, names={"kind": kind}), strategy="x", uid="")
 
 
-WIDGETS = defined(names={"shortNames": ["w"], "categories": ["all"]}, versions=[
-    version("v1", subresources={"status": {}, "scale": SCALE}), version("v1beta1", storage=False),
-    version("v2", storage=False, served=False)])
+WIDGETS = defined(
+    names={"shortNames": ["w"], "categories": ["all"]},
+    versions=[
+        version("v1", subresources={"status": {}, "scale": SCALE}),
+        version("v1beta1", storage=False),
+        version("v2", storage=False, served=False),
+    ],
+)
 NAMESPACES = builtin("", "namespaces", "Namespace")
 DEFINITIONS = builtin("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition")
 
@@ -47,9 +52,12 @@ def test_group_list() -> None:
     assert [g["name"] for g in found["groups"]] == ["apiextensions.k8s.io", "a.b", "g.example.com", "z.b"]
     assert found["groups"][2] == {
         "name": "g.example.com",
-        "versions": [{"groupVersion": "g.example.com/v1", "version": "v1"},
-                     {"groupVersion": "g.example.com/v1beta1", "version": "v1beta1"}],
-        "preferredVersion": {"groupVersion": "g.example.com/v1", "version": "v1"}}
+        "versions": [
+            {"groupVersion": "g.example.com/v1", "version": "v1"},
+            {"groupVersion": "g.example.com/v1beta1", "version": "v1beta1"},
+        ],
+        "preferredVersion": {"groupVersion": "g.example.com/v1", "version": "v1"},
+    }
 
 
 def test_a_group_has_the_versions_of_all() -> None:
@@ -58,10 +66,14 @@ def test_a_group_has_the_versions_of_all() -> None:
     assert [v["version"] for v in found["versions"]] == ["v3", "v1", "v1beta1"]
 
 
-@pytest.mark.parametrize("definitions", [
-    pytest.param([], id="none"), pytest.param([replace(WIDGETS, established=False)], id="not established"),
-    pytest.param([defined(versions=[version(served=False)])], id="no version served"),
-])
+@pytest.mark.parametrize(
+    "definitions",
+    [
+        pytest.param([], id="none"),
+        pytest.param([replace(WIDGETS, established=False)], id="not established"),
+        pytest.param([defined(versions=[version(served=False)])], id="no version served"),
+    ],
+)
 def test_what_is_not_served_is_not_listed(definitions: list[Definition]) -> None:
     assert api_group(definitions, "g.example.com") is None
     assert api_resource_list(definitions, "g.example.com", "v1") is None
@@ -72,12 +84,27 @@ def test_resources() -> None:
     found = api_resource_list([WIDGETS, defined(plural="gadgets", scope="Cluster")], "g.example.com", "v1")
     assert found is not None
     assert found["resources"][1:] == [
-        {"name": "widgets", "singularName": "widget", "namespaced": True, "kind": "Widget", "verbs": VERBS,
-         "shortNames": ["w"], "categories": ["all"],
-         "storageVersionHash": storage_version_hash("g.example.com", "v1", "Widget")},
+        {
+            "name": "widgets",
+            "singularName": "widget",
+            "namespaced": True,
+            "kind": "Widget",
+            "verbs": VERBS,
+            "shortNames": ["w"],
+            "categories": ["all"],
+            "storageVersionHash": storage_version_hash("g.example.com", "v1", "Widget"),
+        },
         {"name": "widgets/status", "singularName": "", "namespaced": True, "kind": "Widget", "verbs": SUB_VERBS},
-        {"name": "widgets/scale", "singularName": "", "namespaced": True, "group": "autoscaling", "version": "v1",
-         "kind": "Scale", "verbs": SUB_VERBS}]
+        {
+            "name": "widgets/scale",
+            "singularName": "",
+            "namespaced": True,
+            "group": "autoscaling",
+            "version": "v1",
+            "kind": "Scale",
+            "verbs": SUB_VERBS,
+        },
+    ]
     gadgets = found["resources"][0]
     assert (gadgets["name"], gadgets["namespaced"]) == ("gadgets", False)
     assert "shortNames" not in gadgets
@@ -100,9 +127,10 @@ def test_a_terminating_definition_has_fewer_verbs() -> None:
     assert found["resources"][0]["verbs"] == ["delete", "deletecollection", "get", "list", "watch"]
 
 
-@pytest.mark.parametrize("group, version_name, kind, expected", [
-    ("hash.rest-area.example.com", "v1", "Fixed", "SXdxx87h1Ek="), ("", "v1", "Namespace", None),
-])
+@pytest.mark.parametrize(
+    "group, version_name, kind, expected",
+    [("hash.rest-area.example.com", "v1", "Fixed", "SXdxx87h1Ek="), ("", "v1", "Namespace", None)],
+)
 def test_hash(group: str, version_name: str, kind: str, expected: str | None) -> None:
     found = storage_version_hash(group, version_name, kind)
     assert found == expected or expected is None
@@ -113,8 +141,16 @@ def test_own_kinds() -> None:
     found = api_resource_list([DEFINITIONS], "apiextensions.k8s.io", "v1")
     assert found is not None
     assert found["resources"][0]["storageVersionHash"] == "jfWCUB31mvA="
-    assert found["resources"][0]["verbs"] == ["create", "delete", "deletecollection", "get", "list", "patch", "update",
-                                              "watch"]
+    assert found["resources"][0]["verbs"] == [
+        "create",
+        "delete",
+        "deletecollection",
+        "get",
+        "list",
+        "patch",
+        "update",
+        "watch",
+    ]
 
 
 def with_finalize(definition: Definition, v: Version) -> Sequence[Subresource]:
@@ -133,18 +169,56 @@ def test_aggregated_core() -> None:
 def test_aggregated() -> None:
     found = aggregated_discovery([WIDGETS, NAMESPACES], core=False)
     assert (found["kind"], found["apiVersion"], found["metadata"]) == (
-        "APIGroupDiscoveryList", "apidiscovery.k8s.io/v2", {})
+        "APIGroupDiscoveryList",
+        "apidiscovery.k8s.io/v2",
+        {},
+    )
     kind = {"group": "g.example.com", "version": "v1", "kind": "Widget"}
-    assert found["items"] == [{"metadata": {"name": "g.example.com"}, "versions": [
-        {"version": "v1", "freshness": "Current", "resources": [
-            {"resource": "widgets", "responseKind": kind, "scope": "Namespaced", "singularResource": "widget",
-             "verbs": VERBS, "shortNames": ["w"], "categories": ["all"], "subresources": [
-                 {"subresource": "status", "responseKind": kind, "verbs": SUB_VERBS},
-                 {"subresource": "scale", "responseKind": {"group": "autoscaling", "version": "v1", "kind": "Scale"},
-                  "verbs": SUB_VERBS}]}]},
-        {"version": "v1beta1", "freshness": "Current", "resources": [
-            {"resource": "widgets", "responseKind": kind | {"version": "v1beta1"}, "scope": "Namespaced",
-             "singularResource": "widget", "verbs": VERBS, "shortNames": ["w"], "categories": ["all"]}]}]}]
+    assert found["items"] == [
+        {
+            "metadata": {"name": "g.example.com"},
+            "versions": [
+                {
+                    "version": "v1",
+                    "freshness": "Current",
+                    "resources": [
+                        {
+                            "resource": "widgets",
+                            "responseKind": kind,
+                            "scope": "Namespaced",
+                            "singularResource": "widget",
+                            "verbs": VERBS,
+                            "shortNames": ["w"],
+                            "categories": ["all"],
+                            "subresources": [
+                                {"subresource": "status", "responseKind": kind, "verbs": SUB_VERBS},
+                                {
+                                    "subresource": "scale",
+                                    "responseKind": {"group": "autoscaling", "version": "v1", "kind": "Scale"},
+                                    "verbs": SUB_VERBS,
+                                },
+                            ],
+                        }
+                    ],
+                },
+                {
+                    "version": "v1beta1",
+                    "freshness": "Current",
+                    "resources": [
+                        {
+                            "resource": "widgets",
+                            "responseKind": kind | {"version": "v1beta1"},
+                            "scope": "Namespaced",
+                            "singularResource": "widget",
+                            "verbs": VERBS,
+                            "shortNames": ["w"],
+                            "categories": ["all"],
+                        }
+                    ],
+                },
+            ],
+        }
+    ]
 
 
 def test_core_resources_and_versions() -> None:

@@ -15,12 +15,12 @@ from registry.definitions.decode import StructDecodeError, canonical, decode_def
 from registry.definitions.defaulting import default_definition
 from registry.definitions.discovery import aggregated_discovery
 from registry.definitions.naming import next_status
-from registry.definitions.openapi import openapi_v3, openapi_v3_hashes
-from registry.definitions.openapi_v2 import openapi_v2
+from registry.definitions.openapi.documents import openapi_v3, openapi_v3_hashes
+from registry.definitions.openapi.v2 import openapi_v2
 from registry.definitions.strategy import prepare_for_create, prepare_for_update
-from registry.definitions.typed import Map, OneOf, Pointer, Slice, Struct
-from registry.definitions.typed_base import GoType
-from registry.definitions.typed_scalars import Integer, Number, Raw
+from registry.definitions.structs.base import GoType
+from registry.definitions.structs.scalars import Integer, Number, Raw
+from registry.definitions.structs.structs import Map, OneOf, Pointer, Slice, Struct
 from registry.definitions.types import Time
 from registry.definitions.validation import validate_create, validate_update
 from registry.definitions.warnings import warnings
@@ -29,13 +29,36 @@ from tests.definitions.crds import crd
 
 NOW = "2024-05-06T07:08:09Z"
 
-TEXTS = st.sampled_from(["", "a", "v1", "string", "object", "array", "integer", "map", "set", "atomic", "Namespaced",
-                         "^a", "(",
-                         ".spec.a", ".status.a", "https://h/", "self.a", "date", "None", "Webhook", "ü\x00",
-                         "2024-01-01T00:00:00Z"])
+TEXTS = st.sampled_from(
+    [
+        "",
+        "a",
+        "v1",
+        "string",
+        "object",
+        "array",
+        "integer",
+        "map",
+        "set",
+        "atomic",
+        "Namespaced",
+        "^a",
+        "(",
+        ".spec.a",
+        ".status.a",
+        "https://h/",
+        "self.a",
+        "date",
+        "None",
+        "Webhook",
+        "ü\x00",
+        "2024-01-01T00:00:00Z",
+    ]
+)
 SCALARS = st.none() | st.booleans() | st.integers(-2, 3) | st.floats(allow_nan=False, allow_infinity=False) | TEXTS
-ANY = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
-                   max_leaves=6)
+ANY = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3), max_leaves=6
+)
 
 
 def of_type(kind: GoType, depth: int = 0) -> st.SearchStrategy[Any]:
@@ -61,28 +84,33 @@ def of_type(kind: GoType, depth: int = 0) -> st.SearchStrategy[Any]:
     return st.booleans() if kind.go == "bool" else TEXTS
 
 
-SCHEMAS: st.SearchStrategy[Any] = st.deferred(lambda: st.fixed_dictionaries({}, optional={
-    "type": st.sampled_from(["object", "array", "string", "integer", "boolean", "number"]),
-    "properties": st.dictionaries(st.sampled_from(["a", "b", "metadata", "kind"]), SCHEMAS, max_size=2),
-    "items": SCHEMAS,
-    "additionalProperties": SCHEMAS | st.booleans(),
-    "default": ANY,
-    "nullable": st.booleans(),
-    "anyOf": st.lists(SCHEMAS, max_size=2),
-    "not": SCHEMAS,
-    "required": st.lists(TEXTS, max_size=2),
-    "pattern": TEXTS,
-    "format": TEXTS,
-    "enum": st.lists(ANY, max_size=2),
-    "x-kubernetes-preserve-unknown-fields": st.booleans(),
-    "x-kubernetes-embedded-resource": st.booleans(),
-    "x-kubernetes-int-or-string": st.booleans(),
-    "x-kubernetes-list-type": st.sampled_from(["atomic", "set", "map"]),
-    "x-kubernetes-list-map-keys": st.lists(st.sampled_from(["a", "b"]), max_size=2),
-    "x-kubernetes-validations": st.lists(st.fixed_dictionaries({"rule": st.sampled_from(["self.a", "true",
-                                                                                         "has(self.a)", "("])}),
-                                         max_size=1),
-}))
+SCHEMAS: st.SearchStrategy[Any] = st.deferred(
+    lambda: st.fixed_dictionaries(
+        {},
+        optional={
+            "type": st.sampled_from(["object", "array", "string", "integer", "boolean", "number"]),
+            "properties": st.dictionaries(st.sampled_from(["a", "b", "metadata", "kind"]), SCHEMAS, max_size=2),
+            "items": SCHEMAS,
+            "additionalProperties": SCHEMAS | st.booleans(),
+            "default": ANY,
+            "nullable": st.booleans(),
+            "anyOf": st.lists(SCHEMAS, max_size=2),
+            "not": SCHEMAS,
+            "required": st.lists(TEXTS, max_size=2),
+            "pattern": TEXTS,
+            "format": TEXTS,
+            "enum": st.lists(ANY, max_size=2),
+            "x-kubernetes-preserve-unknown-fields": st.booleans(),
+            "x-kubernetes-embedded-resource": st.booleans(),
+            "x-kubernetes-int-or-string": st.booleans(),
+            "x-kubernetes-list-type": st.sampled_from(["atomic", "set", "map"]),
+            "x-kubernetes-list-map-keys": st.lists(st.sampled_from(["a", "b"]), max_size=2),
+            "x-kubernetes-validations": st.lists(
+                st.fixed_dictionaries({"rule": st.sampled_from(["self.a", "true", "has(self.a)", "("])}), max_size=1
+            ),
+        },
+    )
+)
 
 
 def answered(body: Any) -> None:
@@ -108,8 +136,11 @@ def answered(body: Any) -> None:
         stored = {**stored, "status": status or stored["status"]}
     served = compile_definition(stored)
     for version in served.versions.values():
-        obj: dict[str, Any] = {"apiVersion": f"{served.group}/{version.name}", "kind": served.names.kind,
-                               "metadata": {}}
+        obj: dict[str, Any] = {
+            "apiVersion": f"{served.group}/{version.name}",
+            "kind": served.names.kind,
+            "metadata": {},
+        }
         version.schema().process(obj, [])
         version.schema().validate(obj)
         assert json.dumps(openapi_v3([served], served.group, version.name))

@@ -9,8 +9,13 @@ from registry.definitions.naming import accept_names, approve, establish, needs_
 from tests.definitions.crds import crd, established, prepared
 
 NOW = "2024-05-06T07:08:09Z"
-OTHER = {"plural": "gadgets", "singular": "gadget", "shortNames": ["g", "gg"], "kind": "Gadget",
-         "listKind": "GadgetList"}
+OTHER = {
+    "plural": "gadgets",
+    "singular": "gadget",
+    "shortNames": ["g", "gg"],
+    "kind": "Gadget",
+    "listKind": "GadgetList",
+}
 
 
 def other(**names: Any) -> dict[str, Any]:
@@ -38,26 +43,65 @@ def settle(definition: dict[str, Any], others: list[dict[str, Any]]) -> list[lis
 def test_the_two_writes_after_creation() -> None:
     accepted = ("NamesAccepted", "True", "NoConflicts")
     assert settle(prepared(crd()), []) == [
-        [accepted, ("Established", "False", "Installing")], [accepted, ("Established", "True", "InitialNamesAccepted")]]
+        [accepted, ("Established", "False", "Installing")],
+        [accepted, ("Established", "True", "InitialNamesAccepted")],
+    ]
 
 
-@pytest.mark.parametrize("names, reason, message, accepted", [
-    pytest.param({"plural": "gadget"}, "PluralConflict", '"gadget" is already in use', {"kind": "Widget"},
-                 id="plural is another's singular"),
-    pytest.param({"singular": "gadgets"}, "SingularConflict", '"gadgets" is already in use', {"plural": "widgets"},
-                 id="singular"),
-    pytest.param({"shortNames": ["w", "g"]}, "ShortNamesConflict", '"g" is already in use', {"singular": "widget"},
-                 id="short name, of which none is accepted"),
-    pytest.param({"shortNames": ["g", "gg"]}, "ShortNamesConflict", '["g" is already in use, "gg" is already in use]',
-                 {},
-                 id="short names"),
-    pytest.param({"kind": "GadgetList"}, "KindConflict", '"GadgetList" is already in use', {"listKind": "WidgetList"},
-                 id="kind is another's list kind"),
-    pytest.param({"singular": "gadget", "listKind": "Gadget"}, "ListKindConflict", '"Gadget" is already in use', {},
-                 id="the last conflict is told"),
-    pytest.param({"categories": ["g"], "shortNames": ["Gadget"]}, None, None, {"shortNames": ["Gadget"]},
-                 id="categories and kinds are apart"),
-])
+@pytest.mark.parametrize(
+    "names, reason, message, accepted",
+    [
+        pytest.param(
+            {"plural": "gadget"},
+            "PluralConflict",
+            '"gadget" is already in use',
+            {"kind": "Widget"},
+            id="plural is another's singular",
+        ),
+        pytest.param(
+            {"singular": "gadgets"},
+            "SingularConflict",
+            '"gadgets" is already in use',
+            {"plural": "widgets"},
+            id="singular",
+        ),
+        pytest.param(
+            {"shortNames": ["w", "g"]},
+            "ShortNamesConflict",
+            '"g" is already in use',
+            {"singular": "widget"},
+            id="short name, of which none is accepted",
+        ),
+        pytest.param(
+            {"shortNames": ["g", "gg"]},
+            "ShortNamesConflict",
+            '["g" is already in use, "gg" is already in use]',
+            {},
+            id="short names",
+        ),
+        pytest.param(
+            {"kind": "GadgetList"},
+            "KindConflict",
+            '"GadgetList" is already in use',
+            {"listKind": "WidgetList"},
+            id="kind is another's list kind",
+        ),
+        pytest.param(
+            {"singular": "gadget", "listKind": "Gadget"},
+            "ListKindConflict",
+            '"Gadget" is already in use',
+            {},
+            id="the last conflict is told",
+        ),
+        pytest.param(
+            {"categories": ["g"], "shortNames": ["Gadget"]},
+            None,
+            None,
+            {"shortNames": ["Gadget"]},
+            id="categories and kinds are apart",
+        ),
+    ],
+)
 def test_conflicts(names: dict[str, Any], reason: str | None, message: str | None, accepted: dict[str, Any]) -> None:
     wanted = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"} | names
     definition = prepared(crd(names=wanted))
@@ -69,8 +113,12 @@ def test_conflicts(names: dict[str, Any], reason: str | None, message: str | Non
     assert status["acceptedNames"].items() >= accepted.items()
     if reason:
         assert find({"status": status}, "Established") == {
-            "type": "Established", "status": "False", "lastTransitionTime": NOW, "reason": "NotAccepted",
-            "message": "not all names are accepted"}
+            "type": "Established",
+            "status": "False",
+            "lastTransitionTime": NOW,
+            "reason": "NotAccepted",
+            "message": "not all names are accepted",
+        }
         assert needs_reconsidering({**definition, "status": status})
 
 
@@ -86,8 +134,10 @@ def test_an_established_one_keeps_its_accepted_name() -> None:
     status = accept_names(definition, [other()], NOW)
     assert status is not None
     assert status["acceptedNames"]["singular"] == "widget"
-    assert conditions({"status": status}) == [("NamesAccepted", "False", "SingularConflict"),
-                                              ("Established", "True", "InitialNamesAccepted")]
+    assert conditions({"status": status}) == [
+        ("NamesAccepted", "False", "SingularConflict"),
+        ("Established", "True", "InitialNamesAccepted"),
+    ]
     # Asking for the accepted names again is not looked at, so the conflict stays on display.
     again = {**definition, "spec": established(crd())["spec"], "status": status}
     assert accept_names(again, [other()], NOW) is None
@@ -100,8 +150,10 @@ def test_a_released_name_is_given() -> None:
     assert status is not None
     waiting = {**definition, "status": status}
     assert accept_names(waiting, [other()], "2030-01-01T00:00:00Z") is None
-    assert settle(waiting, [])[-1] == [("NamesAccepted", "True", "NoConflicts"),
-                                       ("Established", "True", "InitialNamesAccepted")]
+    assert settle(waiting, [])[-1] == [
+        ("NamesAccepted", "True", "NoConflicts"),
+        ("Established", "True", "InitialNamesAccepted"),
+    ]
 
 
 def test_a_bad_bundle_keeps_it_from_being_established() -> None:
@@ -115,8 +167,9 @@ def test_nothing_is_established_before_its_names_are_accepted() -> None:
 
 
 def test_approval() -> None:
-    definition = established(crd(group="x.k8s.io",
-                                 metadata={"annotations": {"api-approved.kubernetes.io": "https://h"}}))
+    definition = established(
+        crd(group="x.k8s.io", metadata={"annotations": {"api-approved.kubernetes.io": "https://h"}})
+    )
     status = approve(definition, NOW)
     assert status is not None
     assert conditions({"status": status})[-1] == ("KubernetesAPIApprovalPolicyConformant", "True", "ApprovedAnnotation")

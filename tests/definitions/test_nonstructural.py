@@ -26,18 +26,34 @@ def condition(crd: dict[str, Any]) -> dict[str, Any] | None:
     return next((c for c in status["conditions"] if c["type"] == "NonStructuralSchema"), None)
 
 
-@pytest.mark.parametrize("schema, status, reason, message", [
-    pytest.param({"type": "object"}, "True", "Violations", KEEPS, id="structural"),
-    pytest.param(LOOSE, "True", "Violations",
-                 f"[{KEEPS}, {AT}.type: Required value: must not be empty at the root]", id="not structural"),
-    pytest.param({"$schema": "x"}, "Unknown", "StructuralError",
-                 "failed to check validation schema for version v1: OpenAPIV3Schema 'schema' is not supported",
-                 id="not to be judged"),
-])
+@pytest.mark.parametrize(
+    "schema, status, reason, message",
+    [
+        pytest.param({"type": "object"}, "True", "Violations", KEEPS, id="structural"),
+        pytest.param(
+            LOOSE,
+            "True",
+            "Violations",
+            f"[{KEEPS}, {AT}.type: Required value: must not be empty at the root]",
+            id="not structural",
+        ),
+        pytest.param(
+            {"$schema": "x"},
+            "Unknown",
+            "StructuralError",
+            "failed to check validation schema for version v1: OpenAPIV3Schema 'schema' is not supported",
+            id="not to be judged",
+        ),
+    ],
+)
 def test_the_condition(schema: dict[str, Any], status: str, reason: str, message: str) -> None:
     assert condition(keeping(schema)) == {
-        "type": "NonStructuralSchema", "status": status, "lastTransitionTime": NOW, "reason": reason,
-        "message": message}
+        "type": "NonStructuralSchema",
+        "status": status,
+        "lastTransitionTime": NOW,
+        "reason": reason,
+        "message": message,
+    }
 
 
 def test_definitions_that_prune_have_none() -> None:
@@ -65,12 +81,26 @@ def test_the_time_stays_while_the_status_does() -> None:
 
 
 def test_nothing_is_pruned_at_any_depth() -> None:
-    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {
-        "list": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}}}}}}
-    obj: dict[str, Any] = {"metadata": {"name": "a"}, "other": 1,
-                           "spec": {"x": {"y": 1}, "list": [{"a": "b", "c": [1]}]}}
-    compiled = {keeps: compile_definition(established(crd(schema, preserveUnknownFields=keeps)))
-                .versions["v1"].schema() for keeps in (True, False)}
+    schema = {
+        "type": "object",
+        "properties": {
+            "spec": {
+                "type": "object",
+                "properties": {
+                    "list": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}}
+                },
+            }
+        },
+    }
+    obj: dict[str, Any] = {
+        "metadata": {"name": "a"},
+        "other": 1,
+        "spec": {"x": {"y": 1}, "list": [{"a": "b", "c": [1]}]},
+    }
+    compiled = {
+        keeps: compile_definition(established(crd(schema, preserveUnknownFields=keeps))).versions["v1"].schema()
+        for keeps in (True, False)
+    }
     assert compiled[True].identity != compiled[False].identity
     for keeps, wanted in ((True, obj), (False, {"metadata": {"name": "a"}, "spec": {"list": [{"a": "b"}]}})):
         unknown: list[str] = []
@@ -81,8 +111,10 @@ def test_nothing_is_pruned_at_any_depth() -> None:
 
 
 def test_values_are_judged_by_a_schema_without_types() -> None:
-    schema = {"properties": {"spec": {"properties": {"size": {"minimum": 1}, "name": {"pattern": "^a"}}}},
-              "anyOf": [{"required": ["spec"]}]}
+    schema = {
+        "properties": {"spec": {"properties": {"size": {"minimum": 1}, "name": {"pattern": "^a"}}}},
+        "anyOf": [{"required": ["spec"]}],
+    }
     compiled = compile_definition(keeping(schema)).versions["v1"].schema()
     errors = compiled.validate({"metadata": {}, "spec": {"size": 0, "name": "b"}})
     assert sorted(e.field for e in errors) == ["spec.name", "spec.size"]

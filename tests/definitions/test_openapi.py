@@ -9,20 +9,30 @@ import pytest
 from registry import builtin
 from registry.definitions.compiled import compile_definition
 from registry.definitions.model import Definition
-from registry.definitions.openapi import openapi_v3, openapi_v3_hashes, openapi_v3_index
-from registry.definitions.openapi_v2 import openapi_v2
+from registry.definitions.openapi.documents import openapi_v3, openapi_v3_hashes, openapi_v3_index
+from registry.definitions.openapi.v2 import openapi_v2
 from tests.definitions.crds import crd, established, version
 
 GROUP = "g.example.com"
 WIDGET = "com.example.g.v1.Widget"
-SCHEMA: dict[str, Any] = {"type": "object", "description": "A widget.", "properties": {"spec": {
-    "type": "object", "properties": {"a": {"type": "string", "nullable": True, "default": "x"}}, "required": ["a"]}}}
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "description": "A widget.",
+    "properties": {
+        "spec": {
+            "type": "object",
+            "properties": {"a": {"type": "string", "nullable": True, "default": "x"}},
+            "required": ["a"],
+        }
+    },
+}
 SCALE = {"specReplicasPath": ".spec.r", "statusReplicasPath": ".status.r"}
 
 
 def defined(**spec: Any) -> Definition:
-    return compile_definition(established(crd(**{"versions": [version(schema=SCHEMA, **spec.pop("version",
-                                                                                                {}))]} | spec)))
+    return compile_definition(
+        established(crd(**{"versions": [version(schema=SCHEMA, **spec.pop("version", {}))]} | spec))
+    )
 
 
 def document(*definitions: Definition, group: str = GROUP, version: str = "v1") -> dict[str, Any]:
@@ -42,10 +52,15 @@ def references(value: Any) -> Iterator[str]:
             yield from references(v)
 
 
-@pytest.mark.parametrize("definition", [
-    pytest.param(defined(), id="namespaced"),
-    pytest.param(defined(scope="Cluster", version={"subresources": {"status": {}, "scale": SCALE}}), id="subresources"),
-])
+@pytest.mark.parametrize(
+    "definition",
+    [
+        pytest.param(defined(), id="namespaced"),
+        pytest.param(
+            defined(scope="Cluster", version={"subresources": {"status": {}, "scale": SCALE}}), id="subresources"
+        ),
+    ],
+)
 def test_every_reference_leads_somewhere(definition: Definition) -> None:
     v3 = document(definition)
     assert {r.removeprefix("#/components/schemas/") for r in references(v3)} <= set(v3["components"]["schemas"])
@@ -68,22 +83,44 @@ def test_own_kinds_have_documents() -> None:
 NAMESPACED = f"/apis/{GROUP}/v1/namespaces/{{namespace}}/widgets"
 
 
-@pytest.mark.parametrize("definition, paths", [
-    pytest.param(defined(), {
-        NAMESPACED: {"get", "post", "delete"}, f"{NAMESPACED}/{{name}}": {"get", "put", "patch", "delete"},
-        f"/apis/{GROUP}/v1/widgets": {"get"}}, id="namespaced"),
-    pytest.param(defined(scope="Cluster", version={"subresources": {"status": {}, "scale": SCALE}}), {
-        f"/apis/{GROUP}/v1/widgets": {"get", "post", "delete"},
-        f"/apis/{GROUP}/v1/widgets/{{name}}": {"get", "put", "patch", "delete"},
-        f"/apis/{GROUP}/v1/widgets/{{name}}/status": {"get", "put", "patch"},
-        f"/apis/{GROUP}/v1/widgets/{{name}}/scale": {"get", "put", "patch"}}, id="with subresources"),
-    pytest.param(replace(defined(), terminating=True), {
-        NAMESPACED: {"get", "delete"}, f"{NAMESPACED}/{{name}}": {"get", "delete"},
-        f"/apis/{GROUP}/v1/widgets": {"get"}},
-        id="terminating"),
-    pytest.param(replace(defined(scope="Cluster"), verbs=("create",)), {f"/apis/{GROUP}/v1/widgets": {"post"}},
-                 id="create only"),
-])
+@pytest.mark.parametrize(
+    "definition, paths",
+    [
+        pytest.param(
+            defined(),
+            {
+                NAMESPACED: {"get", "post", "delete"},
+                f"{NAMESPACED}/{{name}}": {"get", "put", "patch", "delete"},
+                f"/apis/{GROUP}/v1/widgets": {"get"},
+            },
+            id="namespaced",
+        ),
+        pytest.param(
+            defined(scope="Cluster", version={"subresources": {"status": {}, "scale": SCALE}}),
+            {
+                f"/apis/{GROUP}/v1/widgets": {"get", "post", "delete"},
+                f"/apis/{GROUP}/v1/widgets/{{name}}": {"get", "put", "patch", "delete"},
+                f"/apis/{GROUP}/v1/widgets/{{name}}/status": {"get", "put", "patch"},
+                f"/apis/{GROUP}/v1/widgets/{{name}}/scale": {"get", "put", "patch"},
+            },
+            id="with subresources",
+        ),
+        pytest.param(
+            replace(defined(), terminating=True),
+            {
+                NAMESPACED: {"get", "delete"},
+                f"{NAMESPACED}/{{name}}": {"get", "delete"},
+                f"/apis/{GROUP}/v1/widgets": {"get"},
+            },
+            id="terminating",
+        ),
+        pytest.param(
+            replace(defined(scope="Cluster"), verbs=("create",)),
+            {f"/apis/{GROUP}/v1/widgets": {"post"}},
+            id="create only",
+        ),
+    ],
+)
 def test_paths(definition: Definition, paths: dict[str, set[str]]) -> None:
     found = document(definition)["paths"]
     assert {path: set(item) - {"parameters"} for path, item in found.items()} == paths
@@ -100,7 +137,10 @@ def test_operations() -> None:
     assert patch["operationId"] == "patchGExampleComV1NamespacedWidget"
     assert {"dryRun", "fieldManager", "fieldValidation", "force"} == {p["name"] for p in patch["parameters"]}
     assert set(patch["requestBody"]["content"]) == {
-        "application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"}
+        "application/json-patch+json",
+        "application/merge-patch+json",
+        "application/apply-patch+yaml",
+    }
     assert "fieldValidation" in {p["name"] for p in paths[NAMESPACED]["post"]["parameters"]}
     assert [p["name"] for p in paths[f"{NAMESPACED}/{{name}}"]["parameters"]] == ["name", "namespace", "pretty"]
     scale = paths[f"{NAMESPACED}/{{name}}/scale"]["get"]
@@ -126,12 +166,15 @@ def test_nothing_served() -> None:
     assert openapi_v3([replace(defined(), established=False)], GROUP, "v1") is None
 
 
-@pytest.mark.parametrize("change", [
-    pytest.param({"scope": "Cluster"}, id="scope"),
-    pytest.param({"versions": [version(schema=SCHEMA | {"title": "t"})]}, id="schema"),
-    pytest.param({"version": {"subresources": {"status": {}}}}, id="subresource"),
-    pytest.param({"names": {"plural": "widgets", "kind": "Other"}}, id="kind"),
-])
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"scope": "Cluster"}, id="scope"),
+        pytest.param({"versions": [version(schema=SCHEMA | {"title": "t"})]}, id="schema"),
+        pytest.param({"version": {"subresources": {"status": {}}}}, id="subresource"),
+        pytest.param({"names": {"plural": "widgets", "kind": "Other"}}, id="kind"),
+    ],
+)
 def test_the_hash_changes_with_the_document(change: dict[str, Any]) -> None:
     before, after = openapi_v3_hashes([defined()]), openapi_v3_hashes([defined(**change)])
     assert set(before) == set(after) == {f"apis/{GROUP}/v1"}
@@ -150,9 +193,14 @@ def test_v2_says_less() -> None:
     spec = v2["definitions"][WIDGET]["properties"]["spec"]
     assert spec == {"type": "object", "properties": {"a": {}}}
     create = v2["paths"][NAMESPACED]["post"]
-    assert create["parameters"][0] == {"name": "body", "in": "body", "required": True,
-                                       "schema": {"$ref": f"#/definitions/{WIDGET}"}}
+    assert create["parameters"][0] == {
+        "name": "body",
+        "in": "body",
+        "required": True,
+        "schema": {"$ref": f"#/definitions/{WIDGET}"},
+    }
     assert {"name": "fieldManager", "in": "query", "type": "string", "uniqueItems": True}.items() <= next(
-        p for p in create["parameters"] if p["name"] == "fieldManager").items()
+        p for p in create["parameters"] if p["name"] == "fieldManager"
+    ).items()
     assert create["responses"]["201"]["schema"] == {"$ref": f"#/definitions/{WIDGET}"}
     assert "schema" not in create["responses"]["401"]

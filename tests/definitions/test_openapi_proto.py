@@ -5,15 +5,20 @@ from typing import Any
 
 from registry.codec.wire import fields
 from registry.definitions.compiled import compile_definition
-from registry.definitions.openapi_proto import encode_v2
-from registry.definitions.openapi_v2 import openapi_v2
+from registry.definitions.openapi.proto import encode_v2
+from registry.definitions.openapi.v2 import openapi_v2
 from tests.definitions.crds import crd, established
 
-SCHEMA = {"type": "object", "description": "Ä widget.", "properties": {
-    "n": {"type": "integer", "minimum": 1, "maxLength": 3, "enum": [1, None], "exclusiveMinimum": True},
-    "m": {"type": "object", "additionalProperties": {"type": "string"}},
-    "a": {"type": "object", "additionalProperties": True},
-    "l": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}}}
+SCHEMA = {
+    "type": "object",
+    "description": "Ä widget.",
+    "properties": {
+        "n": {"type": "integer", "minimum": 1, "maxLength": 3, "enum": [1, None], "exclusiveMinimum": True},
+        "m": {"type": "object", "additionalProperties": {"type": "string"}},
+        "a": {"type": "object", "additionalProperties": True},
+        "l": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
+    },
+}
 DOCUMENT = encode_v2(openapi_v2([compile_definition(established(crd(SCHEMA)))]))
 
 
@@ -52,7 +57,8 @@ def test_schema() -> None:
     widget = named(parts(DOCUMENT, 9)[0], 1, "com.example.g.v1.Widget")
     assert parts(widget, 4) == ["Ä widget.".encode()]
     assert named(widget, 31, "x-kubernetes-group-version-kind")[2:] == (
-        b'[{"group": "g.example.com", "version": "v1", "kind": "Widget"}]')
+        b'[{"group": "g.example.com", "version": "v1", "kind": "Widget"}]'
+    )
     properties = parts(widget, 25)[0]
     number = named(properties, 1, "n")
     assert parts(parts(number, 22)[0], 1) == [b"integer"]

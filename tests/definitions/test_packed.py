@@ -13,12 +13,15 @@ def schema(name: str, **more: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {name: {"type": "string", **more}}}
 
 
-@pytest.mark.parametrize("given", [
-    pytest.param(schema("a"), id="plain"),
-    pytest.param(schema("ä", pattern="^\\d+$", description="‘quoted’\n"), id="other letters"),
-    pytest.param(schema("n", minimum=-(2**63), maximum=1.5, enum=[None, True, 1]), id="numbers"),
-    pytest.param({}, id="empty"),
-])
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param(schema("a"), id="plain"),
+        pytest.param(schema("ä", pattern="^\\d+$", description="‘quoted’\n"), id="other letters"),
+        pytest.param(schema("n", minimum=-(2**63), maximum=1.5, enum=[None, True, 1]), id="numbers"),
+        pytest.param({}, id="empty"),
+    ],
+)
 def test_the_json_is_as_it_was_given(given: dict[str, Any]) -> None:
     assert pack(given).json == given
     assert pack(given)().json == given
@@ -36,8 +39,13 @@ def test_a_schema_that_nobody_keeps_is_forgotten() -> None:
 
 
 def test_it_is_much_smaller_than_the_schema() -> None:
-    large = {"type": "object", "properties": {f"field{n}": {
-        "type": "string", "description": f"What field {n} is for, and when to leave it out."} for n in range(200)}}
+    large = {
+        "type": "object",
+        "properties": {
+            f"field{n}": {"type": "string", "description": f"What field {n} is for, and when to leave it out."}
+            for n in range(200)
+        },
+    }
     assert pack(large).size * 4 < len(str(large))
 
 

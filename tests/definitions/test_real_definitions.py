@@ -28,7 +28,8 @@ FOLDER = Path(os.environ.get("REGISTRY_REAL_DEFINITIONS") or Path(__file__).reso
 def _documents() -> list[Any]:
     files = sorted(FOLDER.glob("**/*.[yj]*")) if FOLDER.is_dir() else []
     return [pytest.param(file, id=f"{file.parent.name}/{file.stem}") for file in files] or [
-        pytest.param(None, marks=pytest.mark.skip(reason=f"no definitions in {FOLDER}"), id="none")]
+        pytest.param(None, marks=pytest.mark.skip(reason=f"no definitions in {FOLDER}"), id="none")
+    ]
 
 
 def _prepared(file: Path) -> dict[str, Any]:
@@ -55,11 +56,14 @@ def _satisfied(group: str, version: Any, kind: str) -> None:
     passed, errors = 0, []
     for seed in range(60):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")     # from hypothesis, of examples outside of @given
+            warnings.simplefilter("ignore")  # from hypothesis, of examples outside of @given
             made = instance(schema.json, random.Random(seed), 0)
-        obj = {"apiVersion": f"{group}/{version.name}", "kind": kind,
-               **{k: v for k, v in made.items() if k not in ("apiVersion", "kind")},
-               "metadata": {"name": "a", "namespace": "default"}}
+        obj = {
+            "apiVersion": f"{group}/{version.name}",
+            "kind": kind,
+            **{k: v for k, v in made.items() if k not in ("apiVersion", "kind")},
+            "metadata": {"name": "a", "namespace": "default"},
+        }
         unknown: list[str] = []
         schema.process(obj, unknown)
         assert unknown == []

@@ -48,11 +48,16 @@ def sent(table: Json, case: Json) -> Json:
     spec.setdefault("scope", "Namespaced")
     spec.setdefault("names", {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"})
     schema = case["schema"] if "schema" in case else table.get("schema")
-    spec.setdefault("versions", [{"name": "v1", "served": True, "storage": True,
-                                  "schema": {"openAPIV3Schema": schema}}])
+    spec.setdefault(
+        "versions", [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}]
+    )
     name = f"{spec['names']['plural']}.{spec['group']}"
-    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": name} | (case.get("metadata") or {}), "spec": spec}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": name} | (case.get("metadata") or {}),
+        "spec": spec,
+    }
 
 
 def answer(body: Json, query: str) -> Json:
@@ -68,11 +73,18 @@ def answer(body: Json, query: str) -> Json:
     definition = prepare_for_create(definition)
     errors = validate_create(definition)
     if errors:
-        return {"status": 422, "warnings": unknown, "causes": [
-            {"reason": str(e.type.value), "message": e.body(), "field": e.field} for e in errors]}
+        return {
+            "status": 422,
+            "warnings": unknown,
+            "causes": [{"reason": str(e.type.value), "message": e.body(), "field": e.field} for e in errors],
+        }
     stored = canonical(definition)
-    return {"status": 201, "warnings": unknown + list(dict.fromkeys(warnings(definition))), "spec": stored["spec"],
-            "status of it": stored["status"]}
+    return {
+        "status": 201,
+        "warnings": unknown + list(dict.fromkeys(warnings(definition))),
+        "spec": stored["spec"],
+        "status of it": stored["status"],
+    }
 
 
 def recorded(expected: Json) -> Json:
@@ -89,9 +101,12 @@ def recorded(expected: Json) -> Json:
 @pytest.mark.parametrize("path", tables(), ids=lambda path: path.stem)
 def test_table(path: Path) -> None:
     table = read(path)
-    wrong = [case["name"] for case in table["cases"]
-             if not case["expect"]["body"].get("message", "").startswith("CreateOptions")
-             and answer(sent(table, case), case.get("query", "")) != recorded(case["expect"])]
+    wrong = [
+        case["name"]
+        for case in table["cases"]
+        if not case["expect"]["body"].get("message", "").startswith("CreateOptions")
+        and answer(sent(table, case), case.get("query", "")) != recorded(case["expect"])
+    ]
     assert wrong == []
 
 

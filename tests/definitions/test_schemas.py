@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from registry.definitions.schemas import validate_schema
-from registry.schema.bounds import MAX_DEPTH
+from registry.schema.structural.bounds import MAX_DEPTH
 from tests.definitions.crds import messages
 
 Schema = dict[str, Any]
@@ -27,26 +27,53 @@ def fields_of(schema: Schema) -> list[str]:
     return [e.partition(": ")[0].removeprefix("v.openAPIV3Schema") for e in errors_of(schema)]
 
 
-@pytest.mark.parametrize("schema, fields", [
-    pytest.param({**OBJECT, "properties": {"a": {**STRING, "x-kubernetes-validations": [RULE], "default": "x"}}}, [],
-                 id="good"),
-    pytest.param({**OBJECT, "properties": {"a": {"id": "x"}}}, [".properties[a].id"], id="structural errors hidden"),
-    pytest.param({**OBJECT, "properties": {"a": {}, "b": {**STRING, "default": 1}}}, [".properties[a].type"],
-                 id="no defaults where it is not structural"),
-    pytest.param({**OBJECT, "properties": {"a": {}, "b": {**STRING, "uniqueItems": True}}},
-                 [".properties[a].type", ".properties[b].uniqueItems"], id="keywords all the same"),
-    pytest.param({**OBJECT, "properties": {"a": {**STRING, "x-kubernetes-validations": [BAD_RULE]}, "b": {}}},
-                 [".properties[b].type"], id="no rules where it is not structural"),
-    pytest.param({**OBJECT, "properties": {"a": {**STRING, "x-kubernetes-validations": [BAD_RULE]},
-                                           "b": {**STRING, "uniqueItems": True}}},
-                 [".properties[b].uniqueItems", ".properties[a].x-kubernetes-validations[0].rule"],
-                 id="rules beside other errors, after them"),
-    pytest.param({**OBJECT, "properties": {"a": {**STRING, "x-kubernetes-validations": [RULE], "default": ""}}},
-                 [".properties[a].default"], id="rule on a default"),
-    pytest.param({**OBJECT, "nullable": True}, [".nullable"], id="nullable root"),
-    pytest.param({**OBJECT, "$schema": "x"}, [""], id="$schema"),
-    pytest.param({**OBJECT, "$schema": "x", "uniqueItems": True}, [".uniqueItems"], id="$schema beside others"),
-])
+@pytest.mark.parametrize(
+    "schema, fields",
+    [
+        pytest.param(
+            {**OBJECT, "properties": {"a": {**STRING, "x-kubernetes-validations": [RULE], "default": "x"}}},
+            [],
+            id="good",
+        ),
+        pytest.param(
+            {**OBJECT, "properties": {"a": {"id": "x"}}}, [".properties[a].id"], id="structural errors hidden"
+        ),
+        pytest.param(
+            {**OBJECT, "properties": {"a": {}, "b": {**STRING, "default": 1}}},
+            [".properties[a].type"],
+            id="no defaults where it is not structural",
+        ),
+        pytest.param(
+            {**OBJECT, "properties": {"a": {}, "b": {**STRING, "uniqueItems": True}}},
+            [".properties[a].type", ".properties[b].uniqueItems"],
+            id="keywords all the same",
+        ),
+        pytest.param(
+            {**OBJECT, "properties": {"a": {**STRING, "x-kubernetes-validations": [BAD_RULE]}, "b": {}}},
+            [".properties[b].type"],
+            id="no rules where it is not structural",
+        ),
+        pytest.param(
+            {
+                **OBJECT,
+                "properties": {
+                    "a": {**STRING, "x-kubernetes-validations": [BAD_RULE]},
+                    "b": {**STRING, "uniqueItems": True},
+                },
+            },
+            [".properties[b].uniqueItems", ".properties[a].x-kubernetes-validations[0].rule"],
+            id="rules beside other errors, after them",
+        ),
+        pytest.param(
+            {**OBJECT, "properties": {"a": {**STRING, "x-kubernetes-validations": [RULE], "default": ""}}},
+            [".properties[a].default"],
+            id="rule on a default",
+        ),
+        pytest.param({**OBJECT, "nullable": True}, [".nullable"], id="nullable root"),
+        pytest.param({**OBJECT, "$schema": "x"}, [""], id="$schema"),
+        pytest.param({**OBJECT, "$schema": "x", "uniqueItems": True}, [".uniqueItems"], id="$schema beside others"),
+    ],
+)
 def test_order(schema: Schema, fields: list[str]) -> None:
     assert fields_of(schema) == fields
 
@@ -55,19 +82,31 @@ def test_too_deep_is_all_that_is_said() -> None:
     schema: Schema = {"id": "x"}
     for _ in range(MAX_DEPTH):
         schema = {"not": schema}
-    assert errors_of(schema) == [
-        f"v.openAPIV3Schema: Forbidden: must not be nested more than {MAX_DEPTH} levels deep"]
+    assert errors_of(schema) == [f"v.openAPIV3Schema: Forbidden: must not be nested more than {MAX_DEPTH} levels deep"]
 
 
-@pytest.mark.parametrize("words, refused", [
-    pytest.param({"properties": {"a": STRING}, "required": ["a"], "title": "t", "maximum": 1, "example": "",
-                  "x-kubernetes-preserve-unknown-fields": True}, False, id="what loses nothing"),
-    pytest.param({"enum": []}, True, id="empty enum"),
-    pytest.param({"default": False}, True, id="default"),
-    pytest.param({"anyOf": [{}]}, True, id="junctor"),
-    pytest.param({"nullable": False, "id": ""}, False, id="zero values"),
-    pytest.param({"maxProperties": 0}, True, id="pointer to zero"),
-])
+@pytest.mark.parametrize(
+    "words, refused",
+    [
+        pytest.param(
+            {
+                "properties": {"a": STRING},
+                "required": ["a"],
+                "title": "t",
+                "maximum": 1,
+                "example": "",
+                "x-kubernetes-preserve-unknown-fields": True,
+            },
+            False,
+            id="what loses nothing",
+        ),
+        pytest.param({"enum": []}, True, id="empty enum"),
+        pytest.param({"default": False}, True, id="default"),
+        pytest.param({"anyOf": [{}]}, True, id="junctor"),
+        pytest.param({"nullable": False, "id": ""}, False, id="zero values"),
+        pytest.param({"maxProperties": 0}, True, id="pointer to zero"),
+    ],
+)
 def test_root_with_status(words: Schema, refused: bool) -> None:
     found = [e for e in errors_of({**OBJECT, **words}, status=True) if "if the status subresource is enabled" in e]
     assert bool(found) is refused
@@ -77,13 +116,18 @@ def test_root_with_status(words: Schema, refused: bool) -> None:
 def test_root_with_status_must_be_an_object() -> None:
     assert errors_of({**STRING, "enum": ["a"]}, status=True)[0] == (
         'v.openAPIV3Schema.type: Invalid value: "string": only "object" is allowed as the type at the root of the '
-        'schema if '
-        "the status subresource is enabled")
+        "schema if "
+        "the status subresource is enabled"
+    )
 
 
 def test_the_cost_of_an_unchanged_rule_is_let_pass() -> None:
-    costly = {**OBJECT, "properties": {"a": {"type": "array", "maxItems": 10000, "items": STRING,
-                                             "x-kubernetes-validations": [COSTLY]}}}
+    costly = {
+        **OBJECT,
+        "properties": {
+            "a": {"type": "array", "maxItems": 10000, "items": STRING, "x-kubernetes-validations": [COSTLY]}
+        },
+    }
     assert "estimated rule cost exceeds budget" in errors_of(costly)[0]
     same = errors_of(costly, old={**costly, "required": []})
     assert not any("estimated rule cost exceeds" in e for e in same)
@@ -105,8 +149,12 @@ def test_a_default_is_decoded_in_place_each_time() -> None:
 
 
 def test_a_costly_rule_is_let_pass_only_where_it_was() -> None:
-    schema = {**OBJECT, "properties": {"a": {"type": "array", "maxItems": 1700, "items": {"type": "integer"},
-                                             "x-kubernetes-validations": [COSTLY]}}}
+    schema = {
+        **OBJECT,
+        "properties": {
+            "a": {"type": "array", "maxItems": 1700, "items": {"type": "integer"}, "x-kubernetes-validations": [COSTLY]}
+        },
+    }
     assert len(errors_of(schema)) == 1
     assert errors_of(schema, old=schema) == []
     assert len(errors_of(schema)) == 1

@@ -17,17 +17,23 @@ def test_create_drops_what_the_client_may_not_set() -> None:
     body["status"] = {"storedVersions": ["v9"], "conditions": [{"type": "Established", "status": "True"}]}
     found = canonical(prepared(body))
     assert found["metadata"] == {"name": "widgets.g.example.com", "generation": 1, "finalizers": ["a.b/c"]}
-    assert found["status"] == {"conditions": None, "acceptedNames": {"plural": "", "kind": ""},
-                               "storedVersions": ["v1"]}
+    assert found["status"] == {
+        "conditions": None,
+        "acceptedNames": {"plural": "", "kind": ""},
+        "storedVersions": ["v1"],
+    }
 
 
-@pytest.mark.parametrize("change, generation", [
-    pytest.param({}, 1, id="nothing"),
-    pytest.param({"preserveUnknownFields": False}, 1, id="a zero value"),
-    pytest.param({"versions": [version(additionalPrinterColumns=[])]}, 1, id="an empty list"),
-    pytest.param({"versions": [version(schema={"type": "object", "title": "t"})]}, 2, id="the schema"),
-    pytest.param({"versions": [version(schema={"type": "object", "default": True})]}, 2, id="a default"),
-])
+@pytest.mark.parametrize(
+    "change, generation",
+    [
+        pytest.param({}, 1, id="nothing"),
+        pytest.param({"preserveUnknownFields": False}, 1, id="a zero value"),
+        pytest.param({"versions": [version(additionalPrinterColumns=[])]}, 1, id="an empty list"),
+        pytest.param({"versions": [version(schema={"type": "object", "title": "t"})]}, 2, id="the schema"),
+        pytest.param({"versions": [version(schema={"type": "object", "default": True})]}, 2, id="a default"),
+    ],
+)
 def test_generation(change: dict[str, Any], generation: int) -> None:
     old = canonical(established(crd()))
     assert strategy.prepare_for_update(prepared(crd(**change)), old)["metadata"]["generation"] == generation
@@ -39,11 +45,14 @@ def test_true_is_not_one() -> None:
     assert new["metadata"]["generation"] == 2
 
 
-@pytest.mark.parametrize("stored, storage, expected", [
-    pytest.param(["v1"], "v1", ["v1"], id="same"),
-    pytest.param(["v1"], "v2", ["v1", "v2"], id="switched"),
-    pytest.param(["v1", "v2"], "v1", ["v1", "v2"], id="switched back"),
-])
+@pytest.mark.parametrize(
+    "stored, storage, expected",
+    [
+        pytest.param(["v1"], "v1", ["v1"], id="same"),
+        pytest.param(["v1"], "v2", ["v1", "v2"], id="switched"),
+        pytest.param(["v1", "v2"], "v1", ["v1", "v2"], id="switched back"),
+    ],
+)
 def test_update_notes_the_storage_version(stored: list[str], storage: str, expected: list[str]) -> None:
     versions = [version(name, storage=name == storage) for name in ("v1", "v2")]
     new = prepared(crd(versions=versions)) | {"status": {"storedVersions": ["v7"]}}
@@ -52,13 +61,17 @@ def test_update_notes_the_storage_version(stored: list[str], storage: str, expec
     assert old["status"]["storedVersions"] == stored
 
 
-@pytest.mark.parametrize("given, expected", [
-    pytest.param(["x"], ["x"], id="anything goes"), pytest.param([], ["v1"], id="refilled"),
-])
+@pytest.mark.parametrize(
+    "given, expected", [pytest.param(["x"], ["x"], id="anything goes"), pytest.param([], ["v1"], id="refilled")]
+)
 def test_status_update(given: list[str], expected: list[str]) -> None:
     old = established(crd())
-    new = {**old, "spec": {"group": "x"}, "metadata": {**old["metadata"], "labels": {"a": "b"}, "generation": 9},
-           "status": {"storedVersions": given}}
+    new = {
+        **old,
+        "spec": {"group": "x"},
+        "metadata": {**old["metadata"], "labels": {"a": "b"}, "generation": 9},
+        "status": {"storedVersions": given},
+    }
     found = strategy.prepare_for_status_update(new, old)
     assert found["spec"] == old["spec"]
     assert found["metadata"]["labels"] == {"a": "b"}
@@ -72,12 +85,17 @@ def terminating(definition: dict[str, Any]) -> tuple[str, str]:
     return condition["status"], condition["reason"]
 
 
-@pytest.mark.parametrize("conditions, reason", [
-    pytest.param(None, "InstanceDeletionCompleted", id="established"), pytest.param([], "NeverEstablished", id="never"),
-])
+@pytest.mark.parametrize(
+    "conditions, reason",
+    [
+        pytest.param(None, "InstanceDeletionCompleted", id="established"),
+        pytest.param([], "NeverEstablished", id="never"),
+    ],
+)
 def test_deletion(conditions: list[Any] | None, reason: str) -> None:
-    definition = established(crd(metadata={"finalizers": ["a.b/c"]}),
-                             **({} if conditions is None else {"conditions": conditions}))
+    definition = established(
+        crd(metadata={"finalizers": ["a.b/c"]}), **({} if conditions is None else {"conditions": conditions})
+    )
     marked = strategy.mark_for_deletion(definition, NOW)
     assert marked["metadata"]["deletionTimestamp"] == NOW
     assert marked["metadata"]["finalizers"] == ["a.b/c", strategy.CLEANUP_FINALIZER]

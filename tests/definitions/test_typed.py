@@ -5,19 +5,32 @@ from typing import Any
 import pytest
 
 from registry.codec.model import MAX_STRICT_ERRORS
-from registry.definitions.typed import STRINGS, Field, Map, Pointer, Slice, Struct, decode, deeper_than, encode
-from registry.definitions.typed_base import MAX_UNKNOWN_CHARACTERS, StructDecodeError
-from registry.definitions.typed_scalars import BOOL, BYTES, STRING
+from registry.definitions.structs.base import MAX_UNKNOWN_CHARACTERS, StructDecodeError
+from registry.definitions.structs.scalars import BOOL, BYTES, STRING
+from registry.definitions.structs.structs import (
+    STRINGS,
+    Field,
+    Map,
+    Pointer,
+    Slice,
+    Struct,
+    decode,
+    deeper_than,
+    encode,
+)
 
 Inner = Struct("Inner", (Field("name", STRING, required=True), Field("on", BOOL)))
-Outer = Struct("Outer", (
-    Field("one", Inner, required=True),
-    Field("maybe", Pointer(Inner)),
-    Field("many", Slice(Inner), required=True),
-    Field("texts", STRINGS),
-    Field("by", Map(STRING)),
-    Field("data", BYTES),
-))
+Outer = Struct(
+    "Outer",
+    (
+        Field("one", Inner, required=True),
+        Field("maybe", Pointer(Inner)),
+        Field("many", Slice(Inner), required=True),
+        Field("texts", STRINGS),
+        Field("by", Map(STRING)),
+        Field("data", BYTES),
+    ),
+)
 
 
 def test_zero_values_are_written_where_there_is_no_omitempty() -> None:
@@ -33,13 +46,16 @@ def test_a_pointer_to_an_empty_struct_is_written() -> None:
     assert encode(Outer, {"maybe": {}})["maybe"] == {"name": ""}
 
 
-@pytest.mark.parametrize("text, at", [
-    pytest.param("!!", 0, id="first"),
-    pytest.param("ab!d", 2, id="in a group"),
-    pytest.param("abcde", 5, id="too short at the end"),
-    pytest.param("abc=d", 3, id="padding in the middle"),
-    pytest.param("a===", 1, id="too much padding"),
-])
+@pytest.mark.parametrize(
+    "text, at",
+    [
+        pytest.param("!!", 0, id="first"),
+        pytest.param("ab!d", 2, id="in a group"),
+        pytest.param("abcde", 5, id="too short at the end"),
+        pytest.param("abc=d", 3, id="padding in the middle"),
+        pytest.param("a===", 1, id="too much padding"),
+    ],
+)
 def test_bad_base64(text: str, at: int) -> None:
     with pytest.raises(StructDecodeError) as caught:
         decode(Outer, {"data": text})
@@ -50,13 +66,16 @@ def test_line_breaks_in_base64_are_ignored() -> None:
     assert decode(Outer, {"data": "QU\nJD\r\n"}).value == {"data": "QUJD"}
 
 
-@pytest.mark.parametrize("value, limit, deeper", [
-    pytest.param(1, 0, False, id="scalar"),
-    pytest.param([], 1, False, id="empty list"),
-    pytest.param([[]], 1, True, id="list in a list"),
-    pytest.param({"a": [{}]}, 3, False, id="three levels"),
-    pytest.param({"a": [{"b": []}]}, 3, True, id="four levels"),
-])
+@pytest.mark.parametrize(
+    "value, limit, deeper",
+    [
+        pytest.param(1, 0, False, id="scalar"),
+        pytest.param([], 1, False, id="empty list"),
+        pytest.param([[]], 1, True, id="list in a list"),
+        pytest.param({"a": [{}]}, 3, False, id="three levels"),
+        pytest.param({"a": [{"b": []}]}, 3, True, id="four levels"),
+    ],
+)
 def test_depth(value: Any, limit: int, deeper: bool) -> None:
     assert deeper_than(value, limit) is deeper
 

@@ -11,19 +11,33 @@ def with_formats(*formats: str) -> dict[str, object]:
     return prepared(crd(schema))
 
 
-@pytest.mark.parametrize("schema_type, text, known", [
-    ("string", "date-time", True), ("", "datetime", True), ("string", "d-a-t-e", True), ("string", "Date", False),
-    ("string", "int32", False), ("integer", "int64", True), ("integer", "date", False), ("number", "double", True),
-    ("number", "int32", False), ("boolean", "date", False), ("object", "k8s-short-name", False),
-    ("string", "k8s-short-name", True),
-])
+@pytest.mark.parametrize(
+    "schema_type, text, known",
+    [
+        ("string", "date-time", True),
+        ("", "datetime", True),
+        ("string", "d-a-t-e", True),
+        ("string", "Date", False),
+        ("string", "int32", False),
+        ("integer", "int64", True),
+        ("integer", "date", False),
+        ("number", "double", True),
+        ("number", "int32", False),
+        ("boolean", "date", False),
+        ("object", "k8s-short-name", False),
+        ("string", "k8s-short-name", True),
+    ],
+)
 def test_formats(schema_type: str, text: str, known: bool) -> None:
     assert is_recognized(text, schema_type) is known
 
 
 def test_one_for_each_place() -> None:
     assert sorted(warnings(with_formats("x", "date", 'y"', "x"))) == [
-        'unrecognized format "x"', 'unrecognized format "x"', 'unrecognized format "y\\""']
+        'unrecognized format "x"',
+        'unrecognized format "x"',
+        'unrecognized format "y\\""',
+    ]
 
 
 def test_only_new_ones_on_update() -> None:

@@ -23,10 +23,22 @@ def run(script: str, server: RunningServer, folder: Path, kubeconfig: Path | Non
     script = script.replace("https://127.0.0.1:6443", server.url)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("REGISTRY_")}
-    environment |= {"PATH": path, "KUBECONFIG": str(kubeconfig or server.kubeconfig), "HOME": str(server.data_dir),
-                    "REGISTRY_DATA_DIR": str(server.data_dir)}
-    done = subprocess.run(["bash", "-e", "-o", "pipefail", "-c", script], env=environment, text=True, timeout=300,
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-                          cwd=folder)
+    environment |= {
+        "PATH": path,
+        "KUBECONFIG": str(kubeconfig or server.kubeconfig),
+        "HOME": str(server.data_dir),
+        "REGISTRY_DATA_DIR": str(server.data_dir),
+    }
+    done = subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", script],
+        env=environment,
+        text=True,
+        timeout=300,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+        cwd=folder,
+    )
     assert done.returncode == 0, done.stdout
     return done.stdout

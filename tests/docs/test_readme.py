@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from registry.kubeconfig import kubeconfig, with_tenant
+from registry.cli.kubeconfig import kubeconfig, with_tenant
 from tests.docs.pages import ROOT, commands, run
 from tests.running import RunningServer, data_folder, running_server
 
@@ -78,8 +78,11 @@ done
 @pytest.fixture(scope="module")
 def kubeconfigs(server: RunningServer) -> dict[str, Path]:
     """The kubeconfig for each page."""
-    tenants = [{"apiVersion": "tenancy.registry/v1", "kind": "Tenant", "metadata": {"name": f"of-{page}"}, "spec": {}}
-               for page in PAGES if page not in IN_DEFAULT]
+    tenants = [
+        {"apiVersion": "tenancy.registry/v1", "kind": "Tenant", "metadata": {"name": f"of-{page}"}, "spec": {}}
+        for page in PAGES
+        if page not in IN_DEFAULT
+    ]
     wanted = server.data_dir / "tenants.json"
     wanted.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": tenants}))
     run(f"kubectl create --server {server.url}/clusters/system -f {wanted}", server, server.data_dir)

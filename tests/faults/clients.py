@@ -24,18 +24,25 @@ class ServerClient:
 
     def __init__(self, url: str, token: str) -> None:
         limits = httpx.Limits(max_connections=50)
-        self._http = httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {token}"}, limits=limits,
-                                       timeout=PATIENCE_SECONDS, trust_env=False)
+        self._http = httpx.AsyncClient(
+            base_url=url,
+            headers={"Authorization": f"Bearer {token}"},
+            limits=limits,
+            timeout=PATIENCE_SECONDS,
+            trust_env=False,
+        )
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                        trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         await self._http.aclose()
 
-    async def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json"
-                      ) -> httpx.Response:
+    async def request(
+        self, method: str, path: str, body: Any = None, content_type: str = "application/json"
+    ) -> httpx.Response:
         content = None if body is None else json.dumps(body)
         return await self._http.request(method, path, content=content, headers={"Content-Type": content_type})
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from registry.store.embedded import EmbeddedPostgres
+from registry.postgres.server import EmbeddedPostgres
 from tests.faults.clients import ServerClient
 from tests.running import RunningServer, data_folder, running_server
 
@@ -34,8 +34,10 @@ def postgres(folder: Path) -> Iterator[EmbeddedPostgres]:
 def servers(postgres: EmbeddedPostgres, folder: Path) -> Iterator[Sequence[RunningServer]]:
     """Two API processes, which know of each other only through the database."""
     with contextlib.ExitStack() as stack:
-        started = [stack.enter_context(running_server(folder / name, "--database-url", postgres.url, "--plain-http"))
-                   for name in ("one", "two")]
+        started = [
+            stack.enter_context(running_server(folder / name, "--database-url", postgres.url, "--plain-http"))
+            for name in ("one", "two")
+        ]
         yield started
 
 

@@ -26,14 +26,26 @@ LETTERS = 2_900_000
 MORE_MB = 150.0
 GROUP = "/apis/memory.example.com/v1/namespaces/default/texts"
 DEFINITION = {
-    "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
     "metadata": {"name": "texts.memory.example.com"},
     "spec": {
-        "group": "memory.example.com", "scope": "Namespaced",
+        "group": "memory.example.com",
+        "scope": "Namespaced",
         "names": {"plural": "texts", "singular": "text", "kind": "Text", "listKind": "TextList"},
-        "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {
-            "type": "object", "properties": {
-                "spec": {"type": "object", "properties": {"text": {"type": "string"}}}}}}}],
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {"spec": {"type": "object", "properties": {"text": {"type": "string"}}}},
+                    }
+                },
+            }
+        ],
     },
 }
 
@@ -86,9 +98,16 @@ def _fill(server: RunningServer) -> None:
         assert code == 201, end
         _until(lambda: api.request("GET", GROUP)[0] == 200)
         for i in range(COUNT):
-            code, _, end = api.request("POST", GROUP, {
-                "apiVersion": "memory.example.com/v1", "kind": "Text", "metadata": {"name": f"text-{i:02}"},
-                "spec": {"text": "a" * LETTERS}})
+            code, _, end = api.request(
+                "POST",
+                GROUP,
+                {
+                    "apiVersion": "memory.example.com/v1",
+                    "kind": "Text",
+                    "metadata": {"name": f"text-{i:02}"},
+                    "spec": {"text": "a" * LETTERS},
+                },
+            )
             assert code == 201, end
 
 
@@ -100,8 +119,9 @@ class Api:
         self._context = ssl.create_default_context(cafile=str(server.authority))
         self._connection = HTTPSConnection("127.0.0.1", server.port, context=self._context, timeout=120)
 
-    def request(self, method: str, path: str, body: Any = None, accept: str = "application/json"
-                ) -> tuple[int, int, bytes]:
+    def request(
+        self, method: str, path: str, body: Any = None, accept: str = "application/json"
+    ) -> tuple[int, int, bytes]:
         """Code, length and the last kilobyte of the answer, which is read as it comes."""
         code, answer = self._ask(method, path, body, accept)
         length, end = 0, b""
@@ -141,8 +161,10 @@ READS = {
     "table of all with objects": (GROUP + "?includeObject=Object", TABLE),
     "metadata of all": (GROUP, "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"),
     "what a watch begins with": (GROUP + "?watch=true&timeoutSeconds=2", "application/json"),
-    "a name over all namespaces": ("/apis/memory.example.com/v1/texts?fieldSelector=metadata.name!%3Dx",
-                                   "application/json"),
+    "a name over all namespaces": (
+        "/apis/memory.example.com/v1/texts?fieldSelector=metadata.name!%3Dx",
+        "application/json",
+    ),
 }
 
 

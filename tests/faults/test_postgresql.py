@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import psycopg
 import pytest
 
-from registry.store.embedded import EmbeddedPostgres
+from registry.postgres.server import EmbeddedPostgres
 from tests.api.widgets import WIDGETS
 from tests.faults.clients import ServerClient, Watcher, Writers, assert_unavailable, eventually
 
@@ -30,12 +30,12 @@ async def test_a_kill_of_postgresql_in_the_middle_of_writes(
         pid = postgres.pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
-        await writers.more(100)         # it is started again, and the servers find it by themselves
+        await writers.more(100)  # it is started again, and the servers find it by themselves
     await writers.stop()
     await watcher.reach(max(writers.acknowledged))
     await watcher.stop()
     for answer in writers.refused:
-        if answer.status_code != 409:   # a write whose outcome was lost had been made
+        if answer.status_code != 409:  # a write whose outcome was lost had been made
             assert_unavailable(answer)
     revisions = [revision for revision, _, _ in watcher.seen]
     assert revisions == sorted(set(revisions))
@@ -70,9 +70,7 @@ async def test_while_it_is_away_requests_fail_and_then_go_on(
         await eventually(ready)
 
 
-async def test_a_database_that_may_only_be_read(
-    postgres: EmbeddedPostgres, clients: Sequence[ServerClient]
-) -> None:
+async def test_a_database_that_may_only_be_read(postgres: EmbeddedPostgres, clients: Sequence[ServerClient]) -> None:
     one, two = clients
     await one.define_widgets()
     assert (await one.create("a", size=1)).status_code == 201
@@ -110,10 +108,13 @@ async def test_a_disk_that_is_full(postgres: EmbeddedPostgres, clients: Sequence
     assert (await one.create("a", size=1)).status_code == 201
     revision = await one.revision()
     with psycopg.connect(postgres.url, autocommit=True) as connection:
-        connection.execute("CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION "
-                           "'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$")
-        connection.execute("CREATE TRIGGER full_disk BEFORE INSERT ON changes FOR EACH ROW EXECUTE FUNCTION "
-                           "full_disk()")
+        connection.execute(
+            "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION "
+            "'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$"
+        )
+        connection.execute(
+            "CREATE TRIGGER full_disk BEFORE INSERT ON changes FOR EACH ROW EXECUTE FUNCTION full_disk()"
+        )
         assert_unavailable(await one.create("b"))
         assert_unavailable(await one.patch(f"{WIDGETS}/a", {"spec": {"size": 2}}))
         assert_unavailable(await one.request("DELETE", f"{WIDGETS}/a"))

@@ -56,15 +56,20 @@ async def test_no_write_is_accepted_under_a_definition_that_was_replaced(clients
 
     def more_than(count: int) -> Callable[[], Awaitable[bool]]:
         async def look() -> bool:
-            return len(accepted) > count or any(task.done() for task in tasks)     # which has failed, then
+            return len(accepted) > count or any(task.done() for task in tasks)  # which has failed, then
 
         return look
 
     tasks = [asyncio.create_task(write(client, f"w{n}")) for n, client in enumerate((one, two, two, one))]
     bounds: list[tuple[int, int]] = []
     for bound in (15, 5, 12, 3, 18, 1):
-        patch = [{"op": "add", "value": bound,
-                  "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/size/maximum"}]
+        patch = [
+            {
+                "op": "add",
+                "value": bound,
+                "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/size/maximum",
+            }
+        ]
         answer = await one.request("PATCH", DEFINITION, patch, "application/json-patch+json")
         assert answer.status_code == 200, answer.text
         bounds.append((revision_of(answer.json()), bound))
@@ -90,7 +95,7 @@ async def test_the_death_of_a_process_loses_nothing_acknowledged(
     watcher = Watcher(one, start)
     writers = Writers([one, two, one])
     await writers.more(200)
-    await watcher.reach(start + 1)      # its watch at the one has begun
+    await watcher.reach(start + 1)  # its watch at the one has begun
     servers[0].process.kill()
     watcher.client = two
     await writers.more(100)
@@ -118,8 +123,8 @@ async def test_a_stop_ends_watches_and_finishes_writes(
         await writers.more(50)
         seen = [await anext(events) for _ in range(50)]
         servers[0].process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(PATIENCE_SECONDS):   # of itself it would go on for half an hour
-            seen += [event async for event in events]   # ends without an error: the last chunk was sent
+        async with asyncio.timeout(PATIENCE_SECONDS):  # of itself it would go on for half an hour
+            seen += [event async for event in events]  # ends without an error: the last chunk was sent
     assert len(seen) >= 50
     assert await asyncio.to_thread(servers[0].process.wait, PATIENCE_SECONDS) == 0
     await writers.stop()

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from registry.access.tokens.bearer import BearerTokens
+from registry.authentication.tokens.bearer import BearerTokens
 from registry.store.store import Store
 from registry.store.tables import metadata
 from registry.store.types import TenantName
@@ -45,7 +45,8 @@ def contents(database: Database, table: str, tenant: int) -> list[Any]:
     # Documents for reports are written anew at any time.
     row = "(resource, key, uid, revision, body)" if table == "objects" else "t"
     text = sql.SQL("SELECT {}::text FROM {} t WHERE tenant_id = %s ORDER BY 1").format(
-        sql.SQL(row), sql.Identifier(table))
+        sql.SQL(row), sql.Identifier(table)
+    )
     return [row[0] for row in database.execute(text, (tenant,)).fetchall()]
 
 
@@ -64,8 +65,17 @@ async def with_everything(client: ServerClient, database: Database, database_url
     """A tenant that has rows in each table; its id."""
     at = f"/clusters/{name}"
     # In one domain, whose log they share.
-    await ok(client, "POST", TENANTS, {"apiVersion": "tenancy.registry/v1", "kind": "Tenant",
-                                       "metadata": {"name": name}, "spec": {"domain": "fleet"}})
+    await ok(
+        client,
+        "POST",
+        TENANTS,
+        {
+            "apiVersion": "tenancy.registry/v1",
+            "kind": "Tenant",
+            "metadata": {"name": name},
+            "spec": {"domain": "fleet"},
+        },
+    )
     await ok(client, "POST", at + BINDINGS, binding())
     await ok(client, "POST", at + DEFINITIONS, definition("gadgets", "Gadget"))
 
@@ -75,8 +85,12 @@ async def with_everything(client: ServerClient, database: Database, database_url
         return made.status_code in (201, 409)
 
     await eventually(served)
-    await ok(client, "POST", f"{at}/api/v1/namespaces/default/secrets",
-             {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"a": "b"}})
+    await ok(
+        client,
+        "POST",
+        f"{at}/api/v1/namespaces/default/secrets",
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"a": "b"}},
+    )
     store = await Store.open(database_url, housekeeping=False)
     await BearerTokens(store).create(await store.tenant(TenantName(name)), "ann", [], "", None)
     await store.close()
@@ -103,8 +117,9 @@ def blocker(database_url: str) -> Iterator[Database]:
         yield connection
 
 
-async def test_a_kill_in_the_middle_of_a_removal(folder: Path, database_url: str, database: Database,
-                                                 blocker: Database) -> None:
+async def test_a_kill_in_the_middle_of_a_removal(
+    folder: Path, database_url: str, database: Database, blocker: Database
+) -> None:
     keys = folder / "keys"
     keys.write_text(f"one:{base64.b64encode(bytes(range(32))).decode()}\n")
     keys.chmod(0o600)
@@ -113,8 +128,12 @@ async def test_a_kill_in_the_middle_of_a_removal(folder: Path, database_url: str
     assert server is not None
     try:
         async with ServerClient(server.url, server.token) as client:
-            await ok(client, "POST", TENANTS, {"apiVersion": "tenancy.registry/v1", "kind": "Tenant",
-                                               "metadata": {"name": "provider"}})
+            await ok(
+                client,
+                "POST",
+                TENANTS,
+                {"apiVersion": "tenancy.registry/v1", "kind": "Tenant", "metadata": {"name": "provider"}},
+            )
             await ok(client, "POST", f"/clusters/provider{DEFINITIONS}", widgets_definition())
             await ok(client, "POST", f"/clusters/provider{EXPORTS}", export(all=True))
             other = await with_everything(client, database, database_url, "other")
@@ -126,15 +145,22 @@ async def test_a_kill_in_the_middle_of_a_removal(folder: Path, database_url: str
 
         def halfway() -> bool:
             left = rows(database, acme)
-            return left["objects"] == left["changes"] == 0 and bool(found(
-                database, "SELECT true FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE "
-                          "'%%delete-of-tenant%%' AND datname = current_database()"))
+            return left["objects"] == left["changes"] == 0 and bool(
+                found(
+                    database,
+                    "SELECT true FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE "
+                    "'%%delete-of-tenant%%' AND datname = current_database()",
+                )
+            )
 
         wait_until(halfway, "the removal is halfway", seconds=60)
         os.kill(server.process.pid, signal.SIGKILL)
         server.process.wait()
-        database.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
-                         " AND pid NOT IN (%s, %s)", (database.info.backend_pid, blocker.info.backend_pid))
+        database.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
+            " AND pid NOT IN (%s, %s)",
+            (database.info.backend_pid, blocker.info.backend_pid),
+        )
         blocker.rollback()
         left = rows(database, acme)
         assert left["access_tokens"]
@@ -145,6 +171,7 @@ async def test_a_kill_in_the_middle_of_a_removal(folder: Path, database_url: str
         server = None
         server = start_server(folder / "data", *arguments)
         async with ServerClient(server.url, server.token) as client:
+
             async def gone() -> bool:
                 return (await client.request("GET", f"{TENANTS}/acme")).status_code == 404
 

@@ -14,7 +14,7 @@ import httpx
 import psutil
 import pytest
 
-from registry.access.tokens.bearer import BearerTokens
+from registry.authentication.tokens.bearer import BearerTokens
 from registry.store.store import Store
 from registry.store.types import TenantName
 from tests.admission.test_policies_api import BINDINGS, POLICIES, named, rule
@@ -38,12 +38,17 @@ class Worker:
 
     def __init__(self, server: RunningServer) -> None:
         self._token = server.token
-        self._http = httpx.AsyncClient(base_url=server.url, timeout=PATIENCE_SECONDS, trust_env=False,
-                                       limits=httpx.Limits(max_connections=1, keepalive_expiry=None))
+        self._http = httpx.AsyncClient(
+            base_url=server.url,
+            timeout=PATIENCE_SECONDS,
+            trust_env=False,
+            limits=httpx.Limits(max_connections=1, keepalive_expiry=None),
+        )
         self._port = 0
 
-    async def request(self, method: str, path: str, body: Any = None, token: str = "",
-                      content_type: str = "application/json") -> httpx.Response:
+    async def request(
+        self, method: str, path: str, body: Any = None, token: str = "", content_type: str = "application/json"
+    ) -> httpx.Response:
         headers = {"Authorization": f"Bearer {token or self._token}", "Content-Type": content_type}
         content = None if body is None else json.dumps(body)
         async with self._http.stream(method, path, content=content, headers=headers) as answer:
@@ -73,9 +78,12 @@ class Worker:
     async def pid(self, server: RunningServer) -> int:
         """Of the process at the other end."""
         await self.request("GET", "/livez")
-        [found] = [pid for pid in children(server.process.pid, "worker")
-                   for connection in psutil.Process(pid).net_connections("tcp")
-                   if connection.raddr and connection.raddr.port == self._port]
+        [found] = [
+            pid
+            for pid in children(server.process.pid, "worker")
+            for connection in psutil.Process(pid).net_connections("tcp")
+            if connection.raddr and connection.raddr.port == self._port
+        ]
         return found
 
     async def aclose(self) -> None:
@@ -90,8 +98,10 @@ def database(postgres_server: str, template_database: str) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def server(database: str) -> Iterator[RunningServer]:
     """One for all tests of the module, each of which has a tenant of its own."""
-    with data_folder() as folder, running_server(folder / "data", "--database-url", database, "--plain-http",
-                                                 "--workers", "2") as server:
+    with (
+        data_folder() as folder,
+        running_server(folder / "data", "--database-url", database, "--plain-http", "--workers", "2") as server,
+    ):
         yield server
 
 
@@ -134,6 +144,7 @@ def config_map(name: str) -> Any:
 
 async def comes(worker: Worker, code: int, method: str, path: str, body: Any = None, token: str = "") -> None:
     """Waits for an answer of this code, by this worker."""
+
     async def so() -> bool:
         return await worker.asked(method, path, body, token) == code
 
@@ -145,8 +156,9 @@ async def test_a_token_that_is_taken_back(workers: Sequence[Worker], database: s
     one, two = workers
     at = await tenant(one, "tokens")
     await one.make(f"{at}{ACCOUNTS}", {"metadata": {"name": "robot"}})
-    asked = await one.make(f"{at}{ACCOUNTS}/robot/token", {"apiVersion": "authentication.k8s.io/v1",
-                                                           "kind": "TokenRequest", "spec": {}})
+    asked = await one.make(
+        f"{at}{ACCOUNTS}/robot/token", {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    )
     robot = asked["status"]["token"]
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     async with tokens_of(database) as (bearer, store):
@@ -172,9 +184,11 @@ async def test_what_is_granted_and_taken_back(workers: Sequence[Worker], databas
     for worker in workers:
         assert await worker.asked("GET", at + CONFIG_MAPS, token=ann) == 403
     role = {"metadata": {"name": "r"}, "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}]}
-    bound = {"metadata": {"name": "r"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role",
-                                                    "name": "r"},
-             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ann"}]}
+    bound = {
+        "metadata": {"name": "r"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ann"}],
+    }
     await one.make(f"{at}{RBAC}/roles", role)
     await one.make(f"{at}{RBAC}/rolebindings", bound)
     # At once where it was written, soon at the other; and the other way round.
@@ -193,10 +207,15 @@ async def test_a_policy_counts_at_both_with_the_answer(workers: Sequence[Worker]
             await worker.make(at + CONFIG_MAPS, config_map(f"before-{number}-{id(worker)}"))
         name = f"p{number}"
         constraints = {"resourceRules": [rule("CREATE", resources="configmaps", group="")]}
-        await writer.make(at + POLICIES, named("ValidatingAdmissionPolicy", name, matchConstraints=constraints,
-                                               validations=[{"expression": "false"}]))
-        await writer.make(at + BINDINGS, named("ValidatingAdmissionPolicyBinding", name, policyName=name,
-                                               validationActions=["Deny"]))
+        await writer.make(
+            at + POLICIES,
+            named(
+                "ValidatingAdmissionPolicy", name, matchConstraints=constraints, validations=[{"expression": "false"}]
+            ),
+        )
+        await writer.make(
+            at + BINDINGS, named("ValidatingAdmissionPolicyBinding", name, policyName=name, validationActions=["Deny"])
+        )
         assert await other.asked("POST", at + CONFIG_MAPS, config_map("a")) == 422
         assert await writer.asked("POST", at + CONFIG_MAPS, config_map("a")) == 422
         await writer.delete(f"{at}{BINDINGS}/{name}")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from registry import logs
-from registry.http.access_log import log_answer, loggable
-from registry.http.paths import parse
+from registry.http.middleware.access_log import log_answer, loggable
+from registry.http.request_info import parse
 
 
 def record(**fields: object) -> logging.LogRecord:
@@ -36,10 +36,19 @@ def test_a_line_of_a_request_has_its_audit_id() -> None:
     assert "request" not in json.loads(formatter.format(record()))
 
 
-@pytest.mark.parametrize("given, kept", [
-    ("0b57e1f2-95d6-4c07-8f2e-0d3a3c1e1a11", True), ("trace.7_a", True), ("", False), ("a b", False),
-    ("a\nb", False), ('a"b', False), ("é", False), ("---", False),
-])
+@pytest.mark.parametrize(
+    "given, kept",
+    [
+        ("0b57e1f2-95d6-4c07-8f2e-0d3a3c1e1a11", True),
+        ("trace.7_a", True),
+        ("", False),
+        ("a b", False),
+        ("a\nb", False),
+        ('a"b', False),
+        ("é", False),
+        ("---", False),
+    ],
+)
 def test_a_client_may_name_its_request(given: str, kept: bool) -> None:
     logs.begin_request(given)
     assert (logs.audit_id() == given) is kept
@@ -51,8 +60,12 @@ def test_a_long_name_is_cut() -> None:
 
 
 def test_no_line_can_be_forged(caplog: pytest.LogCaptureFixture) -> None:
-    scope: dict[str, Any] = {"method": "GET", "path": "/apis/a\n2026 info: forged\x1b[2J",
-                             "query_string": b"a=\xff", "client": None}
+    scope: dict[str, Any] = {
+        "method": "GET",
+        "path": "/apis/a\n2026 info: forged\x1b[2J",
+        "query_string": b"a=\xff",
+        "client": None,
+    }
     with caplog.at_level(logging.INFO, "registry.access"):
         log_answer(scope, parse(scope["path"]), "get", None, {b"user-agent": b"x\ny"}, 404, 0.0015)
     [line] = caplog.records

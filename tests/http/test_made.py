@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from registry.http.made import Document, DocumentCache, document
+from registry.http.document_cache import Document, DocumentCache, document
 
 
 def test_a_tag_is_of_the_bytes() -> None:
@@ -24,16 +24,17 @@ async def test_what_is_kept_is_bounded_in_bytes(aside: bool) -> None:
         def make() -> Document:
             calls.append(name)
             return Document(b"x" * size, name)
+
         return await made.get(name, make, aside=aside)
 
     for name in ("a", "b", "a"):
         assert (await get(name, 4)).tag == name
     assert calls == ["a", "b"]
-    await get("c", 4)           # the eldest, b, goes
+    await get("c", 4)  # the eldest, b, goes
     await get("a", 4)
     await get("b", 4)
     assert calls == ["a", "b", "c", "b"]
-    await get("large", 11)      # is not kept, and drives nothing out
+    await get("large", 11)  # is not kept, and drives nothing out
     await get("large", 11)
     await get("b", 4)
     assert calls == ["a", "b", "c", "b", "large", "large"]
@@ -51,7 +52,7 @@ async def test_all_who_ask_at_once_get_one_and_none_disturbs_another() -> None:
 
     asked = [asyncio.create_task(made.get("k", make, aside=True)) for _ in range(3)]
     await asyncio.sleep(0)
-    asked[0].cancel()           # went away while it was being made
+    asked[0].cancel()  # went away while it was being made
     go.set()
     assert [one.tag for one in await asyncio.gather(*asked[1:])] == ["T", "T"]
     assert calls == [1]

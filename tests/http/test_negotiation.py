@@ -33,40 +33,83 @@ TABLE = Representation(JSON, "Table", "v1")
 META = Representation(JSON, "PartialObjectMetadata", "v1")
 
 
-@pytest.mark.parametrize("accept, expected", [
-    ("", Representation()), (J, Representation()), (Y, Representation(YAML)), ("*/*", Representation()),
-    ("*", Representation()), ("application/*", Representation()), (f"{J}, */*;q=0.8", Representation()),
-    (f"{Y};q=0.5,{J}", Representation()), (f"{J};q=0.5,{Y}", Representation(YAML)), (f"{Y},{J}", Representation(YAML)),
-    (f"*/*,{Y}", Representation(YAML)), (f"text/html, {Y};q=0.1", Representation(YAML)),
-    (f"{P},{J}", Representation()), (f"{J}{AS_TABLE}", TABLE), (f"{Y}{AS_TABLE}", Representation(YAML, "Table", "v1")),
-    (f"{J};as=Table;v=v1beta1;g=meta.k8s.io,{J}{AS_TABLE}", Representation(JSON, "Table", "v1beta1")),
-    (f"{J}{AS_TABLE},{J};as=Table;v=v1beta1;g=meta.k8s.io,{J}", TABLE), (f"{P}{AS_TABLE},{J}{AS_TABLE}", TABLE),
-    (f"{J};as=Chair;v=v1;g=meta.k8s.io,{J}", Representation()), (f"*/*{AS_TABLE}", TABLE), (f"{J}{AS_META}", META),
-    (f"{P}{AS_META},{J}{AS_META},{J}", Representation(PROTOBUF, "PartialObjectMetadata", "v1")),
-    (f"{J};as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", Representation(JSON, "PartialObjectMetadataList", "v1")),
-    (f"{J};pretty=1", Representation(pretty=True)), (f"{J};pretty=true", Representation()),
-    (f"{J};charset=utf-8", Representation()), (f"{J};sv=v1", Representation()), (f"{J};stream=watch", Representation()),
-    (f" {J} ; as=Table ; v=v1 ; g=meta.k8s.io ", TABLE), (f"x,{J}", Representation()),
-])
+@pytest.mark.parametrize(
+    "accept, expected",
+    [
+        ("", Representation()),
+        (J, Representation()),
+        (Y, Representation(YAML)),
+        ("*/*", Representation()),
+        ("*", Representation()),
+        ("application/*", Representation()),
+        (f"{J}, */*;q=0.8", Representation()),
+        (f"{Y};q=0.5,{J}", Representation()),
+        (f"{J};q=0.5,{Y}", Representation(YAML)),
+        (f"{Y},{J}", Representation(YAML)),
+        (f"*/*,{Y}", Representation(YAML)),
+        (f"text/html, {Y};q=0.1", Representation(YAML)),
+        (f"{P},{J}", Representation()),
+        (f"{J}{AS_TABLE}", TABLE),
+        (f"{Y}{AS_TABLE}", Representation(YAML, "Table", "v1")),
+        (f"{J};as=Table;v=v1beta1;g=meta.k8s.io,{J}{AS_TABLE}", Representation(JSON, "Table", "v1beta1")),
+        (f"{J}{AS_TABLE},{J};as=Table;v=v1beta1;g=meta.k8s.io,{J}", TABLE),
+        (f"{P}{AS_TABLE},{J}{AS_TABLE}", TABLE),
+        (f"{J};as=Chair;v=v1;g=meta.k8s.io,{J}", Representation()),
+        (f"*/*{AS_TABLE}", TABLE),
+        (f"{J}{AS_META}", META),
+        (f"{P}{AS_META},{J}{AS_META},{J}", Representation(PROTOBUF, "PartialObjectMetadata", "v1")),
+        (
+            f"{J};as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
+            Representation(JSON, "PartialObjectMetadataList", "v1"),
+        ),
+        (f"{J};pretty=1", Representation(pretty=True)),
+        (f"{J};pretty=true", Representation()),
+        (f"{J};charset=utf-8", Representation()),
+        (f"{J};sv=v1", Representation()),
+        (f"{J};stream=watch", Representation()),
+        (f" {J} ; as=Table ; v=v1 ; g=meta.k8s.io ", TABLE),
+        (f"x,{J}", Representation()),
+    ],
+)
 def test_representations(accept: str, expected: Representation) -> None:
     assert negotiate(accept) == expected
 
 
-@pytest.mark.parametrize("accept", [
-    "text/plain", P, "APPLICATION/JSON", f"{J};as=Table;v=v2;g=meta.k8s.io", f"{J};as=Table;g=meta.k8s.io",
-    f"{J};as=Table;v=v1", f"{J};as=Chair;v=v1;g=meta.k8s.io", f"{J};as=Table;v=v1;g=other.k8s.io", f"{P}{AS_TABLE}",
-    f"{J};g=meta.k8s.io", f"{J};stream=tail", f"{Y};stream=watch", f"{J};sv=v9", ";;", ",", "a/b/c",
-])
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "text/plain",
+        P,
+        "APPLICATION/JSON",
+        f"{J};as=Table;v=v2;g=meta.k8s.io",
+        f"{J};as=Table;g=meta.k8s.io",
+        f"{J};as=Table;v=v1",
+        f"{J};as=Chair;v=v1;g=meta.k8s.io",
+        f"{J};as=Table;v=v1;g=other.k8s.io",
+        f"{P}{AS_TABLE}",
+        f"{J};g=meta.k8s.io",
+        f"{J};stream=tail",
+        f"{Y};stream=watch",
+        f"{J};sv=v9",
+        ";;",
+        ",",
+        "a/b/c",
+    ],
+)
 def test_not_acceptable(accept: str) -> None:
     with pytest.raises(NotAcceptable) as raised:
         negotiate(accept)
     assert str(raised.value) == ALL
 
 
-@pytest.mark.parametrize("accept, message", [
-    ("text/plain", f"406: Not Acceptable\n\nAvailable representations: {J}, {Y}, {P}"),
-    (f"{J};as=Chair;v=v1;g=meta.k8s.io", ALL), (P, ALL),
-])
+@pytest.mark.parametrize(
+    "accept, message",
+    [
+        ("text/plain", f"406: Not Acceptable\n\nAvailable representations: {J}, {Y}, {P}"),
+        (f"{J};as=Chair;v=v1;g=meta.k8s.io", ALL),
+        (P, ALL),
+    ],
+)
 def test_not_acceptable_for_built_in_kinds(accept: str, message: str) -> None:
     with pytest.raises(NotAcceptable) as raised:
         negotiate(accept, builtin=True)
@@ -97,31 +140,66 @@ def test_discovery() -> None:
         negotiate_discovery("text/plain", aggregated=True)
 
 
-@pytest.mark.parametrize("accept, encoding", [
-    ("", JSON), ("text/plain", JSON), (Y, YAML), (P, PROTOBUF), (f"{J}{AS_TABLE}", JSON), (f"{Y};stream=watch", YAML),
-    (f"{P},{J}", PROTOBUF),
-])
+@pytest.mark.parametrize(
+    "accept, encoding",
+    [
+        ("", JSON),
+        ("text/plain", JSON),
+        (Y, YAML),
+        (P, PROTOBUF),
+        (f"{J}{AS_TABLE}", JSON),
+        (f"{Y};stream=watch", YAML),
+        (f"{P},{J}", PROTOBUF),
+    ],
+)
 def test_encoding_of_errors(accept: str, encoding: str) -> None:
     assert error_encoding(accept) == encoding
 
 
-@pytest.mark.parametrize("content_type, encoding", [
-    ("", JSON), (J, JSON), ("Application/JSON", JSON), (f"{J}; charset=utf-8", JSON), (f"{J};a=b", JSON),
-    (f'{J}; a="x;y\\""', JSON), (f"{J};", JSON), (f" {J} ; q=0.9", JSON), (Y, YAML), (f"{Y};charset=utf-8", YAML),
-])
+@pytest.mark.parametrize(
+    "content_type, encoding",
+    [
+        ("", JSON),
+        (J, JSON),
+        ("Application/JSON", JSON),
+        (f"{J}; charset=utf-8", JSON),
+        (f"{J};a=b", JSON),
+        (f'{J}; a="x;y\\""', JSON),
+        (f"{J};", JSON),
+        (f" {J} ; q=0.9", JSON),
+        (Y, YAML),
+        (f"{Y};charset=utf-8", YAML),
+    ],
+)
 def test_body_encodings(content_type: str, encoding: str) -> None:
     assert body_encoding(content_type) == encoding
 
 
-@pytest.mark.parametrize("content_type", [
-    "text/plain", "*/*", f"{J};;", f"{J}, {Y}", "json", "application/x-yaml", "application/vnd.example+json", f"{J} x",
-    ";", f"{J};a", f"{J};a=b;A=c", "application/merge-patch+json", P, "application/cbor",
-])
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "text/plain",
+        "*/*",
+        f"{J};;",
+        f"{J}, {Y}",
+        "json",
+        "application/x-yaml",
+        "application/vnd.example+json",
+        f"{J} x",
+        ";",
+        f"{J};a",
+        f"{J};a=b;A=c",
+        "application/merge-patch+json",
+        P,
+        "application/cbor",
+    ],
+)
 def test_unsupported_bodies(content_type: str) -> None:
     with pytest.raises(UnsupportedMediaType) as raised:
         body_encoding(content_type)
     assert str(raised.value) == (
-        f"the body of the request was in an unknown format - accepted media types include: {J}, {Y}, {P}")
+        f"the body of the request was in an unknown format - accepted media types include: {J}, {Y}, {P}"
+    )
 
 
 def test_protobuf_bodies_where_they_can_be_decoded() -> None:
@@ -138,28 +216,39 @@ def test_patch_types() -> None:
     assert patch_type(STRATEGIC, builtin=True) == STRATEGIC
 
 
-@pytest.mark.parametrize("content_type", ["", J, Y, "Application/Merge-Patch+JSON", STRATEGIC, "text/plain",
-                                          "application/merge-patch+yaml"])
+@pytest.mark.parametrize(
+    "content_type", ["", J, Y, "Application/Merge-Patch+JSON", STRATEGIC, "text/plain", "application/merge-patch+yaml"]
+)
 def test_unsupported_patches(content_type: str) -> None:
     with pytest.raises(UnsupportedMediaType) as raised:
         patch_type(content_type)
-    assert str(raised.value) == ("the body of the request was in an unknown format - accepted media types include: "
-                                 + ", ".join(PATCHES))
+    assert str(raised.value) == (
+        "the body of the request was in an unknown format - accepted media types include: " + ", ".join(PATCHES)
+    )
     if content_type != STRATEGIC:
         with pytest.raises(UnsupportedMediaType, match=r"\A415: Unsupported Media Type\Z"):
             patch_type(content_type, builtin=True)
 
 
-@pytest.mark.parametrize("parameter, user_agent, expected", [
-    ("", "", False), ("", "curl/8.1", True), ("", "Mozilla/5.0 (X11)", True), ("", "Wget/1", True),
-    ("", "kubectl/v1", False),
-    ("true", "kubectl", True), ("1", "", True), ("false", "curl/8.1", False), ("yes", "curl/8.1", False),
-])
+@pytest.mark.parametrize(
+    "parameter, user_agent, expected",
+    [
+        ("", "", False),
+        ("", "curl/8.1", True),
+        ("", "Mozilla/5.0 (X11)", True),
+        ("", "Wget/1", True),
+        ("", "kubectl/v1", False),
+        ("true", "kubectl", True),
+        ("1", "", True),
+        ("false", "curl/8.1", False),
+        ("yes", "curl/8.1", False),
+    ],
+)
 def test_pretty(parameter: str, user_agent: str, expected: bool) -> None:
     assert pretty(parameter, user_agent) is expected
 
 
-@given(st.text(max_size=40) | st.text("application/json*;=q.0,as v1\"", max_size=60))
+@given(st.text(max_size=40) | st.text('application/json*;=q.0,as v1"', max_size=60))
 def test_any_header_is_answered(text: str) -> None:
     for read in (negotiate, negotiate_watch, body_encoding, patch_type, error_encoding):
         with contextlib.suppress(NotAcceptable, UnsupportedMediaType):

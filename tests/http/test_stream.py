@@ -6,12 +6,12 @@ import pytest
 
 from registry.api.answers import Event
 from registry.api.errors import expired
-from registry.api.tables_builtin import builtin_table
+from registry.api.tables.builtin import builtin_table
 from registry.codec.json_encode import encode_json, encode_json_text
 from registry.codec.proto import encode_watch_event
 from registry.http.negotiation import negotiate_watch
-from registry.http.respond import form_of
-from registry.http.stream import _EventWriter
+from registry.http.responses import form_of
+from registry.http.watch_stream import _EventWriter
 from tests.api.client import JSON, PARTIAL, TABLE
 
 PROTOBUF = PARTIAL.replace(JSON, "application/vnd.kubernetes.protobuf")
@@ -21,6 +21,9 @@ PROTOBUF = PARTIAL.replace(JSON, "application/vnd.kubernetes.protobuf")
 def test_an_error_is_a_status_in_the_encoding_of_the_watch(accept: str) -> None:
     status = expired("too old").status()
     form = form_of(negotiate_watch(accept), builtin_table("", "ConfigMap"), {}, custom=False)
-    expected = (encode_watch_event("ERROR", status) if accept == PROTOBUF
-                else encode_json({"type": "ERROR", "object": status}) + b"\n")
+    expected = (
+        encode_watch_event("ERROR", status)
+        if accept == PROTOBUF
+        else encode_json({"type": "ERROR", "object": status}) + b"\n"
+    )
     assert list(_EventWriter(form).pieces([Event("ERROR", encode_json_text(status))])) == [expected]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from registry.access.fairness import TooManyRequests
-from registry.http.uploads import Message, Receive, Upload, Uploads
+from registry.flowcontrol.fair_queue import TooManyRequests
+from registry.http.serving.uploads import Message, Receive, Upload, Uploads
 
 LIMIT = 1000
 
@@ -30,14 +30,18 @@ async def held(uploads: Uploads, tenant: str, wanted: int) -> int:
     return wanted
 
 
-@pytest.mark.parametrize("wanted, expected", [
-    ([100], [100]),
-    ([LIMIT], [500]),
-    ([LIMIT, LIMIT], [500, 250]),
-    ([LIMIT, LIMIT, LIMIT], [500, 250, 120]),
-    ([100, LIMIT], [100, 450]),
-    ([LIMIT, 100], [500, 100]),
-], ids=["little", "a tenant alone", "two", "three", "one of little, one of much", "one of much, one of little"])
+@pytest.mark.parametrize(
+    "wanted, expected",
+    [
+        ([100], [100]),
+        ([LIMIT], [500]),
+        ([LIMIT, LIMIT], [500, 250]),
+        ([LIMIT, LIMIT, LIMIT], [500, 250, 120]),
+        ([100, LIMIT], [100, 450]),
+        ([LIMIT, 100], [500, 100]),
+    ],
+    ids=["little", "a tenant alone", "two", "three", "one of little, one of much", "one of much, one of little"],
+)
 async def test_a_tenant_gets_as_much_as_is_free(wanted: list[int], expected: list[int]) -> None:
     uploads = Uploads(LIMIT)
     assert [await held(uploads, f"t{number}", count) for number, count in enumerate(wanted)] == expected

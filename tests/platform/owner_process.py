@@ -9,7 +9,7 @@ import sys
 import threading
 from pathlib import Path
 
-from registry.store.embedded import EmbeddedPostgres
+from registry.postgres.server import EmbeddedPostgres
 
 if __name__ == "__main__":
     server = EmbeddedPostgres(Path(sys.argv[1]), settings={"fsync": "off"})

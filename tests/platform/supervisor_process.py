@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 from registry import logs
-from registry.http.server import ServeError, bind
-from registry.http.supervisor import Supervisor
+from registry.http.serving.server import ServeError, bind
+from registry.http.serving.supervisor import Supervisor
 from registry.settings import Settings
 
 

@@ -16,11 +16,11 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from registry.http import acceptor as module
-from registry.http.acceptor import Acceptor, most_connections
-from registry.http.protocol import Protocol
-from registry.http.server import bind
-from registry.http.tls import ensure_certificates, server_context
+from registry.http.serving import acceptor as module
+from registry.http.serving.acceptor import Acceptor, most_connections
+from registry.http.serving.protocol import Protocol
+from registry.http.serving.server import bind
+from registry.http.serving.tls import ensure_certificates, server_context
 from tests.api.client import eventually
 from tests.platform.test_protocol import REQUEST, Streams, answer, ended, hello
 
@@ -81,7 +81,8 @@ async def test_those_beyond_the_limit_are_closed_at_once() -> None:
 
 
 async def test_a_handshake_that_never_comes_takes_a_place_for_a_time(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "HANDSHAKE_SECONDS", 0.2)
     made = ensure_certificates(tmp_path, "127.0.0.1")
     trust = ssl.create_default_context(cafile=str(made.authority))

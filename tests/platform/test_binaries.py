@@ -10,10 +10,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from registry.store import binaries
-from registry.store.account import account_for
-from registry.store.binaries import BinariesError, find_binaries
-from registry.store.embedded import EmbeddedPostgres
+from registry.postgres import binaries
+from registry.postgres.account import account_for
+from registry.postgres.binaries import BinariesError, find_binaries
+from registry.postgres.server import EmbeddedPostgres
 from tests.running import data_folder
 
 

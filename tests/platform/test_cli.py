@@ -17,9 +17,9 @@ import pytest
 import yaml
 
 from registry import __version__
-from registry.cli import parser
+from registry.cli.root import parser
+from registry.postgres.server import running_url
 from registry.settings import CLIENT, DATABASE, ENCRYPTED_DATABASE, OWN_DATABASE, declarations, markdown
-from registry.store.embedded import running_url
 from tests.platform.processes import ROOT, environment, refusal, registry, wait_until
 from tests.running import RunningServer, data_folder, running_server
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from registry.cli import parser
+from registry.cli.root import parser
 
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
@@ -17,8 +17,11 @@ COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text
 
 @pytest.mark.parametrize("profile", [None, "reporting"])
 def test_services_find_what_they_need(profile: str | None) -> None:
-    services = {name: service for name, service in COMPOSE["services"].items()
-                if not service.get("profiles") or profile in service["profiles"]}
+    services = {
+        name: service
+        for name, service in COMPOSE["services"].items()
+        if not service.get("profiles") or profile in service["profiles"]
+    }
     for name, service in services.items():
         for other, how in (service.get("depends_on") or {}).items():
             assert other in services, f"{name} waits for {other}, which is of another profile"
@@ -34,8 +37,11 @@ def test_services_find_what_they_need(profile: str | None) -> None:
 
 
 def test_commands_are_ours() -> None:
-    commands = [service["command"] for service in COMPOSE["services"].values()
-                if service.get("image") == "registry" and "entrypoint" not in service]
+    commands = [
+        service["command"]
+        for service in COMPOSE["services"].values()
+        if service.get("image") == "registry" and "entrypoint" not in service
+    ]
     assert len(commands) == 3
     for command in commands:
         parser().parse_args(command)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from registry.store.binaries import WHEELS, _copy_wheel
-from registry.store.embedded import EmbeddedPostgres, EmbeddedPostgresError
+from registry.postgres.binaries import WHEELS, _copy_wheel
+from registry.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
 from tests.running import data_folder
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from registry.http import protocol
+from registry.http.serving import protocol
 from tests.platform.test_hostile_connections import POST, SECOND
 from tests.platform.test_protocol import REQUEST, Streams, answer, connection, ended, hello
 
@@ -69,7 +69,7 @@ ENDLESS: dict[str, tuple[bytes, bytes]] = {
     "a long trailer": (CHUNKS + b"0\r\na: ", b"a"),
     "a long name of a trailer": (CHUNKS + b"0\r\n", b"a"),
     "a chunk extension": (CHUNKS + b"1;", b"a"),
-    "a quoted chunk extension": (CHUNKS + b"1;a=\"", b"a"),
+    "a quoted chunk extension": (CHUNKS + b'1;a="', b"a"),
     "a chunk extension after a body": (CHUNKS + b"100\r\n" + b"x" * 256 + b"\r\n0;", b"a"),
     "chunk extensions": (CHUNKS, b"1;" + b"a" * 200 + b"\r\nx\r\n"),
     "zeros before the size of a chunk": (CHUNKS, b"0"),
@@ -115,6 +115,7 @@ async def test_trailers_are_no_headers() -> None:
 
 async def test_requests_sent_ahead_are_bounded() -> None:
     """The first is not answered: those behind it wait, and only so many."""
+
     async def never(scope: dict[str, Any], receive: Any, send: Any) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
@@ -145,6 +146,7 @@ async def test_answers_come_in_the_order_of_the_requests() -> None:
 
 async def test_an_idle_connection_keeps_nothing_of_the_last_request() -> None:
     """A refusal does not read the body, which had come already."""
+
     async def refuses(scope: dict[str, Any], receive: Any, send: Any) -> None:
         await asyncio.sleep(0.05)
         await send({"type": "http.response.start", "status": 403, "headers": [(b"content-length", b"0")]})

@@ -18,8 +18,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from registry.store import embedded
-from registry.store.embedded import EmbeddedPostgres, EmbeddedPostgresError, running_url
+from registry.postgres import server as embedded
+from registry.postgres.server import EmbeddedPostgres, EmbeddedPostgresError, running_url
 from tests.platform.processes import ROOT, alive, children, wait_until
 from tests.running import data_folder
 

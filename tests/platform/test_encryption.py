@@ -8,10 +8,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from registry import cli, encryption
+from registry.cli import encryption
+from registry.cli import root as cli
 from registry.http.app import create_app
 from registry.settings import Settings, SettingsError
-from registry.store import resealing
+from registry.store.encryption import resealing
 from registry.store.errors import Unreadable
 from tests.api.client import Client
 
@@ -38,8 +39,9 @@ async def serve_once(settings: Settings, name: str) -> None:
         app.state.stopping.set()
 
 
-def test_from_plain_to_encrypted_to_another_key(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                                capsys: pytest.CaptureFixture[str]) -> None:
+def test_from_plain_to_encrypted_to_another_key(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(resealing, "CURRENT_SECONDS", -1.0)
     monkeypatch.delenv(encryption.KEYS_VARIABLE, raising=False)
     (tmp_path / "admin-token").write_text(TOKEN)
@@ -55,11 +57,13 @@ def test_from_plain_to_encrypted_to_another_key(database_url: str, tmp_path: Pat
     assert run("rotate", *named, "--rate", "100000") == 0
     assert "objects and" in capsys.readouterr().out
     with psycopg.connect(database_url) as connection:
-        found = connection.execute("SELECT count(*) FROM objects WHERE resource = 'secrets' AND body LIKE %s",
-                                   ['"sealed":"1.%']).fetchone()
+        found = connection.execute(
+            "SELECT count(*) FROM objects WHERE resource = 'secrets' AND body LIKE %s", ['"sealed":"1.%']
+        ).fetchone()
         assert found == (2,)
-        assert connection.execute("SELECT count(*) FROM changes WHERE body LIKE %s OR previous_body LIKE %s",
-                                  ["%aGlkZGVu%"] * 2).fetchone() == (0,)
+        assert connection.execute(
+            "SELECT count(*) FROM changes WHERE body LIKE %s OR previous_body LIKE %s", ["%aGlkZGVu%"] * 2
+        ).fetchone() == (0,)
     assert run("generate-key", "two") == 0
     two = capsys.readouterr().out
     file.write_text(two + one)
@@ -92,7 +96,7 @@ def test_wrong_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_keys_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from registry.store import master_keys
+    from registry.store.encryption import master_keys
 
     keys = f"{master_keys.generate('b')},{master_keys.generate('a')}"
     found = encryption.encryption_of(Settings(data_dir=tmp_path), {encryption.KEYS_VARIABLE: keys})

@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from registry.http import heads
-from registry.http.heads import PARAMETERS_LIMIT, RefusalLog, Refused, check_head
+from registry.http.serving import heads
+from registry.http.serving.heads import PARAMETERS_LIMIT, RefusalLog, Refused, check_head
 
 HOST = (b"host", b"x")
 CHUNKED = (b"transfer-encoding", b"chunked")
@@ -15,8 +15,13 @@ CHUNKED = (b"transfer-encoding", b"chunked")
 Head = tuple[bytes, str, bytes, list[tuple[bytes, bytes]], bool]
 
 
-def head(*headers: tuple[bytes, bytes], method: bytes = b"GET", version: str = "1.1", url: bytes = b"/",
-         upgrades: bool = False) -> Head:
+def head(
+    *headers: tuple[bytes, bytes],
+    method: bytes = b"GET",
+    version: str = "1.1",
+    url: bytes = b"/",
+    upgrades: bool = False,
+) -> Head:
     return method, version, url, list(headers), upgrades
 
 

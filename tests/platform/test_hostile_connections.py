@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from registry.http import protocol
-from registry.http.server import security_headers
-from registry.http.tls import ensure_certificates, server_context
+from registry.http.serving import protocol
+from registry.http.serving.server import security_headers
+from registry.http.serving.tls import ensure_certificates, server_context
 from registry.settings import Settings, SettingsError, load
 from tests.platform.test_protocol import answer, connection, ended
 
@@ -92,7 +92,7 @@ async def test_trickling_chunks_win_no_time(monkeypatch: pytest.MonkeyPatch) -> 
                 try:
                     assert (await answer(reader))[0] == 408
                 except ConnectionError:
-                    pass    # what came after the end of the connection takes the answer away with it
+                    pass  # what came after the end of the connection takes the answer away with it
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)

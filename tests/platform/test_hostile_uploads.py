@@ -22,8 +22,17 @@ PATH = "/api/v1/namespaces/default/configmaps"
 
 @pytest.fixture
 def server(empty_database_url: str) -> Iterator[RunningServer]:
-    with data_folder() as folder, running_server(folder / "data", "--database-url", empty_database_url, "--plain-http",
-                                                 "--upload-limit-megabytes", str(LIMIT_MIB)) as running:
+    with (
+        data_folder() as folder,
+        running_server(
+            folder / "data",
+            "--database-url",
+            empty_database_url,
+            "--plain-http",
+            "--upload-limit-megabytes",
+            str(LIMIT_MIB),
+        ) as running,
+    ):
         yield running
 
 
@@ -35,8 +44,10 @@ def resident_mib(server: RunningServer) -> float:
 async def unfinished(server: RunningServer) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """An upload of which the last byte is missing."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-    writer.write(f"POST {PATH} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {server.token}\r\n"
-                 f"content-type: application/json\r\ncontent-length: {BODY_LIMIT_BYTES}\r\n\r\n".encode())
+    writer.write(
+        f"POST {PATH} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {server.token}\r\n"
+        f"content-type: application/json\r\ncontent-length: {BODY_LIMIT_BYTES}\r\n\r\n".encode()
+    )
     writer.write(b" " * (BODY_LIMIT_BYTES - 1))
     await writer.drain()
     return reader, writer
@@ -45,6 +56,7 @@ async def unfinished(server: RunningServer) -> tuple[asyncio.StreamReader, async
 async def test_uploads_that_do_not_end(server: RunningServer) -> None:
     headers = {"authorization": f"Bearer {server.token}"}
     async with httpx.AsyncClient(base_url=server.url, headers=headers, timeout=60, trust_env=False) as client:
+
         async def held_bytes() -> float:
             lines = (await client.get("/metrics")).text.splitlines()
             return next(float(line.split()[1]) for line in lines if line.startswith("registry_upload_bytes "))
@@ -69,15 +81,18 @@ async def test_uploads_that_do_not_end(server: RunningServer) -> None:
             for reader, _ in uploads:
                 if reader._buffer:  # type: ignore[attr-defined]
                     heads.append(await reader.readuntil(b"\r\n\r\n"))
-                    length = next(int(line[15:]) for line in heads[-1].split(b"\r\n") if
-                                  line.startswith(b"content-length:"))
+                    length = next(
+                        int(line[15:]) for line in heads[-1].split(b"\r\n") if line.startswith(b"content-length:")
+                    )
                     status = json.loads(await reader.readexactly(length))
                     assert status["reason"] == "TooManyRequests"
             assert len(heads) > UPLOADS - 2 * LIMIT_MIB / 3
             assert all(b" 429 " in head.split(b"\r\n")[0] and b"retry-after: 1" in head.lower() for head in heads)
 
-            other = await client.post(f"/clusters/system{PATH}", json={
-                "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": "y" * 500_000}})
+            other = await client.post(
+                f"/clusters/system{PATH}",
+                json={"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": "y" * 500_000}},
+            )
             assert other.status_code == 201, other.text
         finally:
             for _, writer in uploads:

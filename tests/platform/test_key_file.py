@@ -15,10 +15,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from registry import cli, encryption
+from registry.cli import encryption
+from registry.cli import root as cli
+from registry.postgres.server import running_url
 from registry.settings import Settings, SettingsError
-from registry.store import master_keys
-from registry.store.embedded import running_url
+from registry.store.encryption import master_keys
 from tests.running import RunningServer, data_folder, running_server, start_server
 
 SECRETS = "/api/v1/namespaces/default/secrets"
@@ -34,8 +35,10 @@ def folder() -> Iterator[Path]:
 
 def ask(server: RunningServer, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
     request = urllib.request.Request(
-        server.url + path, data=None if body is None else json.dumps(body).encode(),
-        headers={"authorization": f"Bearer {server.token}", "content-type": "application/json"})
+        server.url + path,
+        data=None if body is None else json.dumps(body).encode(),
+        headers={"authorization": f"Bearer {server.token}", "content-type": "application/json"},
+    )
     context = ssl.create_default_context(cafile=server.authority)
     with urllib.request.urlopen(request, timeout=60, context=context) as answer:
         found: dict[str, Any] = json.load(answer)
@@ -82,21 +85,29 @@ def test_a_new_folder_has_a_key_file_and_cannot_be_served_without(folder: Path) 
         assert body[0].startswith('"sealed":"')
         # The commands find the file by themselves.
         for words in (["token", "rotate-keys"], ["encryption", "status"]):
-            done = subprocess.run([sys.executable, "-m", "registry", *words, "--data-dir", str(folder)],
-                                  capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                [sys.executable, "-m", "registry", *words, "--data-dir", str(folder)],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             assert done.returncode == 0, done.stderr
         assert signing_keys(found[0]) == [SEALED, SEALED]
     kept = file.read_text()
     name = kept.partition(":")[0]
     file.unlink()
     (folder / "server.log").unlink()
-    assert refused(folder) == (f"registry: the database is encrypted by the master key {name}, which is missing: "
-                               f"bring back {file}, or name the file by --encryption-key-file")
+    assert refused(folder) == (
+        f"registry: the database is encrypted by the master key {name}, which is missing: "
+        f"bring back {file}, or name the file by --encryption-key-file"
+    )
     assert not file.exists()
     file.write_text(master_keys.generate(name))
     (folder / "server.log").unlink()
-    assert refused(folder) == (f"registry: the database is encrypted by another key than the master key {name} that is "
-                               f"listed: bring back the {file} that it was served with")
+    assert refused(folder) == (
+        f"registry: the database is encrypted by another key than the master key {name} that is "
+        f"listed: bring back the {file} that it was served with"
+    )
     file.write_text(kept)
     with running_server(folder) as server:
         assert ask(server, f"{SECRETS}/a")["data"] == {"x": "aGlkZGVu"}
@@ -109,22 +120,29 @@ def prepared(url: str, folder: Path, **more: Any) -> Path | None:
 
 def add_plain_key(url: str) -> None:
     with psycopg.connect(url) as connection:
-        connection.execute("INSERT INTO signing_keys (id, secret, signs_from, signs_until, verifies_until)"
-                           " VALUES ('k', '\\x00616263', now(), now() + '1 day', now() + '1 day')")
+        connection.execute(
+            "INSERT INTO signing_keys (id, secret, signs_from, signs_until, verifies_until)"
+            " VALUES ('k', '\\x00616263', now(), now() + '1 day', now() + '1 day')"
+        )
 
 
 def use(url: str) -> None:
     """The database of a folder that was served before."""
     with psycopg.connect(url) as connection:
-        connection.execute("WITH made AS (INSERT INTO domains (revision) SELECT 0 RETURNING id)"
-                           " INSERT INTO tenants (name, domain_id) SELECT 'old', id FROM made")
-        connection.execute("INSERT INTO objects (tenant_id, resource, key, uid, revision, version, schema_id, body,"
-                           " created_at, updated_at)"
-                           " SELECT id, 'namespaces', 'a', 'u', 1, 'v1', 0, '', now(), now() FROM tenants")
+        connection.execute(
+            "WITH made AS (INSERT INTO domains (revision) SELECT 0 RETURNING id)"
+            " INSERT INTO tenants (name, domain_id) SELECT 'old', id FROM made"
+        )
+        connection.execute(
+            "INSERT INTO objects (tenant_id, resource, key, uid, revision, version, schema_id, body,"
+            " created_at, updated_at)"
+            " SELECT id, 'namespaces', 'a', 'u', 1, 'v1', 0, '', now(), now() FROM tenants"
+        )
 
 
-def test_a_folder_from_before_goes_on_without_and_warns(database_url: str, tmp_path: Path,
-                                                        caplog: pytest.LogCaptureFixture) -> None:
+def test_a_folder_from_before_goes_on_without_and_warns(
+    database_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     use(database_url)
     add_plain_key(database_url)
     with caplog.at_level(logging.WARNING):
@@ -147,8 +165,9 @@ def test_a_key_file_that_is_there_is_never_replaced(database_url: str, tmp_path:
     assert [path.name for path in tmp_path.iterdir()] == ["encryption-keys"]
 
 
-def test_a_database_of_ones_own_gets_no_key_by_itself(database_url: str, tmp_path: Path,
-                                                      caplog: pytest.LogCaptureFixture) -> None:
+def test_a_database_of_ones_own_gets_no_key_by_itself(
+    database_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     add_plain_key(database_url)
     with caplog.at_level(logging.WARNING):
         assert prepared(database_url, tmp_path, database_url=database_url) is None
@@ -160,8 +179,9 @@ def test_a_database_of_ones_own_gets_no_key_by_itself(database_url: str, tmp_pat
     assert signing_keys(database_url) == [PLAIN]
 
 
-def test_a_signing_key_alone_needs_its_master_key(database_url: str, tmp_path: Path,
-                                                  capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_signing_key_alone_needs_its_master_key(
+    database_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     keys = tmp_path / "keys"
     keys.write_text(master_keys.generate("mine"))
     named = ["--database-url", database_url, "--data-dir", str(tmp_path)]

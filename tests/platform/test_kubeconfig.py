@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from registry.kubeconfig import ensure_admin_token, kubeconfig, server_url, with_tenant, write_kubeconfig
+from registry.cli.kubeconfig import ensure_admin_token, kubeconfig, server_url, with_tenant, write_kubeconfig
 from registry.settings import Settings, SettingsError
 
 

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from alembic.util import CommandError
 
-from registry.cli import main
+from registry.cli.root import main
 from registry.http.app import create_app
 from registry.settings import Settings
 from registry.store import migrate, tables
@@ -41,9 +41,16 @@ async def served(url: str, folder: Path) -> AsyncIterator[Client]:
     (folder / "admin-token").write_text(TOKEN)
     (folder / "policy.yaml").write_text(POLICY)
     (folder / "keys").write_text(f"one:{base64.b64encode(bytes(32)).decode()}\n")
-    app = create_app(Settings(
-        data_dir=folder, database_url=url, plain_http=True, audit_policy_file=folder / "policy.yaml",
-        audit_to_database=True, encryption_key_file=folder / "keys"))
+    app = create_app(
+        Settings(
+            data_dir=folder,
+            database_url=url,
+            plain_http=True,
+            audit_policy_file=folder / "policy.yaml",
+            audit_to_database=True,
+            encryption_key_file=folder / "keys",
+        )
+    )
     app.state.stopping = asyncio.Event()
     async with app.router.lifespan_context(app):
         try:
@@ -81,8 +88,9 @@ def ask(url: str, query: str) -> list[tuple[Any, ...]]:
 
 
 def empty_tables(url: str) -> list[str]:
-    return [table.name for table in tables.metadata.sorted_tables
-            if not ask(url, f"SELECT 1 FROM {table.name} LIMIT 1")]
+    return [
+        table.name for table in tables.metadata.sorted_tables if not ask(url, f"SELECT 1 FROM {table.name} LIMIT 1")
+    ]
 
 
 def grant(url: str, login: str, *what: str) -> None:
@@ -101,7 +109,7 @@ async def serve_again(url: str, folder: Path) -> None:
         assert last == [(int(made["metadata"]["resourceVersion"]),)]
 
 
-@pytest.mark.slow   # 3 s: a server three times, and every migration some times
+@pytest.mark.slow  # 3 s: a server three times, and every migration some times
 def test_data_comes_through_every_revision(roles: Callable[[str], None], database_url: str, tmp_path: Path) -> None:
     """A step down and up again loses nothing that the older one can hold; from the bottom one begins anew."""
     url = database_url

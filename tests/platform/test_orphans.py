@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from registry.store import orphans
+from registry.postgres import orphans
 
 # `_serves` knows a server by its working folder on Linux, by its command line elsewhere.
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="stands in for a server by its working folder")
@@ -21,8 +21,10 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="stands in for a
 def process_in(folder: Path, script: str) -> Iterator[subprocess.Popen[str]]:
     """A shell that works in `folder`; it has begun when this enters."""
     # A shell cannot bring back a signal that was ignored when it began, as in a test run in the background.
-    shell = ("import os, signal, sys; [signal.signal(s, signal.SIG_DFL) for s in (signal.SIGINT, signal.SIGQUIT)];"
-             " os.execv('/bin/sh', ['sh', '-c', sys.argv[1]])")
+    shell = (
+        "import os, signal, sys; [signal.signal(s, signal.SIG_DFL) for s in (signal.SIGINT, signal.SIGQUIT)];"
+        " os.execv('/bin/sh', ['sh', '-c', sys.argv[1]])"
+    )
     process = subprocess.Popen(
         [sys.executable, "-c", shell, f"{script}; echo begun; read -r _"],
         cwd=folder,
@@ -67,11 +69,7 @@ def test_a_process_that_got_the_number_of_a_dead_server_lives_on(tmp_path: Path)
 
 @pytest.mark.parametrize(
     "script, ends_by",
-    [
-        (":", signal.SIGINT),
-        ("trap '' INT", signal.SIGQUIT),
-        ("trap '' INT QUIT", signal.SIGKILL),
-    ],
+    [(":", signal.SIGINT), ("trap '' INT", signal.SIGQUIT), ("trap '' INT QUIT", signal.SIGKILL)],
     ids=["in order", "at once", "by force"],
 )
 def test_an_orphan_is_ended(

@@ -11,8 +11,8 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from registry.http import protocol
-from registry.http.protocol import HEAD_LIMIT_BYTES, Protocol
+from registry.http.serving import protocol
+from registry.http.serving.protocol import HEAD_LIMIT_BYTES, Protocol
 
 Application = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from registry import settings
-from registry.cli import parser
+from registry.cli.root import parser
 from registry.settings import Settings, SettingsError, declarations, load, to_environment
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "settings.md"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from registry.http import tls
-from registry.http.tls import Certificates, TlsError, ensure_certificates, server_context, server_names
+from registry.http.serving import tls
+from registry.http.serving.tls import Certificates, TlsError, ensure_certificates, server_context, server_names
 from tests.platform.processes import ROOT
 
 
@@ -95,7 +95,7 @@ def test_a_ca_past_its_end_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.slow
 def test_processes_that_start_at_once_make_one_certificate(tmp_path: Path) -> None:
-    made = "import sys, pathlib; from registry.http.tls import *; ensure_certificates(pathlib.Path(sys.argv[1]), 'h')"
+    made = "import sys, pathlib; from registry.http.serving.tls import *; ensure_certificates(pathlib.Path(sys.argv[1]), 'h')"
     processes = [subprocess.Popen([sys.executable, "-c", made, str(tmp_path)], cwd=ROOT) for _ in range(3)]
     assert [process.wait(180) for process in processes] == [0, 0, 0]
     kept = contents(ensure_certificates(tmp_path, "h"))

@@ -15,10 +15,10 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from registry.access.authentication_x509 import user_of_connection
-from registry.http import server as module
-from registry.http.server import Server, bind
-from registry.http.tls import Certificates, ensure_certificates
+from registry.authentication.x509 import user_of_connection
+from registry.http.serving import server as module
+from registry.http.serving.server import Server, bind
+from registry.http.serving.tls import Certificates, ensure_certificates
 from registry.settings import Settings
 from tests.access.test_client_certificates import CN, Authority
 from tests.api.client import eventually
@@ -34,8 +34,13 @@ async def _who(request: Request) -> PlainTextResponse:
 async def serving(folder: Path, client_ca: Path, served: Certificates) -> AsyncIterator[int]:
     """A server that says who asks; its port."""
     [listener] = bind("127.0.0.1", 0, 1)
-    settings = Settings(data_dir=folder, client_ca_file=client_ca, tls_cert_file=served.certificate,
-                        tls_private_key_file=served.key, shutdown_seconds=1)
+    settings = Settings(
+        data_dir=folder,
+        client_ca_file=client_ca,
+        tls_cert_file=served.certificate,
+        tls_private_key_file=served.key,
+        shutdown_seconds=1,
+    )
     ready = asyncio.Event()
     server = Server(settings, Starlette(routes=[Route("/", _who)]), ready.set, None)
     port = listener.getsockname()[1]
@@ -82,8 +87,9 @@ class Asker:
         return shown
 
 
-async def test_files_that_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                 caplog: pytest.LogCaptureFixture) -> None:
+async def test_files_that_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(module, "LOOK_SECONDS", 0.1)
     old, new = Authority(tmp_path, "old"), Authority(tmp_path, "new")
     ann, bob = old.files((CN, "ann")), new.files((CN, "bob"))

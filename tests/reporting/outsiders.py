@@ -8,13 +8,24 @@ from urllib.parse import quote, urlsplit
 import psycopg
 
 from registry.store.connection import connect
-from registry.store.reporting_logins import Wish, close_side_doors, grant
+from registry.store.reporting.logins import Wish, close_side_doors, grant
 from registry.store.types import Actor, ObjectKey, Operation, ResourceName, Uid, Write
 from tests.reporting.conftest import Reports, definition
 
-CRD = definition("crontabs", {"spec": {"type": "object", "properties": {
-    "owner": {"type": "string"}, "token": {"type": "string", "format": "password"}, "size": {"type": "integer"}}}},
-    selectableFields=[{"jsonPath": ".spec.owner"}])
+CRD = definition(
+    "crontabs",
+    {
+        "spec": {
+            "type": "object",
+            "properties": {
+                "owner": {"type": "string"},
+                "token": {"type": "string", "format": "password"},
+                "size": {"type": "integer"},
+            },
+        }
+    },
+    selectableFields=[{"jsonPath": ".spec.owner"}],
+)
 VIEW = "crontabs_example_com"
 
 
@@ -55,9 +66,17 @@ async def logged_in(reports: Reports) -> Outsiders:
     for tenant in ("acme", "beta", "gamma"):
         await reports.define(tenant, CRD)
         await reports.put(tenant, CRD, f"of-{tenant}", {"spec": {"owner": tenant, "token": "geheim", "size": 5}})
-        await reports.store.commit(await reports.tenant(tenant), Write(
-            Operation.CREATE, ResourceName("secrets"), ObjectKey("default/s"), Actor("a", "b", "create"),
-            uid=Uid("u"), body='"name":"s"},"data":{"password":"Z2VoZWlt"}}'))
+        await reports.store.commit(
+            await reports.tenant(tenant),
+            Write(
+                Operation.CREATE,
+                ResourceName("secrets"),
+                ObjectKey("default/s"),
+                Actor("a", "b", "create"),
+                uid=Uid("u"),
+                body='"name":"s"},"data":{"password":"Z2VoZWlt"}}',
+            ),
+        )
     await reports.reporting.make_across()
     connection = await connect(reports.url, "test")
     await close_side_doors(connection, embedded=False)

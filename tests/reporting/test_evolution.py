@@ -7,7 +7,7 @@ from typing import Any
 from registry.reporting.evolution import grow
 from registry.reporting.fields import shape_of
 from registry.schema.model import from_json
-from registry.store.reporting_model import Path, Shape, shape_from_json, shape_to_json
+from registry.store.reporting.model import Path, Shape, shape_from_json, shape_to_json
 
 
 def shape(properties: dict[str, Any], *marks: Path) -> Shape:
@@ -47,7 +47,9 @@ def test_children_are_added_and_grow() -> None:
     wider = {"type": "array", "items": {"type": "object", "properties": {"a": TEXT, "b": TEXT}}}
     grown = grow(shape({"l": LIST}), shape({"k": LIST, "l": wider}))
     assert [(c.name, [x.name for x in c.columns]) for c in grown.shape.children] == [
-        ("spec_l", ["a", "b"]), ("spec_k", ["a"])]
+        ("spec_l", ["a", "b"]),
+        ("spec_k", ["a"]),
+    ]
 
 
 def test_what_becomes_sensitive_is_hidden_and_keeps_its_place() -> None:

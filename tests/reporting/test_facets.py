@@ -10,17 +10,38 @@ import pytest
 from registry.api.served import body_of
 from registry.reporting.facets import Documents, documents_for, facets_of
 from registry.schema.model import from_json
-from registry.store.reporting_model import Facet, Kind
+from registry.store.reporting.model import Facet, Kind
 
-SCHEMA = from_json({"type": "object", "properties": {
-    "spec": {"type": "object", "properties": {
-        **{f"text{n}": {"type": "string"} for n in range(5)}, "count": {"type": "integer"},
-        "weight": {"type": "number"}, "at": {"type": "string", "format": "date-time"},
-        "secret": {"type": "string", "format": "password"}, "any": {"x-kubernetes-int-or-string": True},
-    }},
-    "status": {"type": "object", "properties": {"conditions": {"type": "array", "items": {
-        "type": "object", "properties": {"type": {"type": "string"}, "status": {"type": "string"}}}}}},
-}})
+SCHEMA = from_json(
+    {
+        "type": "object",
+        "properties": {
+            "spec": {
+                "type": "object",
+                "properties": {
+                    **{f"text{n}": {"type": "string"} for n in range(5)},
+                    "count": {"type": "integer"},
+                    "weight": {"type": "number"},
+                    "at": {"type": "string", "format": "date-time"},
+                    "secret": {"type": "string", "format": "password"},
+                    "any": {"x-kubernetes-int-or-string": True},
+                },
+            },
+            "status": {
+                "type": "object",
+                "properties": {
+                    "conditions": {
+                        "type": "array",
+                        "items": {
+                            "type": "object",
+                            "properties": {"type": {"type": "string"}, "status": {"type": "string"}},
+                        },
+                    }
+                },
+            },
+        },
+    }
+)
 
 
 def document(obj: dict[str, Any], *facets: Facet, ready: bool = False) -> dict[str, Any]:
@@ -31,13 +52,34 @@ def document(obj: dict[str, Any], *facets: Facet, ready: bool = False) -> dict[s
 
 OBJECTS: list[tuple[str, dict[str, Any]]] = [
     ("small", {"metadata": {"name": "a"}}),
-    ("managed", {"metadata": {"name": "a", "managedFields": [
-        {"manager": "m", "fieldsV1": {'k:{"name":"],"}': {}, 'v:["x"],"name":"y"': {}}}]}, "spec": {"a": [1]}}),
-    ("fields of that name elsewhere", {
-        "metadata": {"name": "a", "annotations": {"managedFields": '[{"a":1}],"name":"'}},
-        "spec": {"managedFields": [{"name": "],"}], "name": "x"}}),
-    ("both", {"metadata": {"annotations": {"managedFields": "[x]", "x": '"managedFields":["'}, "name": "a",
-              "managedFields": [{"manager": "m"}]}, "spec": {"managedFields": [1]}}),
+    (
+        "managed",
+        {
+            "metadata": {
+                "name": "a",
+                "managedFields": [{"manager": "m", "fieldsV1": {'k:{"name":"],"}': {}, 'v:["x"],"name":"y"': {}}}],
+            },
+            "spec": {"a": [1]},
+        },
+    ),
+    (
+        "fields of that name elsewhere",
+        {
+            "metadata": {"name": "a", "annotations": {"managedFields": '[{"a":1}],"name":"'}},
+            "spec": {"managedFields": [{"name": "],"}], "name": "x"},
+        },
+    ),
+    (
+        "both",
+        {
+            "metadata": {
+                "annotations": {"managedFields": "[x]", "x": '"managedFields":["'},
+                "name": "a",
+                "managedFields": [{"manager": "m"}],
+            },
+            "spec": {"managedFields": [1]},
+        },
+    ),
 ]
 
 
@@ -78,18 +120,28 @@ def test_values(kind: Kind, value: Any, expected: Any) -> None:
 
 
 def test_ready_beats_available() -> None:
-    conditions = [{"type": "Available", "status": "True"},
-                  {"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}]
+    conditions = [
+        {"type": "Available", "status": "True"},
+        {"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"},
+    ]
     found = document({"metadata": {"name": "a"}, "status": {"conditions": conditions}}, ready=True)
     assert found["metadata"]["facets"] | {"layout": ""} == {
-        "layout": "", "any": True, "ready": False, "ready_since": 1767225600}
+        "layout": "",
+        "any": True,
+        "ready": False,
+        "ready_since": 1767225600,
+    }
 
 
 def test_who_comes_first_gets_a_column() -> None:
     wanted = [*(("spec", f"text{n}") for n in range(5)), ("spec", "count"), ("spec", "secret"), ("spec", "none")]
     facets, refused = facets_of(SCHEMA, wanted, ())
     assert [(f.slot, f.path[-1]) for f in facets] == [
-        ("text1", "text0"), ("text2", "text1"), ("text3", "text2"), ("int1", "count")]
+        ("text1", "text0"),
+        ("text2", "text1"),
+        ("text3", "text2"),
+        ("int1", "count"),
+    ]
     assert refused == [("spec", "text3"), ("spec", "text4"), ("spec", "secret"), ("spec", "none")]
 
 

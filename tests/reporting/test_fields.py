@@ -9,7 +9,7 @@ import pytest
 from registry.reporting import fields
 from registry.reporting.fields import shape_of
 from registry.schema.model import from_json
-from registry.store.reporting_model import Path, Shape
+from registry.store.reporting.model import Path, Shape
 
 
 def shape(properties: dict[str, Any], *marks: Path) -> Shape:
@@ -91,19 +91,36 @@ def test_a_deep_schema_ends_in_jsonb() -> None:
 SECRETS: list[tuple[str, dict[str, Any], tuple[Path, ...], list[str], list[Path]]] = [
     ("format", of(a={"type": "string", "format": "password"}, b={"type": "string"}), (), ["spec_b"], [("spec", "a")]),
     ("marked", of(a={"type": "string"}, b={"type": "string"}), (("spec", "a"),), ["spec_b"], [("spec", "a")]),
-    ("marked above", of(a=of(x={"type": "string"}), b={"type": "string"}), (("spec", "a"),), ["spec_b"],
-     [("spec", "a")]),
-    ("inside a map", of(m={"type": "object", "additionalProperties": of(p={"type": "string", "format": "password"})}),
-     (), [], [("spec", "m")]),
-    ("inside what is free", of(m={"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
-     (("spec", "m", "token"),), [], [("spec", "m", "token")]),
+    (
+        "marked above",
+        of(a=of(x={"type": "string"}), b={"type": "string"}),
+        (("spec", "a"),),
+        ["spec_b"],
+        [("spec", "a")],
+    ),
+    (
+        "inside a map",
+        of(m={"type": "object", "additionalProperties": of(p={"type": "string", "format": "password"})}),
+        (),
+        [],
+        [("spec", "m")],
+    ),
+    (
+        "inside what is free",
+        of(m={"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
+        (("spec", "m", "token"),),
+        [],
+        [("spec", "m", "token")],
+    ),
 ]
 
 
-@pytest.mark.parametrize("spec, marks, columns, redacted", [case[1:] for case in SECRETS],
-                         ids=[case[0] for case in SECRETS])
-def test_sensitive_fields_have_no_column(spec: dict[str, Any], marks: tuple[Path, ...], columns: list[str],
-                                         redacted: list[Path]) -> None:
+@pytest.mark.parametrize(
+    "spec, marks, columns, redacted", [case[1:] for case in SECRETS], ids=[case[0] for case in SECRETS]
+)
+def test_sensitive_fields_have_no_column(
+    spec: dict[str, Any], marks: tuple[Path, ...], columns: list[str], redacted: list[Path]
+) -> None:
     found = shape({"spec": spec}, *marks)
     assert [c.name for c in found.columns] == columns
     assert list(found.redacted) == redacted

@@ -15,8 +15,8 @@ from psycopg import sql
 
 from registry.controllers import reporting
 from registry.store.connection import connect
+from registry.store.reporting.setup import roles_of
 from registry.store.reporting_repair import repair
-from registry.store.reporting_setup import roles_of
 from tests.api.client import eventually
 from tests.api.conftest import api_database, api_template, running
 from tests.reporting.conftest import Reports
@@ -45,7 +45,9 @@ def state(outsiders: Outsiders, name: str) -> tuple[Any, ...]:
                 has_database_privilege(a.oid, d.oid, 'CONNECT'), has_schema_privilege(a.oid, 'reports', 'USAGE'),
                 has_schema_privilege(a.oid, 'acme_parts', 'USAGE')
             FROM pg_authid a, pg_database d WHERE a.rolname = %s AND d.datname = current_database()
-            """, (outsiders.prefix + name,)).fetchone()
+            """,
+            (outsiders.prefix + name,),
+        ).fetchone()
     assert found is not None
     return found
 
@@ -60,21 +62,37 @@ CHANGES = {
     "another role": ("ALTER ROLE CURRENT_USER SET role = 'somebody'", ["settings"]),
     "a library": ("ALTER ROLE CURRENT_USER SET local_preload_libraries = 'none'", ["settings"]),
     "none of them": ("ALTER ROLE CURRENT_USER IN DATABASE {database} RESET ALL", ["settings"]),
-    "both": ("ALTER ROLE CURRENT_USER PASSWORD 'own'; ALTER ROLE CURRENT_USER SET work_mem = '1GB'",
-             ["password", "settings"]),
+    "both": (
+        "ALTER ROLE CURRENT_USER PASSWORD 'own'; ALTER ROLE CURRENT_USER SET work_mem = '1GB'",
+        ["password", "settings"],
+    ),
 }
 # What is let pass and changes nothing.
-NOTHING = ("DROP OWNED BY CURRENT_USER", "REASSIGN OWNED BY CURRENT_USER TO CURRENT_USER",
-           "REVOKE USAGE ON SCHEMA reports, acme_parts FROM CURRENT_USER",
-           "REVOKE CONNECT ON DATABASE {database} FROM CURRENT_USER")
-REFUSED = ("ALTER ROLE CURRENT_USER VALID UNTIL 'infinity'", "ALTER ROLE CURRENT_USER NOLOGIN",
-           "ALTER ROLE CURRENT_USER CONNECTION LIMIT 50", "ALTER ROLE CURRENT_USER NOINHERIT",
-           "ALTER ROLE CURRENT_USER IN DATABASE {database} SET temp_file_limit = -1",
-           "ALTER ROLE {prefix}one PASSWORD 'own'", "ALTER ROLE {prefix}one SET statement_timeout = 0",
-           "ALTER ROLE {prefix}one RESET ALL", "GRANT {prefix}two TO {prefix}one", "GRANT {prefix}one TO {prefix}two",
-           "REVOKE {reader} FROM {prefix}two", "GRANT {reader} TO {prefix}all", "COMMENT ON ROLE {prefix}two IS 'x'",
-           "ALTER ROLE {prefix}two RENAME TO x", "DROP ROLE {prefix}one", "ALTER ROLE ALL SET work_mem = '1GB'",
-           "ALTER DATABASE {database} SET work_mem = '1GB'")
+NOTHING = (
+    "DROP OWNED BY CURRENT_USER",
+    "REASSIGN OWNED BY CURRENT_USER TO CURRENT_USER",
+    "REVOKE USAGE ON SCHEMA reports, acme_parts FROM CURRENT_USER",
+    "REVOKE CONNECT ON DATABASE {database} FROM CURRENT_USER",
+)
+REFUSED = (
+    "ALTER ROLE CURRENT_USER VALID UNTIL 'infinity'",
+    "ALTER ROLE CURRENT_USER NOLOGIN",
+    "ALTER ROLE CURRENT_USER CONNECTION LIMIT 50",
+    "ALTER ROLE CURRENT_USER NOINHERIT",
+    "ALTER ROLE CURRENT_USER IN DATABASE {database} SET temp_file_limit = -1",
+    "ALTER ROLE {prefix}one PASSWORD 'own'",
+    "ALTER ROLE {prefix}one SET statement_timeout = 0",
+    "ALTER ROLE {prefix}one RESET ALL",
+    "GRANT {prefix}two TO {prefix}one",
+    "GRANT {prefix}one TO {prefix}two",
+    "REVOKE {reader} FROM {prefix}two",
+    "GRANT {reader} TO {prefix}all",
+    "COMMENT ON ROLE {prefix}two IS 'x'",
+    "ALTER ROLE {prefix}two RENAME TO x",
+    "DROP ROLE {prefix}one",
+    "ALTER ROLE ALL SET work_mem = '1GB'",
+    "ALTER DATABASE {database} SET work_mem = '1GB'",
+)
 
 
 def change(outsiders: Outsiders, name: str, *texts: str) -> None:
@@ -83,8 +101,9 @@ def change(outsiders: Outsiders, name: str, *texts: str) -> None:
         # What makes it possible, and cannot be forbidden.
         connection.execute("SET default_transaction_read_only = off")
         for text in texts:
-            connection.execute(text.format(
-                database=database, prefix=outsiders.prefix, reader=f"{database}_reader").encode())
+            connection.execute(
+                text.format(database=database, prefix=outsiders.prefix, reader=f"{database}_reader").encode()
+            )
 
 
 @pytest.mark.parametrize("text, what", CHANGES.values(), ids=CHANGES.keys())
@@ -108,8 +127,13 @@ async def test_its_rights_and_other_logins_it_cannot_change(outsiders: Outsiders
     granted = [state(outsiders, name) for name in ("one", "two", "some", "all")]
     change(outsiders, "two", *NOTHING)
     for text in REFUSED:
-        with pytest.raises((psycopg.errors.InsufficientPrivilege, psycopg.errors.InvalidGrantOperation,
-                            psycopg.errors.FeatureNotSupported)):
+        with pytest.raises(
+            (
+                psycopg.errors.InsufficientPrivilege,
+                psycopg.errors.InvalidGrantOperation,
+                psycopg.errors.FeatureNotSupported,
+            )
+        ):
             change(outsiders, "two", text)
     assert [state(outsiders, name) for name in ("one", "two", "some", "all")] == granted
     assert await outsiders.reports.reporting.repair_logins() == []
@@ -140,7 +164,8 @@ async def test_a_login_from_before_gets_its_settings_and_keeps_its_password(outs
 
 
 async def test_the_password_of_a_login_of_another_database_too_is_left(
-        outsiders: Outsiders, roles: Callable[[str], None]) -> None:
+    outsiders: Outsiders, roles: Callable[[str], None]
+) -> None:
     """A copy of a database shares its logins: two servers would each put back their own."""
     roles(f"{outsiders.prefix}other")
     with psycopg.connect(outsiders.reports.url) as connection:
@@ -154,7 +179,8 @@ async def test_the_password_of_a_login_of_another_database_too_is_left(
 
 
 async def test_a_server_that_cannot_read_passwords_sets_them_again(
-        outsiders: Outsiders, roles: Callable[[str], None]) -> None:
+    outsiders: Outsiders, roles: Callable[[str], None]
+) -> None:
     name = f"{outsiders.prefix}server"
     roles(name)
     granted = state(outsiders, "two")
@@ -165,9 +191,12 @@ async def test_a_server_that_cannot_read_passwords_sets_them_again(
         own.execute(sql.SQL("CREATE ROLE {} CREATEROLE").format(server))
         own.execute(sql.SQL("GRANT {}, {} TO {} WITH ADMIN OPTION").format(login, reader, server))
         own.execute(sql.SQL("GRANT {} TO {}").format(sql.Identifier(as_server.owner), server))
-        for text in ("SELECT, INSERT, UPDATE ON report_logins, settings TO {}", "SELECT ON report_schemas TO {}",
-                     "EXECUTE ON FUNCTION pg_advisory_xact_lock(bigint) TO {}",
-                     "CONNECT ON DATABASE {database} TO {} WITH GRANT OPTION"):
+        for text in (
+            "SELECT, INSERT, UPDATE ON report_logins, settings TO {}",
+            "SELECT ON report_schemas TO {}",
+            "EXECUTE ON FUNCTION pg_advisory_xact_lock(bigint) TO {}",
+            "CONNECT ON DATABASE {database} TO {} WITH GRANT OPTION",
+        ):
             database = sql.Identifier(urlsplit(outsiders.reports.url).path[1:])
             own.execute(sql.SQL("GRANT " + text).format(server, database=database))
         own.execute(sql.SQL("DELETE FROM report_logins WHERE name <> {}").format(f"{outsiders.prefix}two"))
@@ -183,18 +212,35 @@ async def test_a_server_that_cannot_read_passwords_sets_them_again(
 
 
 async def test_the_server_puts_it_back_and_says_so(
-        roles: Callable[[str], None], api_database: str, tmp_path: Path, caplog: pytest.LogCaptureFixture,
-        monkeypatch: pytest.MonkeyPatch) -> None:
+    roles: Callable[[str], None],
+    api_database: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(reporting, "SWEEP_SECONDS", 0.1)
     database = urlsplit(api_database).path[1:]
     roles(f"{database}_re")
     roles(f"login_{database}_")
     async with running(api_database, tmp_path):
-        from registry import sql_cli
-        from registry.cli import parser
+        from registry.cli import sql as sql_cli
+        from registry.cli.root import parser
 
-        typed = vars(parser().parse_args(["sql", "grant", f"login_{database}_a", "--tenant", "default",
-                                          "--database-url", api_database, "--password-file", str(_password(tmp_path))]))
+        typed = vars(
+            parser().parse_args(
+                [
+                    "sql",
+                    "grant",
+                    f"login_{database}_a",
+                    "--tenant",
+                    "default",
+                    "--database-url",
+                    api_database,
+                    "--password-file",
+                    str(_password(tmp_path)),
+                ]
+            )
+        )
         typed.pop("command")
         assert await asyncio.to_thread(sql_cli.run, typed) == 0
         own = api_database.replace("registry@", f"login_{database}_a:first@")

@@ -10,9 +10,9 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from registry.postgres.priority import NICE, ReportPriorities
 from registry.store.connection import connect
-from registry.store.embedded_priority import NICE, ReportPriorities
-from registry.store.reporting_logins import TEMP_FILES, LoginError, Wish, grant, logins, revoke
+from registry.store.reporting.logins import TEMP_FILES, LoginError, Wish, grant, logins, revoke
 from tests.platform.processes import wait_until
 from tests.reporting.conftest import Reports
 from tests.reporting.outsiders import VIEW, Outsiders, logged_in
@@ -45,19 +45,39 @@ async def test_who_sees_what(outsiders: Outsiders) -> None:
 
 
 REFUSED = [
-    "SELECT * FROM public.objects", "SELECT doc FROM public.objects", "SELECT * FROM public.changes",
-    "SELECT * FROM public.tenants", "SELECT * FROM public.domains", "SELECT * FROM public.settings",
-    "SELECT * FROM public.resources", "SELECT * FROM public.resource_history", "SELECT * FROM public.access_tokens",
-    "SELECT * FROM public.signing_keys", "SELECT * FROM public.report_logins", "SELECT * FROM public.report_views",
-    "SELECT * FROM reports_all.crontabs_example_com", "SELECT * FROM reports_all.definitions",
-    "SELECT count(*) FROM ONLY public.objects", "TABLE public.objects",
-    "COPY public.objects TO STDOUT", "COPY (SELECT 1) TO PROGRAM 'id'", "COPY (SELECT 1) TO '/dev/null'",
-    "SELECT pg_read_file('/etc/passwd')", "SELECT pg_ls_dir('/')", "SELECT lo_import('/etc/passwd')",
+    "SELECT * FROM public.objects",
+    "SELECT doc FROM public.objects",
+    "SELECT * FROM public.changes",
+    "SELECT * FROM public.tenants",
+    "SELECT * FROM public.domains",
+    "SELECT * FROM public.settings",
+    "SELECT * FROM public.resources",
+    "SELECT * FROM public.resource_history",
+    "SELECT * FROM public.access_tokens",
+    "SELECT * FROM public.signing_keys",
+    "SELECT * FROM public.report_logins",
+    "SELECT * FROM public.report_views",
+    "SELECT * FROM reports_all.crontabs_example_com",
+    "SELECT * FROM reports_all.definitions",
+    "SELECT count(*) FROM ONLY public.objects",
+    "TABLE public.objects",
+    "COPY public.objects TO STDOUT",
+    "COPY (SELECT 1) TO PROGRAM 'id'",
+    "COPY (SELECT 1) TO '/dev/null'",
+    "SELECT pg_read_file('/etc/passwd')",
+    "SELECT pg_ls_dir('/')",
+    "SELECT lo_import('/etc/passwd')",
     "SELECT query_to_xml('SELECT * FROM public.objects', true, true, '')",
-    "SELECT table_to_xml('public.objects', true, true, '')", "SELECT * FROM pg_authid", "SELECT * FROM pg_shadow",
-    "SELECT * FROM pg_stats_ext_exprs, pg_statistic", "SELECT * FROM pg_largeobject",
-    "SET ROLE registry", "SET ROLE {database}_reports", "SET ROLE {database}_reports_all",
-    "SET ROLE {database}_reader_all", "SET SESSION AUTHORIZATION registry",
+    "SELECT table_to_xml('public.objects', true, true, '')",
+    "SELECT * FROM pg_authid",
+    "SELECT * FROM pg_shadow",
+    "SELECT * FROM pg_stats_ext_exprs, pg_statistic",
+    "SELECT * FROM pg_largeobject",
+    "SET ROLE registry",
+    "SET ROLE {database}_reports",
+    "SET ROLE {database}_reports_all",
+    "SET ROLE {database}_reader_all",
+    "SET SESSION AUTHORIZATION registry",
     "SELECT set_config('role', 'registry', false)",
     "SELECT set_config('session_authorization', 'registry', false)",
     "SELECT registry_commit(1,'{}','{}','{}','{}','{}','{}','{}','{}','{}','{}','{}','{}','{}','{}','{}','{}')",
@@ -65,21 +85,39 @@ REFUSED = [
 
 # With the session's own protection against writing by mistake taken off.
 REFUSED_WRITES = [
-    f"INSERT INTO {VIEW} (name) VALUES ('x')", f"UPDATE {VIEW} SET spec_owner = 'x'", f"DELETE FROM {VIEW}",
-    f"DELETE FROM {VIEW}_raw", f"DROP VIEW {VIEW}", f"ALTER VIEW {VIEW} OWNER TO CURRENT_USER",
-    f"CREATE OR REPLACE VIEW reports.{VIEW} AS SELECT 1", "CREATE TABLE public.x (a int)",
-    "CREATE TABLE reports.x (a int)", "CREATE SCHEMA x", "CREATE TEMP TABLE x (a int)",
+    f"INSERT INTO {VIEW} (name) VALUES ('x')",
+    f"UPDATE {VIEW} SET spec_owner = 'x'",
+    f"DELETE FROM {VIEW}",
+    f"DELETE FROM {VIEW}_raw",
+    f"DROP VIEW {VIEW}",
+    f"ALTER VIEW {VIEW} OWNER TO CURRENT_USER",
+    f"CREATE OR REPLACE VIEW reports.{VIEW} AS SELECT 1",
+    "CREATE TABLE public.x (a int)",
+    "CREATE TABLE reports.x (a int)",
+    "CREATE SCHEMA x",
+    "CREATE TEMP TABLE x (a int)",
     "CREATE FUNCTION pg_temp.leak(text) RETURNS bool LANGUAGE plpgsql COST 0.0000001 AS "
     "'BEGIN RAISE NOTICE ''%'', $1; RETURN true; END'",
-    "CREATE FUNCTION public.f() RETURNS int LANGUAGE sql AS 'SELECT 1'", "CREATE EXTENSION dblink",
-    "CREATE EXTENSION file_fdw", "ALTER ROLE CURRENT_USER SUPERUSER", "ALTER ROLE CURRENT_USER CONNECTION LIMIT -1",
-    "CREATE ROLE x", "GRANT {database}_reports TO CURRENT_USER",
+    "CREATE FUNCTION public.f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+    "CREATE EXTENSION dblink",
+    "CREATE EXTENSION file_fdw",
+    "ALTER ROLE CURRENT_USER SUPERUSER",
+    "ALTER ROLE CURRENT_USER CONNECTION LIMIT -1",
+    "CREATE ROLE x",
+    "GRANT {database}_reports TO CURRENT_USER",
     "ALTER TABLE public.objects DISABLE ROW LEVEL SECURITY",
-    "DROP POLICY report_own ON public.objects", "SELECT lo_create(4711)", "SELECT lo_from_bytea(0, 'x')",
-    "UPDATE public.report_logins SET across = true", "DO $$ BEGIN PERFORM 1 FROM public.objects; END $$",
-    "DO $$ BEGIN LOCK TABLE public.objects; END $$", "TRUNCATE public.objects", "CREATE PUBLICATION p FOR ALL TABLES",
+    "DROP POLICY report_own ON public.objects",
+    "SELECT lo_create(4711)",
+    "SELECT lo_from_bytea(0, 'x')",
+    "UPDATE public.report_logins SET across = true",
+    "DO $$ BEGIN PERFORM 1 FROM public.objects; END $$",
+    "DO $$ BEGIN LOCK TABLE public.objects; END $$",
+    "TRUNCATE public.objects",
+    "CREATE PUBLICATION p FOR ALL TABLES",
     "SELECT pg_create_logical_replication_slot('s', 'pgoutput')",
-    "ALTER SYSTEM SET log_statement = 'all'", "SELECT pg_reload_conf()", "SELECT pg_switch_wal()",
+    "ALTER SYSTEM SET log_statement = 'all'",
+    "SELECT pg_reload_conf()",
+    "SELECT pg_switch_wal()",
 ]
 
 
@@ -88,10 +126,17 @@ async def test_what_is_refused(outsiders: Outsiders) -> None:
     with psycopg.connect(outsiders.reports.url) as one:
         row = one.execute("SELECT current_database()").fetchone()
         assert row is not None
-    refused = (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedObject, psycopg.errors.UndefinedFile,
-               psycopg.errors.FeatureNotSupported, psycopg.errors.ObjectNotInPrerequisiteState,
-               psycopg.errors.UndefinedFunction, psycopg.errors.InvalidParameterValue,
-               psycopg.errors.ReservedName, psycopg.errors.WrongObjectType)
+    refused = (
+        psycopg.errors.InsufficientPrivilege,
+        psycopg.errors.UndefinedObject,
+        psycopg.errors.UndefinedFile,
+        psycopg.errors.FeatureNotSupported,
+        psycopg.errors.ObjectNotInPrerequisiteState,
+        psycopg.errors.UndefinedFunction,
+        psycopg.errors.InvalidParameterValue,
+        psycopg.errors.ReservedName,
+        psycopg.errors.WrongObjectType,
+    )
     with outsiders.connection("one") as connection:
         for text in REFUSED:
             with pytest.raises(refused):
@@ -111,7 +156,7 @@ async def test_settings_do_not_widen_the_view(outsiders: Outsiders) -> None:
         try:
             rows = connection.execute(f"SELECT tenant FROM reports.{VIEW}".encode()).fetchall()
         except psycopg.errors.InsufficientPrivilege:
-            rows = [("acme",)]      # row_security = off refuses to run at all
+            rows = [("acme",)]  # row_security = off refuses to run at all
         assert rows == [("acme",)]
         connection.execute("SET row_security = on")
         reader = f"{outsiders.prefix.removeprefix('login_')[:-1]}_reader"
@@ -149,8 +194,10 @@ async def test_a_function_of_ones_own_sees_no_other_row(outsiders: Outsiders) ->
         one.execute("CREATE SCHEMA play; GRANT ALL ON SCHEMA play TO PUBLIC")
     with outsiders.connection("one") as connection:
         connection.execute("SET default_transaction_read_only = off")
-        connection.execute("CREATE FUNCTION play.leak(text) RETURNS bool LANGUAGE plpgsql COST 0.0000001 AS "
-                           "'BEGIN RAISE NOTICE ''%'', $1; RETURN true; END'")
+        connection.execute(
+            "CREATE FUNCTION play.leak(text) RETURNS bool LANGUAGE plpgsql COST 0.0000001 AS "
+            "'BEGIN RAISE NOTICE ''%'', $1; RETURN true; END'"
+        )
         told: list[str] = []
         connection.add_notice_handler(lambda notice: told.append(notice.message_primary or ""))
         for column in ("name", "uid", "spec_owner", "tenant"):
@@ -187,11 +234,11 @@ async def test_what_goes_on_for_longer_is_ended_whatever_a_session_has_set(outsi
             await asyncio.sleep(0.2)
             await enforce()
         assert isinstance(asked.exception(), psycopg.errors.QueryCanceled)
-        assert sleeping.execute("SELECT 1").fetchone() == (1,)      # the session itself goes on
+        assert sleeping.execute("SELECT 1").fetchone() == (1,)  # the session itself goes on
 
         async def ended() -> bool:
             with contextlib.suppress(psycopg.OperationalError):
-                holding.execute("SELECT 1")     # however often it asks, the transaction is an old one
+                holding.execute("SELECT 1")  # however often it asks, the transaction is an old one
                 await asyncio.sleep(0.2)
                 await enforce(transaction_seconds=1)
                 return False
@@ -199,7 +246,7 @@ async def test_what_goes_on_for_longer_is_ended_whatever_a_session_has_set(outsi
 
         while not await ended():
             pass
-        assert good.execute("SELECT 1").fetchone() == (1,)          # it may go on for longer
+        assert good.execute("SELECT 1").fetchone() == (1,)  # it may go on for longer
 
 
 async def test_a_session_may_not_fill_the_disk(outsiders: Outsiders) -> None:
@@ -223,8 +270,10 @@ async def test_processes_of_reports_give_way(outsiders: Outsiders) -> None:
         with ReportPriorities(outsiders.reports.url, pause_seconds=0.05):
             wait_until(lambda: os.getpriority(os.PRIO_PROCESS, reading) == max(usual, NICE), "its priority is lower")
             with outsiders.connection("all") as later:
-                wait_until(lambda: os.getpriority(os.PRIO_PROCESS, later.info.backend_pid) == max(usual, NICE),
-                           "the priority of a later one is lower")
+                wait_until(
+                    lambda: os.getpriority(os.PRIO_PROCESS, later.info.backend_pid) == max(usual, NICE),
+                    "the priority of a later one is lower",
+                )
             connection.execute("SELECT 1")
         assert os.getpriority(os.PRIO_PROCESS, writing) == usual
         assert connection.execute("SHOW max_parallel_workers_per_gather").fetchone() == ("0",)
@@ -235,10 +284,13 @@ async def test_revoked_logins_are_gone(outsiders: Outsiders) -> None:
     connection = await connect(outsiders.reports.url, "test")
     try:
         assert {login.name.removeprefix(outsiders.prefix) for login in await logins(connection)} == {
-            "one", "some", "all"}
+            "one",
+            "some",
+            "all",
+        }
         await revoke(connection, f"{outsiders.prefix}one")
         with pytest.raises(psycopg.OperationalError):
-            kept.execute("SELECT pg_sleep(60)")     # it is told to end, and does
+            kept.execute("SELECT pg_sleep(60)")  # it is told to end, and does
         with pytest.raises(psycopg.OperationalError):
             outsiders.connection("one")
         with pytest.raises(LoginError, match="no login"):
@@ -283,5 +335,3 @@ async def test_a_tenant_that_is_gone_is_seen_no_more(outsiders: Outsiders) -> No
     with psycopg.connect(outsiders.reports.url, autocommit=True) as one:
         one.execute("UPDATE tenants SET deleted_at = now() WHERE name = 'acme'")
     assert outsiders.ask("one", f"SELECT * FROM {VIEW}") == []
-
-

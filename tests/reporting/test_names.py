@@ -11,7 +11,7 @@ SNAKE = [
     ("HTTPRoute", "http_route"),
     ("clusterIPs", "cluster_ips"),
     ("a.b-c/d e", "a_b_c_d_e"),
-    ('quo"te\'s', "quo_te_s"),
+    ("quo\"te's", "quo_te_s"),
     ("größe", "größe"),
     ("SELECT", "select"),
     ("日本", "日本"),
@@ -37,8 +37,11 @@ def test_columns(path: tuple[str, ...], taken: set[str], expected: str) -> None:
     assert names.column_name(path, taken) == expected
 
 
-@pytest.mark.parametrize("path", [("spec", "x" * 200), ("spec", "ü" * 60), ("spec", "."), ("日" * 80,)],
-                         ids=["long", "umlauts", "dot", "kanji"])
+@pytest.mark.parametrize(
+    "path",
+    [("spec", "x" * 200), ("spec", "ü" * 60), ("spec", "."), ("日" * 80,)],
+    ids=["long", "umlauts", "dot", "kanji"],
+)
 def test_what_does_not_fit_is_cut_and_marked(path: tuple[str, ...]) -> None:
     name = names.column_name(path, names.RESERVED)
     assert 0 < len(name.encode()) <= 63

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.reporting import CRD, QUERIES, VIEW, fill
 from registry.reporting.report import documents_of, report_of
 from registry.store.connection import connect
-from registry.store.reporting_logins import Wish, grant
+from registry.store.reporting.logins import Wish, grant
 from tests.reporting.conftest import Reports
 
 # What must be in the plan, and what must not.
@@ -42,8 +42,11 @@ async def test_plans(reports: Reports) -> None:
     finally:
         await connection.close()
     plans = await asyncio.to_thread(_plans, reports.url, name, password)
-    wrong = [f"{question}\n{plans[question]}" for question, must, must_not in PLANS
-             if must not in plans[question] or any(text in plans[question] for text in must_not)]
+    wrong = [
+        f"{question}\n{plans[question]}"
+        for question, must, must_not in PLANS
+        if must not in plans[question] or any(text in plans[question] for text in must_not)
+    ]
     assert not wrong, "\n\n".join(wrong)
 
 
@@ -52,6 +55,7 @@ def _plans(url: str, name: str, password: str) -> dict[str, str]:
     with psycopg.connect(url, user=name, password=password) as connection:
         for question, text in QUERIES.items():
             rows: list[tuple[Any, ...]] = connection.execute(
-                f"EXPLAIN (COSTS OFF) {text.format(view=VIEW)}".encode()).fetchall()
+                f"EXPLAIN (COSTS OFF) {text.format(view=VIEW)}".encode()
+            ).fetchall()
             found[question] = "\n".join(row[0] for row in rows)
     return found

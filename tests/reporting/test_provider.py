@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from registry.store.connection import connect
-from registry.store.reporting_logins import LoginError, Wish, grant, logins
+from registry.store.reporting.logins import LoginError, Wish, grant, logins
 from registry.store.types import Operation
 from tests.reporting.conftest import Reports, definition
 from tests.reporting.outsiders import VIEW, Outsiders, logged_in
@@ -25,13 +25,18 @@ def bind(reports: Reports, consumer: str, resource: str, provider: str) -> None:
         connection.execute(
             "INSERT INTO api_bindings (tenant_id, resource, since, provider_id, export, binding) SELECT c.id, %s,"
             " d.revision, p.id, 'e', 'b' FROM tenants c JOIN domains d ON d.id = c.domain_id, tenants p"
-            " WHERE c.name = %s AND p.name = %s", (resource, consumer, provider))
+            " WHERE c.name = %s AND p.name = %s",
+            (resource, consumer, provider),
+        )
 
 
 def unbind(reports: Reports, consumer: str) -> None:
     with psycopg.connect(reports.url) as connection:
-        connection.execute("UPDATE api_bindings b SET until = d.revision FROM tenants t JOIN domains d"
-                           " ON d.id = t.domain_id WHERE b.tenant_id = t.id AND t.name = %s", (consumer,))
+        connection.execute(
+            "UPDATE api_bindings b SET until = d.revision FROM tenants t JOIN domains d"
+            " ON d.id = t.domain_id WHERE b.tenant_id = t.id AND t.name = %s",
+            (consumer,),
+        )
 
 
 @pytest.fixture
@@ -64,16 +69,25 @@ async def test_what_a_provider_sees(outsiders: Outsiders) -> None:
     assert outsiders.ask("provider", "SELECT tenant FROM revision") == [("one",)]
     assert outsiders.ask("provider", "SELECT DISTINCT definition FROM catalogue") == [("widgets.example.com",)]
     with outsiders.connection("provider") as connection:
-        for text in ("SELECT * FROM public.api_bindings", "SELECT * FROM public.objects",
-                     "SELECT * FROM reports.widgets_example_com"):
+        for text in (
+            "SELECT * FROM public.api_bindings",
+            "SELECT * FROM public.objects",
+            "SELECT * FROM reports.widgets_example_com",
+        ):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 connection.execute(text.encode())
     # Whoever may call what it is found by learns nothing of others by it.
     for who in ("one", "some", "all"):
         assert outsiders.ask(who, "SELECT * FROM public.report_bound()") == []
-        assert outsiders.ask(who, "SELECT public.report_bound_since(t, 'widgets.example.com') FROM"
-                                  " generate_series(1, 5) t WHERE t < 0 OR public.report_bound_since(t,"
-                                  " 'widgets.example.com') IS NOT NULL") == []
+        assert (
+            outsiders.ask(
+                who,
+                "SELECT public.report_bound_since(t, 'widgets.example.com') FROM"
+                " generate_series(1, 5) t WHERE t < 0 OR public.report_bound_since(t,"
+                " 'widgets.example.com') IS NOT NULL",
+            )
+            == []
+        )
 
 
 async def test_it_follows_bindings(outsiders: Outsiders) -> None:

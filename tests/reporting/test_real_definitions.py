@@ -16,7 +16,7 @@ import pytest
 from registry.reporting.fields import kind_of
 from registry.reporting.report import report_of
 from registry.schema.model import Structural, from_json
-from registry.store.reporting_model import Child, Column, Kind
+from registry.store.reporting.model import Child, Column, Kind
 from tests.reporting.conftest import Object, Reports, definition
 
 SHARED = Path(__file__).parents[3] / "shared" / "crds"
@@ -29,9 +29,15 @@ def large(seed: int) -> Object:
     def made(depth: int) -> dict[str, Any]:
         choice = dice.choice(["object", "object", "array", "map", "leaf", "leaf", "leaf"]) if depth < 6 else "leaf"
         if choice == "object":
-            return {"type": "object", "description": f"Level {depth}; it's 'quoted'", "nullable": dice.random() < 0.1,
-                    "properties": {dice.choice(_WORDS) + str(n) * dice.randint(0, 1): made(depth + 1)
-                                   for n in range(dice.randint(1, 8))}}
+            return {
+                "type": "object",
+                "description": f"Level {depth}; it's 'quoted'",
+                "nullable": dice.random() < 0.1,
+                "properties": {
+                    dice.choice(_WORDS) + str(n) * dice.randint(0, 1): made(depth + 1)
+                    for n in range(dice.randint(1, 8))
+                },
+            }
         if choice == "array":
             return {"type": "array", "items": made(depth + 1)}
         if choice == "map":
@@ -40,27 +46,68 @@ def large(seed: int) -> Object:
 
     spec = {"type": "object", "properties": {f"{dice.choice(_WORDS)}{n}": made(1) for n in range(20)}}
     tops = {word: made(4) for word in dice.sample(_WORDS, 6)}
-    return definition(f"larges{seed}", {**tops, "spec": spec, "status": made(1)},
-                      scope=dice.choice(["Namespaced", "Cluster"]))
+    return definition(
+        f"larges{seed}", {**tops, "spec": spec, "status": made(1)}, scope=dice.choice(["Namespaced", "Cluster"])
+    )
 
 
-_WORDS = ["replicas", "podTemplate", "imagePullSecrets", "x-forwarded.for", "select", "clusterIPs", "TLS", "größe",
-          "x" * 190, "ab", "aB", "a_b", "A B", "'; DROP TABLE objects; --", 'quo"te', "日本", "name", "ctid", "0",
-          "uid", "%s", "$1", "\\", "valid_from"]
+_WORDS = [
+    "replicas",
+    "podTemplate",
+    "imagePullSecrets",
+    "x-forwarded.for",
+    "select",
+    "clusterIPs",
+    "TLS",
+    "größe",
+    "x" * 190,
+    "ab",
+    "aB",
+    "a_b",
+    "A B",
+    "'; DROP TABLE objects; --",
+    'quo"te',
+    "日本",
+    "name",
+    "ctid",
+    "0",
+    "uid",
+    "%s",
+    "$1",
+    "\\",
+    "valid_from",
+]
 _LEAVES: list[dict[str, Any]] = [
-    {"type": "string"}, {"type": "integer"}, {"type": "number"}, {"type": "boolean"},
-    {"x-kubernetes-int-or-string": True}, {"type": "string", "format": "date-time"},
+    {"type": "string"},
+    {"type": "integer"},
+    {"type": "number"},
+    {"type": "boolean"},
+    {"x-kubernetes-int-or-string": True},
+    {"type": "string", "format": "date-time"},
     {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-    {"x-kubernetes-preserve-unknown-fields": True}, {"type": "object"},
-    {"type": "string", "format": "byte"}, {"type": "string", "format": "duration"},
+    {"x-kubernetes-preserve-unknown-fields": True},
+    {"type": "object"},
+    {"type": "string", "format": "byte"},
+    {"type": "string", "format": "duration"},
     {"type": "string", "format": "date"},
-    {"type": "integer", "format": "int64"}, {"type": "integer", "format": "int32", "nullable": True},
-    {"type": "number", "format": "double", "description": "*/ $$ '; \\ \x00"}, {"type": "string", "nullable": True},
+    {"type": "integer", "format": "int64"},
+    {"type": "integer", "format": "int32", "nullable": True},
+    {"type": "number", "format": "double", "description": "*/ $$ '; \\ \x00"},
+    {"type": "string", "nullable": True},
     {"type": "string", "enum": ["", "x", "'; DROP TABLE objects; --"], "default": "'"},
-    {"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True,
-     "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}},
-    {"type": "object", "additionalProperties": {"type": "array", "items": {
-        "type": "object", "additionalProperties": {"type": "integer"}}}},
+    {
+        "type": "object",
+        "x-kubernetes-embedded-resource": True,
+        "x-kubernetes-preserve-unknown-fields": True,
+        "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}},
+    },
+    {
+        "type": "object",
+        "additionalProperties": {
+            "type": "array",
+            "items": {"type": "object", "additionalProperties": {"type": "integer"}},
+        },
+    },
     {"type": "array", "items": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}}},
     {"type": "array", "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
     {"type": "array", "nullable": True, "items": {"type": "object", "properties": {"b": {"type": "integer"}}}},
@@ -99,10 +146,14 @@ async def check(reports: Reports, crds: list[Object]) -> None:
         for row in reports.ask("acme", f'SELECT name, object FROM "{view}_raw"'):
             shown = {key: value for key, value in row["object"].items() if key != "metadata"}
             assert shown == objects[row["name"]] or report.shape.redacted
-        relations = {row["part"]: row["relation"] for row in reports.ask(
-            "acme", "SELECT DISTINCT part, relation FROM catalogue WHERE definition = %s", report.resource)}
+        relations = {
+            row["part"]: row["relation"]
+            for row in reports.ask(
+                "acme", "SELECT DISTINCT part, relation FROM catalogue WHERE definition = %s", report.resource
+            )
+        }
         for child in report.shape.children:
-            if child.name in relations:     # Without columns it is not in the catalogue.
+            if child.name in relations:  # Without columns it is not in the catalogue.
                 elements_read_back(reports, relations[child.name], child, objects)
     # As a second start would: everything is made anew, and is the same.
     for crd in crds:
@@ -114,8 +165,9 @@ def elements_read_back(reports: Reports, relation: str, child: Child, objects: d
     order = "parent_position, position" if len(child.path) > 1 else "position"
     rows = reports.ask("acme", f'SELECT * FROM "{relation}" ORDER BY name, {order}')
     # An array in an array in an array has no position of its first: such rows are compared where it is one.
-    expected = [(name, element) for name, content in sorted(objects.items())
-                for element in _elements(content, child.path)]
+    expected = [
+        (name, element) for name, content in sorted(objects.items()) for element in _elements(content, child.path)
+    ]
     assert len(rows) == len(expected), relation
     for row, (name, element) in zip(rows, expected, strict=True):
         assert row["name"] == name
@@ -145,8 +197,11 @@ def _schema(crd: Object) -> Structural:
 
 
 def _content(schema: Structural, dice: random.Random) -> Object:
-    return {name: _value(node, dice, 0) for name, node in schema.properties.items()
-            if name not in ("apiVersion", "kind", "metadata")}
+    return {
+        name: _value(node, dice, 0)
+        for name, node in schema.properties.items()
+        if name not in ("apiVersion", "kind", "metadata")
+    }
 
 
 def _value(schema: Structural, dice: random.Random, depth: int) -> Any:
@@ -170,7 +225,7 @@ def _value(schema: Structural, dice: random.Random, depth: int) -> Any:
         case Kind.DATE:
             return "2024-02-29"
         case Kind.TEXT:
-            return dice.choice(["", "x", "it's \"ö\" \\", "'; DROP TABLE objects; --", "日本"])
+            return dice.choice(["", "x", 'it\'s "ö" \\', "'; DROP TABLE objects; --", "日本"])
     return dice.choice([{"key": [1, "two", None]}, {}]) if schema.type == "object" else [1, {"two": None}]
 
 
@@ -216,7 +271,8 @@ async def test_real_definitions(reports: Reports) -> None:
         crd = json.loads(path.read_text())
         # Some are there in two flavours of one name.
         if crd.get("kind") == "CustomResourceDefinition" and crd["metadata"]["name"] not in {
-                c["metadata"]["name"] for c in crds}:
+            c["metadata"]["name"] for c in crds
+        }:
             crds.append(crd)
     assert len(crds) > 50
     await check(reports, crds)

@@ -10,10 +10,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from registry.store import embedded_config
-from registry.store.account import account_for
-from registry.store.binaries import find_binaries
-from registry.store.embedded import EmbeddedPostgres
+from registry.postgres import config as embedded_config
+from registry.postgres.account import account_for
+from registry.postgres.binaries import find_binaries
+from registry.postgres.server import EmbeddedPostgres
 from tests.conftest import with_database
 from tests.reporting.conftest import Reports
 from tests.reporting.outsiders import CRD, VIEW, logged_in
@@ -29,19 +29,30 @@ def standby_of(primary: str, folder: Path) -> Iterator[str]:
     account = account_for(None)
     with psycopg.connect(primary) as connection:
         major = connection.info.server_version // 10_000
-        allowed = connection.execute("SELECT count(*) FROM pg_hba_file_rules WHERE 'replication' = ANY (database)"
-                                     " AND type = 'local'").fetchone()
+        allowed = connection.execute(
+            "SELECT count(*) FROM pg_hba_file_rules WHERE 'replication' = ANY (database) AND type = 'local'"
+        ).fetchone()
     binaries = find_binaries(None, account, folder / "binaries", major=major)
     if not binaries.has("pg_basebackup") or allowed == (0,):
         pytest.skip("this PostgreSQL has no pg_basebackup, or lets nobody replicate")
     account.make_outer_folder(folder)
     account.make_folder(folder / "data")
-    told = account.run([binaries.program("pg_basebackup"), f"--pgdata={folder / 'data'}", f"--dbname={primary}",
-                        "--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "--no-sync"],
-                       environment=embedded_config.environment())
+    told = account.run(
+        [
+            binaries.program("pg_basebackup"),
+            f"--pgdata={folder / 'data'}",
+            f"--dbname={primary}",
+            "--write-recovery-conf",
+            "--wal-method=stream",
+            "--checkpoint=fast",
+            "--no-sync",
+        ],
+        environment=embedded_config.environment(),
+    )
     assert told.returncode == 0, told.stderr
-    with EmbeddedPostgres(folder, binaries=binaries.folder,
-                          settings={"fsync": "off", "hot_standby_feedback": "on"}) as standby:
+    with EmbeddedPostgres(
+        folder, binaries=binaries.folder, settings={"fsync": "off", "hot_standby_feedback": "on"}
+    ) as standby:
         yield standby.url
 
 
@@ -53,18 +64,28 @@ async def test_reports_from_a_replica(reports: Reports, postgres_server: str) ->
             database = connection.info.dbname
         replica = with_database(url, database)
         assert [outsiders.ask(who, NAMES, replica) for who in ("one", "some", "all")] == [
-            [("of-acme",)], [("of-acme",), ("of-beta",)], [("of-acme",), ("of-beta",), ("of-gamma",)]]
+            [("of-acme",)],
+            [("of-acme",), ("of-beta",)],
+            [("of-acme",), ("of-beta",), ("of-gamma",)],
+        ]
         await reports.put("acme", CRD, "written-later", {"spec": {"owner": "acme", "token": "geheim"}})
         deadline = time.monotonic() + PATIENCE_SECONDS
         while outsiders.ask("one", NAMES, replica) != [("of-acme",), ("written-later",)]:
             assert time.monotonic() < deadline, "the replica does not follow"
         assert outsiders.ask("one", f"SELECT name FROM {VIEW}_history ORDER BY revision", replica) == [
-            ("of-acme",), ("written-later",)]
+            ("of-acme",),
+            ("written-later",),
+        ]
         assert outsiders.ask("one", f"SELECT name FROM {VIEW}_as_of(now()) ORDER BY 1", replica) == [
-            ("of-acme",), ("written-later",)]
+            ("of-acme",),
+            ("written-later",),
+        ]
         with outsiders.connection("one", replica) as connection:
-            for text in ("SELECT * FROM public.objects", f"SELECT * FROM reports_all.{VIEW}",
-                         f"SET ROLE {database}_reports"):
+            for text in (
+                "SELECT * FROM public.objects",
+                f"SELECT * FROM reports_all.{VIEW}",
+                f"SET ROLE {database}_reports",
+            ):
                 with pytest.raises(psycopg.errors.InsufficientPrivilege):
                     connection.execute(text.encode())
             with pytest.raises(psycopg.Error, match="during recovery"):

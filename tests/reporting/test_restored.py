@@ -26,8 +26,11 @@ async def made(reports: Reports) -> None:
     await reports.put("acme", PARTS, "a", {"spec": {"size": 3}})
     with psycopg.connect(reports.url) as connection:
         connection.execute("UPDATE tenants SET sql_schema = 'acme_parts' WHERE name = 'acme'")
-        connection.execute("INSERT INTO report_logins (name, across, tenant_ids, timeout_seconds)"
-                           " VALUES ('login_of_elsewhere', false, %s, 60)", ([tenant.id],))
+        connection.execute(
+            "INSERT INTO report_logins (name, across, tenant_ids, timeout_seconds)"
+            " VALUES ('login_of_elsewhere', false, %s, 60)",
+            ([tenant.id],),
+        )
     assert await reports.reporting.name_schema(tenant) == ""
 
 
@@ -41,6 +44,7 @@ async def test_views_are_made_anew_with_roles_of_their_own(
     copy = f"{name}_copy"
     roles(f"{copy}_re")
     with psycopg.connect(postgres_server, autocommit=True) as connection:
+
         async def idle() -> bool:
             """Backends end a moment after their connections; a database in use is not copied."""
             return not connection.execute("SELECT 1 FROM pg_stat_activity WHERE datname = %s", (name,)).fetchone()
@@ -49,15 +53,16 @@ async def test_views_are_made_anew_with_roles_of_their_own(
         connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(copy), sql.Identifier(name)))
     url = with_database(postgres_server, copy)
     try:
-        if restored:    # what pg_restore leaves where the roles are not: all is of who restored it
+        if restored:  # what pg_restore leaves where the roles are not: all is of who restored it
             with psycopg.connect(url) as connection:
                 for role in ("reports", "reports_all"):
-                    connection.execute(sql.SQL("REASSIGN OWNED BY {} TO CURRENT_USER").format(
-                        sql.Identifier(f"{name}_{role}")))
+                    connection.execute(
+                        sql.SQL("REASSIGN OWNED BY {} TO CURRENT_USER").format(sql.Identifier(f"{name}_{role}"))
+                    )
         store = await Store.open(url, housekeeping=False)
         try:
             reporting = reporting_of(store.reporting_pool)
-            for _ in range(2):      # the second time nothing is to be done
+            for _ in range(2):  # the second time nothing is to be done
                 await reporting.prepare()
                 assert await reporting.name_schema(reports.tenants["acme"]) == ""
         finally:

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from registry.store import reporting_choice
+from registry.store.reporting import choice as reporting_choice
 from registry.store.types import Operation
 from tests.reporting.conftest import Object, Reports, definition
 from tests.reporting.test_provider import bind, unbind
@@ -35,12 +35,15 @@ def views(reports: Reports, schema: str) -> list[str]:
 
 
 async def test_names_that_meet(reports: Reports) -> None:
-    """Another of the same plural, one that is called as the long name of a view, one as a child view, one as a history.
-    """
+    """Another of the same plural, one that is called as the long name of a view, one as a child view, one as a
+    history."""
     await own_schema(reports, "acme")
-    crds = [definition(plural, {"spec": of(parts=PARTS, **{f"f{number}": TEXT})}, group=group)
-            for number, (plural, group) in enumerate([("x", "g.com"), ("x", "y.com"), ("x-y-com", "z.com"),
-                                                      ("x--spec-parts", "g.com"), ("x-history", "g.com")])]
+    crds = [
+        definition(plural, {"spec": of(parts=PARTS, **{f"f{number}": TEXT})}, group=group)
+        for number, (plural, group) in enumerate(
+            [("x", "g.com"), ("x", "y.com"), ("x-y-com", "z.com"), ("x--spec-parts", "g.com"), ("x-history", "g.com")]
+        )
+    ]
     for crd in crds:
         outcome = await reports.define("acme", crd)
         assert (outcome.state, outcome.reason) == ("ready", "")
@@ -58,7 +61,8 @@ async def test_names_that_meet(reports: Reports) -> None:
     await reports.reporting.forget(await reports.tenant("acme"), "x.g.com")
     await reports.define("acme", crds[1])
     assert reports.ask("acme", "SELECT short_name FROM definitions WHERE definition = 'x.y.com'") == [
-        {"short_name": short["x.y.com"]}]
+        {"short_name": short["x.y.com"]}
+    ]
 
 
 async def test_a_move_to_another_view(reports: Reports) -> None:
@@ -72,8 +76,11 @@ async def test_a_move_to_another_view(reports: Reports) -> None:
     wide = definition("crontabs", {"spec": of(**{f"a{n}": TEXT for n in range(120)})})
     outcome = await reports.define("acme", wide)
     assert outcome.view != "crontabs_example_com"
-    assert reports.columns("crontabs", "acme") == reports.columns(outcome.view) == [
-        *before, *(f"spec_a{n}" for n in range(120))]
+    assert (
+        reports.columns("crontabs", "acme")
+        == reports.columns(outcome.view)
+        == [*before, *(f"spec_a{n}" for n in range(120))]
+    )
     assert reports.columns("crontabs", "beta") == before
     # To the view of an equal definition, whose columns are others.
     other = definition("crontabs", {"spec": of(**{f"z{n}": TEXT for n in range(120)})})
@@ -100,7 +107,7 @@ async def test_what_has_been_bound(reports: Reports) -> None:
     short = reports.ask("user", named)[0]["short_name"]
     assert short.startswith("crontabs_")
     await reports.put("user", crd, "a", {"spec": {"user": "x"}})
-    assert reports.ask("user", f"SELECT name, spec_user FROM \"user\".{short}") == [{"name": "a", "spec_user": "x"}]
+    assert reports.ask("user", f'SELECT name, spec_user FROM "user".{short}') == [{"name": "a", "spec_user": "x"}]
     assert reports.columns("crontabs", "user")[-1] == "spec_own"
     # It follows the provider's definition, in its view and to another.
     await reports.define("provider", definition("crontabs", {"spec": of(user=TEXT, more=TEXT)}))

@@ -28,23 +28,51 @@ CASES: list[tuple[str, Object, str, Object]] = [
     ("a field", of(token=PASSWORD), "", {"token": "geheim"}),
     ("an array where an object was meant", of(auth=of(password=PASSWORD)), "", {"auth": [{"password": "geheim"}]}),
     ("a text where an object was meant", of(auth=of(password=PASSWORD)), "", {"auth": "geheim"}),
-    ("names that need quotes", of(**{"a'b\\": of(**{'"}]\'; --': PASSWORD})}), "", {"a'b\\": {'"}]\'; --': "geheim"}}),
+    ("names that need quotes", of(**{"a'b\\": of(**{"\"}]'; --": PASSWORD})}), "", {"a'b\\": {"\"}]'; --": "geheim"}}),
     ("an array far above", of(a=of(b=of(password=PASSWORD))), "", {"a": [[{"b": {"password": "geheim"}}]]}),
-    ("a map, every key", of(users=map_of(of(password=TEXT))), ".spec.users.*.password",
-     {"users": {"ann": {"password": "geheim"}}}),
-    ("a map, in brackets", of(users=map_of(of(password=TEXT))), ".spec.users[*].password",
-     {"users": {"ann": {"password": "geheim"}}}),
-    ("a map, without a word", of(users=map_of(of(password=TEXT))), ".spec.users.password",
-     {"users": {"ann": {"password": "geheim"}}}),
+    (
+        "a map, every key",
+        of(users=map_of(of(password=TEXT))),
+        ".spec.users.*.password",
+        {"users": {"ann": {"password": "geheim"}}},
+    ),
+    (
+        "a map, in brackets",
+        of(users=map_of(of(password=TEXT))),
+        ".spec.users[*].password",
+        {"users": {"ann": {"password": "geheim"}}},
+    ),
+    (
+        "a map, without a word",
+        of(users=map_of(of(password=TEXT))),
+        ".spec.users.password",
+        {"users": {"ann": {"password": "geheim"}}},
+    ),
     ("a map in a map", of(users=map_of(map_of(PASSWORD))), "", {"users": {"ann": {"x": "geheim"}}}),
-    ("a list of lists", of(users={"type": "array", "items": {"type": "array", "items": PASSWORD}}), "",
-     {"users": [["geheim"]]}),
-    ("an array in free form", of(free=FREE), ".spec.free.users[].password",
-     {"free": {"users": [{"password": "geheim"}]}}),
-    ("every key in free form", of(free=FREE), ".spec.free.users.*.password",
-     {"free": {"users": {"ann": {"password": "geheim"}}}}),
-    ("an array of objects", of(users={"type": "array", "items": of(password=TEXT, name=TEXT)}),
-     ".spec.users[].password", {"users": [{"password": "geheim", "name": "ann"}]}),
+    (
+        "a list of lists",
+        of(users={"type": "array", "items": {"type": "array", "items": PASSWORD}}),
+        "",
+        {"users": [["geheim"]]},
+    ),
+    (
+        "an array in free form",
+        of(free=FREE),
+        ".spec.free.users[].password",
+        {"free": {"users": [{"password": "geheim"}]}},
+    ),
+    (
+        "every key in free form",
+        of(free=FREE),
+        ".spec.free.users.*.password",
+        {"free": {"users": {"ann": {"password": "geheim"}}}},
+    ),
+    (
+        "an array of objects",
+        of(users={"type": "array", "items": of(password=TEXT, name=TEXT)}),
+        ".spec.users[].password",
+        {"users": [{"password": "geheim", "name": "ann"}]},
+    ),
 ]
 
 
@@ -54,8 +82,9 @@ async def test_no_view_shows_it(reports: Reports, spec: Object, marks: str, cont
     assert (await reports.define("acme", crd)).state == "ready"
     await reports.put("acme", crd, "a", {"spec": content})
     await reports.put("acme", crd, "a", {"spec": {**content, "other": 1}}, operation=Operation.UPDATE)
-    views = reports.ask("acme", "SELECT viewname AS v FROM pg_views WHERE schemaname = 'reports'"
-                                f" AND viewname LIKE '{VIEW}%'")
+    views = reports.ask(
+        "acme", f"SELECT viewname AS v FROM pg_views WHERE schemaname = 'reports' AND viewname LIKE '{VIEW}%'"
+    )
     assert {VIEW, f"{VIEW}_raw", f"{VIEW}_history"} <= {row["v"] for row in views}
     for row in views:
         assert "geheim" not in str(reports.ask("acme", f'SELECT * FROM "{row["v"]}"')), row
@@ -77,8 +106,11 @@ async def test_what_is_not_sensitive_stays(reports: Reports) -> None:
         await reports.put("acme", crd, name, {"spec": {"plain": "x", "auth": auth}})
     rows = reports.ask("acme", f"SELECT object -> 'spec' AS spec FROM {VIEW}_raw ORDER BY name")
     assert [row["spec"] for row in rows] == [
-        {"plain": "x", "auth": {"user": "ann"}}, {"plain": "x", "auth": None}, {"plain": "x", "auth": {}},
-        {"plain": "x", "auth": {"user": "x"}}]
+        {"plain": "x", "auth": {"user": "ann"}},
+        {"plain": "x", "auth": None},
+        {"plain": "x", "auth": {}},
+        {"plain": "x", "auth": {"user": "x"}},
+    ]
 
 
 async def test_a_field_that_goes_is_not_shown_by_its_going(reports: Reports) -> None:

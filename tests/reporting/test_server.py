@@ -15,24 +15,29 @@ from typing import Any
 import psycopg
 import pytest
 
-from registry.store.embedded import running_url
+from registry.postgres.server import running_url
 from tests.reporting.conftest import definition
 from tests.running import RunningServer, data_folder, running_server
 
 PATIENCE_SECONDS = 120.0
-CRD = definition("gadgets", {
-    "spec": {"type": "object", "properties": {"color": {"type": "string"}, "size": {"type": "integer"}}}},
+CRD = definition(
+    "gadgets",
+    {"spec": {"type": "object", "properties": {"color": {"type": "string"}, "size": {"type": "integer"}}}},
     selectableFields=[{"jsonPath": ".spec.color"}],
-    annotations={"reporting.registry/condition": "true"})
+    annotations={"reporting.registry/condition": "true"},
+)
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 OBJECTS = "/apis/example.com/v1/namespaces/default/gadgets"
 
 
 def call(server: RunningServer, method: str, path: str, body: Any = None) -> Any:
     kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
-    request = urllib.request.Request(server.url + path, method=method,
-                                     data=None if body is None else json.dumps(body).encode(),
-                                     headers={"Authorization": f"Bearer {server.token}", "Content-Type": kind})
+    request = urllib.request.Request(
+        server.url + path,
+        method=method,
+        data=None if body is None else json.dumps(body).encode(),
+        headers={"Authorization": f"Bearer {server.token}", "Content-Type": kind},
+    )
     context = ssl.create_default_context(cafile=str(server.authority))
     with urllib.request.urlopen(request, context=context, timeout=PATIENCE_SECONDS) as answer:
         return json.load(answer)
@@ -89,10 +94,25 @@ def test_from_the_api_to_a_login() -> None:
             call(server, "POST", DEFINITIONS, made)
             until(lambda: ask(data, "SELECT state FROM definitions"), [("ready",)])
             name = f"{DEFINITIONS}/gadgets.example.com"
-            until(lambda: [(c["status"], c["message"]) for c in call(server, "GET", name)["status"]["conditions"]
-                           if c["type"] == "Reported"], [("True", "reports.gadgets_example_com")])
-            call(server, "POST", OBJECTS, {"apiVersion": "example.com/v1", "kind": "Gadgets",
-                                           "metadata": {"name": "a"}, "spec": {"color": "red", "size": 7}})
+            until(
+                lambda: [
+                    (c["status"], c["message"])
+                    for c in call(server, "GET", name)["status"]["conditions"]
+                    if c["type"] == "Reported"
+                ],
+                [("True", "reports.gadgets_example_com")],
+            )
+            call(
+                server,
+                "POST",
+                OBJECTS,
+                {
+                    "apiVersion": "example.com/v1",
+                    "kind": "Gadgets",
+                    "metadata": {"name": "a"},
+                    "spec": {"color": "red", "size": 7},
+                },
+            )
             shown = "SELECT name, spec_color, spec_size FROM gadgets_example_com"
             assert ask(data, shown) == [("a", "red", 7)]
             indexed = 'SELECT "column" FROM catalogue WHERE indexed ORDER BY 1'
@@ -101,10 +121,25 @@ def test_from_the_api_to_a_login() -> None:
             call(server, "PATCH", name, {"metadata": {"annotations": {"reporting.registry/indexes": ".spec.size"}}})
             until(lambda: ask(data, indexed), [("spec_color",), ("spec_size",)])
             assert ask(data, shown) == [("a", "red", 7)]
-            columns = "SELECT view, \"column\" FROM catalogue"
+            columns = 'SELECT view, "column" FROM catalogue'
             before = ask(data, columns)
-            told = subprocess.run([sys.executable, "-m", "registry", "sql", "grant", "analyst", "--tenant", "default",
-                                   "--data-dir", str(data)], capture_output=True, text=True, check=True)
+            told = subprocess.run(
+                [
+                    sys.executable,
+                    "-m",
+                    "registry",
+                    "sql",
+                    "grant",
+                    "analyst",
+                    "--tenant",
+                    "default",
+                    "--data-dir",
+                    str(data),
+                ],
+                capture_output=True,
+                text=True,
+                check=True,
+            )
             with psycopg.connect(told.stdout.strip()) as connection:
                 assert connection.execute("SELECT name FROM gadgets_example_com").fetchall() == [("a",)]
         with running_server(folder / "data") as server:

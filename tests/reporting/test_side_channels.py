@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from registry.store.signals import channel_of, decode
+from registry.store.feed.signals import channel_of, decode
 from tests.reporting.conftest import Reports
 from tests.reporting.outsiders import CRD, VIEW, Outsiders, logged_in
 
@@ -37,8 +37,10 @@ async def test_names_of_tenants(outsiders: Outsiders, login: str, view: str) -> 
                 told = str(error)
             assert not re.search("gamma|zeta|division", told), condition
         for condition in ("tenant = '{}'", "tenant >= '{}'", "tenant LIKE '{}%'", "tenant IN ('{}', 'acme')"):
-            plans = [_plan(connection, f"SELECT * FROM {view} WHERE {condition.format(name)}", name)
-                     for name in ("gamma", "gamme")]
+            plans = [
+                _plan(connection, f"SELECT * FROM {view} WHERE {condition.format(name)}", name)
+                for name in ("gamma", "gamme")
+            ]
             assert plans[0] == plans[1], condition
 
 
@@ -52,12 +54,19 @@ async def test_estimates(outsiders: Outsiders) -> None:
         one.execute("ANALYZE")
     with outsiders.connection("one") as connection:
         for view, column, there, not_there in (
-                (VIEW, "spec_owner", "geheim", "nobody"), (VIEW, "spec_size", "77", "1077"),
-                (f"{VIEW}_history", "user_name", "mata", "hari"), (f"{VIEW}_history", "spec_owner", "geheim", "nobody"),
-                (VIEW, "tenant", "gamma", "gamme")):
+            (VIEW, "spec_owner", "geheim", "nobody"),
+            (VIEW, "spec_size", "77", "1077"),
+            (f"{VIEW}_history", "user_name", "mata", "hari"),
+            (f"{VIEW}_history", "spec_owner", "geheim", "nobody"),
+            (VIEW, "tenant", "gamma", "gamme"),
+        ):
             for operator in ("=", "<", ">="):
-                plans = [_plan(connection, f"SELECT name FROM {view} WHERE {column} {operator} '{value}'", value,
-                               analyze=False) for value in (there, not_there)]
+                plans = [
+                    _plan(
+                        connection, f"SELECT name FROM {view} WHERE {column} {operator} '{value}'", value, analyze=False
+                    )
+                    for value in (there, not_there)
+                ]
                 assert plans[0] == plans[1], (view, column, operator)
 
 
@@ -92,9 +101,16 @@ async def test_the_channel_is_made_once(reports: Reports) -> None:
         assert await channel_of(connection) == first
 
 
-LOCKS = ["pg_advisory_lock(1)", "pg_try_advisory_lock(1, 2)", "pg_advisory_xact_lock_shared(1)",
-         "pg_try_advisory_xact_lock(1)", "pg_logical_emit_message(false, 'x', 'y')",
-         "pg_logical_emit_message(true, 'x', 'y'::bytea)", "lo_truncate(1, 2)", "lo_creat(1)"]
+LOCKS = [
+    "pg_advisory_lock(1)",
+    "pg_try_advisory_lock(1, 2)",
+    "pg_advisory_xact_lock_shared(1)",
+    "pg_try_advisory_xact_lock(1)",
+    "pg_logical_emit_message(false, 'x', 'y')",
+    "pg_logical_emit_message(true, 'x', 'y'::bytea)",
+    "lo_truncate(1, 2)",
+    "lo_creat(1)",
+]
 
 
 @pytest.mark.parametrize("call", LOCKS)
@@ -109,6 +125,8 @@ async def test_what_nobody_else_may_call(outsiders: Outsiders, call: str) -> Non
 async def test_the_owner_of_the_tables_keeps_its_locks(outsiders: Outsiders) -> None:
     """As the server waits by them, whoever grants logins."""
     with psycopg.connect(outsiders.reports.url) as one:
-        row = one.execute("SELECT has_function_privilege(relowner, 'pg_advisory_xact_lock(bigint)', 'EXECUTE')"
-                          " FROM pg_class WHERE oid = 'objects'::regclass").fetchone()
+        row = one.execute(
+            "SELECT has_function_privilege(relowner, 'pg_advisory_xact_lock(bigint)', 'EXECUTE')"
+            " FROM pg_class WHERE oid = 'objects'::regclass"
+        ).fetchone()
         assert row == (True,)

@@ -12,8 +12,19 @@ from registry.store.types import Operation
 from tests.reporting.conftest import Reports, definition
 from tests.reporting.outsiders import VIEW, logged_in
 
-CRD = definition("jobs", {"spec": {"type": "object", "properties": {
-    "phase": {"type": "string"}, "other": {"type": "integer"}, "it's \"odd\"": {"type": "string"}}}})
+CRD = definition(
+    "jobs",
+    {
+        "spec": {
+            "type": "object",
+            "properties": {
+                "phase": {"type": "string"},
+                "other": {"type": "integer"},
+                'it\'s "odd"': {"type": "string"},
+            },
+        }
+    },
+)
 NOON = datetime.datetime(2020, 1, 1, 12, tzinfo=datetime.UTC)
 
 # One object: its writes with the minutes past noon at which they were made; None deletes it. The period, in minutes
@@ -35,10 +46,20 @@ CASES: list[tuple[str, list[Write], int, int, Answer]] = [
     ("deleted", GONE, 0, 60, [("A", 10, 1, False), ("B", 10, 1, False)]),
     ("after it was deleted", GONE, 30, 60, []),
     ("deleted and there again", BACK, 0, 60, [("A", 35, 2, True)]),
-    ("writes that change something else", [(10, {"phase": "A"}), (20, {"phase": "A", "other": 1})], 0, 60,
-     [("A", 50, 1, True)]),
-    ("absent", [(10, {}), (20, {"other": 1}), (30, {"phase": "A"}), (50, {})], 0, 60,
-     [("A", 20, 1, False), (None, 30, 2, True)]),
+    (
+        "writes that change something else",
+        [(10, {"phase": "A"}), (20, {"phase": "A", "other": 1})],
+        0,
+        60,
+        [("A", 50, 1, True)],
+    ),
+    (
+        "absent",
+        [(10, {}), (20, {"other": 1}), (30, {"phase": "A"}), (50, {})],
+        0,
+        60,
+        [("A", 20, 1, False), (None, 30, 2, True)],
+    ),
 ]
 
 
@@ -49,17 +70,25 @@ async def lives(reports: Reports, name: str, writes: list[Write]) -> None:
         if spec is None:
             await reports.remove("acme", CRD, name)
         else:
-            await reports.put("acme", CRD, name, {"spec": spec},
-                              operation=Operation.UPDATE if known else Operation.CREATE)
+            await reports.put(
+                "acme", CRD, name, {"spec": spec}, operation=Operation.UPDATE if known else Operation.CREATE
+            )
         known = spec is not None
         with psycopg.connect(reports.url) as connection:
-            connection.execute("UPDATE changes SET at = %s WHERE revision = (SELECT max(revision) FROM changes)",
-                               (NOON + datetime.timedelta(minutes=minutes),))
+            connection.execute(
+                "UPDATE changes SET at = %s WHERE revision = (SELECT max(revision) FROM changes)",
+                (NOON + datetime.timedelta(minutes=minutes),),
+            )
 
 
 def time_in_state(reports: Reports, field: str, since: Any, until: Any) -> dict[str, list[tuple[Any, ...]]]:
-    rows = reports.ask("acme", "SELECT * FROM time_in_state('jobs_example_com_history', %s, %s, %s)"
-                               " ORDER BY name, value NULLS LAST", field, since, until)
+    rows = reports.ask(
+        "acme",
+        "SELECT * FROM time_in_state('jobs_example_com_history', %s, %s, %s) ORDER BY name, value NULLS LAST",
+        field,
+        since,
+        until,
+    )
     found: dict[str, list[tuple[Any, ...]]] = {}
     for row in rows:
         assert (row["tenant"], row["namespace"]) == ("acme", "default")
@@ -83,8 +112,10 @@ async def test_nothing_counts_after_now(reports: Reports) -> None:
     asked = "SELECT duration FROM time_in_state('jobs_example_com_history', 'spec_phase', %s{})"
     with psycopg.connect(reports.url, options="-c registry.tenant=acme -c search_path=reports") as connection:
         # In one transaction, so that it is one now.
-        rows = [connection.execute(asked.format(until).encode(), (NOON,)).fetchall()
-                for until in ("", ", now()", ", now() + interval '1 day'", ", 'infinity'")]
+        rows = [
+            connection.execute(asked.format(until).encode(), (NOON,)).fetchall()
+            for until in ("", ", now()", ", now() + interval '1 day'", ", 'infinity'")
+        ]
         now = connection.execute("SELECT now()").fetchone()
     assert now is not None
     assert rows == [[(now[0] - NOON,)]] * 4
@@ -100,15 +131,17 @@ async def test_what_is_older_than_the_log_counts_from_the_beginning(reports: Rep
     await lives(reports, "b", [(0, {"phase": "x"})])
     await reports.put("acme", CRD, "a", {"spec": {"phase": "New"}}, operation=Operation.UPDATE)
     with psycopg.connect(reports.url) as connection:
-        connection.execute("UPDATE changes SET at = %s WHERE revision = (SELECT max(revision) FROM changes)",
-                           (NOON + datetime.timedelta(minutes=30),))
+        connection.execute(
+            "UPDATE changes SET at = %s WHERE revision = (SELECT max(revision) FROM changes)",
+            (NOON + datetime.timedelta(minutes=30),),
+        )
     found = time_in_state(reports, "spec_phase", NOON, NOON + datetime.timedelta(minutes=40))
     assert found["a"] == [("New", 10, 1, True), ("Old", 30, 1, False)]
 
 
 async def test_columns(reports: Reports) -> None:
     await reports.define("acme", CRD)
-    await lives(reports, "a", [(0, {"phase": "A", "it's \"odd\"": "x"})])
+    await lives(reports, "a", [(0, {"phase": "A", 'it\'s "odd"': "x"})])
     hour = NOON + datetime.timedelta(hours=1)
     for column, value in (("ready", None), ("operation", "create"), ("spec_it_s_odd", "x")):
         assert time_in_state(reports, column, NOON, hour) == {"a": [(value, 60, 1, True)]}

@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from registry.reporting.report import report_of
-from registry.store import reporting_choice
-from registry.store.reporting_documents import put_documents, stale_documents
+from registry.store.reporting import choice as reporting_choice
+from registry.store.reporting.documents import put_documents, stale_documents
 from registry.store.types import Operation, TenantName
 from tests.reporting.conftest import Object, Reports, definition
 
@@ -23,47 +23,96 @@ def of(**properties: Any) -> dict[str, Any]:
 
 
 SPEC = of(
-    phase={"type": "string", "description": "What it's doing; DROP TABLE"}, replicas={"type": "integer"},
-    weight={"type": "number"}, on={"type": "boolean"}, at={"type": "string", "format": "date-time"},
-    day={"type": "string", "format": "date"}, port={"x-kubernetes-int-or-string": True},
-    labels={"type": "object", "additionalProperties": TEXT}, list={"type": "array", "items": TEXT},
+    phase={"type": "string", "description": "What it's doing; DROP TABLE"},
+    replicas={"type": "integer"},
+    weight={"type": "number"},
+    on={"type": "boolean"},
+    at={"type": "string", "format": "date-time"},
+    day={"type": "string", "format": "date"},
+    port={"x-kubernetes-int-or-string": True},
+    labels={"type": "object", "additionalProperties": TEXT},
+    list={"type": "array", "items": TEXT},
     parts={"type": "array", "items": of(name=TEXT, sizes={"type": "array", "items": of(size={"type": "integer"})})},
 )
-CONDITIONS = of(conditions={"type": "array", "items": of(type=TEXT, status=TEXT, reason=TEXT, lastTransitionTime={
-    "type": "string", "format": "date-time"})})
+CONDITIONS = of(
+    conditions={
+        "type": "array",
+        "items": of(type=TEXT, status=TEXT, reason=TEXT, lastTransitionTime={"type": "string", "format": "date-time"}),
+    }
+)
 CRD = definition("crontabs", {"spec": SPEC, "status": CONDITIONS}, selectableFields=[{"jsonPath": ".spec.phase"}])
 VIEW = "crontabs_example_com"
 
 
 async def test_an_object_reads_back(reports: Reports) -> None:
     assert (await reports.define("acme", CRD)).view == VIEW
-    await reports.put("acme", CRD, "a", {
-        "metadata": {"labels": {"team": "x"}, "generation": 3, "annotations": {
-            "note": "n", "kubectl.kubernetes.io/last-applied-configuration": "{}"}},
-        "spec": {"phase": "Running", "replicas": 9007199254740993, "weight": 0.1, "on": True,
-                 "at": "2026-02-28T23:59:59.25+01:00", "day": "2024-02-29", "port": 80, "labels": {"k": "v"},
-                 "list": ["x"], "parts": [{"name": "p", "sizes": [{"size": 1}, {"size": 2}]}, {"name": "q"}]},
-        "status": {"conditions": [{"type": "Ready", "status": "False", "reason": "Slow",
-                                   "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
-    })
+    await reports.put(
+        "acme",
+        CRD,
+        "a",
+        {
+            "metadata": {
+                "labels": {"team": "x"},
+                "generation": 3,
+                "annotations": {"note": "n", "kubectl.kubernetes.io/last-applied-configuration": "{}"},
+            },
+            "spec": {
+                "phase": "Running",
+                "replicas": 9007199254740993,
+                "weight": 0.1,
+                "on": True,
+                "at": "2026-02-28T23:59:59.25+01:00",
+                "day": "2024-02-29",
+                "port": 80,
+                "labels": {"k": "v"},
+                "list": ["x"],
+                "parts": [{"name": "p", "sizes": [{"size": 1}, {"size": 2}]}, {"name": "q"}],
+            },
+            "status": {
+                "conditions": [
+                    {"type": "Ready", "status": "False", "reason": "Slow", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+                ]
+            },
+        },
+    )
     row = reports.ask("acme", f"SELECT * FROM {VIEW}")[0]
     now = datetime.datetime.now(datetime.UTC)
     assert abs(row.pop("created_at") - now) < datetime.timedelta(hours=1)
     assert abs(row.pop("updated_at") - now) < datetime.timedelta(hours=1)
     assert row == {
-        "tenant": "acme", "namespace": "default", "name": "a", "uid": "acme-crontabs.example.com-a",
-        "labels": {"team": "x"}, "annotations": {"note": "n"}, "owner_references": None, "finalizers": None,
-        "generation": 3, "resource_version": 1, "stored_version": "v1", "deletion_timestamp": None,
-        "ready": False, "ready_reason": "Slow",
+        "tenant": "acme",
+        "namespace": "default",
+        "name": "a",
+        "uid": "acme-crontabs.example.com-a",
+        "labels": {"team": "x"},
+        "annotations": {"note": "n"},
+        "owner_references": None,
+        "finalizers": None,
+        "generation": 3,
+        "resource_version": 1,
+        "stored_version": "v1",
+        "deletion_timestamp": None,
+        "ready": False,
+        "ready_reason": "Slow",
         "ready_since": datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC),
-        "spec_phase": "Running", "spec_replicas": 9007199254740993, "spec_weight": 0.1, "spec_on": True,
+        "spec_phase": "Running",
+        "spec_replicas": 9007199254740993,
+        "spec_weight": 0.1,
+        "spec_on": True,
         "spec_at": datetime.datetime(2026, 2, 28, 22, 59, 59, 250_000, tzinfo=datetime.UTC),
-        "spec_day": datetime.date(2024, 2, 29), "spec_port": "80", "spec_labels": {"k": "v"}, "spec_list": ["x"],
+        "spec_day": datetime.date(2024, 2, 29),
+        "spec_port": "80",
+        "spec_labels": {"k": "v"},
+        "spec_list": ["x"],
     }
     assert [(r["position"], r["name_field"]) for r in reports.ask("acme", f"SELECT * FROM {VIEW}__spec_parts")] == [
-        (0, "p"), (1, "q")]
-    assert [(r["parent_position"], r["position"], r["size"]) for r in reports.ask(
-        "acme", f"SELECT * FROM {VIEW}__spec_parts_sizes ORDER BY position")] == [(0, 0, 1), (0, 1, 2)]
+        (0, "p"),
+        (1, "q"),
+    ]
+    assert [
+        (r["parent_position"], r["position"], r["size"])
+        for r in reports.ask("acme", f"SELECT * FROM {VIEW}__spec_parts_sizes ORDER BY position")
+    ] == [(0, 0, 1), (0, 1, 2)]
     assert [r["reason"] for r in reports.ask("acme", f"SELECT * FROM {VIEW}_conditions")] == ["Slow"]
     raw = reports.ask("acme", f"SELECT object FROM {VIEW}_raw")[0]["object"]
     assert raw["spec"]["parts"][0]["sizes"] == [{"size": 1}, {"size": 2}]
@@ -72,9 +121,22 @@ async def test_an_object_reads_back(reports: Reports) -> None:
 
 
 WRONG: list[tuple[str, Object]] = [
-    ("other types", {"phase": {"a": 1}, "replicas": "x", "weight": "y", "on": 3, "at": 5, "day": [], "port": {},
-                     "parts": "no", "labels": 1, "list": "z"}),
-    ("out of range", {"replicas": 10 ** 30, "weight": 10 ** 400, "at": "2026-02-30T00:00:00Z", "day": "2023-02-29"}),
+    (
+        "other types",
+        {
+            "phase": {"a": 1},
+            "replicas": "x",
+            "weight": "y",
+            "on": 3,
+            "at": 5,
+            "day": [],
+            "port": {},
+            "parts": "no",
+            "labels": 1,
+            "list": "z",
+        },
+    ),
+    ("out of range", {"replicas": 10**30, "weight": 10**400, "at": "2026-02-30T00:00:00Z", "day": "2023-02-29"}),
     ("between", {"replicas": 1.5, "at": "2026-01-01T24:00:00Z", "day": "0000-01-01"}),
     ("elements", {"parts": [1, None, [], {"name": {}, "sizes": 3}]}),
 ]
@@ -92,16 +154,42 @@ async def test_no_object_breaks_a_report(reports: Reports, spec: Object) -> None
         reports.ask("acme", f"SELECT * FROM {view}")
 
 
-HOSTILE = ['a"b', "a'b", "a\\'; DROP TABLE objects; --", "a.b", "a b", "SELECT", "größe", "x" * 200, "x" * 199 + "y",
-           "", "a_b", "aB", "$$", "%s", "{0}", "/*", "\x00", "日本", "1", "name", "ctid", "tenant", "E'"]
+HOSTILE = [
+    'a"b',
+    "a'b",
+    "a\\'; DROP TABLE objects; --",
+    "a.b",
+    "a b",
+    "SELECT",
+    "größe",
+    "x" * 200,
+    "x" * 199 + "y",
+    "",
+    "a_b",
+    "aB",
+    "$$",
+    "%s",
+    "{0}",
+    "/*",
+    "\x00",
+    "日本",
+    "1",
+    "name",
+    "ctid",
+    "tenant",
+    "E'",
+]
 
 
 async def test_hostile_names_are_quoted(reports: Reports) -> None:
     top = dict.fromkeys(HOSTILE, TEXT)
     nested = of(**{name: {"type": "string", "description": name} for name in HOSTILE})
     items = {"type": "array", "items": nested}
-    crd = definition("hostiles", {**top, "spec": nested, "status": of(**dict.fromkeys(HOSTILE, items))},
-                     annotations={"reporting.registry/sensitive": ".spec.'; DROP TABLE objects; --, .spec.$$"})
+    crd = definition(
+        "hostiles",
+        {**top, "spec": nested, "status": of(**dict.fromkeys(HOSTILE, items))},
+        annotations={"reporting.registry/sensitive": ".spec.'; DROP TABLE objects; --, .spec.$$"},
+    )
     outcome = await reports.define("acme", crd)
     assert outcome.state == "ready"
     columns = reports.columns("hostiles_example_com")
@@ -119,8 +207,10 @@ async def test_hostile_names_are_quoted(reports: Reports) -> None:
 async def test_descriptions_become_comments(reports: Reports) -> None:
     await reports.define("acme", CRD)
     with psycopg.connect(reports.url) as connection:
-        row = connection.execute("SELECT col_description(attrelid, attnum) FROM pg_attribute WHERE attrelid = "
-                                 f"'reports.{VIEW}'::regclass AND attname = 'spec_phase'").fetchone()
+        row = connection.execute(
+            "SELECT col_description(attrelid, attnum) FROM pg_attribute WHERE attrelid = "
+            f"'reports.{VIEW}'::regclass AND attname = 'spec_phase'"
+        ).fetchone()
     assert row == ("What it's doing; DROP TABLE\n(spec.phase)",)
 
 
@@ -181,8 +271,9 @@ async def test_a_field_that_becomes_sensitive_disappears_at_once(reports: Report
     crd = definition("crontabs", {"spec": spec})
     await reports.define("acme", crd)
     await reports.put("acme", crd, "a", {"spec": {"token": "geheim", "free": {"key": "geheim", "x": 1}}})
-    marked = definition("crontabs", {"spec": spec}, annotations={
-        "reporting.registry/sensitive": ".spec.token, .spec.free.key"})
+    marked = definition(
+        "crontabs", {"spec": spec}, annotations={"reporting.registry/sensitive": ".spec.token, .spec.free.key"}
+    )
     await reports.define("acme", marked)
     for view in (VIEW, f"{VIEW}_raw", f"{VIEW}_history"):
         rows = reports.ask("acme", f"SELECT * FROM {view}")
@@ -203,7 +294,10 @@ async def test_history(reports: Reports) -> None:
     await reports.remove("acme", CRD, "a")
     rows = reports.ask("acme", f"SELECT * FROM {VIEW}_history ORDER BY revision")
     assert [(r["operation"], r["user_name"], r["spec_phase"]) for r in rows] == [
-        ("create", "ann", "One"), ("update", "bob", "Two"), ("delete", "bob", "Two")]
+        ("create", "ann", "One"),
+        ("update", "bob", "Two"),
+        ("delete", "bob", "Two"),
+    ]
     assert rows[0]["valid_to"] == rows[1]["valid_from"]
     assert rows[1]["valid_to"] == rows[2]["valid_from"] == rows[2]["valid_to"]
     assert reports.ask("acme", f"SELECT * FROM {VIEW}") == []
@@ -225,7 +319,11 @@ async def test_histories_of_child_views(reports: Reports) -> None:
     states = reports.ask("acme", f"SELECT operation, valid_from, valid_to FROM {VIEW}_history ORDER BY revision")
     rows = reports.ask("acme", f"SELECT * FROM {VIEW}__spec_parts_history ORDER BY revision, position")
     assert [(r["operation"], r["position"], r["name_field"]) for r in rows] == [
-        ("create", 0, "p"), ("create", 1, "q"), ("update", 0, "q"), ("delete", 0, "q")]
+        ("create", 0, "p"),
+        ("create", 1, "q"),
+        ("update", 0, "q"),
+        ("delete", 0, "q"),
+    ]
     found = {(r["operation"], r["valid_from"], r["valid_to"]) for r in rows}
     assert found == {tuple(state.values()) for state in states}
     rows = reports.ask("acme", f"SELECT * FROM {VIEW}__spec_parts_sizes_history ORDER BY position")
@@ -236,17 +334,28 @@ async def test_histories_of_child_views(reports: Reports) -> None:
 
 async def test_arrays_that_are_called_as_others_histories(reports: Reports) -> None:
     parts = {"type": "array", "items": of(x=TEXT)}
-    crd = definition("crontabs", {"spec": of(parts=parts, partsHistory=parts), "conditions": parts,
-                                  "status": CONDITIONS})
+    crd = definition(
+        "crontabs", {"spec": of(parts=parts, partsHistory=parts), "conditions": parts, "status": CONDITIONS}
+    )
     assert (await reports.define("acme", crd)).state == "ready"
     one = [{"x": "1"}]
-    await reports.put("acme", crd, "a", {"spec": {"parts": one, "partsHistory": one * 2}, "conditions": one * 3,
-                                         "status": {"conditions": [{"type": "Ready"}]}})
+    await reports.put(
+        "acme",
+        crd,
+        "a",
+        {
+            "spec": {"parts": one, "partsHistory": one * 2},
+            "conditions": one * 3,
+            "status": {"conditions": [{"type": "Ready"}]},
+        },
+    )
     rows = reports.ask("acme", "SELECT DISTINCT part FROM catalogue WHERE part IS NOT NULL ORDER BY 1")
     names = [row["part"] for row in rows]
     assert [name for name in names if "history" not in name] == ["conditions", "conditions_field", "spec_parts"]
-    counts = {name: len(reports.ask("acme", f"SELECT 1 FROM {VIEW}{'_' if name == 'conditions' else '__'}{name}"))
-              for name in names}
+    counts = {
+        name: len(reports.ask("acme", f"SELECT 1 FROM {VIEW}{'_' if name == 'conditions' else '__'}{name}"))
+        for name in names
+    }
     assert sorted(counts.values()) == [1, 1, 2, 3]
     assert len(reports.ask("acme", f"SELECT 1 FROM {VIEW}__spec_parts_history")) == 1
 
@@ -258,11 +367,18 @@ async def test_what_is_left_out_where_there_is_no_room(reports: Reports, monkeyp
         monkeypatch.setattr(reporting_choice, "MAX_VIEWS", limit)
         monkeypatch.setattr(reporting_choice, "ROOM_FOR_CHILD_HISTORIES", kept)
         outcome = await reports.define("acme", definition(f"limits{number}", {"spec": SPEC, "status": CONDITIONS}))
-        views = reports.ask("acme", "SELECT viewname FROM pg_views WHERE schemaname = 'reports' AND viewname LIKE %s",
-                            f"limits{number}%")
+        views = reports.ask(
+            "acme",
+            "SELECT viewname FROM pg_views WHERE schemaname = 'reports' AND viewname LIKE %s",
+            f"limits{number}%",
+        )
         found.append((outcome.state, len(views), outcome.reason.partition(":")[0]))
-    assert found == [("ready", 9, ""), ("ready", 6, "no histories of child views"), ("ready", 3, "no child views"),
-                     ("refused", 0, "a database has 46 reporting views at most")]
+    assert found == [
+        ("ready", 9, ""),
+        ("ready", 6, "no histories of child views"),
+        ("ready", 3, "no child views"),
+        ("refused", 0, "a database has 46 reporting views at most"),
+    ]
 
 
 async def test_growth_ends_where_there_is_no_room(reports: Reports, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,7 +409,8 @@ async def test_a_definition_that_comes_again_in_another_scope(reports: Reports) 
     assert (await reports.define("acme", crd)).view == VIEW
     await reports.put("acme", crd, "a", {"spec": {"b": "x"}})
     assert reports.ask("acme", f"SELECT namespace, name, spec_b FROM {VIEW}") == [
-        {"namespace": None, "name": "a", "spec_b": "x"}]
+        {"namespace": None, "name": "a", "spec_b": "x"}
+    ]
 
 
 async def test_the_catalogue_tells_the_names_of_views(reports: Reports) -> None:
@@ -305,7 +422,9 @@ async def test_the_catalogue_tells_the_names_of_views(reports: Reports) -> None:
     rows = reports.ask("acme", "SELECT DISTINCT part, relation, history FROM catalogue")
     assert len(rows) == 3
     assert {(row["relation"], row["history"]) for row in rows} >= {
-        (VIEW, f"{VIEW}_history"), (f"{VIEW}_conditions", f"{VIEW}_conditions_history")}
+        (VIEW, f"{VIEW}_history"),
+        (f"{VIEW}_conditions", f"{VIEW}_conditions_history"),
+    }
     for row in rows:
         told = reports.ask("acme", 'SELECT "column" AS c FROM catalogue WHERE relation = %s', row["relation"])
         for relation in (row["relation"], row["history"]):
@@ -363,11 +482,16 @@ async def test_history_knows_what_was_before_the_log(reports: Reports) -> None:
         connection.execute("DELETE FROM changes")
         connection.execute("UPDATE domains SET floor = revision")
     await reports.put("acme", CRD, "changed", {"spec": {"phase": "After"}}, operation=Operation.UPDATE)
-    rows = reports.ask("acme", f"SELECT name, operation, spec_phase, valid_from IS NULL AS open, valid_to IS NULL AS "
-                               f"lasts FROM {VIEW}_history ORDER BY name, revision")
+    rows = reports.ask(
+        "acme",
+        f"SELECT name, operation, spec_phase, valid_from IS NULL AS open, valid_to IS NULL AS "
+        f"lasts FROM {VIEW}_history ORDER BY name, revision",
+    )
     assert [tuple(r.values()) for r in rows] == [
-        ("changed", "earlier", "Before", True, False), ("changed", "update", "After", False, True),
-        ("still", "earlier", "Old", False, True)]
+        ("changed", "earlier", "Before", True, False),
+        ("changed", "update", "After", False, True),
+        ("still", "earlier", "Old", False, True),
+    ]
 
 
 async def test_a_definition_that_goes_leaves_its_history_for_a_while(reports: Reports) -> None:
@@ -400,8 +524,12 @@ async def test_a_schema_of_a_tenants_own(reports: Reports) -> None:
         assert reports.ask("acme", "SELECT name FROM acme.crontabs") == [{"name": "a"}]
         await reports.define("acme", definition("others", {"spec": of(x=TEXT)}))
         assert reports.columns("others", "acme")
-        for name, refusal in (("reports", "cannot be"), ("pg_x", "cannot be"), ("a; DROP", "cannot be"),
-                              ("other", "already")):
+        for name, refusal in (
+            ("reports", "cannot be"),
+            ("pg_x", "cannot be"),
+            ("a; DROP", "cannot be"),
+            ("other", "already"),
+        ):
             connection.execute("CREATE SCHEMA IF NOT EXISTS other")
             connection.execute("UPDATE tenants SET sql_schema = %s WHERE id = %s", (name, tenant.id))
             assert refusal in await reports.reporting.name_schema(tenant)
@@ -415,12 +543,17 @@ async def test_a_tenant_goes_with_its_schema_and_its_views(reports: Reports) -> 
         connection.execute("UPDATE tenants SET sql_schema = 'acme' WHERE id = %s", (tenant.id,))
         assert await reports.reporting.name_schema(tenant) == ""
         await reports.store.delete_tenant(tenant)
-        left = connection.execute("SELECT nspname FROM pg_namespace WHERE nspname = 'acme' UNION ALL"
-                                  " SELECT name FROM report_schemas WHERE tenant_id IS NOT NULL").fetchall()
+        left = connection.execute(
+            "SELECT nspname FROM pg_namespace WHERE nspname = 'acme' UNION ALL"
+            " SELECT name FROM report_schemas WHERE tenant_id IS NOT NULL"
+        ).fetchall()
         assert left == []
         # What was under way when it was deleted makes nothing.
-        connection.execute("INSERT INTO tenants (name, domain_id, deleted_at, sql_schema) VALUES"
-                           " ('going', %s, now(), 'going') RETURNING id", (tenant.domain,))
+        connection.execute(
+            "INSERT INTO tenants (name, domain_id, deleted_at, sql_schema) VALUES"
+            " ('going', %s, now(), 'going') RETURNING id",
+            (tenant.domain,),
+        )
         row = connection.execute("SELECT id FROM tenants WHERE name = 'going'").fetchone()
         assert row is not None
         reports.tenants["going"] = going = replace(tenant, id=row[0], name=TenantName("going"))
@@ -445,8 +578,9 @@ async def test_an_index_comes_and_goes(reports: Reports) -> None:
         await reports.reporting.mark_indexed(tenant, "crontabs.example.com", facets)
         assert [r["column"] for r in reports.ask("acme", indexed)] == columns
         assert reports.ask("acme", shown) == [{"spec_phase": "x", "spec_replicas": 5}]
-    hidden = definition("crontabs", {"spec": SPEC, "status": CONDITIONS},
-                        annotations={"reporting.registry/sensitive": ".spec.phase"})
+    hidden = definition(
+        "crontabs", {"spec": SPEC, "status": CONDITIONS}, annotations={"reporting.registry/sensitive": ".spec.phase"}
+    )
     await reports.define("acme", hidden)
     assert reports.ask("acme", shown) == [{"spec_phase": None, "spec_replicas": 5}]
 
@@ -463,8 +597,9 @@ async def test_documents_of_objects_that_were_there_before(reports: Reports) -> 
     good = '{"metadata":{"facets":{"layout":"l"}},"spec":{"phase":"y"}}'
     await put_documents(pool, tenant, "crontabs.example.com", [(key, revision - 1, good)])
     assert reports.ask("acme", f"SELECT spec_phase FROM {VIEW}") == [{"spec_phase": None}]
-    await put_documents(pool, tenant, "crontabs.example.com", [
-        (key, revision, '{"metadata":{"facets":{"layout":"l"}},"broken')])
+    await put_documents(
+        pool, tenant, "crontabs.example.com", [(key, revision, '{"metadata":{"facets":{"layout":"l"}},"broken')]
+    )
     assert await stale_documents(pool, tenant, "crontabs.example.com", "l", "", 10) == []
     await put_documents(pool, tenant, "crontabs.example.com", [(key, revision, good)])
     assert reports.ask("acme", f"SELECT spec_phase FROM {VIEW}") == [{"spec_phase": "y"}]
@@ -477,7 +612,9 @@ async def test_who_uses_anothers_definition_sees_its_objects_in_that_view(report
     with psycopg.connect(reports.url, autocommit=True) as connection:
         connection.execute(
             "INSERT INTO api_bindings (tenant_id, resource, since, provider_id, export, binding)"
-            " VALUES (%s, 'crontabs.example.com', 0, %s, 'e', 'b')", (user.id, provider.id))
+            " VALUES (%s, 'crontabs.example.com', 0, %s, 'e', 'b')",
+            (user.id, provider.id),
+        )
         await reports.reporting.follow_bindings()
         assert reports.ask("user", f"SELECT name, spec_phase FROM {VIEW}") == [{"name": "a", "spec_phase": "x"}]
         assert reports.ask("provider", f"SELECT name FROM {VIEW}") == []

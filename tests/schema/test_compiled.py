@@ -19,24 +19,43 @@ from registry.schema.compiled import (
 from registry.schema.field import invalid, required
 from registry.schema.values import same
 
-SCHEMA: dict[str, Any] = {"type": "object", "properties": {"spec": {"type": "object", "properties": {
-    "a": {"type": "string", "default": "d"},
-    "n": {"type": "integer"},
-    "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-    "any": {"x-kubernetes-preserve-unknown-fields": True},
-    "t": {"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True},
-    "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
-}}}}
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "spec": {
+            "type": "object",
+            "properties": {
+                "a": {"type": "string", "default": "d"},
+                "n": {"type": "integer"},
+                "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                "any": {"x-kubernetes-preserve-unknown-fields": True},
+                "t": {
+                    "type": "object",
+                    "x-kubernetes-embedded-resource": True,
+                    "x-kubernetes-preserve-unknown-fields": True,
+                },
+                "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+            },
+        }
+    },
+}
 HEAD = {"apiVersion": "example.com/v1", "kind": "Widget"}
 
 
 def test_a_written_object() -> None:
-    obj: dict[str, Any] = {**HEAD, "metadata": {"name": "x", "labels": {}, "zz": 1}, "z": 1, "spec": {
-        "n": None, "q": {"r": 1}, "t": {"metadata": {"name": "y", "colour": 1}}, "free": {"any": None}}}
+    obj: dict[str, Any] = {
+        **HEAD,
+        "metadata": {"name": "x", "labels": {}, "zz": 1},
+        "z": 1,
+        "spec": {"n": None, "q": {"r": 1}, "t": {"metadata": {"name": "y", "colour": 1}}, "free": {"any": None}},
+    }
     unknown: list[str] = []
     compile_schema(SCHEMA).process(obj, unknown)
-    assert obj == {**HEAD, "metadata": {"name": "x"}, "spec": {
-        "a": "d", "t": {"metadata": {"name": "y"}}, "free": {"any": None}}}
+    assert obj == {
+        **HEAD,
+        "metadata": {"name": "x"},
+        "spec": {"a": "d", "t": {"metadata": {"name": "y"}}, "free": {"any": None}},
+    }
     assert unknown == ["metadata.zz", "spec.q", "z", "spec.t.metadata.colour"]
 
 
@@ -49,11 +68,16 @@ def test_a_clean_object_is_not_touched() -> None:
     assert unknown == []
 
 
-@pytest.mark.parametrize("obj, text", [
-    ({"metadata": {"labels": 1}}, "json: cannot unmarshal number into Go struct field ObjectMeta.labels of type "
-                                  "map[string]string"),
-    ({"spec": {"t": {"kind": 3}}}, "spec.t.kind: Invalid value: 3: must be a string"),
-])
+@pytest.mark.parametrize(
+    "obj, text",
+    [
+        (
+            {"metadata": {"labels": 1}},
+            "json: cannot unmarshal number into Go struct field ObjectMeta.labels of type map[string]string",
+        ),
+        ({"spec": {"t": {"kind": 3}}}, "spec.t.kind: Invalid value: 3: must be a string"),
+    ],
+)
 def test_what_cannot_be_decoded(obj: dict[str, Any], text: str) -> None:
     with pytest.raises(MetadataDecodeError) as caught:
         compile_schema(SCHEMA).process({**HEAD, **obj}, [])
@@ -70,7 +94,11 @@ def test_errors_come_in_the_order_of_the_reference() -> None:
     obj = {**HEAD, "spec": {"a": 1, "t": {"kind": "K"}, "set": ["x", "x"]}}
     scale = invalid(".spec.replicas", -1, "should be a non-negative integer")
     assert [error.field for error in compile_schema(SCHEMA).validate(obj, scale_errors=[scale])] == [
-        "spec.a", ".spec.replicas", "spec.t.apiVersion", "spec.set[1]"]
+        "spec.a",
+        ".spec.replicas",
+        "spec.t.apiVersion",
+        "spec.set[1]",
+    ]
 
 
 def test_equal_schemas_are_one() -> None:
@@ -83,10 +111,13 @@ def test_equal_schemas_are_one() -> None:
 
 
 def test_the_identity_is_the_same_in_another_process() -> None:
-    code = ("import json, sys; from registry.schema.compiled import compile_schema; "
-            "print(compile_schema(json.load(sys.stdin)).identity)")
-    done = subprocess.run([sys.executable, "-c", code], input=json.dumps(SCHEMA), capture_output=True, text=True,
-                          check=True)
+    code = (
+        "import json, sys; from registry.schema.compiled import compile_schema; "
+        "print(compile_schema(json.load(sys.stdin)).identity)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=json.dumps(SCHEMA), capture_output=True, text=True, check=True
+    )
     assert int(done.stdout) == compile_schema(SCHEMA).identity
 
 
@@ -140,4 +171,5 @@ def test_when_rules_are_not_checked() -> None:
     assert not blocks_rules([invalid("a", 1, "b")])
     assert rules_not_checked().message() == (
         "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct "
-        "the existing errors to complete validation")
+        "the existing errors to complete validation"
+    )

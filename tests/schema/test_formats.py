@@ -4,14 +4,33 @@ import time
 
 import pytest
 
-from registry.schema.formats import CHECKS, effective_format, format_check
+from registry.schema.formats.formats import CHECKS, effective_format, format_check
 
 TAKEN: dict[str, list[str]] = {
     "bsonobjectid": ["507f1f77bcf86cd799439011", "507F1F77BCF86CD799439011"],
-    "uri": ["http://example.com", "/path?q=1#f", "mailto:a@b", "http://[::1]:80/x", "http://u:p@h/%20", "*", "a:",
-            "http://[fe80::1%25en0]/", "http://h:/", "//host/path", "ftp://h/a b"],
-    "email": ["a@b", "Name <a@b.c>", '"q q"@b', '"n n" <a@b>', "a@b (comment (nested))", "a@[10.0.0.1]", "g: a@b;",
-              "ä@ö"],
+    "uri": [
+        "http://example.com",
+        "/path?q=1#f",
+        "mailto:a@b",
+        "http://[::1]:80/x",
+        "http://u:p@h/%20",
+        "*",
+        "a:",
+        "http://[fe80::1%25en0]/",
+        "http://h:/",
+        "//host/path",
+        "ftp://h/a b",
+    ],
+    "email": [
+        "a@b",
+        "Name <a@b.c>",
+        '"q q"@b',
+        '"n n" <a@b>',
+        "a@b (comment (nested))",
+        "a@[10.0.0.1]",
+        "g: a@b;",
+        "ä@ö",
+    ],
     "hostname": ["example.com", "a", "1.example", "ex-ample.com", "größe.de", "a" * 63 + ".com"],
     "ipv4": ["10.0.0.1", "010.0.0.1", "0000000001.2.3.4", "::ffff:10.0.0.1"],
     "ipv6": ["::1", "fe80::1", "::ffff:10.0.0.1", "1:2:3:4:5:6:7:8"],
@@ -32,18 +51,46 @@ TAKEN: dict[str, list[str]] = {
     "password": ["", "anything"],
     "date": ["2024-02-29", "0000-01-01", "2000-02-29"],
     "duration": ["1h", "-1.5h", "3 weeks", "P1D", "1h30x", "0", "1µs", "1μs", "2 DAYS", "1.s", "999999999999999999h"],
-    "date-time": ["2024-01-02T03:04:05Z", "2024-01-02t03:04:05.123z", "2024-01-02T03:04:05+02:00",
-                  "2024-02-29T23:59:59Z"],
+    "date-time": [
+        "2024-01-02T03:04:05Z",
+        "2024-01-02t03:04:05.123z",
+        "2024-01-02T03:04:05+02:00",
+        "2024-02-29T23:59:59Z",
+    ],
     "k8s-short-name": ["a", "a-1", "1" * 63],
     "k8s-long-name": ["a.b", "a" * 253],
 }
 
 REFUSED: dict[str, list[str]] = {
     "bsonobjectid": ["", "507f1f77bcf86cd79943901", "507f1f77bcf86cd79943901g"],
-    "uri": ["", "example.com", "a b", ":x", "http://h:8x/", "http://[::1/", "http://h/%zz", "http://a b/", "/a\x00b",
-            "http://[1.2.3.4]/", "http://u u@h/"],
-    "email": ["", "a", "@b", "a@", "a@b, c@d", "a..b@c", ".a@b", '""@b', "a@b(c", "a b", "a@[x]", "g: a@b, c@d;",
-              "=?x-none?q?a?= <a@b>"],
+    "uri": [
+        "",
+        "example.com",
+        "a b",
+        ":x",
+        "http://h:8x/",
+        "http://[::1/",
+        "http://h/%zz",
+        "http://a b/",
+        "/a\x00b",
+        "http://[1.2.3.4]/",
+        "http://u u@h/",
+    ],
+    "email": [
+        "",
+        "a",
+        "@b",
+        "a@",
+        "a@b, c@d",
+        "a..b@c",
+        ".a@b",
+        '""@b',
+        "a@b(c",
+        "a b",
+        "a@[x]",
+        "g: a@b, c@d;",
+        "=?x-none?q?a?= <a@b>",
+    ],
     "hostname": ["", "-a", "a b", "a_b.com", "a." + "b" * 64, "a" * 256],
     "ipv4": ["", "10.0.0", "10.0.0.256", "::1", "10.0.0.0x1", "1.2.3.4.5"],
     "ipv6": ["", "10.0.0.1", "fe80::1%eth0", ":::", "1::2::3", "::ffff:010.0.0.1", "12345::"],
@@ -63,8 +110,14 @@ REFUSED: dict[str, list[str]] = {
     "byte": ["", "YQ=", "Y Q==", "YQ==\n"],
     "date": ["2023-02-29", "2024-13-01", "2024-1-1", "1900-02-29", "2024-01-00", "20240101", ""],
     "duration": ["", "x", "5", "3 fortnights", "9999999999999999999h", "9999999999999999999 weeks"],
-    "date-time": ["2024-01-02T24:04:05Z", "2024-01-02 03:04:05Z", "2024-01-02T03:04:05", "2023-02-29T03:04:05Z",
-                  "2024-01-02T03:04:05+2:00", "x"],
+    "date-time": [
+        "2024-01-02T24:04:05Z",
+        "2024-01-02 03:04:05Z",
+        "2024-01-02T03:04:05",
+        "2023-02-29T03:04:05Z",
+        "2024-01-02T03:04:05+2:00",
+        "x",
+    ],
     "k8s-short-name": ["", "A", "-a", "a.b", "a" * 64],
     "k8s-long-name": ["", "a..b", "A.b", "a" * 254],
 }
@@ -89,11 +142,23 @@ def test_every_format_is_in_the_tables() -> None:
     assert {name.replace("-", "") for name in REFUSED} == set(CHECKS) - {"password"}
 
 
-@pytest.mark.parametrize("schema_type, name, expected", [
-    ("string", "date-time", "date-time"), ("string", "d-a-te", "d-a-te"), ("string", "Date", ""), ("", "ipv4", "ipv4"),
-    ("integer", "int32", "int32"), ("integer", "ipv4", ""), ("string", "int32", ""), ("number", "double", "double"),
-    ("number", "int32", ""), ("boolean", "ipv4", ""), ("object", "ipv4", ""), ("string", "", ""),
-])
+@pytest.mark.parametrize(
+    "schema_type, name, expected",
+    [
+        ("string", "date-time", "date-time"),
+        ("string", "d-a-te", "d-a-te"),
+        ("string", "Date", ""),
+        ("", "ipv4", "ipv4"),
+        ("integer", "int32", "int32"),
+        ("integer", "ipv4", ""),
+        ("string", "int32", ""),
+        ("number", "double", "double"),
+        ("number", "int32", ""),
+        ("boolean", "ipv4", ""),
+        ("object", "ipv4", ""),
+        ("string", "", ""),
+    ],
+)
 def test_which_format_counts(schema_type: str, name: str, expected: str) -> None:
     assert effective_format(schema_type, name) == expected
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from registry.definitions.types import JSONSchemaProps
-from registry.schema.go_schema import GO_NAMES, go_items, go_schema
+from registry.schema.structural.go_schema import GO_NAMES, go_items, go_schema
 
 
 def test_every_keyword_has_a_go_field() -> None:
@@ -18,19 +18,39 @@ def test_an_empty_schema() -> None:
     assert list(json.loads(text)) == list(GO_NAMES.values())
 
 
-@pytest.mark.parametrize("schema, field, shown", [
-    pytest.param({"enum": []}, "Enum", [], id="empty list"),
-    pytest.param({"enum": [None, 1]}, "Enum", [None, 1], id="list"),
-    pytest.param({"default": {"b": 1, "a": 2}}, "Default", {"a": 2, "b": 1}, id="default"),
-    pytest.param({"additionalProperties": False}, "AdditionalProperties", {"Allows": False, "Schema": None},
-                 id="false"),
-    pytest.param({"dependencies": {"x": ["y"]}}, "Dependencies", {"x": {"Schema": None, "Property": ["y"]}},
-                 id="dependencies"),
-    pytest.param({"externalDocs": {"url": "u"}}, "ExternalDocs", {"Description": "", "URL": "u"}, id="docs"),
-    pytest.param({"x-kubernetes-validations": [{"rule": "a<b"}]}, "XValidations",
-                 [{"Rule": "a<b", "Message": "", "MessageExpression": "", "Reason": None, "FieldPath": "",
-                   "OptionalOldSelf": None}], id="rules"),
-])
+@pytest.mark.parametrize(
+    "schema, field, shown",
+    [
+        pytest.param({"enum": []}, "Enum", [], id="empty list"),
+        pytest.param({"enum": [None, 1]}, "Enum", [None, 1], id="list"),
+        pytest.param({"default": {"b": 1, "a": 2}}, "Default", {"a": 2, "b": 1}, id="default"),
+        pytest.param(
+            {"additionalProperties": False}, "AdditionalProperties", {"Allows": False, "Schema": None}, id="false"
+        ),
+        pytest.param(
+            {"dependencies": {"x": ["y"]}},
+            "Dependencies",
+            {"x": {"Schema": None, "Property": ["y"]}},
+            id="dependencies",
+        ),
+        pytest.param({"externalDocs": {"url": "u"}}, "ExternalDocs", {"Description": "", "URL": "u"}, id="docs"),
+        pytest.param(
+            {"x-kubernetes-validations": [{"rule": "a<b"}]},
+            "XValidations",
+            [
+                {
+                    "Rule": "a<b",
+                    "Message": "",
+                    "MessageExpression": "",
+                    "Reason": None,
+                    "FieldPath": "",
+                    "OptionalOldSelf": None,
+                }
+            ],
+            id="rules",
+        ),
+    ],
+)
 def test_fields(schema: dict[str, object], field: str, shown: object) -> None:
     assert json.loads(go_schema(schema))[field] == shown
 

@@ -24,8 +24,10 @@ from registry.schema.patterns import (
 from registry.schema.values import Json
 
 HOSTILE = "[ab]*a[ab]{900}c"
-SEMVER = (r"^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
-          r"(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?$")
+SEMVER = (
+    r"^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
+    r"(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?$"
+)
 HOST = r"^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\.)*[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 
 
@@ -33,12 +35,15 @@ def letters(count: int, alphabet: str = "ab") -> str:
     return "".join(random.Random(count).choices(alphabet, k=count))
 
 
-@pytest.mark.parametrize("pattern, text", [
-    pytest.param(HOSTILE, letters(60_000), id="a new state for each byte"),
-    pytest.param(HOSTILE, letters(2_900_000), id="a long text"),
-    pytest.param(r"(\b|\B|a|b|[ab]*a[ab]{50}\b){20}c$", letters(300_000), id="word boundaries"),
-    pytest.param("(" + "|".join(f"[ab]*a[ab]{{{n}}}c" for n in range(1, 80)) + ")", letters(100_000), id="program"),
-])
+@pytest.mark.parametrize(
+    "pattern, text",
+    [
+        pytest.param(HOSTILE, letters(60_000), id="a new state for each byte"),
+        pytest.param(HOSTILE, letters(2_900_000), id="a long text"),
+        pytest.param(r"(\b|\B|a|b|[ab]*a[ab]{50}\b){20}c$", letters(300_000), id="word boundaries"),
+        pytest.param("(" + "|".join(f"[ab]*a[ab]{{{n}}}c" for n in range(1, 80)) + ")", letters(100_000), id="program"),
+    ],
+)
 def test_a_text_that_is_too_expensive_to_match_is_refused(pattern: str, text: str) -> None:
     matches = compile_pattern(pattern)
     begin_matching()
@@ -48,30 +53,42 @@ def test_a_text_that_is_too_expensive_to_match_is_refused(pattern: str, text: st
     assert thread_time() - began < 1
     began = thread_time()
     with pytest.raises(TooExpensive):
-        matches(text)       # what has been spent is spent
+        matches(text)  # what has been spent is spent
     assert thread_time() - began < 0.05
     begin_matching()
     matches("ab" * 500)
 
 
-@pytest.mark.parametrize("pattern, text, expected", [
-    pytest.param("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "a-" * 1_000_000 + "a", True, id="label"),
-    pytest.param(SEMVER, "1.2.3-" + "alpha.1." * 12_500 + "x", True, id="semver"),
-    pytest.param(SEMVER, "1.2.3-" + "alpha.1." * 12_500, False, id="semver that ends in a dot"),
-    pytest.param(HOST, "abc-def." * 12_500 + "x", True, id="host"),
-    pytest.param(r"^[\p{L}\p{N} ._-]+$", "Grüße " * 20_000, True, id="letters of any script"),
-    pytest.param(r"^.{0,1000}$", "x" * 100_000, False, id="counted"),
-    pytest.param(r"^([A-Za-z0-9+/]{4})*$", "abcd" * 500_000, True, id="base64"),
-])
+@pytest.mark.parametrize(
+    "pattern, text, expected",
+    [
+        pytest.param("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "a-" * 1_000_000 + "a", True, id="label"),
+        pytest.param(SEMVER, "1.2.3-" + "alpha.1." * 12_500 + "x", True, id="semver"),
+        pytest.param(SEMVER, "1.2.3-" + "alpha.1." * 12_500, False, id="semver that ends in a dot"),
+        pytest.param(HOST, "abc-def." * 12_500 + "x", True, id="host"),
+        pytest.param(r"^[\p{L}\p{N} ._-]+$", "Grüße " * 20_000, True, id="letters of any script"),
+        pytest.param(r"^.{0,1000}$", "x" * 100_000, False, id="counted"),
+        pytest.param(r"^([A-Za-z0-9+/]{4})*$", "abcd" * 500_000, True, id="base64"),
+    ],
+)
 def test_ordinary_patterns_match_long_texts(pattern: str, text: str, expected: bool) -> None:
     begin_matching()
     assert compile_pattern(pattern)(text) is expected
 
 
-@pytest.mark.parametrize("pattern", [
-    "[ab]*a[ab]{8}c", "(a|b)*abb", "^a[ab]*b$", r"\bab\b", "(a?){50}(b?){50}c", "[ab]{3,40}c", "a{1000}[bc]",
-    "[ab]*a[ab]{300}",
-])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "[ab]*a[ab]{8}c",
+        "(a|b)*abb",
+        "^a[ab]*b$",
+        r"\bab\b",
+        "(a?){50}(b?){50}c",
+        "[ab]{3,40}c",
+        "a{1000}[bc]",
+        "[ab]*a[ab]{300}",
+    ],
+)
 def test_a_small_automaton_answers_as_a_large_one(pattern: str) -> None:
     matches, reference = compile_pattern(pattern), re2.compile(pattern)
     source = random.Random(pattern)
@@ -88,13 +105,17 @@ def test_an_object_with_many_expensive_texts_is_answered_soon() -> None:
     errors = schema.validate_values({"l": [letters(20_000 + i) for i in range(100)]})
     assert thread_time() - began < 1
     assert [error.body() for error in errors] == [
-        f"Invalid value: l[0] in body is too expensive to match against '{HOSTILE}'"]
+        f"Invalid value: l[0] in body is too expensive to match against '{HOSTILE}'"
+    ]
 
 
-@pytest.mark.parametrize("schema", [
-    pytest.param({"not": {"pattern": HOSTILE}}, id="not"),
-    pytest.param({"anyOf": [{"pattern": HOSTILE}, {"minLength": 1}]}, id="anyOf"),
-])
+@pytest.mark.parametrize(
+    "schema",
+    [
+        pytest.param({"not": {"pattern": HOSTILE}}, id="not"),
+        pytest.param({"anyOf": [{"pattern": HOSTILE}, {"minLength": 1}]}, id="anyOf"),
+    ],
+)
 def test_what_was_not_matched_is_no_match_and_no_mismatch(schema: dict[str, Json]) -> None:
     compiled = compile_schema({"type": "object", "properties": {"a": {"type": "string", **schema}}})
     errors = compiled.validate_values({"a": letters(60_000)})
@@ -102,8 +123,9 @@ def test_what_was_not_matched_is_no_match_and_no_mismatch(schema: dict[str, Json
 
 
 def test_what_did_not_change_is_let_pass() -> None:
-    schema = compile_schema({"type": "object", "properties": {
-        "a": {"type": "string", "pattern": HOSTILE}, "b": {"type": "integer"}}})
+    schema = compile_schema(
+        {"type": "object", "properties": {"a": {"type": "string", "pattern": HOSTILE}, "b": {"type": "integer"}}}
+    )
     old = {"a": letters(60_000), "b": 1}
     assert schema.validate_values(old | {"b": 2}, old) == []
 
@@ -137,14 +159,17 @@ assert not kept[0]("x")
     assert int(done.stdout) < 1.5 * MAX_KEPT_BYTES
 
 
-@pytest.mark.parametrize("pattern, text, expected", [
-    pytest.param("a*", "baac", ["", "aa", ""], id="empty ones, but not after a match"),
-    pytest.param("", "aé", ["", "", ""], id="between all characters"),
-    pytest.param("é", "aébé", ["é", "é"], id="more than one byte"),
-    pytest.param("^a", "aaa", ["a"], id="the beginning is one place"),
-    pytest.param(r"\bb", "ab b", ["b"], id="what stands before counts"),
-    pytest.param("(a)(b)?", "abab", ["ab", "ab"], id="groups"),
-])
+@pytest.mark.parametrize(
+    "pattern, text, expected",
+    [
+        pytest.param("a*", "baac", ["", "aa", ""], id="empty ones, but not after a match"),
+        pytest.param("", "aé", ["", "", ""], id="between all characters"),
+        pytest.param("é", "aébé", ["é", "é"], id="more than one byte"),
+        pytest.param("^a", "aaa", ["a"], id="the beginning is one place"),
+        pytest.param(r"\bb", "ab b", ["b"], id="what stands before counts"),
+        pytest.param("(a)(b)?", "abab", ["ab", "ab"], id="groups"),
+    ],
+)
 def test_matches_are_found_as_in_go(pattern: str, text: str, expected: list[str]) -> None:
     assert list(find_all(pattern, text)) == expected
 

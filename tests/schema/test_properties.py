@@ -10,24 +10,26 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from registry.schema.compiled import CompiledSchema, MetadataDecodeError, compile_schema
+from registry.schema.fast_prune import compile_fast_prune
+from registry.schema.fast_validate import compile_fast_validate
 from registry.schema.field import FieldError
 from registry.schema.listtypes import ListTypes
 from registry.schema.nulls import drop_nulls
 from registry.schema.pruning import prune
-from registry.schema.quick import compile_fast_validate
-from registry.schema.tidy import compile_fast_prune
 from registry.schema.validation import validate
 from registry.schema.values import deep_copy, same
 
-pytestmark = pytest.mark.slow       # making random schemas takes its time
+pytestmark = pytest.mark.slow  # making random schemas takes its time
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 TEXTS = st.one_of(st.sampled_from(["", "a", "b", "abc", "10.0.0.1", "2024-01-02"]), st.text(max_size=4))
-NUMBERS = st.one_of(st.integers(-5, 5), st.integers(-1 << 63, (1 << 63) - 1),
-                    st.sampled_from([0.5, 1.0, -2.0, 2.5, 1e20]))
+NUMBERS = st.one_of(
+    st.integers(-5, 5), st.integers(-1 << 63, (1 << 63) - 1), st.sampled_from([0.5, 1.0, -2.0, 2.5, 1e20])
+)
 SCALARS = st.one_of(st.none(), st.booleans(), NUMBERS, TEXTS)
 VALUES = st.recursive(
-    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4), max_leaves=12)
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4), max_leaves=12
+)
 
 
 def some(**keywords: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
@@ -35,14 +37,22 @@ def some(**keywords: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]
 
 
 SIZES = st.integers(0, 3)
-STRING_RULES = some(minLength=SIZES, maxLength=SIZES, pattern=st.sampled_from(["^a", "b$", "^$", "[0-9]"]),
-                    format=st.sampled_from(["ipv4", "date", "unknown", "int32"]),
-                    enum=st.lists(TEXTS, min_size=1, max_size=3))
-NUMBER_RULES = some(minimum=st.sampled_from([-2, 0, 0.5, 3]), maximum=st.sampled_from([0, 1.5, 3, 10]),
-                    exclusiveMinimum=st.booleans(), exclusiveMaximum=st.booleans(),
-                    multipleOf=st.sampled_from([1, 2, 0.5]),
-                    format=st.sampled_from(["int32", "int64", "float", "double", "ipv4"]),
-                    enum=st.lists(NUMBERS, min_size=1, max_size=3))
+STRING_RULES = some(
+    minLength=SIZES,
+    maxLength=SIZES,
+    pattern=st.sampled_from(["^a", "b$", "^$", "[0-9]"]),
+    format=st.sampled_from(["ipv4", "date", "unknown", "int32"]),
+    enum=st.lists(TEXTS, min_size=1, max_size=3),
+)
+NUMBER_RULES = some(
+    minimum=st.sampled_from([-2, 0, 0.5, 3]),
+    maximum=st.sampled_from([0, 1.5, 3, 10]),
+    exclusiveMinimum=st.booleans(),
+    exclusiveMaximum=st.booleans(),
+    multipleOf=st.sampled_from([1, 2, 0.5]),
+    format=st.sampled_from(["int32", "int64", "float", "double", "ipv4"]),
+    enum=st.lists(NUMBERS, min_size=1, max_size=3),
+)
 LIST_RULES = some(minItems=SIZES, maxItems=SIZES)
 OBJECT_RULES = some(minProperties=SIZES, maxProperties=SIZES, required=st.lists(NAMES, max_size=2, unique=True))
 
@@ -58,38 +68,57 @@ def branches(inner: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict
 
 NESTED = st.recursive(
     st.one_of(STRING_RULES, NUMBER_RULES, LIST_RULES, OBJECT_RULES),
-    lambda inner: merged(OBJECT_RULES, branches(inner),
-                         some(properties=st.dictionaries(NAMES, inner, max_size=2), items=inner)),
-    max_leaves=4)
+    lambda inner: merged(
+        OBJECT_RULES, branches(inner), some(properties=st.dictionaries(NAMES, inner, max_size=2), items=inner)
+    ),
+    max_leaves=4,
+)
 GENERAL = some(nullable=st.booleans(), **{"x-kubernetes-preserve-unknown-fields": st.just(True)})
 
 
-def typed(kind: str, rules: st.SearchStrategy[dict[str, Any]],
-          default: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    return merged(st.just({"type": kind}), rules, GENERAL, some(default=default),
-                  st.one_of(st.just({}), branches(NESTED)))
+def typed(
+    kind: str, rules: st.SearchStrategy[dict[str, Any]], default: st.SearchStrategy[Any]
+) -> st.SearchStrategy[dict[str, Any]]:
+    return merged(
+        st.just({"type": kind}), rules, GENERAL, some(default=default), st.one_of(st.just({}), branches(NESTED))
+    )
 
 
 LEAVES = st.one_of(
-    typed("string", STRING_RULES, TEXTS), typed("integer", NUMBER_RULES, st.integers(0, 3)),
-    typed("number", NUMBER_RULES, NUMBERS), typed("boolean", st.just({}), st.booleans()),
-    merged(st.just({"x-kubernetes-int-or-string": True}), STRING_RULES, NUMBER_RULES), GENERAL)
+    typed("string", STRING_RULES, TEXTS),
+    typed("integer", NUMBER_RULES, st.integers(0, 3)),
+    typed("number", NUMBER_RULES, NUMBERS),
+    typed("boolean", st.just({}), st.booleans()),
+    merged(st.just({"x-kubernetes-int-or-string": True}), STRING_RULES, NUMBER_RULES),
+    GENERAL,
+)
 
 
 def containers(inner: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[str, Any]]:
     properties = st.dictionaries(NAMES, inner, max_size=4)
     return st.one_of(
         merged(typed("object", OBJECT_RULES, st.just({})), st.fixed_dictionaries({"properties": properties})),
-        merged(typed("object", OBJECT_RULES, st.just({})),
-               st.fixed_dictionaries({"additionalProperties": inner | st.booleans()})),
-        merged(typed("array", LIST_RULES, st.just([])), st.fixed_dictionaries({"items": inner}),
-               some(**{"x-kubernetes-list-type": st.sampled_from(["set", "map", "atomic"]),
-                       "x-kubernetes-list-map-keys": st.sampled_from([["a"], ["a", "b"]])})))
+        merged(
+            typed("object", OBJECT_RULES, st.just({})),
+            st.fixed_dictionaries({"additionalProperties": inner | st.booleans()}),
+        ),
+        merged(
+            typed("array", LIST_RULES, st.just([])),
+            st.fixed_dictionaries({"items": inner}),
+            some(
+                **{
+                    "x-kubernetes-list-type": st.sampled_from(["set", "map", "atomic"]),
+                    "x-kubernetes-list-map-keys": st.sampled_from([["a"], ["a", "b"]]),
+                }
+            ),
+        ),
+    )
 
 
 FIELDS = st.recursive(LEAVES, containers, max_leaves=8)
 SCHEMAS = st.dictionaries(NAMES, FIELDS, min_size=1, max_size=4).map(
-    lambda found: {"type": "object", "properties": found})
+    lambda found: {"type": "object", "properties": found}
+)
 OBJECTS = st.dictionaries(NAMES, VALUES, max_size=4)
 
 
@@ -98,10 +127,14 @@ def instance_of(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
     if schema.get("enum"):
         return st.sampled_from(schema["enum"]) | SCALARS
     by_type: dict[str, Callable[[], st.SearchStrategy[Any]]] = {
-        "string": lambda: TEXTS, "integer": lambda: st.integers(-5, 5), "number": lambda: NUMBERS,
-        "boolean": st.booleans, "array": lambda: st.lists(instance_of(schema["items"]), max_size=3),
+        "string": lambda: TEXTS,
+        "integer": lambda: st.integers(-5, 5),
+        "number": lambda: NUMBERS,
+        "boolean": st.booleans,
+        "array": lambda: st.lists(instance_of(schema["items"]), max_size=3),
         "object": lambda: st.fixed_dictionaries(
-            {}, optional={name: instance_of(inner) for name, inner in schema.get("properties", {}).items()}),
+            {}, optional={name: instance_of(inner) for name, inner in schema.get("properties", {}).items()}
+        ),
     }
     if isinstance(schema.get("additionalProperties"), dict):
         return st.dictionaries(NAMES, instance_of(schema["additionalProperties"]), max_size=3)
@@ -143,7 +176,8 @@ def test_tidy_means_that_nothing_changes(pair: tuple[dict[str, Any], Any]) -> No
         assert same(after, value)
         assert unknown == []
     assert compile_fast_prune(structural, is_root=True)(after) or any(
-        isinstance(inner, list | dict) for inner in after.values()), "a flat result is tidy"
+        isinstance(inner, list | dict) for inner in after.values()
+    ), "a flat result is tidy"
 
 
 @THOROUGH

@@ -14,20 +14,23 @@ def nested(depth: int, innermost: Any) -> Any:
     return value
 
 
-@pytest.mark.parametrize("a, b, expected", [
-    pytest.param(1, 1, True, id="integers"),
-    pytest.param(1, 1.0, False, id="an integer is no float"),
-    pytest.param(1, True, False, id="an integer is no boolean"),
-    pytest.param(0, None, False, id="zero is not null"),
-    pytest.param("a", "a", True, id="texts"),
-    pytest.param({"a": 1, "b": 2}, {"b": 2, "a": 1}, True, id="keys have no order"),
-    pytest.param({"a": 1}, {"a": 1, "b": None}, False, id="a null is something"),
-    pytest.param({"a": 1}, {"b": 1}, False, id="other keys"),
-    pytest.param([1, 2], [2, 1], False, id="lists have an order"),
-    pytest.param([1], [1, 1], False, id="longer list"),
-    pytest.param({"a": [{"b": 0}]}, {"a": [{"b": False}]}, False, id="deep inside"),
-    pytest.param([], {}, False, id="a list is no object"),
-])
+@pytest.mark.parametrize(
+    "a, b, expected",
+    [
+        pytest.param(1, 1, True, id="integers"),
+        pytest.param(1, 1.0, False, id="an integer is no float"),
+        pytest.param(1, True, False, id="an integer is no boolean"),
+        pytest.param(0, None, False, id="zero is not null"),
+        pytest.param("a", "a", True, id="texts"),
+        pytest.param({"a": 1, "b": 2}, {"b": 2, "a": 1}, True, id="keys have no order"),
+        pytest.param({"a": 1}, {"a": 1, "b": None}, False, id="a null is something"),
+        pytest.param({"a": 1}, {"b": 1}, False, id="other keys"),
+        pytest.param([1, 2], [2, 1], False, id="lists have an order"),
+        pytest.param([1], [1, 1], False, id="longer list"),
+        pytest.param({"a": [{"b": 0}]}, {"a": [{"b": False}]}, False, id="deep inside"),
+        pytest.param([], {}, False, id="a list is no object"),
+    ],
+)
 def test_same(a: Any, b: Any, expected: bool) -> None:
     assert same(a, b) is expected
     assert same(b, a) is expected

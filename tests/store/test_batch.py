@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from registry.store import batch
-from registry.store.batch import Pending, Waiting
+from registry.store.commit import batch
+from registry.store.commit.batch import Pending, Waiting
 from registry.store.types import DomainId, Guards, Tenant, TenantId, TenantName, Write
 from tests.store.writes import GADGETS, create, update
 

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from registry.store import bounds, log, pages
-from registry.store.pages import CHUNK_ROWS, Place
-from registry.store.reader import Reader
-from registry.store.reporting_documents import stale_documents
+from registry.store import bounds
+from registry.store.feed import log
+from registry.store.reads import pages
+from registry.store.reads.pages import CHUNK_ROWS, Place
+from registry.store.reads.points import Reader
+from registry.store.reporting.documents import stale_documents
 from registry.store.store import Store
 from registry.store.types import Match, ObjectKey, Requirement, Tenant, TenantName, Uid
 from tests.store.writes import GADGETS, WIDGETS, commit_all, create, delete, update
@@ -47,8 +49,9 @@ async def _pages(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
 async def _selected(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
     after = None
     while True:
-        page = await store.page(tenant, WIDGETS, limit=500, after=after,
-                                requirements=[Requirement("a", Match.IN, ("b",))])
+        page = await store.page(
+            tenant, WIDGETS, limit=500, after=after, requirements=[Requirement("a", Match.IN, ("b",))]
+        )
         yield [row.key for row in page.rows], page.size
         if not page.more:
             return
@@ -111,7 +114,9 @@ async def _owned(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
 
 async def _outdated(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
     after = ObjectKey("")
-    while rows := await store.rewrites.outdated_rows(tenant, WIDGETS, version="v2", schema=None, after=after, limit=500):
+    while rows := await store.rewrites.outdated_rows(
+        tenant, WIDGETS, version="v2", schema=None, after=after, limit=500
+    ):
         yield [row.key for row in rows], sum(len(row.body) for row in rows)
         after = rows[-1].key
 
@@ -202,7 +207,7 @@ async def test_point_reads_of_large_bodies_are_answered_one_after_the_other(
         sizes.append(sum(len(row[8] or "") for row in rows))
         return rows
 
-    from registry.store import reader
+    from registry.store.reads import points as reader
 
     query = reader._query
     monkeypatch.setattr(reader, "_query", noted)
@@ -210,7 +215,8 @@ async def test_point_reads_of_large_bodies_are_answered_one_after_the_other(
     await store.delete_tenant(gone)
     loads: list[Awaitable[Any]] = [store.load(filled, WIDGETS, ObjectKey(key)) for key in [*KEYS, "ns/none"]]
     found: list[Any] = await asyncio.gather(
-        *loads, store.load(gone, WIDGETS, ObjectKey("ns/1")), return_exceptions=True)
+        *loads, store.load(gone, WIDGETS, ObjectKey("ns/1")), return_exceptions=True
+    )
     assert [row.key for row, _ in found[:COUNT]] == KEYS
     assert found[COUNT][0] is None
     assert type(found[-1]).__name__ == "TenantNotFound"
@@ -225,8 +231,12 @@ async def test_no_tenant_keeps_the_changes_of_another_from_being_read(
     monkeypatch.setattr(log, "MAX_BYTES", 1_000)
     others = [await store.create_tenant(TenantName(f"other-{i}")) for i in range(5)]
     watches = [await store.subscribe(tenant, WIDGETS) for tenant in (filled, *others)]
-    await asyncio.gather(*(commit_all(store, tenant, [create(f"ns/{tenant.name}-{i}", body=BODY) for i in range(2)])
-                           for tenant in (filled, *others)))
+    await asyncio.gather(
+        *(
+            commit_all(store, tenant, [create(f"ns/{tenant.name}-{i}", body=BODY) for i in range(2)])
+            for tenant in (filled, *others)
+        )
+    )
     for watch, tenant in zip(watches, (filled, *others), strict=True):
         seen: list[str] = []
         while len(seen) < 2:
@@ -242,9 +252,7 @@ async def test_places_tell_sizes_and_marks_without_bodies(store: Store, tenant: 
     assert part.places == [Place(ObjectKey(key), size, is_marked) for key, size, is_marked in expected]
 
 
-async def test_places_are_those_of_one_revision(
-    store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_places_are_those_of_one_revision(store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
     from registry.store import store as stores
 
     monkeypatch.setattr(stores, "PLACES", 2)

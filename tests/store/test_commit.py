@@ -176,12 +176,16 @@ async def test_indexed_columns_stay_uncompressed_so_that_updates_are_hot(
     labels = [f"1/widgets.example.com/app.kubernetes.io/{name}=benchmark" for name in ("name", "instance", "part-of")]
     noise = random.Random(7).randbytes(1000).hex()
     # About the size at which PostgreSQL compresses what it can before it moves anything out of the row.
-    writes = [create(f"ns/{size}", body=f'"text":"{noise[:size]}{" " * 2000}"}}', labels=labels, owners=["1/a" * 20])
-              for size in range(1500, 2000, 20)]
+    writes = [
+        create(f"ns/{size}", body=f'"text":"{noise[:size]}{" " * 2000}"}}', labels=labels, owners=["1/a" * 20])
+        for size in range(1500, 2000, 20)
+    ]
     await commit_all(store, tenant, writes)
     with psycopg.connect(database_url) as connection:
-        rows = connection.execute("SELECT pg_column_compression(body), pg_column_compression(labels),"
-                                  " pg_column_compression(owners) FROM objects").fetchall()
+        rows = connection.execute(
+            "SELECT pg_column_compression(body), pg_column_compression(labels),"
+            " pg_column_compression(owners) FROM objects"
+        ).fetchall()
     assert {row[0] for row in rows} == {"lz4"} or {row[0] for row in rows} == {"pglz"}
     assert {row[1:] for row in rows} == {(None, None)}
 

@@ -135,9 +135,7 @@ async def _age(store: Store, database_url: str) -> None:
     old = now - datetime.timedelta(days=1)
     async with await psycopg.AsyncConnection.connect(database_url) as connection:
         for name in await _partitions(store):
-            await connection.execute(
-                sql.SQL("ALTER TABLE changes DETACH PARTITION {}").format(sql.Identifier(name))
-            )
+            await connection.execute(sql.SQL("ALTER TABLE changes DETACH PARTITION {}").format(sql.Identifier(name)))
             await connection.execute(
                 sql.SQL("ALTER TABLE {} RENAME TO {}").format(sql.Identifier(name), sql.Identifier("x" + name))
             )

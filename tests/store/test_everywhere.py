@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from registry.store import lookups
-from registry.store.lookups import BEGINNING
+from registry.store.reads import lookups
+from registry.store.reads.lookups import BEGINNING
 from registry.store.store import Store
 from registry.store.types import Actor, ObjectKey, Operation, ResourceName, TenantName, Uid, Write
 
@@ -21,8 +21,17 @@ async def test_each_is_told_once(store: Store, monkeypatch: pytest.MonkeyPatch, 
         tenant = await store.create_tenant(TenantName(name))
         for key in keys:
             for resource in (THINGS, ResourceName("thing"), ResourceName("thingsx")):
-                await store.commit(tenant, Write(Operation.CREATE, resource, ObjectKey(key), Actor("", "", ""),
-                                                 uid=Uid(f"{name}{resource}{key}"), body="}"))
+                await store.commit(
+                    tenant,
+                    Write(
+                        Operation.CREATE,
+                        resource,
+                        ObjectKey(key),
+                        Actor("", "", ""),
+                        uid=Uid(f"{name}{resource}{key}"),
+                        body="}",
+                    ),
+                )
             expected.append((name, key))
     found, at, parts = [], BEGINNING, 0
     while True:

@@ -15,8 +15,9 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from registry.store import migrate, recovery
-from registry.store.embedded import EmbeddedPostgres
+from registry.postgres.server import EmbeddedPostgres
+from registry.store import migrate
+from registry.store.commit import recovery
 from registry.store.errors import AlreadyExists, NotFound, StoreError, Unavailable, Uncertain
 from registry.store.store import Store
 from registry.store.types import Committed, Tenant, TenantName
@@ -181,10 +182,8 @@ async def test_a_postgresql_that_is_away_is_unavailable_in_time(database_url: st
     await store.close()
 
 
-async def test_the_queue_of_writes_is_bounded(
-    store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("registry.store.writer.MAX_WAITING", 10)
+async def test_the_queue_of_writes_is_bounded(store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("registry.store.commit.writer.MAX_WAITING", 10)
     results = await asyncio.gather(
         *(store.commit(tenant, create(f"ns/{i}")) for i in range(30)), return_exceptions=True
     )

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from registry.store import feed, log, subscription
 from registry.store.errors import RevisionExpired, TenantNotFound, Unavailable
+from registry.store.feed import feed, log, subscription
 from registry.store.store import Store
 from registry.store.types import ChangeType, ResourceName, Tenant, TenantName
 from tests.store.writes import (
@@ -95,9 +95,7 @@ async def test_a_replay_in_many_small_steps_misses_nothing(
     assert [c.revision for c in await changes_up_to(await store.subscribe(tenant, None, 50), 60)] == list(range(51, 61))
 
 
-async def test_a_replay_is_bounded_by_bytes_too(
-    store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_replay_is_bounded_by_bytes_too(store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log, "MAX_BYTES", 10)
     await commit_all(store, tenant, [create(f"ns/{i}") for i in range(5)])
     watch = await store.subscribe(tenant, WIDGETS, 0)

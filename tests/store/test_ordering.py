@@ -10,20 +10,16 @@ from pathlib import Path
 import pytest
 
 from registry.store.errors import StoreError
+from registry.store.feed.subscription import Subscription
 from registry.store.store import Store
-from registry.store.subscription import Subscription
 from registry.store.types import Change, ChangeType, Tenant
 from tests.store.writes import WIDGETS, changes_up_to, create, delete, update
 
 ROOT = Path(__file__).parents[2]
 
 
-async def test_revisions_are_gapless_under_concurrent_writers(
-    store: Store, other_store: Store, tenant: Tenant
-) -> None:
-    given = await asyncio.gather(
-        *((store, other_store)[i % 2].commit(tenant, create(f"ns/{i}")) for i in range(400))
-    )
+async def test_revisions_are_gapless_under_concurrent_writers(store: Store, other_store: Store, tenant: Tenant) -> None:
+    given = await asyncio.gather(*((store, other_store)[i % 2].commit(tenant, create(f"ns/{i}")) for i in range(400)))
     assert sorted(c.revision for c in given) == list(range(1, 401))
 
 
@@ -108,9 +104,7 @@ async def test_events_and_lists_agree(store: Store, other_store: Store, tenant: 
 
 
 @pytest.mark.slow
-async def test_several_processes_write_one_gapless_sequence(
-    store: Store, tenant: Tenant, database_url: str
-) -> None:
+async def test_several_processes_write_one_gapless_sequence(store: Store, tenant: Tenant, database_url: str) -> None:
     watch = await store.subscribe(tenant, WIDGETS, 0)
     processes = [await _process(database_url, f"p{number}", 200) for number in range(2)]
     outputs = await asyncio.gather(*(process.communicate() for process in processes))
@@ -154,9 +148,7 @@ def _acknowledged(output: str) -> dict[str, int]:
     return found
 
 
-async def _check_invariants(
-    store: Store, tenant: Tenant, acknowledged: dict[str, int], watch: Subscription
-) -> None:
+async def _check_invariants(store: Store, tenant: Tenant, acknowledged: dict[str, int], watch: Subscription) -> None:
     """Nothing acknowledged is lost, the log is whole, and objects, log and counter say the same."""
     # At one revision: a transaction that the killed process has sent may still be under way.
     page = await store.page(tenant, WIDGETS)

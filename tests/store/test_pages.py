@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from registry.store import pages
 from registry.store.errors import RevisionExpired, RevisionInFuture, TenantNotFound
+from registry.store.reads import pages
 from registry.store.store import Store
 from registry.store.types import ObjectKey, Page, Tenant, TenantName
 from tests.store.writes import GADGETS, WIDGETS, commit_all, create, delete, keys, update

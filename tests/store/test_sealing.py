@@ -10,11 +10,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from registry.store import master_keys, resealing, sealing
 from registry.store.connection import Pool
+from registry.store.encryption import master_keys, resealing, sealing
+from registry.store.encryption.master_keys import MasterKeyError, MasterKeys
+from registry.store.encryption.sealing import Encryption, Sealing
 from registry.store.errors import AlreadyExists, RevisionConflict, Unreadable
-from registry.store.master_keys import MasterKeyError, MasterKeys
-from registry.store.sealing import Encryption, Sealing
 from registry.store.settings import Settings
 from registry.store.store import Store
 from registry.store.types import Actor, ObjectKey, Operation, ResourceName, Tenant, TenantId, TenantName, Uid, Write
@@ -34,8 +34,9 @@ def encryption(*lines: str, resources: frozenset[str] = frozenset({SECRETS})) ->
     return Encryption(keys(*lines), resources)
 
 
-def write(operation: Operation, key: str = "ns/a", text: str = "hidden", *, resource: ResourceName = SECRETS,
-          **more: Any) -> Write:
+def write(
+    operation: Operation, key: str = "ns/a", text: str = "hidden", *, resource: ResourceName = SECRETS, **more: Any
+) -> Write:
     body = "" if operation is Operation.DELETE else f'"name":"a"}},"data":{{"x":"{text}"}}}}'
     return Write(operation, resource, ObjectKey(key), ACTOR, uid=Uid("u1"), version="v1", schema=1, body=body, **more)
 
@@ -55,9 +56,12 @@ async def tenant(store: Store) -> Tenant:
 def stored_texts(url: str, resource: str = SECRETS) -> list[str]:
     """Every body in the database, of now and of the log."""
     with psycopg.connect(url) as connection:
-        rows = connection.execute("SELECT body FROM objects WHERE resource = %(r)s UNION ALL"
-                                  " SELECT body FROM changes WHERE resource = %(r)s UNION ALL"
-                                  " SELECT previous_body FROM changes WHERE resource = %(r)s", {"r": resource})
+        rows = connection.execute(
+            "SELECT body FROM objects WHERE resource = %(r)s UNION ALL"
+            " SELECT body FROM changes WHERE resource = %(r)s UNION ALL"
+            " SELECT previous_body FROM changes WHERE resource = %(r)s",
+            {"r": resource},
+        )
         return [row[0] for row in rows if row[0] is not None]
 
 
@@ -79,8 +83,10 @@ async def test_nothing_can_be_read_in_the_database(store: Store, tenant: Tenant,
     with psycopg.connect(database_url) as connection:
         # SQL that takes bodies for JSON does not fail on them.
         shown = connection.execute("SELECT object FROM resources WHERE resource = 'secrets'").fetchall()
-    assert [set(row[0]["metadata"]) for row in shown] in ([{"resourceVersion", "sealed"}] * 2, [
-        {"resourceVersion", "sealed"}, {"resourceVersion", "sealed", "ownerReferences"}])
+    assert [set(row[0]["metadata"]) for row in shown] in (
+        [{"resourceVersion", "sealed"}] * 2,
+        [{"resourceVersion", "sealed"}, {"resourceVersion", "sealed", "ownerReferences"}],
+    )
 
 
 async def test_every_way_out_opens(store: Store, tenant: Tenant) -> None:
@@ -94,8 +100,9 @@ async def test_every_way_out_opens(store: Store, tenant: Tenant) -> None:
     scanned = [r async for page in store.scan(tenant, SECRETS, rows=1) for r in page.rows]
     assert all("hidden" in r.body for r in scanned)
     assert all("hidden" in r.body for r in await store.owned_by(tenant, [Uid("owner")]))
-    changes = [c async for part in store.changes(tenant, SECRETS, after=state.revision - 5, upto=state.revision)
-               for c in part]
+    changes = [
+        c async for part in store.changes(tenant, SECRETS, after=state.revision - 5, upto=state.revision) for c in part
+    ]
     past = await store.history(tenant, SECRETS, ObjectKey("ns/a"), before=1 << 62, limit=10)
     gone = await store.list_deleted(tenant, SECRETS, namespace="ns", after=ObjectKey(""), limit=10)
     watched: list[Any] = []
@@ -126,10 +133,15 @@ async def test_what_is_put_in_anothers_place_is_not_opened(store: Store, tenant:
     other = await store.create_tenant(TenantName("other"))
     await store.commit(other, write(Operation.CREATE))
     with psycopg.connect(database_url) as connection:
-        connection.execute("UPDATE objects o SET body = a.body FROM objects a WHERE a.key = 'ns/a' AND o.key = 'ns/b'"
-                           " AND o.tenant_id = a.tenant_id")
-        connection.execute("UPDATE objects o SET body = a.body FROM objects a WHERE a.key = 'ns/a' AND o.key = 'ns/a'"
-                           " AND o.tenant_id = %s AND a.tenant_id = %s", [other.id, tenant.id])
+        connection.execute(
+            "UPDATE objects o SET body = a.body FROM objects a WHERE a.key = 'ns/a' AND o.key = 'ns/b'"
+            " AND o.tenant_id = a.tenant_id"
+        )
+        connection.execute(
+            "UPDATE objects o SET body = a.body FROM objects a WHERE a.key = 'ns/a' AND o.key = 'ns/a'"
+            " AND o.tenant_id = %s AND a.tenant_id = %s",
+            [other.id, tenant.id],
+        )
     for whose, key in ((tenant, "ns/b"), (other, "ns/a")):
         with pytest.raises(Unreadable):
             await store.load(whose, SECRETS, ObjectKey(key))
@@ -151,15 +163,17 @@ async def test_without_the_key_nothing_is_read(store: Store, tenant: Tenant, dat
 
 def used_bytes(url: str) -> tuple[int, int]:
     with psycopg.connect(url) as connection:
-        row = connection.execute("SELECT (SELECT sum(octet_length(body)) FROM objects),"
-                                 " (SELECT sum(bytes) FROM tenants)").fetchone()
+        row = connection.execute(
+            "SELECT (SELECT sum(octet_length(body)) FROM objects), (SELECT sum(bytes) FROM tenants)"
+        ).fetchone()
         assert row is not None
         return row[0], row[1]
 
 
 @pytest.mark.parametrize("before", [None, encryption(OLD)], ids=["plain", "old key"])
-async def test_rotation_seals_everything_anew(database_url: str, monkeypatch: pytest.MonkeyPatch,
-                                              before: Encryption | None) -> None:
+async def test_rotation_seals_everything_anew(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, before: Encryption | None
+) -> None:
     monkeypatch.setattr(resealing, "CURRENT_SECONDS", -1.0)
     monkeypatch.setattr(resealing, "BATCH_ROWS", 2)
     store = await Store.open(database_url, housekeeping=False, encryption=before)
@@ -195,8 +209,9 @@ async def test_rotation_seals_everything_anew(database_url: str, monkeypatch: py
         await store.close()
 
 
-async def test_an_interrupted_rotation_goes_on(store: Store, tenant: Tenant, database_url: str,
-                                               monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_interrupted_rotation_goes_on(
+    store: Store, tenant: Tenant, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(resealing, "CURRENT_SECONDS", -1.0)
     monkeypatch.setattr(resealing, "BATCH_ROWS", 1)
     await fill(store, tenant)
@@ -221,8 +236,9 @@ async def test_an_interrupted_rotation_goes_on(store: Store, tenant: Tenant, dat
     await store.commit(tenant, write(Operation.UPDATE, text="hidden three"))
 
 
-async def test_a_resource_that_is_no_longer_encrypted(store: Store, tenant: Tenant, database_url: str,
-                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_resource_that_is_no_longer_encrypted(
+    store: Store, tenant: Tenant, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(resealing, "CURRENT_SECONDS", -1.0)
     await fill(store, tenant)
     pool = Pool(database_url, "tests", 1)
@@ -267,13 +283,15 @@ def test_secrets_of_the_server() -> None:
     assert master_keys.unseal(keys(OLD), master_keys.seal(None, SECRET, "signing"), "signing") == SECRET
 
 
-@pytest.mark.parametrize("masters, spoil, purpose", [
-    (None, b"", "signing"), (keys(NEW), b"", "signing"), (keys(OLD), b"", "another"), (keys(OLD), b"x", "signing"),
-], ids=["no keys", "another key", "another purpose", "damaged"])
+@pytest.mark.parametrize(
+    "masters, spoil, purpose",
+    [(None, b"", "signing"), (keys(NEW), b"", "signing"), (keys(OLD), b"", "another"), (keys(OLD), b"x", "signing")],
+    ids=["no keys", "another key", "another purpose", "damaged"],
+)
 def test_secrets_that_cannot_be_unsealed(masters: MasterKeys | None, spoil: bytes, purpose: str) -> None:
     sealed = master_keys.seal(keys(OLD), SECRET, "signing")
     with pytest.raises(master_keys.CannotUnseal):
-        master_keys.unseal(masters, sealed[:len(sealed) - len(spoil)] + spoil, purpose)
+        master_keys.unseal(masters, sealed[: len(sealed) - len(spoil)] + spoil, purpose)
 
 
 async def test_what_is_read_across_tenants_says_whose_it_is(store: Store, tenant: Tenant, database_url: str) -> None:

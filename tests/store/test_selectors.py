@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from registry.store.errors import Unstorable
-from registry.store.selectors import MAX_TERMS
+from registry.store.reads.selectors import MAX_TERMS
 from registry.store.store import Store
 from registry.store.types import Match, Requirement, Tenant
 from tests.store.writes import GADGETS, WIDGETS, commit_all, create, delete, update
@@ -78,9 +78,7 @@ async def test_requirements_and_pages_go_together(store: Store, tenant: Tenant) 
     seen = [row.key for row in page.rows]
     assert page.remaining is None
     while page.more:
-        page = await store.page(
-            tenant, WIDGETS, requirements=odd, limit=4, at=page.revision, after=page.rows[-1].key
-        )
+        page = await store.page(tenant, WIDGETS, requirements=odd, limit=4, at=page.revision, after=page.rows[-1].key)
         seen += [row.key for row in page.rows]
     assert seen == [f"ns/{i:02}" for i in range(1, 20, 2)]
 

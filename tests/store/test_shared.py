@@ -64,8 +64,10 @@ async def test_a_leader_that_is_killed_is_followed_at_once(store: Store, databas
 
 async def test_a_leader_of_before_names_no_session(store: Store, database_url: str) -> None:
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
-        await connection.execute("INSERT INTO leaders (name, holder, expires_at) "
-                                 "VALUES ('job', 'a process', clock_timestamp() + interval '10 minutes')")
+        await connection.execute(
+            "INSERT INTO leaders (name, holder, expires_at) "
+            "VALUES ('job', 'a process', clock_timestamp() + interval '10 minutes')"
+        )
         assert not await store.leader("job").acquire()
         await connection.execute("UPDATE leaders SET expires_at = clock_timestamp()")
     assert await store.leader("job").acquire()

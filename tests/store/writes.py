@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import psycopg
 
+from registry.store.feed.subscription import Subscription
 from registry.store.store import Store
-from registry.store.subscription import Subscription
 from registry.store.types import (
     Actor,
     Change,

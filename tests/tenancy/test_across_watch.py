@@ -43,8 +43,9 @@ async def test_each_event_once_in_the_order_of_revisions(api: Client, provider: 
     across = api.with_token(await token_of(api, "provider", "system:masters")).of_tenant("*")
     position = (await across.get(ALL_WIDGETS)).ok()["metadata"]["resourceVersion"]
     logs: dict[str, list[tuple[int, str, str]]] = {name: [] for name in (*TENANTS, "own")}
-    writers = [asyncio.create_task(_write(c, n, logs[n], s)) for s, (n, c) in enumerate([*clients.items(),
-                                                                                         ("own", stranger)])]
+    writers = [
+        asyncio.create_task(_write(c, n, logs[n], s)) for s, (n, c) in enumerate([*clients.items(), ("own", stranger)])
+    ]
     wanted = len(TENANTS) * WRITES
     seen: list[tuple[int, str, str, str]] = []
     chosen = random.Random(7)
@@ -59,8 +60,11 @@ async def test_each_event_once_in_the_order_of_revisions(api: Client, provider: 
     revisions = [revision for revision, *_ in seen]
     assert revisions == sorted(set(revisions))
     for name in TENANTS:
-        mine = [(0 if kind == "DELETED" else revision, tenant, key) for revision, tenant, key, kind in seen
-                if tenant == name]
+        mine = [
+            (0 if kind == "DELETED" else revision, tenant, key)
+            for revision, tenant, key, kind in seen
+            if tenant == name
+        ]
         assert mine == logs[name]
     assert not [event for event in seen if event[1] == "own"]
 

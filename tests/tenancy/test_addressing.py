@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from registry.http.hosts import HostPattern, tenant_in_path
-from registry.http.paths import parse
+from registry.http.request_info import parse
 from registry.store.errors import TenantNotFound
 from tests.api.client import Client
 from tests.api.errors import failure
@@ -13,9 +13,31 @@ from tests.api.errors import failure
 NAMESPACES = "api/v1/namespaces"
 
 
-HOSTILE = ["", "%2F", "a%2Fb", "..", "%2e%2e", "default%2F", "default%00", "a.b", "DEFAULT", "Default", "d%C3%A9fault",
-           "%64efault", "default%20", "**", "*x", "*.nowhere", "-", "x" * 64, "system%2Fdefault", "%", "%zz",
-           "default;x", "default:443"]
+HOSTILE = [
+    "",
+    "%2F",
+    "a%2Fb",
+    "..",
+    "%2e%2e",
+    "default%2F",
+    "default%00",
+    "a.b",
+    "DEFAULT",
+    "Default",
+    "d%C3%A9fault",
+    "%64efault",
+    "default%20",
+    "**",
+    "*x",
+    "*.nowhere",
+    "-",
+    "x" * 64,
+    "system%2Fdefault",
+    "%",
+    "%zz",
+    "default;x",
+    "default:443",
+]
 
 
 async def test_hostile_names_are_those_of_no_tenant(api: Client) -> None:
@@ -39,9 +61,17 @@ async def test_without_credentials_nobody_finds_out_which_tenants_there_are(api:
             answer = await nobody.request(method, f"/clusters/{name}{rest}")
             assert (answer.code, answer.text) == expected, (method, name, rest)
     # Nor which domains.
-    (await api.of_tenant("system").post("/apis/tenancy.registry/v1/tenants", {
-        "apiVersion": "tenancy.registry/v1", "kind": "Tenant", "metadata": {"name": "one"},
-        "spec": {"domain": "shop"}})).ok(201)
+    (
+        await api.of_tenant("system").post(
+            "/apis/tenancy.registry/v1/tenants",
+            {
+                "apiVersion": "tenancy.registry/v1",
+                "kind": "Tenant",
+                "metadata": {"name": "one"},
+                "spec": {"domain": "shop"},
+            },
+        )
+    ).ok(201)
     told = [await nobody.of_tenant(name).get(f"/{NAMESPACES}") for name in ("*.shop", "*.nowhere")]
     failure(told[0], 403, "Forbidden")
     assert told[0].text == told[1].text
@@ -56,20 +86,23 @@ async def test_a_tenant_by_its_path(api: Client) -> None:
     assert (await api.get(f"/clusters/default/{NAMESPACES}/default")).ok()["metadata"]["name"] == "default"
 
 
-@pytest.mark.parametrize("pattern, host, named, tenant", [
-    ("", b"acme.example.com", "", ""),
-    ("", b"acme.example.com", "b", "b"),
-    ("{tenant}.example.com", b"acme.example.com", "", "acme"),
-    ("{tenant}.example.com", b"ACME.Example.com:6443", "", "acme"),
-    ("{tenant}.example.com", b"acme.example.com.", "", "acme"),
-    ("{tenant}.example.com", b"acme.example.com", "acme", "acme"),
-    ("{tenant}.example.com", b"example.com", "b", "b"),
-    ("{tenant}.example.com", b"[::1]:6443", "", ""),
-    ("{tenant}.example.com", b"127.0.0.1:6443", "", ""),
-    ("{tenant}.example.com", b"a.b.example.com", "", "a.b"),    # which is no tenant's name
-    ("{tenant}.example.com", b".example.com", "", "/"),
-    ("{tenant}.example.com", b"", "", ""),
-])
+@pytest.mark.parametrize(
+    "pattern, host, named, tenant",
+    [
+        ("", b"acme.example.com", "", ""),
+        ("", b"acme.example.com", "b", "b"),
+        ("{tenant}.example.com", b"acme.example.com", "", "acme"),
+        ("{tenant}.example.com", b"ACME.Example.com:6443", "", "acme"),
+        ("{tenant}.example.com", b"acme.example.com.", "", "acme"),
+        ("{tenant}.example.com", b"acme.example.com", "acme", "acme"),
+        ("{tenant}.example.com", b"example.com", "b", "b"),
+        ("{tenant}.example.com", b"[::1]:6443", "", ""),
+        ("{tenant}.example.com", b"127.0.0.1:6443", "", ""),
+        ("{tenant}.example.com", b"a.b.example.com", "", "a.b"),  # which is no tenant's name
+        ("{tenant}.example.com", b".example.com", "", "/"),
+        ("{tenant}.example.com", b"", "", ""),
+    ],
+)
 def test_host_names(pattern: str, host: bytes, named: str, tenant: str) -> None:
     assert HostPattern(pattern).tenant_of(host, named) == tenant
 
@@ -79,12 +112,15 @@ def test_a_host_of_one_tenant_does_not_lead_to_another() -> None:
         HostPattern("{tenant}.example.com").tenant_of(b"acme.example.com", "other")
 
 
-@pytest.mark.parametrize("raw, tenant", [
-    (b"/clusters/acme/api/v1/namespaces/a%20b", "acme"),
-    (b"//clusters/acme/a%20b", "acme"),
-    (b"/clusters/ac%6De/api", "/"),
-    (b"/clusters/a%2Fb/api", "/"),
-])
+@pytest.mark.parametrize(
+    "raw, tenant",
+    [
+        (b"/clusters/acme/api/v1/namespaces/a%20b", "acme"),
+        (b"//clusters/acme/a%20b", "acme"),
+        (b"/clusters/ac%6De/api", "/"),
+        (b"/clusters/a%2Fb/api", "/"),
+    ],
+)
 def test_a_name_is_taken_as_it_was_sent(raw: bytes, tenant: str) -> None:
     named = "acme" if b"a%2F" not in raw else "a"
     assert tenant_in_path(raw, named) == tenant

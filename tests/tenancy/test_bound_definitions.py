@@ -63,10 +63,17 @@ conversions:
 
 
 def shared() -> dict[str, Any]:
-    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": f"widgets.{GROUP}", "annotations": {"conversion.registry/rules": RULES}},
-            "spec": {"group": GROUP, "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
-                     "versions": VERSIONS}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"widgets.{GROUP}", "annotations": {"conversion.registry/rules": RULES}},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": VERSIONS,
+        },
+    }
 
 
 @pytest.fixture
@@ -96,8 +103,12 @@ async def bound(api: Client, provider: Client, far: Client) -> Client:
 
 
 async def test_versions_are_converted_by_the_rules(bound: Client) -> None:
-    beta = {"apiVersion": f"{GROUP}/v1beta1", "kind": "Widget", "metadata": {"name": "a"},
-            "spec": {"width": 5, "color": "red"}}
+    beta = {
+        "apiVersion": f"{GROUP}/v1beta1",
+        "kind": "Widget",
+        "metadata": {"name": "a"},
+        "spec": {"width": 5, "color": "red"},
+    }
     made = (await bound.post(BETA, beta)).ok(201)
     assert made["spec"] == beta["spec"]
     assert (await bound.get(f"{WIDGETS}/a")).ok()["spec"] == {"size": 5, "color": "red"}
@@ -111,12 +122,20 @@ async def test_versions_are_converted_by_the_rules(bound: Client) -> None:
 async def test_defaults_rules_and_subresources(bound: Client) -> None:
     made = (await bound.post(WIDGETS, widget("a", replicas=2))).ok(201)
     assert made["spec"] == {"size": 4, "color": "grey", "replicas": 2}
-    assert "more replicas" in failure(await bound.patch(f"{WIDGETS}/a", {"spec": {"replicas": 5}}), 422,
-                                      "Invalid")["message"]
-    assert "color stays" in failure(await bound.patch(f"{WIDGETS}/a", {"spec": {"color": "red"}}), 422,
-                                    "Invalid")["message"]
-    stated = (await bound.patch(f"{WIDGETS}/a/status", {"spec": {"size": 9}, "status": {
-        "phase": "Done", "replicas": 1, "selector": "app=a"}})).ok()
+    assert (
+        "more replicas"
+        in failure(await bound.patch(f"{WIDGETS}/a", {"spec": {"replicas": 5}}), 422, "Invalid")["message"]
+    )
+    assert (
+        "color stays"
+        in failure(await bound.patch(f"{WIDGETS}/a", {"spec": {"color": "red"}}), 422, "Invalid")["message"]
+    )
+    stated = (
+        await bound.patch(
+            f"{WIDGETS}/a/status",
+            {"spec": {"size": 9}, "status": {"phase": "Done", "replicas": 1, "selector": "app=a"}},
+        )
+    ).ok()
     assert (stated["spec"]["size"], stated["status"]["phase"]) == (4, "Done")
     scale = (await bound.get(f"{WIDGETS}/a/scale")).ok()
     assert (scale["spec"], scale["status"]) == ({"replicas": 2}, {"replicas": 1, "selector": "app=a"})
@@ -143,16 +162,25 @@ async def test_an_upgrade_is_there_with_its_answer(provider: Client, bound: Clie
     """In a process that has the old one in use: schema, default, rule, column, subresource and versions."""
     (await bound.post(WIDGETS, widget("old", size=9))).ok(201)
     spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec"
-    (await provider.patch(DEFINITION, [
-        {"op": "replace", "path": f"{spec}/properties/size/maximum", "value": 5},
-        {"op": "add", "path": f"{spec}/properties/shape", "value": {"type": "string", "default": "round"}},
-        {"op": "add", "path": f"{spec}/x-kubernetes-validations/-", "value": {"rule": "self.shape != 'flat'"}},
-        {"op": "add", "path": "/spec/versions/0/additionalPrinterColumns/-",
-         "value": {"name": "Shape", "type": "string", "jsonPath": ".spec.shape"}},
-        {"op": "add", "path": "/spec/versions/0/selectableFields/-", "value": {"jsonPath": ".spec.shape"}},
-        {"op": "remove", "path": "/spec/versions/0/subresources/scale"},
-        {"op": "replace", "path": "/spec/versions/1/served", "value": False},
-    ], JSON_PATCH)).ok()
+    (
+        await provider.patch(
+            DEFINITION,
+            [
+                {"op": "replace", "path": f"{spec}/properties/size/maximum", "value": 5},
+                {"op": "add", "path": f"{spec}/properties/shape", "value": {"type": "string", "default": "round"}},
+                {"op": "add", "path": f"{spec}/x-kubernetes-validations/-", "value": {"rule": "self.shape != 'flat'"}},
+                {
+                    "op": "add",
+                    "path": "/spec/versions/0/additionalPrinterColumns/-",
+                    "value": {"name": "Shape", "type": "string", "jsonPath": ".spec.shape"},
+                },
+                {"op": "add", "path": "/spec/versions/0/selectableFields/-", "value": {"jsonPath": ".spec.shape"}},
+                {"op": "remove", "path": "/spec/versions/0/subresources/scale"},
+                {"op": "replace", "path": "/spec/versions/1/served", "value": False},
+            ],
+            JSON_PATCH,
+        )
+    ).ok()
     failure(await bound.post(WIDGETS, widget("new", size=6)), 422, "Invalid")
     failure(await bound.post(WIDGETS, widget("new", shape="flat")), 422, "Invalid")
     (await bound.post(WIDGETS, widget("new", shape="oval"))).ok(201)
@@ -168,9 +196,16 @@ async def test_an_upgrade_is_there_with_its_answer(provider: Client, bound: Clie
 
 async def test_another_version_is_stored(provider: Client, bound: Client) -> None:
     (await bound.post(WIDGETS, widget("old", size=9))).ok(201)
-    (await provider.patch(DEFINITION, [
-        {"op": "replace", "path": "/spec/versions/0/storage", "value": False},
-        {"op": "replace", "path": "/spec/versions/1/storage", "value": True}], JSON_PATCH)).ok()
+    (
+        await provider.patch(
+            DEFINITION,
+            [
+                {"op": "replace", "path": "/spec/versions/0/storage", "value": False},
+                {"op": "replace", "path": "/spec/versions/1/storage", "value": True},
+            ],
+            JSON_PATCH,
+        )
+    ).ok()
     (await bound.post(WIDGETS, widget("new", size=8))).ok(201)
     assert [i["spec"]["size"] for i in (await bound.get(WIDGETS)).ok()["items"]] == [8, 9]
     assert [i["spec"]["width"] for i in (await bound.get(BETA)).ok()["items"]] == [8, 9]
@@ -178,8 +213,9 @@ async def test_another_version_is_stored(provider: Client, bound: Client) -> Non
     assert (await bound.get(f"{BETA}/old")).ok()["spec"]["width"] == 7
 
 
-async def test_no_write_is_accepted_under_a_definition_that_was_replaced(api: Client, provider: Client,
-                                                                         bound: Client) -> None:
+async def test_no_write_is_accepted_under_a_definition_that_was_replaced(
+    api: Client, provider: Client, bound: Client
+) -> None:
     """By revisions, as provider and consumer are of one domain: what is written later satisfies the later schema."""
     near, accepted, stop = api.of_tenant("consumer"), list[tuple[int, int]](), asyncio.Event()
 
@@ -196,9 +232,17 @@ async def test_no_write_is_accepted_under_a_definition_that_was_replaced(api: Cl
 
     async def replaced(bound_now: int) -> None:
         before = len(accepted)
-        answer = await provider.patch(DEFINITION, [{
-            "op": "replace", "value": bound_now,
-            "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/size/maximum"}], JSON_PATCH)
+        answer = await provider.patch(
+            DEFINITION,
+            [
+                {
+                    "op": "replace",
+                    "value": bound_now,
+                    "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/size/maximum",
+                }
+            ],
+            JSON_PATCH,
+        )
         bounds.append((int(answer.ok()["metadata"]["resourceVersion"]), bound_now))
         failure(await bound.post(WIDGETS, widget(f"over-{bound_now}", size=bound_now + 1)), 422, "Invalid")
 

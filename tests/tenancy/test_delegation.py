@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from registry.access.tokens.bearer import BearerTokens
+from registry.authentication.tokens.bearer import BearerTokens
 from registry.store.types import TenantName
 from tests.api.client import Client
 from tests.api.errors import failure

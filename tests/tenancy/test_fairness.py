@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from registry.access import fairness
-from registry.access.fairness import Rates, TooManyRequests, FairQueue
-from registry.slices import SHARED_SLICE_SECONDS, SLICE_SECONDS
-from registry.store import batch
-from registry.store.batch import Pending, Waiting
+from registry.flowcontrol import fair_queue as fairness
+from registry.flowcontrol.fair_queue import FairQueue, Rates, TooManyRequests
+from registry.flowcontrol.time_slice import SHARED_SLICE_SECONDS, SLICE_SECONDS
+from registry.store.commit import batch
+from registry.store.commit.batch import Pending, Waiting
 from registry.store.types import DomainId, Guards, Tenant, TenantId, TenantName
 from tests.api.client import Client
 from tests.api.errors import failure
@@ -104,9 +104,12 @@ async def test_a_slice_waits_for_the_short_requests_of_others() -> None:
 async def test_a_slice_does_not_wait_for_its_own_tenant_nor_for_what_rests() -> None:
     turns = turns_of("other", "flood")
     other, flood = present(turns, "other", "flood")
-    both = [asyncio.ensure_future(turns.yield_now("other", other)), asyncio.ensure_future(turns.yield_now("flood", flood))]
+    both = [
+        asyncio.ensure_future(turns.yield_now("other", other)),
+        asyncio.ensure_future(turns.yield_now("flood", flood)),
+    ]
     await asyncio.wait_for(asyncio.gather(*both), 60)
-    assert turns.try_acquire("flood", NOW) is None     # its place is still taken
+    assert turns.try_acquire("flood", NOW) is None  # its place is still taken
     assert await asyncio.wait_for(turns.yield_now("flood", flood), 60) == SHARED_SLICE_SECONDS
 
 
@@ -192,7 +195,7 @@ async def test_a_write_begins_between_reads_but_beside_writes() -> None:
     other, flood = present(turns, "other", "flood")
     other.reads = flood.reads = False
     for place in (other, flood):
-        await asyncio.wait_for(turns.wait_for_short_requests(place, reads=False), 60)       # there are writes only
+        await asyncio.wait_for(turns.wait_for_short_requests(place, reads=False), 60)  # there are writes only
     turns.release(flood)
     quiet, flood = present(turns, "quiet", "flood")
     begins = asyncio.ensure_future(turns.wait_for_short_requests(flood, reads=False))

@@ -21,10 +21,27 @@ from tests.tenancy.test_objects import make
 WORDS = ("vermilion", "turquoise")
 NAMES = "abc"
 CHANGES = ("create", "generate", "update", "patch", "json", "apply", "delete", "collection", "dry", "namespace")
-LOOKS = ("get", "list", "selected", "fields", "table", "names", "pages", "everywhere", "history", "deleted", "stolen",
-         "missing", "namespaces", "definitions", "discovery", "past")
-STEPS = st.lists(st.tuples(st.integers(0, 1), st.sampled_from(CHANGES + LOOKS), st.sampled_from(NAMES)),
-                 min_size=6, max_size=30)
+LOOKS = (
+    "get",
+    "list",
+    "selected",
+    "fields",
+    "table",
+    "names",
+    "pages",
+    "everywhere",
+    "history",
+    "deleted",
+    "stolen",
+    "missing",
+    "namespaces",
+    "definitions",
+    "discovery",
+    "past",
+)
+STEPS = st.lists(
+    st.tuples(st.integers(0, 1), st.sampled_from(CHANGES + LOOKS), st.sampled_from(NAMES)), min_size=6, max_size=30
+)
 _numbers = itertools.count()
 
 
@@ -83,14 +100,18 @@ class Side:
                 patch: Body = {"spec": {"size": size}}
                 if verb == "json":
                     patch = [{"op": "replace", "path": "/spec/size", "value": size}]
-                answer = await (self.ask("PATCH", path, patch, content_type=JSON_PATCH) if verb == "json"
-                                else self.ask("PATCH", path, patch, content_type="application/merge-patch+json"))
+                answer = await (
+                    self.ask("PATCH", path, patch, content_type=JSON_PATCH)
+                    if verb == "json"
+                    else self.ask("PATCH", path, patch, content_type="application/merge-patch+json")
+                )
                 assert answer.code == (200 if there else 404)
                 if there:
                     self._changed(name, size)
             case "apply":
-                answer = await self.ask("PATCH", f"{path}?fieldManager=m&force=true", self.body(name, size),
-                                        content_type=APPLY)
+                answer = await self.ask(
+                    "PATCH", f"{path}?fieldManager=m&force=true", self.body(name, size), content_type=APPLY
+                )
                 assert answer.code == (200 if there else 201)
                 self._changed(name, size) if there else self._made(name, size, there=False)
             case "delete":
@@ -105,8 +126,11 @@ class Side:
                 answer = await self.ask("POST", f"{WIDGETS}?dryRun=All", self.body(name, size))
                 assert answer.code == (409 if there else 201)
             case _:
-                body = {"apiVersion": "v1", "kind": "Namespace",
-                        "metadata": {"name": f"{name}-{next(_numbers)}-{self.word}"}}
+                body = {
+                    "apiVersion": "v1",
+                    "kind": "Namespace",
+                    "metadata": {"name": f"{name}-{next(_numbers)}-{self.word}"},
+                }
                 (await self.ask("POST", NAMESPACES, body)).ok(201)
 
     def _made(self, name: str, size: int, *, there: bool) -> None:
@@ -133,8 +157,10 @@ class Side:
                     assert answer.json["spec"] == {"size": model[name], "color": self.word}
             case "list" | "everywhere" | "selected" | "fields":
                 path = ALL_WIDGETS if what == "everywhere" else WIDGETS
-                query = {"selected": "?labelSelector=both%3Dyes",
-                         "fields": f"?fieldSelector=metadata.name%3D{name}"}.get(what, "")
+                query = {
+                    "selected": "?labelSelector=both%3Dyes",
+                    "fields": f"?fieldSelector=metadata.name%3D{name}",
+                }.get(what, "")
                 found = (await self.ask("GET", path + query)).ok()
                 wanted = {n: size for n, size in model.items() if what != "fields" or n == name}
                 assert {i["metadata"]["name"]: i["spec"]["size"] for i in found["items"]} == wanted
@@ -157,7 +183,8 @@ class Side:
             case "past":
                 if self.revision:
                     answer = await self.ask(
-                        "GET", f"{WIDGETS}?resourceVersion={self.revision}&resourceVersionMatch=Exact")
+                        "GET", f"{WIDGETS}?resourceVersion={self.revision}&resourceVersionMatch=Exact"
+                    )
                     assert answer.code in (200, 410)
             case "history":
                 await self.ask("GET", f"{WIDGETS}/{name}/history")
@@ -205,11 +232,16 @@ async def sides(api: Client, request: pytest.FixtureRequest) -> list[Side]:
 
 
 # Not made smaller: each try is seconds of a server's work, and a failure tells its steps.
-@settings(max_examples=10, deadline=None, phases=[Phase.generate],
-          suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=10,
+    deadline=None,
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 @given(steps=STEPS, seed=st.integers(0, 1000))
-async def test_neither_sees_anything_of_the_other(sides: list[Side], steps: list[tuple[int, str, str]],
-                                                  seed: int) -> None:
+async def test_neither_sees_anything_of_the_other(
+    sides: list[Side], steps: list[tuple[int, str, str]], seed: int
+) -> None:
     sizes = random.Random(seed)
     for side in sides:
         await side.begin()

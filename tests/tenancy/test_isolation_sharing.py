@@ -32,9 +32,12 @@ HIDDEN = ("cinnabar", "cerulean", "umber")
 BESIDE = ("gadget", "secret", "place", "upgrade", "beside", "trespass", "bindings")
 # How the provider looks at all who have bound.
 ACROSS = ("list", "selected", "fields", "table", "names", "pages", "past", "stolen", "others", "writes", "found")
-STEPS = st.lists(st.tuples(st.integers(0, 2), st.sampled_from(CHANGES + LOOKS + BESIDE), st.sampled_from(NAMES)) |
-                 st.tuples(st.just(3), st.sampled_from(ACROSS), st.sampled_from(NAMES)),
-                 min_size=8, max_size=36)
+STEPS = st.lists(
+    st.tuples(st.integers(0, 2), st.sampled_from(CHANGES + LOOKS + BESIDE), st.sampled_from(NAMES))
+    | st.tuples(st.just(3), st.sampled_from(ACROSS), st.sampled_from(NAMES)),
+    min_size=8,
+    max_size=36,
+)
 _numbers = itertools.count()
 
 
@@ -50,22 +53,37 @@ class Member(Side):
         metadata = {"name": f"{name}-{next(_numbers)}", "labels": {"both": "yes"}}
         match what:
             case "gadget":
-                body = {"apiVersion": f"{GROUP}/v1", "kind": "Gadget", "metadata": metadata,
-                        "spec": {"color": self.hidden}}
+                body = {
+                    "apiVersion": f"{GROUP}/v1",
+                    "kind": "Gadget",
+                    "metadata": metadata,
+                    "spec": {"color": self.hidden},
+                }
                 (await self.ask("POST", GADGETS, body)).ok(201)
             case "secret":
-                body = {"apiVersion": "v1", "kind": "Secret", "stringData": {"a": "b"},
-                        "metadata": {**metadata, "annotations": {"word": self.hidden}}}
+                body = {
+                    "apiVersion": "v1",
+                    "kind": "Secret",
+                    "stringData": {"a": "b"},
+                    "metadata": {**metadata, "annotations": {"word": self.hidden}},
+                }
                 (await self.ask("POST", SECRETS, body)).ok(201)
             case "place":
-                body = {"apiVersion": "v1", "kind": "Namespace",
-                        "metadata": {**metadata, "annotations": {"word": self.hidden}}}
+                body = {
+                    "apiVersion": "v1",
+                    "kind": "Namespace",
+                    "metadata": {**metadata, "annotations": {"word": self.hidden}},
+                }
                 (await self.ask("POST", NAMESPACES, body)).ok(201)
             case "upgrade":
                 # Only the provider has the definition: to the others it is not there.
                 path = f"{DEFINITIONS}/widgets.{GROUP}"
-                answer = await self.ask("PATCH", path, {"metadata": {"annotations": {"n": str(next(_numbers))}}},
-                                        content_type="application/merge-patch+json")
+                answer = await self.ask(
+                    "PATCH",
+                    path,
+                    {"metadata": {"annotations": {"n": str(next(_numbers))}}},
+                    content_type="application/merge-patch+json",
+                )
                 assert answer.code == (200 if self.tenant == "provider" else 404), answer.text
             case "beside":
                 for path in (GADGETS, SECRETS, NAMESPACES, DEFINITIONS):
@@ -110,14 +128,20 @@ class Overview:
         assert not any(uid in text for uid in self.provider.uids), text
 
     def wanted(self, name: str = "") -> list[tuple[str, str, int]]:
-        return [(side.tenant, key, side.model[key]) for side in self.bound for key in sorted(side.model)
-                if name in ("", key)]
+        return [
+            (side.tenant, key, side.model[key])
+            for side in self.bound
+            for key in sorted(side.model)
+            if name in ("", key)
+        ]
 
     async def look(self, what: str, name: str) -> None:
         match what:
             case "list" | "selected" | "fields":
-                query = {"selected": "?labelSelector=both%3Dyes",
-                         "fields": f"?fieldSelector=metadata.name%3D{name}"}.get(what, "")
+                query = {
+                    "selected": "?labelSelector=both%3Dyes",
+                    "fields": f"?fieldSelector=metadata.name%3D{name}",
+                }.get(what, "")
                 found = (await self.ask("GET", ALL_WIDGETS + query)).ok()
                 assert objects_of(found) == self.wanted(name if what == "fields" else "")
                 self.revision = found["metadata"]["resourceVersion"]
@@ -145,8 +169,13 @@ class Overview:
                     answer = await self.ask("GET", path)
                     assert answer.code in (403, 404, 405), answer.text
             case "writes":
-                for method, path in (("DELETE", ALL_WIDGETS), ("DELETE", f"{WIDGETS}/{name}"), ("POST", WIDGETS),
-                                     ("GET", f"{WIDGETS}/{name}"), ("GET", f"{WIDGETS}/{name}/history")):
+                for method, path in (
+                    ("DELETE", ALL_WIDGETS),
+                    ("DELETE", f"{WIDGETS}/{name}"),
+                    ("POST", WIDGETS),
+                    ("GET", f"{WIDGETS}/{name}"),
+                    ("GET", f"{WIDGETS}/{name}/history"),
+                ):
                     body = self.provider.body(name, 1) if method == "POST" else None
                     failure(await self.ask(method, path, body=body), 405, "MethodNotAllowed")
             case _:
@@ -186,9 +215,15 @@ def objects_of(found: dict[str, Any]) -> list[tuple[str, str, int]]:
 
 def gadgets(word: str) -> dict[str, Any]:
     """A definition of the same name in all three, shared with nobody."""
-    return definition("gadgets", "Gadget", schema={
-        "type": "object", "description": word,
-        "properties": {"spec": {"type": "object", "properties": {"color": {"type": "string"}}}}})
+    return definition(
+        "gadgets",
+        "Gadget",
+        schema={
+            "type": "object",
+            "description": word,
+            "properties": {"spec": {"type": "object", "properties": {"color": {"type": "string"}}}},
+        },
+    )
 
 
 @pytest.fixture
@@ -233,11 +268,16 @@ async def run(trio: tuple[list[Member], Overview], steps: list[tuple[int, str, s
 
 
 # As in test_isolation.py: not made smaller, each try is a server's work.
-@settings(max_examples=20, deadline=None, phases=[Phase.generate],
-          suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=20,
+    deadline=None,
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 @given(steps=STEPS, seed=st.integers(0, 1000))
-async def test_only_the_provider_sees_and_only_what_is_bound(trio: tuple[list[Member], Overview],
-                                                             steps: list[tuple[int, str, str]], seed: int) -> None:
+async def test_only_the_provider_sees_and_only_what_is_bound(
+    trio: tuple[list[Member], Overview], steps: list[tuple[int, str, str]], seed: int
+) -> None:
     await run(trio, steps, random.Random(seed))
 
 

@@ -47,8 +47,10 @@ async def gone(system: Client, name: str) -> None:
 
 async def test_those_that_are_always_there(api: Client, system: Client) -> None:
     items = (await system.get(TENANTS)).ok()["items"]
-    assert [(t["metadata"]["name"], t["status"]["phase"]) for t in items] == [("default", "Active"),
-                                                                               ("system", "Active")]
+    assert [(t["metadata"]["name"], t["status"]["phase"]) for t in items] == [
+        ("default", "Active"),
+        ("system", "Active"),
+    ]
     for name in ("default", "system"):
         failure(await system.delete(f"{TENANTS}/{name}"), 403, "Forbidden")
         failure(await change(system, name, {"suspended": True}), 422, "Invalid")
@@ -68,25 +70,36 @@ async def test_a_tenant_is_usable_with_the_answer(system: Client) -> None:
     assert found["metadata"]["finalizers"] == ["tenancy.registry/content"]
 
 
-@pytest.mark.parametrize("name, message", [
-    ("Acme", "lower case"), ("a.b", "DNS label"), ("-a", "DNS label"), ("a" * 64, "DNS label"),
-    ("registry", "reserved"), ("system-x", "reserved"), ("all", "reserved"),
-])
+@pytest.mark.parametrize(
+    "name, message",
+    [
+        ("Acme", "lower case"),
+        ("a.b", "DNS label"),
+        ("-a", "DNS label"),
+        ("a" * 64, "DNS label"),
+        ("registry", "reserved"),
+        ("system-x", "reserved"),
+        ("all", "reserved"),
+    ],
+)
 async def test_names_that_no_tenant_can_have(system: Client, name: str, message: str) -> None:
     answer = await system.post(TENANTS, tenant(name))
     assert message in failure(answer, 422, "Invalid")["message"]
 
 
-@pytest.mark.parametrize("spec, message", [
-    ({"parent": "nobody"}, "there is no such tenant"),
-    ({"parent": "acme"}, "there is no such tenant"),
-    ({"sqlSchema": "pg_x"}, "PostgreSQL's own"),
-    ({"sqlSchema": "A b"}, "should match"),
-    ({"domain": "a/b"}, "should match"),
-    ({"deletionProtection": "Maybe"}, "Unsupported value"),
-    ({"quotas": {"objects": -1}}, "greater than or equal to 0"),
-    ({"quotas": {"concurrentRequests": 0}}, "greater than or equal to 1"),
-])
+@pytest.mark.parametrize(
+    "spec, message",
+    [
+        ({"parent": "nobody"}, "there is no such tenant"),
+        ({"parent": "acme"}, "there is no such tenant"),
+        ({"sqlSchema": "pg_x"}, "PostgreSQL's own"),
+        ({"sqlSchema": "A b"}, "should match"),
+        ({"domain": "a/b"}, "should match"),
+        ({"deletionProtection": "Maybe"}, "Unsupported value"),
+        ({"quotas": {"objects": -1}}, "greater than or equal to 0"),
+        ({"quotas": {"concurrentRequests": 0}}, "greater than or equal to 1"),
+    ],
+)
 async def test_what_a_tenant_cannot_be(system: Client, spec: dict[str, Any], message: str) -> None:
     assert message in failure(await system.post(TENANTS, tenant("acme", **spec)), 422, "Invalid")["message"]
     failure(await system.of_tenant("acme").get(CONFIG_MAPS), 404, "NotFound")
@@ -138,8 +151,11 @@ async def test_a_suspended_tenant_is_read_only(system: Client) -> None:
     (await change(system, "acme", {"suspended": True})).ok()
     assert (await system.get(f"{TENANTS}/acme")).ok()["status"]["phase"] == "Suspended"
     (await acme.get(f"{CONFIG_MAPS}/a")).ok()
-    for answer in (await acme.post(CONFIG_MAPS, config_map("b")), await acme.delete(f"{CONFIG_MAPS}/a"),
-                   await acme.patch(f"{CONFIG_MAPS}/a", {"data": {"x": "z"}})):
+    for answer in (
+        await acme.post(CONFIG_MAPS, config_map("b")),
+        await acme.delete(f"{CONFIG_MAPS}/a"),
+        await acme.patch(f"{CONFIG_MAPS}/a", {"data": {"x": "z"}}),
+    ):
         assert 'the tenant "acme" is suspended' in failure(answer, 403, "Forbidden")["message"]
     (await change(system, "acme", {"suspended": False})).ok()
     (await acme.post(CONFIG_MAPS, config_map("b"))).ok(201)
@@ -177,7 +193,8 @@ async def test_the_limit_of_objects_is_exact_among_many_at_once(system: Client) 
     assert sorted(a.code for a in answers) == [201] * 5 + [403] * 35
     refused = next(a for a in answers if a.code == 403)
     assert failure(refused, 403, "Forbidden")["message"].endswith(
-        f"exceeded quota: tenant acme, requested: objects=1, used: objects={here + 5}, limited: objects={here + 5}")
+        f"exceeded quota: tenant acme, requested: objects=1, used: objects={here + 5}, limited: objects={here + 5}"
+    )
     made = next(a for a in answers if a.code == 201).json["metadata"]["name"]
     (await acme.delete(f"{CONFIG_MAPS}/{made}")).ok()
     (await acme.post(CONFIG_MAPS, config_map("again"))).ok(201)
@@ -202,8 +219,10 @@ async def test_the_limits_of_bytes_definitions_and_namespaces(system: Client) ->
     second["spec"]["names"] = {"plural": "gadgets", "kind": "Gadget"}
     answer = await acme.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", second)
     assert "definitions=1" in failure(answer, 403, "Forbidden")["message"]
-    namespaces = [await acme.post("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace",
-                                                         "metadata": {"name": name}}) for name in ("one", "two")]
+    namespaces = [
+        await acme.post("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        for name in ("one", "two")
+    ]
     assert [a.code for a in namespaces] == [201, 403]
     assert "namespaces=5" in namespaces[1].json["message"]
 
@@ -216,6 +235,7 @@ async def count(client: Client) -> int:
 
 async def settled(client: Client) -> None:
     """Until the controllers have given the tenant's namespaces what they have."""
+
     async def look() -> bool:
         return await count(client) >= 12
 

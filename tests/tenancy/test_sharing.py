@@ -19,22 +19,47 @@ NAME = f"widgets.{GROUP}"
 
 def shared_definition(maximum: int = 10, **spec: Any) -> dict[str, Any]:
     made = definition()
-    made["spec"]["versions"] = [{
-        "name": "v1", "served": True, "storage": True,
-        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "properties": {
-            "size": {"type": "integer", "maximum": maximum}, "color": {"type": "string"}}}}}}}]
+    made["spec"]["versions"] = [
+        {
+            "name": "v1",
+            "served": True,
+            "storage": True,
+            "schema": {
+                "openAPIV3Schema": {
+                    "type": "object",
+                    "properties": {
+                        "spec": {
+                            "type": "object",
+                            "properties": {
+                                "size": {"type": "integer", "maximum": maximum},
+                                "color": {"type": "string"},
+                            },
+                        }
+                    },
+                }
+            },
+        }
+    ]
     made["spec"].update(spec)
     return made
 
 
 def export(**tenants: Any) -> dict[str, Any]:
-    return {"apiVersion": "apis.registry/v1", "kind": "APIExport", "metadata": {"name": "shop"},
-            "spec": {"definitions": [NAME], "tenants": tenants}}
+    return {
+        "apiVersion": "apis.registry/v1",
+        "kind": "APIExport",
+        "metadata": {"name": "shop"},
+        "spec": {"definitions": [NAME], "tenants": tenants},
+    }
 
 
 def binding(tenant: str = "provider", name: str = "b") -> dict[str, Any]:
-    return {"apiVersion": "apis.registry/v1", "kind": "APIBinding", "metadata": {"name": name},
-            "spec": {"reference": {"tenant": tenant, "export": "shop"}}}
+    return {
+        "apiVersion": "apis.registry/v1",
+        "kind": "APIBinding",
+        "metadata": {"name": name},
+        "spec": {"reference": {"tenant": tenant, "export": "shop"}},
+    }
 
 
 async def bind(client: Client, name: str = "b") -> None:
@@ -173,8 +198,12 @@ async def test_what_is_not_offered_and_what_is_not_there_are_the_same(api: Clien
     assert told[0] == told[1]
     await bind(await make(system, "friend"))
     await bind(await make(system, "child", parent="provider"))
-    gold = {"apiVersion": "tenancy.registry/v1", "kind": "Tenant",
-            "metadata": {"name": "gold", "labels": {"tier": "gold"}}, "spec": {}}
+    gold = {
+        "apiVersion": "tenancy.registry/v1",
+        "kind": "Tenant",
+        "metadata": {"name": "gold", "labels": {"tier": "gold"}},
+        "spec": {},
+    }
     (await system.post(TENANTS, gold)).ok(201)
     await bind(system.of_tenant("gold"))
 
@@ -189,10 +218,13 @@ async def test_names_are_taken_once(api: Client, provider: Client) -> None:
     await reason(two, "NamingConflict", "again")
 
 
-@pytest.mark.parametrize(("body", "field"), [
-    pytest.param({**binding(), "spec": {}}, "spec.reference", id="no reference"),
-    pytest.param({**binding(), "spec": {"reference": {"tenant": "a"}}}, "spec.reference.export", id="no export"),
-])
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        pytest.param({**binding(), "spec": {}}, "spec.reference", id="no reference"),
+        pytest.param({**binding(), "spec": {"reference": {"tenant": "a"}}}, "spec.reference.export", id="no export"),
+    ],
+)
 async def test_bindings_are_validated(api: Client, body: dict[str, Any], field: str) -> None:
     assert failure(await api.post(BINDINGS, body), 422, "Invalid")["details"]["causes"][0]["field"] == field
 
@@ -211,8 +243,9 @@ async def test_the_status_of_a_binding_is_the_servers(api: Client, provider: Cli
 
 
 def tenants_of(answer: Answer) -> list[tuple[str, str]]:
-    return [(o["metadata"]["annotations"]["tenancy.registry/tenant"], o["metadata"]["name"])
-            for o in answer.ok()["items"]]
+    return [
+        (o["metadata"]["annotations"]["tenancy.registry/tenant"], o["metadata"]["name"]) for o in answer.ok()["items"]
+    ]
 
 
 async def test_a_provider_sees_what_is_bound_of_it(api: Client, provider: Client) -> None:
@@ -232,8 +265,10 @@ async def test_a_provider_sees_what_is_bound_of_it(api: Client, provider: Client
     assert tenants_of(whole) == everything
     assert whole.ok()["items"][0]["metadata"]["annotations"]["a"] == "b"
     assert tenants_of(await across.get(f"{ALL_WIDGETS}?labelSelector=number=1")) == [("one", "w1"), ("two", "w1")]
-    assert tenants_of(await across.get(f"{ALL_WIDGETS}?fieldSelector=metadata.name=w2")) == [("one", "w2"),
-                                                                                             ("two", "w2")]
+    assert tenants_of(await across.get(f"{ALL_WIDGETS}?fieldSelector=metadata.name=w2")) == [
+        ("one", "w2"),
+        ("two", "w2"),
+    ]
     assert tenants_of(await across.get(WIDGETS)) == everything
     # Pages are of the revision of the first, whatever happens meanwhile.
     page = await across.get(f"{ALL_WIDGETS}?limit=2")

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from registry.http.tls import ensure_certificates
+from registry.http.serving.tls import ensure_certificates
 from registry.webhooks.connection import Origin
 from registry.webhooks.endpoint import Endpoint
 
@@ -42,8 +42,9 @@ class Server:
 
     @property
     def endpoint(self) -> Endpoint:
-        return Endpoint(f"https://127.0.0.1:{self.port}/", "127.0.0.1", self.port, "/",
-                        base64.b64encode(self.ca.encode()).decode())
+        return Endpoint(
+            f"https://127.0.0.1:{self.port}/", "127.0.0.1", self.port, "/", base64.b64encode(self.ca.encode()).decode()
+        )
 
 
 @contextlib.asynccontextmanager
@@ -69,13 +70,14 @@ async def received(reader: asyncio.StreamReader) -> None:
 
 def answering(pieces: Iterable[bytes], *, then_hang: bool = False) -> Handler:
     """Sends `pieces` to each request, and closes."""
+
     async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await received(reader)
         for piece in pieces:
             writer.write(piece)
             await writer.drain()
         if then_hang:
-            await reader.read()     # until the client has gone
+            await reader.read()  # until the client has gone
 
     return handler
 

@@ -26,13 +26,51 @@ from tests.webhooks.hostile import Server, body, certificates, received
 
 PUBLIC = ("93.184.216.34", "2606:2800:220:1::1")
 FORBIDDEN = (
-    "127.0.0.1", "127.255.255.254", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.100.100.200",
-    "192.0.0.8", "192.0.0.9", "192.0.2.1", "192.88.99.1", "192.31.196.1", "198.18.0.1", "203.0.113.1", "168.63.129.16",
-    "::1", "fd00:ec2::254", "fec0::1", "100::1", "2001:db8::1", "2001::1", "2002:a01:203::1", "3fff::1", "5f00::1",
-    "64:ff9b::a01:203", "64:ff9b:1:a00:1::", "64:ff9b:1::a01:203", "2606:2800:220:1:0:5efe:a01:203")
+    "127.0.0.1",
+    "127.255.255.254",
+    "10.1.2.3",
+    "172.16.0.1",
+    "192.168.1.1",
+    "169.254.169.254",
+    "100.100.100.200",
+    "192.0.0.8",
+    "192.0.0.9",
+    "192.0.2.1",
+    "192.88.99.1",
+    "192.31.196.1",
+    "198.18.0.1",
+    "203.0.113.1",
+    "168.63.129.16",
+    "::1",
+    "fd00:ec2::254",
+    "fec0::1",
+    "100::1",
+    "2001:db8::1",
+    "2001::1",
+    "2002:a01:203::1",
+    "3fff::1",
+    "5f00::1",
+    "64:ff9b::a01:203",
+    "64:ff9b:1:a00:1::",
+    "64:ff9b:1::a01:203",
+    "2606:2800:220:1:0:5efe:a01:203",
+)
 # Passed to the resolver as they are, each of these is loopback.
-SPELLINGS = ("0177.0.0.1", "0x7f.1", "127.1", "2130706433", "localhost.", "①②⑦.0.0.1", "[::ffff:127.0.0.1]",
-             "user@127.0.0.1", "%31%32%37.0.0.1", "[::ffff:7f00:1]", "[::127.0.0.1]", "127.0.0.1.", "0")
+SPELLINGS = (
+    "0177.0.0.1",
+    "0x7f.1",
+    "127.1",
+    "2130706433",
+    "localhost.",
+    "①②⑦.0.0.1",
+    "[::ffff:127.0.0.1]",
+    "user@127.0.0.1",
+    "%31%32%37.0.0.1",
+    "[::ffff:7f00:1]",
+    "[::127.0.0.1]",
+    "127.0.0.1.",
+    "0",
+)
 MAPPED = ("::ffff:127.0.0.1", "::ffff:10.1.2.3", "0.0.0.0", "::")
 
 
@@ -62,7 +100,7 @@ async def called(folder: Path) -> dict[str, str | int]:
         writer.close()
 
     listener = await asyncio.start_server(handle, ["0.0.0.0", "::"], 8443, ssl=found.context)
-    resolver._addresses = lambda host, port: [addresses[host]]     # the name server of the attacker
+    resolver._addresses = lambda host, port: [addresses[host]]  # the name server of the attacker
     client = WebhookClient(EgressPolicy(), Services())
     server, results = Server(8443, found.ca), dict[str, str | int]()
     for name, address in addresses.items():

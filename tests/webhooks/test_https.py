@@ -75,32 +75,44 @@ HOSTILE: dict[str, tuple[Iterable[bytes], str]] = {
     "15 MB of lists": ((body(b"[" + PIECE * 250 + b"[]]"),), "more than 500000 values"),
     "15 MB of lists, compressed": ((zipped(b"[" + PIECE * 250 + b"[]]"),), "more than 500000 values"),
     "15 MB of keys": ((body(b'{"a":{' + b'"a":1,' * 2_500_000 + b'"b":1}}'),), "more than 500000 values"),
-    "15 MB of an open string": ((body(b'["' + b"\\\"" * (7 * MB)),), "couldn't get version/kind"),
+    "15 MB of an open string": ((body(b'["' + b'\\"' * (7 * MB)),), "couldn't get version/kind"),
     "15 MB of YAML": ((body(b"- a\n" * (4 * MB - 1)),), "couldn't get version/kind"),
     "300 kB of YAML in flow style": ((body(b"{a: " + b"[" * 300_000),), "couldn't get version/kind"),
-    "aliases": ((body(b"b0: &b0 [x,x]\n" + b"".join(
-        b"b%d: &b%d [*b%d,*b%d]\n" % (i, i, i - 1, i - 1) for i in range(1, 40))),), "couldn't get version/kind"),
+    "aliases": (
+        (body(b"b0: &b0 [x,x]\n" + b"".join(b"b%d: &b%d [*b%d,*b%d]\n" % (i, i, i - 1, i - 1) for i in range(1, 40))),),
+        "couldn't get version/kind",
+    ),
     "depth": ((body(nested(100_000)),), "couldn't get version/kind"),
     "depth of a million": ((body(nested(1_000_000)),), "more than 500000 values"),
-    "compressed twice": ((body(gzip.compress(gzip.compress(b"{}")), content_encoding="gzip, gzip"),),
-                         "a content encoding that was not asked for"),
-    "an encoding that nobody asked for": ((body(b"{}", content_encoding="br"),),
-                                          "a content encoding that was not asked for"),
+    "compressed twice": (
+        (body(gzip.compress(gzip.compress(b"{}")), content_encoding="gzip, gzip"),),
+        "a content encoding that was not asked for",
+    ),
+    "an encoding that nobody asked for": (
+        (body(b"{}", content_encoding="br"),),
+        "a content encoding that was not asked for",
+    ),
     "half a gzip": ((body(gzip.compress(b"{}" * 100)[:20], content_encoding="gzip"),), "unexpected EOF"),
     "no gzip": ((body(b"{}", content_encoding="gzip"),), "gzip: invalid data"),
     "a million empty gzips": ((body(gzip.compress(b"") * 100_000, content_encoding="gzip"),), "gzip: invalid header"),
     "one byte a chunk": ((b"".join(chunked([b"a"] * 60_000)),), "more than 50000 pieces"),
     "a head without end": (itertools.chain([b"HTTP/1.1 200 OK\r\n"], itertools.repeat(b"a: b\r\n" * 1000)), "EOF"),
-    "trailers without end": (itertools.chain([head(transfer_encoding="chunked"), b"1\r\na\r\n0\r\n"],
-                                             itertools.repeat(b"a: b\r\n" * 1000)), "EOF"),
-    "a chunk extension without end": (itertools.chain([head(transfer_encoding="chunked"), b"1;"],
-                                                      itertools.repeat(b"a" * 1000)), "EOF"),
+    "trailers without end": (
+        itertools.chain([head(transfer_encoding="chunked"), b"1\r\na\r\n0\r\n"], itertools.repeat(b"a: b\r\n" * 1000)),
+        "EOF",
+    ),
+    "a chunk extension without end": (
+        itertools.chain([head(transfer_encoding="chunked"), b"1;"], itertools.repeat(b"a" * 1000)),
+        "EOF",
+    ),
     "half a body": ((head(content_length="10") + b"{}",), "EOF"),
     "nothing": ((), "EOF"),
     "no HTTP": ((b"SSH-2.0-OpenSSH\r\n\r\n",), "EOF"),
     "no length of the body": ((head(content_length="2", transfer_encoding="chunked") + b"{}",), "EOF"),
-    "a redirect": ((b"HTTP/1.1 302 Found\r\nLocation: https://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",),
-                   "the server responded with the status code 302"),
+    "a redirect": (
+        (b"HTTP/1.1 302 Found\r\nLocation: https://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",),
+        "the server responded with the status code 302",
+    ),
 }
 
 
@@ -124,8 +136,9 @@ SLOW: dict[str, tuple[Iterable[bytes], str]] = {
 
 
 @pytest.mark.parametrize("pieces, why", SLOW.values(), ids=SLOW)
-async def test_each_phase_has_its_time(trusted: Certificates, hasty: WebhookClient, pieces: Iterable[bytes],
-                                       why: str) -> None:
+async def test_each_phase_has_its_time(
+    trusted: Certificates, hasty: WebhookClient, pieces: Iterable[bytes], why: str
+) -> None:
     async with serving(trusted, answering(pieces, then_hang=True)) as server:
         with pytest.raises(CallFailed, match=why):
             await hasty.call(server.endpoint, b"{}", decoded_review, again=False)
@@ -145,8 +158,9 @@ async def test_the_whole_call_has_its_time(trusted: Certificates) -> None:
     await client.aclose()
 
 
-async def test_a_lookup_has_its_time_and_takes_one_thread(hasty: WebhookClient, monkeypatch: pytest.MonkeyPatch
-                                                          ) -> None:
+async def test_a_lookup_has_its_time_and_takes_one_thread(
+    hasty: WebhookClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However many calls wait for a name server that does not answer; other names are found meanwhile."""
     go, lookups = threading.Event(), []
 
@@ -168,8 +182,9 @@ async def test_a_lookup_has_its_time_and_takes_one_thread(hasty: WebhookClient, 
     go.set()
 
 
-async def test_the_judged_address_is_the_one_that_is_called(trusted: Certificates, client: WebhookClient,
-                                                            monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_judged_address_is_the_one_that_is_called(
+    trusted: Certificates, client: WebhookClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A name that changes its address: it is resolved once for a connection, and each connection is judged."""
     answers = [["127.0.0.1"], ["10.0.0.1"], ["192.0.0.9", "::ffff:169.254.169.254", "64:ff9b::a00:1"]]
     monkeypatch.setattr(resolver, "_addresses", lambda host, port: answers.pop(0))
@@ -184,9 +199,11 @@ async def test_the_judged_address_is_the_one_that_is_called(trusted: Certificate
             assert len(answers) == left
 
 
-async def test_a_connection_that_leads_elsewhere_is_closed(trusted: Certificates, monkeypatch: pytest.MonkeyPatch
-                                                           ) -> None:
+async def test_a_connection_that_leads_elsewhere_is_closed(
+    trusted: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As behind a translator in the kernel: the peer is judged as well as the address."""
+
     class Changing(EgressPolicy):
         verdicts = iter([True, False])
 
@@ -264,8 +281,9 @@ async def _data(client: HttpsClient, server: Server) -> bytes:
     return await client.exchange(server.origin, "GET", "/", {}, b"", lambda answer: answer.data)
 
 
-async def test_a_call_writes_no_line_of_log(trusted: Certificates, client: WebhookClient,
-                                            caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_call_writes_no_line_of_log(
+    trusted: Certificates, client: WebhookClient, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
     async with serving(trusted, answering([body(b"{}")])) as server:
         assert await client.call(server.endpoint, b"{}", decoded_review) == {}

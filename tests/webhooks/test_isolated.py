@@ -30,8 +30,15 @@ def unshare() -> list[str]:
 @pytest.mark.slow
 def test_only_public_addresses_are_connected_to(tmp_path: Path) -> None:
     command = [*unshare(), sys.executable, "-m", "tests.webhooks.isolated", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False,
-                          cwd=Path(__file__).parents[2], env=os.environ)
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_SECONDS,
+        check=False,
+        cwd=Path(__file__).parents[2],
+        env=os.environ,
+    )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     shown = [f"[{address}]" if ":" in address else address for address in PUBLIC]
@@ -39,5 +46,6 @@ def test_only_public_addresses_are_connected_to(tmp_path: Path) -> None:
     assert {name for name, result in found.items() if result == "answered"} == public
     assert found.pop("connections") == len(public)
     refused = {name: result for name, result in found.items() if name not in public}
-    assert all("is not one that webhooks may be called at" in text or "cannot be called: " in text
-               for text in refused.values()), refused
+    assert all(
+        "is not one that webhooks may be called at" in text or "cannot be called: " in text for text in refused.values()
+    ), refused

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from registry.api.strategies.admission import strategies as admission_strategies
+from registry.api.strategies.base import Strategy
 from registry.api.strategies.configmap import ConfigMapStrategy
 from registry.api.strategies.custom import CustomStrategy
 from registry.api.strategies.definition import DefinitionStrategy
@@ -32,7 +33,6 @@ from registry.api.strategies.sharing import BindingStrategy, ExportStrategy
 from registry.api.strategies.storageversionmigration import StorageVersionMigrationStrategy
 from registry.api.strategies.tenant import TenantStrategy
 from registry.api.strategies.token import TokenReviewStrategy
-from registry.api.strategy import Strategy
 from registry.builtin.sharing import binding_definition, export_definition
 from registry.builtin.tenancy import tenant_definition
 from registry.definitions.model import Definition, Version

@@ -1,4 +1,5 @@
-"""Policies, their bindings and webhook configurations as objects; what they do is in registry/api/admission.py.
+"""Policies, their bindings and webhook configurations as objects; what they do is in
+registry/api/admission/admitter.py.
 
 A write of one moves the guard of the tenant's definitions: every process judges the next write by what stands then.
 
@@ -17,9 +18,9 @@ from registry.admission.validation_policies import (
     validating_policy_errors,
 )
 from registry.admission.validation_webhooks import webhook_configuration_errors
-from registry.api.sameness import equal
+from registry.api.equality import equal
+from registry.api.strategies.base import Context, Object, WriteFlags
 from registry.api.strategies.typed import TypedStrategy
-from registry.api.strategy import Context, Object, WriteFlags
 from registry.builtin import admission_structs as structs
 from registry.schema.field import FieldError, duplicate, invalid, not_supported, required
 from registry.schema.names import label_key
@@ -46,8 +47,7 @@ class AdmissionStrategy(TypedStrategy):
 
     def write_flags(self, new: Object, old: Object | None) -> WriteFlags:
         """Labels and the like change nothing of what is in force."""
-        changed = old is None or new is old or (
-            new["metadata"].get("generation") != old["metadata"].get("generation"))
+        changed = old is None or new is old or (new["metadata"].get("generation") != old["metadata"].get("generation"))
         return {"changes_definitions": True} if changed else {}
 
 
@@ -162,8 +162,11 @@ def _condition_errors(condition: dict[str, Any], path: str) -> list[FieldError]:
     if status not in _STATUSES:
         errors.append(not_supported(f"{path}.status", status, _STATUSES))
     if (condition.get("observedGeneration") or 0) < 0:
-        errors.append(invalid(f"{path}.observedGeneration", condition["observedGeneration"],
-                              "must be greater than or equal to zero"))
+        errors.append(
+            invalid(
+                f"{path}.observedGeneration", condition["observedGeneration"], "must be greater than or equal to zero"
+            )
+        )
     if not condition.get("lastTransitionTime"):
         errors.append(required(f"{path}.lastTransitionTime"))
     if not condition.get("reason"):

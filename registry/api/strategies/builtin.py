@@ -8,12 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from registry.api.errors import bad_request
+from registry.api.strategies.base import Context, Object
 from registry.api.strategies.custom import CustomStrategy
-from registry.api.strategy import Context, Object
 from registry.builtin.known_kinds import is_known_kind
 from registry.schema.field import FieldError
 from registry.schema.names import NameFunction, name_is_dns_subdomain
-from registry.schema.objectmeta import owner_reference_warnings, validate_object_meta, validate_object_meta_update
+from registry.schema.objectmeta.decoding import (
+    owner_reference_warnings,
+    validate_object_meta,
+    validate_object_meta_update,
+)
 
 # Groups whose internal types live in a package of another name.
 _PACKAGES = {"": "core", "events.k8s.io": "core", "rbac.authorization.k8s.io": "rbac"}
@@ -35,12 +39,16 @@ class BuiltinStrategy(CustomStrategy):
         if kind == self._kind and api_version == self._api_version:
             return
         if kind == self._kind and api_version in (*self.known_versions, *self.convertible):
-            raise bad_request(f"the API version in the data ({api_version}) does not match the expected API version "
-                              f"({self._api_version})")
+            raise bad_request(
+                f"the API version in the data ({api_version}) does not match the expected API version "
+                f"({self._api_version})"
+            )
         version = api_version.rpartition("/")[2]
-        why = (f"converting ({version}.{kind}) to ({self._go_package}.{self._kind}): unknown conversion"
-               if self._is_known(kind, api_version) else
-               f'no kind "{kind}" is registered for version "{api_version}" in scheme "{self.scheme}"')
+        why = (
+            f"converting ({version}.{kind}) to ({self._go_package}.{self._kind}): unknown conversion"
+            if self._is_known(kind, api_version)
+            else f'no kind "{kind}" is registered for version "{api_version}" in scheme "{self.scheme}"'
+        )
         raise bad_request(f'{kind} in version "{version}" cannot be handled as a {self._kind}: {why}')
 
     @property
@@ -60,8 +68,9 @@ class BuiltinStrategy(CustomStrategy):
         obj["metadata"].pop("generation", None)
 
     def validate(self, obj: Object) -> Sequence[FieldError]:
-        errors = validate_object_meta(obj["metadata"], namespaced=self.definition.namespaced,
-                                      name_function=self.name_function())
+        errors = validate_object_meta(
+            obj["metadata"], namespaced=self.definition.namespaced, name_function=self.name_function()
+        )
         return errors + self.schema.validate_values(obj) + self.schema.validate_list_types(obj)
 
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:

@@ -10,22 +10,22 @@ import copy
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from registry.api.sameness import equal
+from registry.api.equality import equal
 from registry.api.served import field_value
-from registry.api.strategy import Context, ObjectDecodeError, Object, Translation, WriteFlags
-from registry.cel.rules import compile_rules
+from registry.api.strategies.base import Context, Object, ObjectDecodeError, Translation, WriteFlags
+from registry.cel.rules.rules import compile_rules
 from registry.definitions.model import Definition, Version
 from registry.schema.compiled import CompiledSchema, blocks_rules, compile_schema, rules_not_checked
 from registry.schema.field import FieldError, invalid
-from registry.schema.objectmeta import MetadataDecodeError as SchemaDecodeError
-from registry.schema.objectmeta import (
+from registry.schema.objectmeta.decoding import MetadataDecodeError as SchemaDecodeError
+from registry.schema.objectmeta.decoding import (
     decode_object_meta,
     finalizer_warnings,
     owner_reference_warnings,
     validate_object_meta,
     validate_object_meta_update,
 )
-from registry.schema.objectmeta_rules import validate_common_fields
+from registry.schema.objectmeta.rules import validate_common_fields
 from registry.schema.values import deep_copy
 
 _HEAD = ("apiVersion", "kind", "metadata")
@@ -148,8 +148,9 @@ class CustomStrategy:
             errors.append(invalid("apiVersion", obj.get("apiVersion") or "", f"must be {self._api_version}"))
         return errors
 
-    def _rule_errors(self, obj: Object, old: Object | None, errors: Sequence[FieldError],
-                     warnings: list[str] | None = None) -> list[FieldError]:
+    def _rule_errors(
+        self, obj: Object, old: Object | None, errors: Sequence[FieldError], warnings: list[str] | None = None
+    ) -> list[FieldError]:
         rules = compile_rules(self.schema.structural)
         if not rules.has_rules:
             return []
@@ -173,8 +174,10 @@ class CustomStrategy:
                 errors.append(invalid(path, value, f"should be less than or equal to {_INT32_MAX}"))
         selector, found = _at(obj, scale.label_selector_path) if scale.label_selector_path else (None, False)
         if found and not isinstance(selector, str):
-            why = (f"{scale.label_selector_path} accessor error: {_go_repr(selector)} is of the type "
-                   f"{_go_type(selector)}, expected string")
+            why = (
+                f"{scale.label_selector_path} accessor error: {_go_repr(selector)} is of the type "
+                f"{_go_type(selector)}, expected string"
+            )
             errors.append(invalid(scale.label_selector_path, "", why))
         return errors
 
@@ -253,8 +256,10 @@ _INT32_MAX = (1 << 31) - 1
 
 def late_owner_warnings(metadata: Object) -> list[str]:
     """Duplicate owners that were not in the body itself: a patch brought them (rest.dedupOwnerReferences)."""
-    return [w.replace("duplicate entries;", "duplicate entries after mutating admission happens;")
-            for w in owner_reference_warnings(metadata)]
+    return [
+        w.replace("duplicate entries;", "duplicate entries after mutating admission happens;")
+        for w in owner_reference_warnings(metadata)
+    ]
 
 
 def raise_generation(new: Object, old: Object, ignored: set[str]) -> None:
@@ -309,4 +314,3 @@ def _go_repr(value: object) -> str:
             return "<nil>"
         case _:
             return str(value)
-

@@ -17,8 +17,13 @@ MAX_DATA_BYTES = 1024 * 1024
 _MAX_KEY = 253
 _KEY = "[-._a-zA-Z0-9]+"
 _is_key = re.compile(_KEY).fullmatch
-_KEY_ERROR = regex_error("a valid config key must consist of alphanumeric characters, '-', '_' or '.'", _KEY,
-                         "key.name", "KEY_NAME", "key-name")
+_KEY_ERROR = regex_error(
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
+    _KEY,
+    "key.name",
+    "KEY_NAME",
+    "key-name",
+)
 IMMUTABLE = "field is immutable when `immutable` is set"
 
 

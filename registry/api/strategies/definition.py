@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from registry.api.strategies.base import Context, Object, ObjectDecodeError, WriteFlags
 from registry.api.strategies.builtin import BuiltinStrategy
-from registry.api.strategy import Context, ObjectDecodeError, Object, WriteFlags
 from registry.codec.json_encode import encode_json_text
 from registry.conversion.declarative.check import validate_rules
 from registry.definitions import defaulting, strategy, validation
@@ -77,10 +77,16 @@ class DefinitionStrategy(BuiltinStrategy):
         A new definition has no names yet, so nothing is judged by it: the tenant's definitions do not change by it, and
         many can be created in one commit, while the names of others are settled.
         """
-        unsettled = needs_reconsidering(new) or not is_true(new, "Established") or bool(
-            new["metadata"].get("deletionTimestamp"))
-        flags: WriteFlags = {"changes_definitions": old is not None, "pending": unsettled,
-                             "counted": Counted.DEFINITION}
+        unsettled = (
+            needs_reconsidering(new)
+            or not is_true(new, "Established")
+            or bool(new["metadata"].get("deletionTimestamp"))
+        )
+        flags: WriteFlags = {
+            "changes_definitions": old is not None,
+            "pending": unsettled,
+            "counted": Counted.DEFINITION,
+        }
         if old is not None:
             flags["sharing"] = _sharing(new, old)
         return flags
@@ -106,8 +112,14 @@ def _sharing(new: Object, old: Object) -> str:
     """What the write is for tenants that have bound the definition: it moves their guards, or is refused."""
     names = {v.get("name") for v in new["spec"].get("versions") or ()}
     removed = [v["name"] for v in old["spec"].get("versions") or () if v.get("name") not in names]
-    return encode_json_text({"kind": "definition", "name": new["metadata"]["name"], "removed": removed,
-                             "ending": new is old or bool(new["metadata"].get("deletionTimestamp"))})
+    return encode_json_text(
+        {
+            "kind": "definition",
+            "name": new["metadata"]["name"],
+            "removed": removed,
+            "ending": new is old or bool(new["metadata"].get("deletionTimestamp")),
+        }
+    )
 
 
 def replace_in_place(obj: Object, other: Object) -> None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from registry.api.strategies.base import Context, Object, ObjectDecodeError, Translation
 from registry.api.strategies.definition import DefinitionStrategy, StatusOfDefinitions, with_revision
-from registry.api.strategy import Context, ObjectDecodeError, Object, Translation
 from registry.conversion.declarative.check import validate_rules
 from registry.definitions import decode as v1
 from registry.definitions import strategy, validation
@@ -50,8 +50,9 @@ class BetaDefinitionStrategy(DefinitionStrategy):
 
     def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
         new, old = with_revision(new, old)
-        errors = validation.validate_update(new, old, demands=validation.OF_V1BETA1, spec=internal_beta(new),
-                                            old_spec=internal_beta(old))
+        errors = validation.validate_update(
+            new, old, demands=validation.OF_V1BETA1, spec=internal_beta(new), old_spec=internal_beta(old)
+        )
         return errors or validate_rules(to_v1(new))
 
     def finish(self, obj: Object) -> Object:

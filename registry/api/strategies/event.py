@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from registry.api.strategies.base import Object, Translation
 from registry.api.strategies.typed import TypedStrategy
-from registry.api.strategy import Object, Translation
 from registry.builtin import structs
 from registry.schema.field import FieldError, invalid, required
 from registry.schema.names import NameFunction, dns1123_subdomain, label_key, name_is_stored_segment
@@ -19,9 +19,13 @@ _ACTION, _REASON, _INSTANCE, _MESSAGE = 128, 128, 128, 1024
 
 # A member of the core group's form, and what events.k8s.io calls it.
 _RENAMED = {
-    "involvedObject": "regarding", "message": "note", "source": "deprecatedSource",
-    "firstTimestamp": "deprecatedFirstTimestamp", "lastTimestamp": "deprecatedLastTimestamp",
-    "count": "deprecatedCount", "reportingComponent": "reportingController",
+    "involvedObject": "regarding",
+    "message": "note",
+    "source": "deprecatedSource",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "lastTimestamp": "deprecatedLastTimestamp",
+    "count": "deprecatedCount",
+    "reportingComponent": "reportingController",
 }
 _RENAMED_BACK = {new: old for old, new in _RENAMED.items()}
 
@@ -86,19 +90,38 @@ class NewEventStrategy(EventStrategy):
         errors = event_errors(core, self.controller_field)
         if core.get("series") != before.get("series"):
             errors += _series_errors(core)
-        return errors + [invalid(field, core.get(name) or _EMPTY.get(name, ""), "field is immutable")
-                         for name, field in _IMMUTABLE if (core.get(name) or None) != (before.get(name) or None)]
+        return errors + [
+            invalid(field, core.get(name) or _EMPTY.get(name, ""), "field is immutable")
+            for name, field in _IMMUTABLE
+            if (core.get(name) or None) != (before.get(name) or None)
+        ]
 
 
 # What an update through events.k8s.io cannot change, under the names of the internal form.
 _IMMUTABLE = (
-    ("involvedObject", "involvedObject"), ("reason", "reason"), ("message", "message"), ("source", "source"),
-    ("firstTimestamp", "firstTimestamp"), ("lastTimestamp", "lastTimestamp"), ("count", "count"), ("type", "type"),
-    ("eventTime", "eventTime"), ("action", "action"), ("related", "related"),
-    ("reportingComponent", "reportingController"), ("reportingInstance", "reportingInstance"),
+    ("involvedObject", "involvedObject"),
+    ("reason", "reason"),
+    ("message", "message"),
+    ("source", "source"),
+    ("firstTimestamp", "firstTimestamp"),
+    ("lastTimestamp", "lastTimestamp"),
+    ("count", "count"),
+    ("type", "type"),
+    ("eventTime", "eventTime"),
+    ("action", "action"),
+    ("related", "related"),
+    ("reportingComponent", "reportingController"),
+    ("reportingInstance", "reportingInstance"),
 )
-_EMPTY: Mapping[str, object] = {"involvedObject": {}, "source": {}, "count": 0, "related": None,
-                                "firstTimestamp": None, "lastTimestamp": None, "eventTime": None}
+_EMPTY: Mapping[str, object] = {
+    "involvedObject": {},
+    "source": {},
+    "count": 0,
+    "related": None,
+    "firstTimestamp": None,
+    "lastTimestamp": None,
+    "eventTime": None,
+}
 
 
 def event_errors(event: Object, controller_field: str) -> list[FieldError]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from registry.api.strategies.base import Context, Object
 from registry.api.strategies.typed import TypedStrategy
-from registry.api.strategy import Context, Object
 from registry.builtin import structs
 from registry.schema.field import FieldError, invalid
 

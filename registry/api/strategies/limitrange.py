@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from registry.api.strategies.base import Object
 from registry.api.strategies.resource_names import overcommits, qualified_name_errors, resource_name_errors
 from registry.api.strategies.typed import TypedStrategy
-from registry.api.strategy import Object
 from registry.builtin import structs
 from registry.builtin.quantities import quantity
 from registry.schema.field import FieldError, duplicate, forbidden, invalid, required
@@ -28,7 +28,7 @@ class LimitRangeStrategy(TypedStrategy):
 
     def finish(self, obj: Object) -> Object:
         finished = super().finish(obj)
-        finished["spec"]["limits"] = finished["spec"]["limits"] or None     # Go's nil, of which an empty list is made
+        finished["spec"]["limits"] = finished["spec"]["limits"] or None  # Go's nil, of which an empty list is made
         return finished
 
     def errors(self, obj: Object) -> list[FieldError]:
@@ -73,8 +73,9 @@ def _limit_errors(limit: dict[str, Any], kind: str, path: str) -> list[FieldErro
             errors.append(forbidden(f"{path}.{name}", "may not be specified when `type` is 'Pod'"))
             bounds[name] = {}
     if kind == "PersistentVolumeClaim" and "storage" not in {**bounds["min"], **bounds["max"]}:
-        errors.append(required(f"{path}.limits",
-                               "either minimum or maximum storage value is required, but neither was provided"))
+        errors.append(
+            required(f"{path}.limits", "either minimum or maximum storage value is required, but neither was provided")
+        )
     errors += _names_errors(bounds["maxLimitRequestRatio"], f"{path}.maxLimitRequestRatio")
     for resource in sorted({r for named in bounds.values() for r in named}):
         errors += _order_errors(resource, bounds, path)
@@ -90,8 +91,12 @@ _ORDER = (
     ("min", "max", "min", "min value {0} is greater than max value {1}"),
     ("min", "defaultRequest", "defaultRequest", "min value {0} is greater than default request value {1}"),
     ("defaultRequest", "max", "defaultRequest", "default request value {0} is greater than max value {1}"),
-    ("defaultRequest", "default", "defaultRequest",
-     "default request value {0} is greater than default limit value {1}"),
+    (
+        "defaultRequest",
+        "default",
+        "defaultRequest",
+        "default request value {0} is greater than default limit value {1}",
+    ),
     ("min", "default", "default", "min value {0} is greater than default value {1}"),
     ("default", "max", "default", "default value {0} is greater than max value {1}"),
 )
@@ -132,4 +137,4 @@ def _ratio_errors(resource: str, bounds: dict[str, dict[str, str]], path: str) -
 
 def _number(text: str) -> float:
     value = quantity(text)
-    return float(value.digits) * 10.0 ** value.scale
+    return float(value.digits) * 10.0**value.scale

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from registry.api.errors import Qualified, forbidden
+from registry.api.strategies.base import Context, Object, WriteFlags
 from registry.api.strategies.typed import TypedStrategy
-from registry.api.strategy import Context, Object, WriteFlags
 from registry.builtin import structs
 from registry.schema.field import FieldError, invalid
 from registry.schema.names import NameFunction, label_key, name_is_dns_label

@@ -10,9 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from registry.access.rbac.model import EVERYTHING, GROUP, reference_of, rules_of
+from registry.api.strategies.base import Context, Object
 from registry.api.strategies.typed import TypedStrategy
-from registry.api.strategy import Context, Object
+from registry.authorization.rbac.model import EVERYTHING, GROUP, reference_of, rules_of
 from registry.builtin import structs
 from registry.schema.field import FieldError, GoText, forbidden, go_json, invalid, not_supported, required
 from registry.schema.names import (
@@ -68,7 +68,7 @@ class RoleStrategy(_RbacStrategy):
 
     def finish(self, obj: Object) -> Object:
         finished = super().finish(obj)
-        finished["rules"] = finished["rules"] or None       # Go's nil, of which an empty list is made
+        finished["rules"] = finished["rules"] or None  # Go's nil, of which an empty list is made
         return finished
 
     def errors(self, obj: Object) -> list[FieldError]:
@@ -98,8 +98,11 @@ class ClusterRoleStrategy(RoleStrategy):
         aggregates = any((role or {}).get("aggregationRule") is not None for role in (new, old))
         if aggregates:
             assert context.authority is not None
-            context.authority.check_rules(new["metadata"].get("name") or "", EVERYTHING,
-                                          "must have cluster-admin privileges to use the aggregationRule")
+            context.authority.check_rules(
+                new["metadata"].get("name") or "",
+                EVERYTHING,
+                "must have cluster-admin privileges to use the aggregationRule",
+            )
 
 
 class RoleBindingStrategy(_RbacStrategy):
@@ -139,8 +142,11 @@ class ClusterRoleBindingStrategy(RoleBindingStrategy):
 def _reference(obj: Mapping[str, Any]) -> dict[str, str]:
     """The reference as Go prints its internal struct."""
     reference = obj.get("roleRef") or {}
-    return {"APIGroup": reference.get("apiGroup") or "", "Kind": reference.get("kind") or "",
-            "Name": reference.get("name") or ""}
+    return {
+        "APIGroup": reference.get("apiGroup") or "",
+        "Kind": reference.get("kind") or "",
+        "Name": reference.get("name") or "",
+    }
 
 
 def _rule_errors(rule: Mapping[str, Any], path: str, *, namespaced: bool) -> list[FieldError]:
@@ -222,15 +228,21 @@ def _selector_errors(selector: Mapping[str, Any], path: str) -> list[FieldError]
                 errors.append(required(f"{where}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
         elif operator in ("Exists", "DoesNotExist"):
             if values:
-                errors.append(forbidden(f"{where}.values",
-                                        "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
+                errors.append(
+                    forbidden(f"{where}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+                )
         else:
             errors.append(invalid(f"{where}.operator", operator, "not a valid selector operator"))
             unusable = True
-        errors += [invalid(f"{where}.key", requirement.get("key") or "", problem)
-                   for problem in label_key(requirement.get("key") or "")]
-        errors += [invalid(f"{where}.values[{number}]", value, problem)
-                   for number, value in enumerate(values) for problem in label_value(value)]
+        errors += [
+            invalid(f"{where}.key", requirement.get("key") or "", problem)
+            for problem in label_key(requirement.get("key") or "")
+        ]
+        errors += [
+            invalid(f"{where}.values[{number}]", value, problem)
+            for number, value in enumerate(values)
+            for problem in label_value(value)
+        ]
     if unusable:
         errors.append(invalid(path, None, "invalid label selector."))
     return errors

@@ -8,12 +8,31 @@ from __future__ import annotations
 from registry.schema.field import FieldError, invalid
 from registry.schema.names import label_key
 
-_OBJECT_COUNTS = frozenset({
-    "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps", "persistentvolumeclaims",
-    "services.nodeports", "services.loadbalancers"})
-_COMPUTE = frozenset({
-    "cpu", "memory", "ephemeral-storage", "requests.cpu", "requests.memory", "requests.ephemeral-storage",
-    "limits.cpu", "limits.memory", "limits.ephemeral-storage"})
+_OBJECT_COUNTS = frozenset(
+    {
+        "resourcequotas",
+        "services",
+        "replicationcontrollers",
+        "secrets",
+        "configmaps",
+        "persistentvolumeclaims",
+        "services.nodeports",
+        "services.loadbalancers",
+    }
+)
+_COMPUTE = frozenset(
+    {
+        "cpu",
+        "memory",
+        "ephemeral-storage",
+        "requests.cpu",
+        "requests.memory",
+        "requests.ephemeral-storage",
+        "limits.cpu",
+        "limits.memory",
+        "limits.ephemeral-storage",
+    }
+)
 _QUOTA = _OBJECT_COUNTS | _COMPUTE | {"pods", "requests.storage"}
 _STANDARD = _QUOTA | {"storage"}
 _INTEGERS = _OBJECT_COUNTS | {"pods"}
@@ -22,8 +41,11 @@ _HUGE_PAGES = ("hugepages-", "requests.hugepages-")
 # What a scope of a quota can restrict.
 _POD_RESOURCES = frozenset({"pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"})
 SCOPES = {
-    "Terminating": _POD_RESOURCES, "NotTerminating": _POD_RESOURCES, "NotBestEffort": _POD_RESOURCES,
-    "PriorityClass": _POD_RESOURCES, "CrossNamespacePodAffinity": _POD_RESOURCES,
+    "Terminating": _POD_RESOURCES,
+    "NotTerminating": _POD_RESOURCES,
+    "NotBestEffort": _POD_RESOURCES,
+    "PriorityClass": _POD_RESOURCES,
+    "CrossNamespacePodAffinity": _POD_RESOURCES,
     "BestEffort": frozenset({"pods"}),
     "VolumeAttributesClass": frozenset({"persistentvolumeclaims", "requests.storage"}),
 }

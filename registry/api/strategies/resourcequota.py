@@ -1,4 +1,4 @@
-"""Resource quotas as objects; what they refuse is in registry/api/quota.py.
+"""Resource quotas as objects; what they refuse is in registry/api/admission/quota.py.
 
 Follows kubernetes pkg/apis/core/validation/validation.go (ValidateResourceQuota) and
 pkg/registry/core/resourcequota/strategy.go.
@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from registry.api.strategies.base import Context, Object, WriteFlags
 from registry.api.strategies.resource_names import SCOPES, counts_whole, is_standard_quota, quota_name_errors
 from registry.api.strategies.typed import TypedStrategy, keep
-from registry.api.strategy import Context, Object, WriteFlags
 from registry.builtin import structs
 from registry.builtin.quantities import is_whole, quantity
 from registry.schema.field import MAX_ERRORS, FieldError, GoText, go_json, invalid, required
 
 _EXCLUSIVE = (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating"))
-_ONLY_EXISTS = frozenset({"BestEffort", "NotBestEffort", "Terminating", "NotTerminating",
-                          "CrossNamespacePodAffinity"})
+_ONLY_EXISTS = frozenset({"BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity"})
 
 
 class ResourceQuotaStrategy(TypedStrategy):
@@ -30,11 +29,15 @@ class ResourceQuotaStrategy(TypedStrategy):
 
     def errors(self, obj: Object) -> list[FieldError]:
         spec = obj.get("spec") or {}
-        return (self.meta_errors(obj) + amounts_errors(spec.get("hard") or {}, "spec.hard") + _scopes_errors(spec)
-                + _selector_errors(spec))
+        return (
+            self.meta_errors(obj)
+            + amounts_errors(spec.get("hard") or {}, "spec.hard")
+            + _scopes_errors(spec)
+            + _selector_errors(spec)
+        )
 
     def update_errors(self, new: Object, old: Object) -> list[FieldError]:
-        errors = self.errors(new)[len(self.meta_errors(new)):]
+        errors = self.errors(new)[len(self.meta_errors(new)) :]
         scopes, before = ((o.get("spec") or {}).get("scopes") or [] for o in (new, old))
         if set(scopes) != set(before):
             errors.append(invalid("spec.scopes", scopes or None, "field is immutable"))
@@ -63,8 +66,9 @@ class ResourceQuotaStatusStrategy(ResourceQuotaStrategy):
 
     def update_errors(self, new: Object, old: Object) -> list[FieldError]:
         status = new.get("status") or {}
-        return [error for name in ("hard", "used")
-                for error in amounts_errors(status.get(name) or {}, f"status.{name}")]
+        return [
+            error for name in ("hard", "used") for error in amounts_errors(status.get(name) or {}, f"status.{name}")
+        ]
 
 
 def amounts_errors(amounts: dict[str, str], path: str) -> list[FieldError]:
@@ -119,11 +123,15 @@ def _selector_errors(spec: dict[str, Any]) -> list[FieldError]:
             errors.append(invalid(f"{path}.scopeName", scope, "unsupported scope"))
         errors += _misfit_errors(scope, counted, path, quoted)
         if scope in _ONLY_EXISTS and operator != "Exists":
-            errors.append(invalid(
-                f"{path}.operator", operator,
-                "must be 'Exist' only operator when scope is any of ResourceQuotaScopeTerminating, "
-                "ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or "
-                "ResourceQuotaScopeCrossNamespacePodAffinity"))
+            errors.append(
+                invalid(
+                    f"{path}.operator",
+                    operator,
+                    "must be 'Exist' only operator when scope is any of ResourceQuotaScopeTerminating, "
+                    "ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or "
+                    "ResourceQuotaScopeCrossNamespacePodAffinity",
+                )
+            )
         errors += _values_errors(operator, values, path)
         if len(errors) > MAX_ERRORS:
             break
@@ -132,16 +140,35 @@ def _selector_errors(spec: dict[str, Any]) -> list[FieldError]:
 
 def _go_selector(selector: dict[str, Any]) -> GoText:
     """The selector as Go prints its internal struct."""
-    parts = [f'{{"ScopeName":{go_json(one.get("scopeName") or "")},"Operator":{go_json(one.get("operator") or "")},'
-             f'"Values":{go_json(one.get("values"))}}}' for one in selector.get("matchExpressions") or ()]
+    parts = [
+        f'{{"ScopeName":{go_json(one.get("scopeName") or "")},"Operator":{go_json(one.get("operator") or "")},'
+        f'"Values":{go_json(one.get("values"))}}}'
+        for one in selector.get("matchExpressions") or ()
+    ]
     return GoText(f'{{"MatchExpressions":[{",".join(parts)}]}}')
 
 
 def _values_errors(operator: str, values: list[str], path: str) -> list[FieldError]:
     if operator in ("In", "NotIn"):
-        return [] if values else [required(f"{path}.values", "must be at least one value when `operator` is 'In' or "
-                                                             "'NotIn' for scope selector")]
+        return (
+            []
+            if values
+            else [
+                required(
+                    f"{path}.values", "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
+                )
+            ]
+        )
     if operator in ("Exists", "DoesNotExist"):
-        return [invalid(f"{path}.values", values, "must be no value when `operator` is 'Exist' or 'DoesNotExist' for "
-                                                  "scope selector")] if values else []
+        return (
+            [
+                invalid(
+                    f"{path}.values",
+                    values,
+                    "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector",
+                )
+            ]
+            if values
+            else []
+        )
     return [invalid(f"{path}.operator", operator, "not a valid selector operator")]

@@ -1,6 +1,6 @@
 """Reviews: objects that are a question when they are created, and come back with the answer in their status.
 
-Here is what a question may look like; registry/api/reviews.py answers it. Follows kubernetes
+Here is what a question may look like; registry/api/verbs/review.py answers it. Follows kubernetes
 pkg/apis/authorization/validation/validation.go.
 """
 
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from registry.api.strategies.base import Object
 from registry.api.strategies.typed import TypedStrategy
-from registry.api.strategy import Object
 from registry.builtin import structs
 from registry.definitions.types import ObjectMeta
 from registry.schema.field import FieldError, GoText, forbidden, go_json, invalid, required
@@ -61,8 +61,9 @@ class LocalSubjectAccessReviewStrategy(AccessReviewStrategy):
         errors = super().errors(obj)
         attributes, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
         if attributes is not None and (attributes.get("namespace") or "") != (metadata.get("namespace") or ""):
-            errors.append(invalid(f"{_RESOURCE}.namespace", attributes.get("namespace") or "",
-                                  "must match metadata.namespace"))
+            errors.append(
+                invalid(f"{_RESOURCE}.namespace", attributes.get("namespace") or "", "must match metadata.namespace")
+            )
         if path is not None:
             errors.append(invalid(_PATH, _go_path(path), "disallowed on this kind of request"))
         return errors
@@ -95,8 +96,10 @@ def _in_order(encoded: dict[str, Any]) -> str:
     """Members of metadata in the order of the struct, and those of managedFields in theirs."""
     shown = {name: go_json(value) for name, value in encoded.items()}
     if "managedFields" in encoded:
-        entries = [",".join(f'"{name}":{go_json(entry[name])}' for name in _ENTRY if name in entry)
-                   for entry in encoded["managedFields"]]
+        entries = [
+            ",".join(f'"{name}":{go_json(entry[name])}' for name in _ENTRY if name in entry)
+            for entry in encoded["managedFields"]
+        ]
         shown["managedFields"] = "[" + ",".join(f"{{{entry}}}" for entry in entries) + "]"
     return "{" + ",".join(f'"{name}":{text}' for name, text in shown.items()) + "}"
 
@@ -109,8 +112,9 @@ def _attributes_errors(spec: dict[str, Any]) -> list[FieldError]:
     if resource is not None and path is not None:
         return [invalid(_PATH, _go_path(path), "cannot be specified in combination with resourceAttributes")]
     if resource is None and path is None:
-        return [invalid(_RESOURCE, None,
-                        "exactly one of nonResourceAttributes or resourceAttributes must be specified")]
+        return [
+            invalid(_RESOURCE, None, "exactly one of nonResourceAttributes or resourceAttributes must be specified")
+        ]
     return []
 
 
@@ -135,8 +139,9 @@ def _selector_errors(selector: dict[str, Any], path: str, *, of_labels: bool) ->
     if raw and requirements:
         errors.append(invalid(f"{path}.rawSelector", raw, "may not specified at the same time as requirements"))
     if not raw and not requirements:
-        errors.append(required(f"{path}.requirements",
-                               f"when {path} is specified, requirements or rawSelector is required"))
+        errors.append(
+            required(f"{path}.requirements", f"when {path} is specified, requirements or rawSelector is required")
+        )
     for position, requirement in enumerate(requirements):
         errors += _requirement_errors(requirement, f"{path}.requirements[{position}]", of_labels=of_labels)
     return errors
@@ -152,10 +157,12 @@ def _requirement_errors(requirement: dict[str, Any], path: str, *, of_labels: bo
     if operator in ("In", "NotIn") and not values:
         errors.append(required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
     elif operator in ("Exists", "DoesNotExist") and values:
-        errors.append(forbidden(f"{path}.values",
-                                 "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
+        errors.append(forbidden(f"{path}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
     if of_labels:
         errors += [invalid(f"{path}.key", key, problem) for problem in label_key(key)]
-        errors += [invalid(f"{path}.values[{position}]", value, problem)
-                   for position, value in enumerate(values) for problem in label_value(value)]
+        errors += [
+            invalid(f"{path}.values[{position}]", value, problem)
+            for position, value in enumerate(values)
+            for problem in label_value(value)
+        ]
     return errors

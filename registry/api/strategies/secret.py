@@ -9,9 +9,9 @@ import base64
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from registry.api.strategies.base import Context, Object
 from registry.api.strategies.data_keys import MAX_DATA_BYTES, base64_length, immutable_errors, key_errors
 from registry.api.strategies.typed import TypedStrategy
-from registry.api.strategy import Context, Object
 from registry.builtin import structs
 from registry.codec.json_decode import decode_json
 from registry.codec.model import DecodeError
@@ -32,8 +32,9 @@ class SecretStrategy(TypedStrategy):
         obj["type"] = obj.get("type") or OPAQUE
         texts = obj.pop("stringData", None)
         if texts:
-            given = {name: base64.b64encode(text.encode("utf-8", "surrogatepass")).decode()
-                     for name, text in texts.items()}
+            given = {
+                name: base64.b64encode(text.encode("utf-8", "surrogatepass")).decode() for name, text in texts.items()
+            }
             obj["data"] = {**(obj.get("data") or {}), **given}
 
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
@@ -86,12 +87,14 @@ def _account_token(obj: Object, data: dict[str, Any]) -> list[FieldError]:
 
 def _json_object(name: str) -> Rule:
     """The member must be there and hold a JSON object."""
+
     def rule(obj: Object, data: dict[str, Any]) -> list[FieldError]:
         path = f"data[{name}]"
         if name not in data:
             return [required(path)]
         fault = _json_fault(base64.b64decode(data[name]))
         return [invalid(path, _REDACTED, fault)] if fault else []
+
     return rule
 
 
@@ -103,8 +106,7 @@ def _json_fault(text: bytes) -> str:
     if value is None or isinstance(value, dict):
         return ""
     words = {bool: "bool", str: "string", list: "array"}
-    return (f"json: cannot unmarshal {words.get(type(value), 'number')} into Go value of type "
-            "map[string]interface {}")
+    return f"json: cannot unmarshal {words.get(type(value), 'number')} into Go value of type map[string]interface {{}}"
 
 
 _RULES: dict[str, Rule] = {

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from registry.api.strategies.base import Context, Object
 from registry.api.strategies.builtin import BuiltinStrategy
-from registry.api.strategy import Context, Object
 from registry.schema.names import NameFunction, name_is_dns1035_label
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from registry.api.strategies.base import Context, Object
 from registry.api.strategies.typed import TypedStrategy
-from registry.api.strategy import Context, Object
 from registry.builtin import structs
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from registry.api.strategies.base import Context, Object, WriteFlags
 from registry.api.strategies.custom import CustomStrategy
-from registry.api.strategy import Context, Object, WriteFlags
 from registry.codec.json_encode import encode_json_text
 from registry.definitions.model import Definition, Version
 
@@ -22,9 +22,16 @@ class ExportStrategy(CustomStrategy):
     def write_flags(self, new: Object, old: Object | None) -> WriteFlags:
         ending = new is old or bool(new["metadata"].get("deletionTimestamp"))
         spec = new.get("spec") or {}
-        return {"sharing": encode_json_text({
-            "kind": "export", "export": new["metadata"]["name"], "definitions": spec.get("definitions") or [],
-            "ending": ending})}
+        return {
+            "sharing": encode_json_text(
+                {
+                    "kind": "export",
+                    "export": new["metadata"]["name"],
+                    "definitions": spec.get("definitions") or [],
+                    "ending": ending,
+                }
+            )
+        }
 
 
 class BindingStrategy(CustomStrategy):

@@ -1,4 +1,4 @@
-"""StorageVersionMigrations as objects; who carries them out is registry/controllers/storage_migration.py.
+"""StorageVersionMigrations as objects; who carries them out is registry/controllers/storage_migration/controller.py.
 
 Follows kubernetes pkg/registry/storagemigration/storagemigration/strategy.go, pkg/apis/storagemigration/validation and
 apimachinery pkg/apis/meta/v1/validation/validation.go (ValidateConditions).
@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from registry.api.sameness import equal
+from registry.api.equality import equal
+from registry.api.strategies.base import Context, Object, WriteFlags
 from registry.api.strategies.typed import TypedStrategy, keep
-from registry.api.strategy import Context, Object, WriteFlags
 from registry.builtin import structs
 from registry.definitions.conditions import is_true
 from registry.schema.field import FieldError, GoText, duplicate, go_json, invalid, not_supported, required, too_long
@@ -89,23 +89,31 @@ def _status_errors(new: Object, old: Object) -> list[FieldError]:
     revision, revision_before = status.get("resourceVersion") or "", before.get("resourceVersion") or ""
     errors = []
     if revision and not _is_revision(revision):
-        errors.append(invalid("status.resourceVersion", revision, "resource version is not well formed: "
-                                                                  f"{go_json(revision)}"))
+        errors.append(
+            invalid("status.resourceVersion", revision, f"resource version is not well formed: {go_json(revision)}")
+        )
     conditions = status.get("conditions") or []
     errors += _conditions_errors(conditions, "status.conditions")
     if revision_before and revision != revision_before:
         errors.append(invalid("status.resourceVersion", revision, "field is immutable"))
     for wrong, why in (
-        (is_true(new, SUCCEEDED) and is_true(new, FAILED),
-         "Both success and failed conditions cannot be true at the same time"),
-        (is_true(new, SUCCEEDED) and is_true(new, RUNNING),
-         "Running condition cannot be true when success condition is true"),
-        (is_true(new, FAILED) and is_true(new, RUNNING),
-         "Running condition cannot be true when failed condition is true"),
-        (is_true(old, SUCCEEDED) and not is_true(new, SUCCEEDED),
-         "Success condition cannot be set to false once it is true"),
-        (is_true(old, FAILED) and not is_true(new, FAILED),
-         "Failed condition cannot be set to false once it is true"),
+        (
+            is_true(new, SUCCEEDED) and is_true(new, FAILED),
+            "Both success and failed conditions cannot be true at the same time",
+        ),
+        (
+            is_true(new, SUCCEEDED) and is_true(new, RUNNING),
+            "Running condition cannot be true when success condition is true",
+        ),
+        (
+            is_true(new, FAILED) and is_true(new, RUNNING),
+            "Running condition cannot be true when failed condition is true",
+        ),
+        (
+            is_true(old, SUCCEEDED) and not is_true(new, SUCCEEDED),
+            "Success condition cannot be set to false once it is true",
+        ),
+        (is_true(old, FAILED) and not is_true(new, FAILED), "Failed condition cannot be set to false once it is true"),
     ):
         if wrong:
             errors.append(invalid("status.conditions", GoText(_go_conditions(conditions)), why))
@@ -125,8 +133,9 @@ def _conditions_errors(conditions: list[dict[str, Any]], path: str) -> list[Fiel
 
 
 def _condition_errors(condition: dict[str, Any], kind: str, path: str) -> list[FieldError]:
-    errors = [invalid(f"{path}.type", kind, problem) for problem in label_key(kind)] if kind else [
-        required(f"{path}.type")]
+    errors = (
+        [invalid(f"{path}.type", kind, problem) for problem in label_key(kind)] if kind else [required(f"{path}.type")]
+    )
     status = condition.get("status") or ""
     if status not in ("True", "False", "Unknown"):
         errors.append(not_supported(f"{path}.status", status, ["False", "True", "Unknown"]))
@@ -141,10 +150,12 @@ def _condition_errors(condition: dict[str, Any], kind: str, path: str) -> list[F
     elif len(reason) > _MAX_REASON:
         errors.append(too_long(f"{path}.reason", _MAX_REASON))
     elif not _is_reason(reason):
-        why = ("a condition reason must start with alphabetic character, optionally followed by a string of "
-               "alphanumeric characters or '_,:', and must end with an alphanumeric character or '_' (e.g. "
-               "'my_name',  or 'MY_NAME',  or 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for "
-               f"validation is '{_REASON}')")
+        why = (
+            "a condition reason must start with alphabetic character, optionally followed by a string of "
+            "alphanumeric characters or '_,:', and must end with an alphanumeric character or '_' (e.g. "
+            "'my_name',  or 'MY_NAME',  or 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for "
+            f"validation is '{_REASON}')"
+        )
         errors.append(invalid(f"{path}.reason", reason, why))
     if len(message) > _MAX_MESSAGE:
         errors.append(too_long(f"{path}.message", _MAX_MESSAGE))

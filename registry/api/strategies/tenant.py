@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from registry.api.errors import Qualified, forbidden
+from registry.api.strategies.base import Context, Object, WriteFlags
 from registry.api.strategies.custom import CustomStrategy, StatusStrategy
-from registry.api.strategy import Context, Object, WriteFlags
 from registry.builtin.tenancy import GROUP, PLURAL, SYSTEM
 from registry.codec.json_encode import encode_json_text
 from registry.schema.field import FieldError, invalid
@@ -76,9 +76,13 @@ class TenantStrategy(CustomStrategy):
         if name in ALWAYS_THERE:
             raise forbidden(_RESOURCE, name, "this tenant is always there, and cannot be deleted")
         if (obj.get("spec") or {}).get("protected"):
-            raise forbidden(_RESOURCE, name, "the tenant is protected: its deletion would remove all that it holds. If "
-                            f"that is meant, set spec.protected to false (kubectl patch tenant {name} --type=merge -p "
-                            "'{\"spec\":{\"protected\":false}}'), and delete it again")
+            raise forbidden(
+                _RESOURCE,
+                name,
+                "the tenant is protected: its deletion would remove all that it holds. If "
+                f"that is meant, set spec.protected to false (kubectl patch tenant {name} --type=merge -p "
+                '\'{"spec":{"protected":false}}\'), and delete it again',
+            )
         finalizers = metadata.get("finalizers") or []
         if FINALIZER not in finalizers:
             metadata["finalizers"] = [*finalizers, FINALIZER]
@@ -103,10 +107,16 @@ class TenantStatusStrategy(StatusStrategy):
 def _name_errors(obj: Object) -> list[FieldError]:
     name = obj["metadata"].get("name") or ""
     if not name:
-        return []       # it has been found missing
+        return []  # it has been found missing
     if not is_tenant_name(name):
-        return [invalid("metadata.name", name, "a tenant's name must be a DNS label: at most 63 lower case letters, "
-                        "digits and '-', beginning and ending with a letter or digit")]
+        return [
+            invalid(
+                "metadata.name",
+                name,
+                "a tenant's name must be a DNS label: at most 63 lower case letters, "
+                "digits and '-', beginning and ending with a letter or digit",
+            )
+        ]
     if name in RESERVED or name.startswith(RESERVED_PREFIXES):
         return [forbidden_field("metadata.name", f"{name} is a reserved name")]
     return []
@@ -145,10 +155,18 @@ def _row(obj: Object, *, ending: bool) -> str:
     rates = {key: quotas[key] for key in RATES if key in quotas}
     if rates:
         attributes["rates"] = rates
-    return encode_json_text({
-        "name": name, "life": "living", "parent": spec.get("parent"), "domain": spec.get("domain"),
-        "suspended": bool(spec.get("suspended")), "sqlSchema": spec.get("sqlSchema"),
-        "limits": {key: quotas[key] for key in LIMITS if key in quotas}, "attributes": attributes})
+    return encode_json_text(
+        {
+            "name": name,
+            "life": "living",
+            "parent": spec.get("parent"),
+            "domain": spec.get("domain"),
+            "suspended": bool(spec.get("suspended")),
+            "sqlSchema": spec.get("sqlSchema"),
+            "limits": {key: quotas[key] for key in LIMITS if key in quotas},
+            "attributes": attributes,
+        }
+    )
 
 
 def _status(obj: Object, old: Object | None, context: Context) -> Object:

@@ -5,9 +5,9 @@ Follows kubernetes pkg/apis/authentication/{types,validation/validation}.go.
 
 from __future__ import annotations
 
+from registry.api.strategies.base import Object
 from registry.api.strategies.review import ReviewStrategy
 from registry.api.strategies.typed import TypedStrategy
-from registry.api.strategy import Object
 from registry.builtin import structs
 from registry.schema.field import FieldError
 

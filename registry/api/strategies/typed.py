@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
+from registry.api.strategies.base import Context, Object, ObjectDecodeError
 from registry.api.strategies.builtin import BuiltinStrategy
-from registry.api.strategy import Context, ObjectDecodeError, Object
-from registry.definitions import typed
-from registry.definitions.typed_base import StructDecodeError as TypedDecodeError
+from registry.definitions.structs import structs as typed
+from registry.definitions.structs.base import StructDecodeError as TypedDecodeError
 from registry.schema.field import FieldError
 from registry.schema.names import name_is_stored_segment
-from registry.schema.objectmeta import validate_object_meta
-from registry.schema.objectmeta_rules import validate_update_thrice
+from registry.schema.objectmeta.decoding import validate_object_meta
+from registry.schema.objectmeta.rules import validate_update_thrice
 
 
 class TypedStrategy(BuiltinStrategy):
@@ -72,16 +72,18 @@ class TypedStrategy(BuiltinStrategy):
 
     def _common_errors(self, obj: Object) -> list[FieldError]:
         """What is checked of every new object once its kind is content."""
-        return validate_object_meta(obj["metadata"], namespaced=self.definition.namespaced,
-                                    name_function=name_is_stored_segment)
+        return validate_object_meta(
+            obj["metadata"], namespaced=self.definition.namespaced, name_function=name_is_stored_segment
+        )
 
     def errors(self, obj: Object) -> list[FieldError]:
         """The rules of a whole object."""
         return self.meta_errors(obj)
 
     def meta_errors(self, obj: Object) -> list[FieldError]:
-        return validate_object_meta(obj["metadata"], namespaced=self.definition.namespaced,
-                                    name_function=self.name_function())
+        return validate_object_meta(
+            obj["metadata"], namespaced=self.definition.namespaced, name_function=self.name_function()
+        )
 
     # -- update
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:

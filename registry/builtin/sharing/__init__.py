@@ -31,7 +31,10 @@ def binding_definition() -> Definition:
 
 def _definition(file: str) -> Definition:
     spec = yaml.safe_load(resources.files("registry.builtin").joinpath("sharing", file).read_text(encoding="utf-8"))
-    status = {"acceptedNames": spec["names"], "conditions": [{"type": "Established", "status": "True"}],
-              "storedVersions": ["v1"]}
+    status = {
+        "acceptedNames": spec["names"],
+        "conditions": [{"type": "Established", "status": "True"}],
+        "storedVersions": ["v1"],
+    }
     name = f"{spec['names']['plural']}.{GROUP}"
     return compile_definition({"metadata": {"name": name}, "spec": spec, "status": status})

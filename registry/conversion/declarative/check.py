@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from registry.conversion.declarative.model import PLACE, REFUSE, Link, ConversionPath, read_rules
+from registry.conversion.declarative.model import PLACE, REFUSE, ConversionPath, Link, read_rules
 from registry.conversion.declarative.shapes import judge
 from registry.definitions.conversion import RULES
 from registry.schema.field import FieldError, forbidden, invalid
@@ -52,8 +52,13 @@ def _validate_tree(links: list[Link], versions: list[str]) -> list[FieldError]:
     for link in links:
         one, other = group[link.there.source], group[link.there.target]
         if one == other:
-            errors.append(invalid(link.where, f"{link.there.source} to {link.there.target}",
-                                  "makes a cycle: there is another way between these versions"))
+            errors.append(
+                invalid(
+                    link.where,
+                    f"{link.there.source} to {link.there.target}",
+                    "makes a cycle: there is another way between these versions",
+                )
+            )
         group = {version: one if of == other else of for version, of in group.items()}
     first = group[versions[0]]
     alone = [version for version in versions if group[version] != first]
@@ -70,8 +75,12 @@ def _validate_link(link: Link, schemas: Json) -> list[FieldError]:
         errors += verdict.errors
         losses += [f"from {way.source} to {way.target}: {loss}" for loss in verdict.losses]
     if losses and link.loss == REFUSE and not errors:
-        errors.append(forbidden(f"{link.where}.loss", "data would be lost (say Keep to keep it in an annotation, or "
-                                                      "Drop): " + "; ".join(losses)))
+        errors.append(
+            forbidden(
+                f"{link.where}.loss",
+                "data would be lost (say Keep to keep it in an annotation, or Drop): " + "; ".join(losses),
+            )
+        )
     return errors
 
 
@@ -83,5 +92,9 @@ def losses_of(crd: Json) -> list[str]:
     def of(way: ConversionPath) -> list[str]:
         return judge(way, schemas[way.source], schemas[way.target], from_json(schemas[way.source])).losses
 
-    return [f"from {way.source} to {way.target}: {loss}" for link in links for way in (link.there, link.back)
-            for loss in of(way)]
+    return [
+        f"from {way.source} to {way.target}: {loss}"
+        for link in links
+        for way in (link.there, link.back)
+        for loss in of(way)
+    ]

@@ -8,20 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from registry.cel import ast, types
-from registry.cel.checker import Checked, check
-from registry.cel.code import COST
-from registry.cel.compile import compile_program
-from registry.cel.constants import program_error
-from registry.cel.errors import display
-from registry.cel.libraries.table import PER_CALL_LIMIT
-from registry.cel.literal_checks import literal_issues
-from registry.cel.parser import parse
-from registry.cel.schema_types import Declared, declare
-from registry.cel.schema_values import Preserved
-from registry.cel.types import Type, TypeKind
-from registry.cel.values import WORK, CostExceeded, EvalError, ListValue, MapValue, Optional, WorkExceeded
-from registry.cel.views import view_of
+from registry.cel.checker.checker import Checked, check
+from registry.cel.checker.literals import literal_issues
+from registry.cel.checker.schema_types import Declared, declare
+from registry.cel.common import types
+from registry.cel.common.types import Type, TypeKind
+from registry.cel.common.values import WORK, CostExceeded, EvalError, ListValue, MapValue, Optional, WorkExceeded
+from registry.cel.ext.table import PER_CALL_LIMIT
+from registry.cel.interpreter.code import COST
+from registry.cel.interpreter.compile import compile_program
+from registry.cel.interpreter.constants import program_error
+from registry.cel.interpreter.schema_values import Preserved
+from registry.cel.interpreter.views import view_of
+from registry.cel.syntax import ast
+from registry.cel.syntax.errors import display
+from registry.cel.syntax.parser import parse
 from registry.conversion.declarative.paths import STAR, Path
 from registry.schema.model import Structural
 
@@ -112,8 +113,9 @@ def schema_of(of: Type) -> dict[str, Json]:
 def looks_at_head(text: str, schema: Structural) -> bool:
     """Whether an expression on whole objects may look at their apiVersion, kind or metadata."""
     checked, _ = check_expression(text, schema)
-    beside = sum(isinstance(node, ast.Select) and _is_self(node.operand) and node.field not in HEAD
-                 for node in checked.nodes())
+    beside = sum(
+        isinstance(node, ast.Select) and _is_self(node.operand) and node.field not in HEAD for node in checked.nodes()
+    )
     return beside != sum(_is_self(node) for node in checked.nodes())
 
 

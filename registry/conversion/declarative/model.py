@@ -174,8 +174,12 @@ class _Reader:
         back = self.rules(given["back"], f"{where}.back") if "back" in given else reverse_rules(rules)
         if len(self.errors) > before:
             return None
-        return Link(where, ConversionPath(source, target, f"{where}.rules", rules),
-                    ConversionPath(target, source, f"{where}.back" if "back" in given else f"{where}.rules", back), loss)
+        return Link(
+            where,
+            ConversionPath(source, target, f"{where}.rules", rules),
+            ConversionPath(target, source, f"{where}.back" if "back" in given else f"{where}.rules", back),
+            loss,
+        )
 
     def rules(self, value: Json, where: str) -> tuple[ConversionRule, ...]:
         rules = [self.rule(v, f"{where}[{i}]") for i, v in enumerate(self.list_of(value, where, MAX_RULES))]
@@ -217,7 +221,7 @@ class _Reader:
             self.errors.append(invalid(at, text, "elements of a list have no names to move from or to"))
         elif split(source)[0] != split(target)[0]:
             self.errors.append(invalid(at, text, "a field may not leave the element of a list that it is in"))
-        elif source[:len(target)] == target or target[:len(source)] == source:
+        elif source[: len(target)] == target or target[: len(source)] == source:
             self.errors.append(invalid(at, text, "a field cannot move to itself, into itself, or over what it is in"))
         else:
             return Move(where, source, target)
@@ -278,8 +282,13 @@ class _Reader:
 
 
 _RULES: Final[Mapping[str, Callable[[_Reader, Json, str], ConversionRule | None]]] = {
-    "move": _Reader.move, "rename": _Reader.rename, "map": _Reader.map, "default": _Reader.default,
-    "set": _Reader.set, "drop": _Reader.drop}
+    "move": _Reader.move,
+    "rename": _Reader.rename,
+    "map": _Reader.map,
+    "default": _Reader.default,
+    "set": _Reader.set,
+    "drop": _Reader.drop,
+}
 
 
 def read_rules(text: str) -> tuple[list[Link], list[FieldError]]:

@@ -35,7 +35,7 @@ def parse_path(text: str) -> Path:
             raise PathError("must be names with dots between them, such as spec.ports[*].name")
         steps.append(re.sub(r"\\(.)", r"\1", found[1]))
         steps += [STAR] * (len(found[2]) // len(STAR))
-        rest = rest[found.end():]
+        rest = rest[found.end() :]
         if not rest:
             break
         if not rest.startswith("."):

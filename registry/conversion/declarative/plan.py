@@ -16,8 +16,6 @@ import orjson
 
 from registry.codec.json_encode import encode_canonical
 from registry.conversion.declarative import remainder
-from registry.conversion.declarative.exact import LosslessPath, lossless_path
-from registry.conversion.declarative.exact_steps import each_within, without
 from registry.conversion.declarative.expression import (
     NOTHING,
     ConversionExpression,
@@ -26,7 +24,9 @@ from registry.conversion.declarative.expression import (
     element_at,
     looks_at_head,
 )
-from registry.conversion.declarative.model import DROP, Link, ConversionRule, Set, ConversionPath, read_rules
+from registry.conversion.declarative.lossless import LosslessPath, lossless_path
+from registry.conversion.declarative.lossless_steps import each_within, without
+from registry.conversion.declarative.model import DROP, ConversionPath, ConversionRule, Link, Set, read_rules
 from registry.conversion.declarative.paths import STAR, format_path, split
 from registry.conversion.declarative.pruned import pruned_fields
 from registry.conversion.declarative.steps import Step, compile_rule, found_at, put
@@ -62,8 +62,9 @@ class Plan:
         try:
             return self._way(source, target).run(obj)
         except (ExpressionError, ValueError, RecursionError) as error:
-            raise ConversionError(f"conversion of {obj.get('kind')} {name!r} from {source} to {target} failed: "
-                                  f"{error}") from error
+            raise ConversionError(
+                f"conversion of {obj.get('kind')} {name!r} from {source} to {target} failed: {error}"
+            ) from error
 
     def bodies(self, kind: str, source: str, target: str) -> ConvertBody:
         """Converts stored bodies (registry/api/served.py), given with the name and the uid of the object.
@@ -74,7 +75,7 @@ class Plan:
         try:
             return self._way(source, target).bodies(kind)
         except (ExpressionError, ValueError, RecursionError):
-            return lambda name, uid, body: None     # the other way tells what is wrong
+            return lambda name, uid, body: None  # the other way tells what is wrong
 
     def walks_back(self, source: str, target: str) -> bool:
         """Whether each object goes the way back too, not only exceptional ones (exact.py)."""
@@ -92,22 +93,35 @@ class Plan:
             assert back is not None
             keeps = all(link.loss != DROP for link, _ in hops)
             looks = any(self._looks(rule, way) for _, way in (*hops, *back) for rule in way.rules)
-            found = _Conversion(source, target, [self._hop(w) for _, w in hops], [self._hop(w) for _, w in back],
-                                exact=self._exact(hops, keeps=keeps), keeps=keeps, looks=looks, group=self._group)
+            found = _Conversion(
+                source,
+                target,
+                [self._hop(w) for _, w in hops],
+                [self._hop(w) for _, w in back],
+                exact=self._exact(hops, keeps=keeps),
+                keeps=keeps,
+                looks=looks,
+                group=self._group,
+            )
             self._ways[source, target] = found
         return found
 
     def _looks(self, rule: ConversionRule, way: ConversionPath) -> bool:
-        return isinstance(rule, Set) and STAR not in rule.path \
+        return (
+            isinstance(rule, Set)
+            and STAR not in rule.path
             and looks_at_head(rule.cel, self._schemas[way.source]().structural)
+        )
 
-    def _exact(self, hops: Sequence[tuple[Link, ConversionPath]], *, keeps: bool) -> list[tuple[str, LosslessPath]] | None:
+    def _exact(
+        self, hops: Sequence[tuple[Link, ConversionPath]], *, keeps: bool
+    ) -> list[tuple[str, LosslessPath]] | None:
         """The ways of all hops, with the apiVersion that they lead to; None where one of them cannot be proven."""
         found: list[tuple[str, LosslessPath]] = []
         for link, way in hops:
             back = link.back if way is link.there else link.there
             if not keeps and any(isinstance(rule, Set) for rule in back.rules):
-                return None     # nobody wants to know what its expressions give
+                return None  # nobody wants to know what its expressions give
             exact = lossless_path(way, back, self._schemas[way.source](), self._schemas[way.target](), self._compile)
             if exact is None:
                 return None
@@ -139,7 +153,8 @@ class Plan:
 
         sets = {rule: _evaluator(rule, self._compile(rule, way.source)) for rule in way.rules if isinstance(rule, Set)}
         steps: list[tuple[Set | None, Step]] = [
-            (rule, _no_step) if isinstance(rule, Set) else (None, compile_rule(rule)) for rule in way.rules]
+            (rule, _no_step) if isinstance(rule, Set) else (None, compile_rule(rule)) for rule in way.rules
+        ]
         plain = [step for _, step in steps]
 
         def simple(obj: Json) -> None:
@@ -193,8 +208,18 @@ class _Conversion:
     `looks` says that expressions may look at the object's metadata, or at what version it has.
     """
 
-    def __init__(self, source: str, target: str, there: Sequence[Step], back: Sequence[Step], *,
-                 exact: Sequence[tuple[str, LosslessPath]] | None, keeps: bool, looks: bool, group: str) -> None:
+    def __init__(
+        self,
+        source: str,
+        target: str,
+        there: Sequence[Step],
+        back: Sequence[Step],
+        *,
+        exact: Sequence[tuple[str, LosslessPath]] | None,
+        keeps: bool,
+        looks: bool,
+        group: str,
+    ) -> None:
         self._source = source
         self._target = target
         self._there = there
@@ -245,7 +270,7 @@ class _Conversion:
             end = body.find(last) + len(last) - 3
             if end < len(last) - 3 or (body.startswith(_ANNOTATED) and body.find(remainder.ANNOTATION, 0, end) >= 0):
                 return None
-            metadata, text = body[:end], "{" + body[end + 2:]
+            metadata, text = body[:end], "{" + body[end + 2 :]
             try:
                 if exact is None:
                     return walked(name, metadata, text)
@@ -262,10 +287,12 @@ class _Conversion:
                     del obj["apiVersion"], obj["kind"], obj["metadata"]
                 return _join_body(metadata, encode_canonical(obj), source, sorted(lost, key=_path) if lost else None)
             except (ExpressionError, ValueError, RecursionError):
-                return None     # the other way tells what is wrong
+                return None  # the other way tells what is wrong
 
         def walked(name: str, metadata: str, text: str) -> str:
-            return self._round_trip({"kind": kind, "metadata": _names(name, metadata)} if looks else None, metadata, text)
+            return self._round_trip(
+                {"kind": kind, "metadata": _names(name, metadata)} if looks else None, metadata, text
+            )
 
         return converted
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from registry.conversion.declarative.expression import HEAD
-from registry.conversion.declarative.model import Set, ConversionPath
+from registry.conversion.declarative.model import ConversionPath, Set
 from registry.conversion.declarative.paths import STAR, Path
 from registry.conversion.declarative.shapes import ShapeError, Verdict, apply_rule, find_node, is_emptied
 from registry.schema.compiled import CompiledSchema
@@ -102,5 +102,7 @@ def _same_kind(shape: Schema, target: Schema) -> bool:
     same = kind == wanted or (kind == "integer" and wanted == "number")
     if shape.get("nullable") and not target.get("nullable"):
         return False
-    return same and all(shape.get(f"x-kubernetes-{name}") == target.get(f"x-kubernetes-{name}")
-                        for name in ("embedded-resource", "int-or-string"))
+    return same and all(
+        shape.get(f"x-kubernetes-{name}") == target.get(f"x-kubernetes-{name}")
+        for name in ("embedded-resource", "int-or-string")
+    )

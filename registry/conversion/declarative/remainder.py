@@ -31,7 +31,7 @@ _HEAD: Final = ("apiVersion", "kind", "metadata")
 
 def differences(obj: Json, other: Json) -> list[dict[str, Json]]:
     """What makes `other` into `obj`. Lists of the same length differ by elements, others as a whole."""
-    return [] if _same_text(obj, other) else compare_values(obj, other)      # nearly all are, and this is found quickly
+    return [] if _same_text(obj, other) else compare_values(obj, other)  # nearly all are, and this is found quickly
 
 
 def compare_values(obj: Json, other: Json) -> list[dict[str, Json]]:
@@ -41,11 +41,18 @@ def compare_values(obj: Json, other: Json) -> list[dict[str, Json]]:
     while pending:
         path, was, wanted = pending.pop()
         if was.__class__ is dict and wanted.__class__ is dict and not (path and path[-1].__class__ is int):
-            names = sorted({*wanted, *was})     # the same whatever way an object has come
-            pending += [((*path, n), was.get(n, _NOTHING), wanted.get(n, _NOTHING)) for n in reversed(names)
-                        if path or n not in _HEAD]
-        elif was.__class__ is list and wanted.__class__ is list and len(was) == len(wanted) \
-                and not (path and path[-1].__class__ is int):
+            names = sorted({*wanted, *was})  # the same whatever way an object has come
+            pending += [
+                ((*path, n), was.get(n, _NOTHING), wanted.get(n, _NOTHING))
+                for n in reversed(names)
+                if path or n not in _HEAD
+            ]
+        elif (
+            was.__class__ is list
+            and wanted.__class__ is list
+            and len(was) == len(wanted)
+            and not (path and path[-1].__class__ is int)
+        ):
             pending += [((*path, i), was[i], wanted[i]) for i in reversed(range(len(was)))]
         elif was is _NOTHING or wanted is _NOTHING or not same(was, wanted):
             entry: dict[str, Json] = {"path": list(path)}
@@ -59,9 +66,10 @@ def compare_values(obj: Json, other: Json) -> list[dict[str, Json]]:
 
 def _same_text(obj: Json, other: Json) -> bool:
     try:
-        return orjson.dumps({k: v for k, v in obj.items() if k not in _HEAD}, option=orjson.OPT_SORT_KEYS) == \
-            orjson.dumps({k: v for k, v in other.items() if k not in _HEAD}, option=orjson.OPT_SORT_KEYS)
-    except TypeError:       # deeper, or with other texts, than it writes
+        return orjson.dumps(
+            {k: v for k, v in obj.items() if k not in _HEAD}, option=orjson.OPT_SORT_KEYS
+        ) == orjson.dumps({k: v for k, v in other.items() if k not in _HEAD}, option=orjson.OPT_SORT_KEYS)
+    except TypeError:  # deeper, or with other texts, than it writes
         return False
 
 

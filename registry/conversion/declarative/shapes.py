@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from registry.conversion.declarative.expression import ExpressionError, check_expression, element_at
-from registry.conversion.declarative.model import Default, Drop, MapValues, Move, ConversionRule, Set, ConversionPath
+from registry.conversion.declarative.model import ConversionPath, ConversionRule, Default, Drop, MapValues, Move, Set
 from registry.conversion.declarative.paths import STAR, Path, format_path, split
 from registry.schema.field import FieldError, go_json, invalid, required
 from registry.schema.model import Structural, from_json
@@ -50,7 +50,7 @@ def judge(way: ConversionPath, source: Schema, target: Schema, structural: Struc
         try:
             if isinstance(rule, Move):
                 moved += (rule.source, rule.target)
-            if isinstance(rule, Set) and any(path == rule.path[:len(path)] for path in moved) and STAR in rule.path:
+            if isinstance(rule, Set) and any(path == rule.path[: len(path)] for path in moved) and STAR in rule.path:
                 raise ShapeError("elements are looked at as they were: this must come before what they are in is moved")
             apply_rule(rule, shape, target, structural, verdict)
         except ShapeError as error:
@@ -70,8 +70,10 @@ def apply_rule(rule: ConversionRule, shape: Schema, target: Schema, structural: 
             _merging(node, path, pairs, verdict)
             became = _type_of([new for _, new in pairs])
             if became != node.get("type") and not _all_mapped(node, pairs):
-                raise ShapeError(f"{format_path(path)} would be of type {node.get('type')} or {became}: values of its enum "
-                                 "that are not mapped stay as they are")
+                raise ShapeError(
+                    f"{format_path(path)} would be of type {node.get('type')} or {became}: values of its enum "
+                    "that are not mapped stay as they are"
+                )
             node.clear()
             node.update({"type": became, _GIVEN: (rule.where, [new for _, new in pairs])})
         case Default(_, path, value):
@@ -143,11 +145,15 @@ def put_node(shape: Schema, path: Path, node: Schema) -> None:
         inner = _below(holder, step)
         if inner is None:
             if step == STAR or holder.get("type") not in (None, "object"):
-                raise ShapeError(f"there is no place for {format_path(path)}: {format_path(path[:i + 1])} is not there")
+                raise ShapeError(
+                    f"there is no place for {format_path(path)}: {format_path(path[: i + 1])} is not there"
+                )
             inner = holder.setdefault("properties", {})[step] = {"type": "object"}
         holder = inner
     if holder.get("type") not in (None, "object"):
-        raise ShapeError(f"there is no place for {format_path(path)}: {format_path(path[:-1])} is of type {holder['type']}")
+        raise ShapeError(
+            f"there is no place for {format_path(path)}: {format_path(path[:-1])} is of type {holder['type']}"
+        )
     if path[-1] in (holder.get("properties") or {}):
         raise ShapeError(f"there is a field {format_path(path)} already")
     holder.setdefault("properties", {})[path[-1]] = node
@@ -191,8 +197,10 @@ def _check_values(wanted: Schema, where: str, values: list[Json], verdict: Verdi
     """Whether what a rule puts in is allowed there: enum, pattern, bounds."""
     schema = from_json({k: v for k, v in wanted.items() if k != _GIVEN})
     for value in values:
-        verdict.errors += [invalid(where, value, f"the schema of the version that it leads to: {error.detail}")
-                           for error in validate(schema, value)[:1]]
+        verdict.errors += [
+            invalid(where, value, f"the schema of the version that it leads to: {error.detail}")
+            for error in validate(schema, value)[:1]
+        ]
 
 
 def _all_mapped(node: Schema, pairs: tuple[tuple[Json, Json], ...]) -> bool:
@@ -213,10 +221,14 @@ def _merging(node: Schema, path: Path, pairs: tuple[tuple[Json, Json], ...], ver
         before = became.setdefault((type(new), new), old)
         stays = enum is None and (type(new), new) not in mapped and node.get("type") == _json_type(new)
         if before != old:
-            verdict.losses.append(f"{go_json(before)} and {go_json(old)} of {format_path(path)} both become {go_json(new)}")
+            verdict.losses.append(
+                f"{go_json(before)} and {go_json(old)} of {format_path(path)} both become {go_json(new)}"
+            )
         elif stays:
-            verdict.losses.append(f"{go_json(old)} of {format_path(path)} becomes {go_json(new)}, which may have been there: "
-                                  "an enum without it, or mapping it too, would rule that out")
+            verdict.losses.append(
+                f"{go_json(old)} of {format_path(path)} becomes {go_json(new)}, which may have been there: "
+                "an enum without it, or mapping it too, would rule that out"
+            )
 
 
 # -- the shape against the target
@@ -224,9 +236,14 @@ def _compare(shape: Schema, target: Schema, path: Path, way: ConversionPath, ver
     if len(verdict.losses) >= _MOST or len(verdict.errors) >= _MOST:
         return
     if not _same_type(shape, target):
-        verdict.errors.append(invalid(way.where, f"{way.source} to {way.target}",
-                                      f"{format_path(path) or 'the object'} is {_named(shape)} in {way.source}, and must be "
-                                      f"{_named(target)} in {way.target}"))
+        verdict.errors.append(
+            invalid(
+                way.where,
+                f"{way.source} to {way.target}",
+                f"{format_path(path) or 'the object'} is {_named(shape)} in {way.source}, and must be "
+                f"{_named(target)} in {way.target}",
+            )
+        )
         return
     if _GIVEN in shape:
         where, values = shape[_GIVEN]
@@ -239,7 +256,7 @@ def _compare(shape: Schema, target: Schema, path: Path, way: ConversionPath, ver
             continue
         wanted = _below(target, name)
         if wanted is None and is_emptied(inner):
-            continue        # that it was there is kept in the remainder
+            continue  # that it was there is kept in the remainder
         if wanted is None:
             verdict.losses.append(f"{format_path((*path, name))} of {way.source} is not in {way.target}")
         else:
@@ -250,11 +267,18 @@ def _compare(shape: Schema, target: Schema, path: Path, way: ConversionPath, ver
             continue
         wanted = (target.get("properties") or {}).get(name) or {}
         if _below(shape, name) is None and "default" not in wanted:
-            verdict.errors.append(required(way.where, f"{format_path((*path, name))} is required in {way.target}, and "
-                                                      "nothing fills it: add a default or an expression"))
+            verdict.errors.append(
+                required(
+                    way.where,
+                    f"{format_path((*path, name))} is required in {way.target}, and "
+                    "nothing fills it: add a default or an expression",
+                )
+            )
 
 
-def _compare_open(shape: Schema, values: Json, target: Schema, path: Path, way: ConversionPath, verdict: Verdict) -> None:
+def _compare_open(
+    shape: Schema, values: Json, target: Schema, path: Path, way: ConversionPath, verdict: Verdict
+) -> None:
     """Names that the schema leaves open."""
     if target.get(_KEEPS) or target.get("additionalProperties") is True:
         return
@@ -262,8 +286,9 @@ def _compare_open(shape: Schema, values: Json, target: Schema, path: Path, way: 
     if isinstance(values, dict) and isinstance(allowed, dict):
         _compare(values, allowed, (*path, STAR), way, verdict)
     elif values or shape.get(_KEEPS):
-        verdict.losses.append(f"unknown names in {format_path(path) or 'the object'} of {way.source} are not kept in "
-                              f"{way.target}")
+        verdict.losses.append(
+            f"unknown names in {format_path(path) or 'the object'} of {way.source} are not kept in {way.target}"
+        )
 
 
 def _same_type(shape: Schema, target: Schema) -> bool:

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from registry.conversion.declarative.model import Default, Drop, MapValues, Move, ConversionRule
+from registry.conversion.declarative.model import ConversionRule, Default, Drop, MapValues, Move
 from registry.conversion.declarative.paths import STAR, Path, split
 
 Json = Any
@@ -46,6 +46,7 @@ def _each(within: Path, step: Step) -> Step:
     if not within:
         return step
     if STAR not in within:
+
         def one(obj: Json) -> None:
             for name in within:
                 if obj.__class__ is not dict:
@@ -113,6 +114,7 @@ def _tidy(obj: Json, path: Path) -> None:
 
 def _map(name: str, values: dict[tuple[type, Json], Json]) -> Step:
     if name == STAR:
+
         def each(obj: Json) -> None:
             if obj.__class__ is list:
                 obj[:] = [_map_value(value, values) for value in obj]

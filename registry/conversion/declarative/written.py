@@ -61,10 +61,13 @@ class Lines:
         if STAR in path:
             place = path.index(STAR)
             found, element = self.at(depth, holder, path[:place]), self.variable()
-            self.add(depth, f"for {element} in {found} if {found}.__class__ is list else {found}.values() "
-                            f"if {found}.__class__ is dict else ():")
-            rest = path[place + 1:]
-            if rest[:1] == (STAR,):     # lists in lists
+            self.add(
+                depth,
+                f"for {element} in {found} if {found}.__class__ is list else {found}.values() "
+                f"if {found}.__class__ is dict else ():",
+            )
+            rest = path[place + 1 :]
+            if rest[:1] == (STAR,):  # lists in lists
                 self.within(depth + 1, element, rest, write)
             else:
                 self.add(depth + 1, f"if {element}.__class__ is dict:")
@@ -78,9 +81,10 @@ class Lines:
 
     def function(self) -> Callable[..., Any]:
         outer = ", ".join(f"value_{i}" for i in range(len(self._values)))
-        text = "\n".join((f"def made({outer}):", f"    def run({', '.join(self._parameters)}):", *self._lines,
-                          "    return run"))
+        text = "\n".join(
+            (f"def made({outer}):", f"    def run({', '.join(self._parameters)}):", *self._lines, "    return run")
+        )
         scope: dict[str, Any] = {}
-        exec(compile(text, "<a way of a conversion>", "exec"), scope)     # nothing in the text is from elsewhere
+        exec(compile(text, "<a way of a conversion>", "exec"), scope)  # nothing in the text is from elsewhere
         run: Callable[..., Any] = scope["made"](*self._values)
         return run

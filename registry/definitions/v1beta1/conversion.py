@@ -20,8 +20,12 @@ Json = Mapping[str, Any]
 Definition = dict[str, Any]
 
 # What v1beta1 calls at the top, and a version of v1.
-_SHARED = (("validation", "schema"), ("subresources", "subresources"),
-           ("additionalPrinterColumns", "additionalPrinterColumns"), ("selectableFields", "selectableFields"))
+_SHARED = (
+    ("validation", "schema"),
+    ("subresources", "subresources"),
+    ("additionalPrinterColumns", "additionalPrinterColumns"),
+    ("selectableFields", "selectableFields"),
+)
 
 
 def to_v1(crd: Json) -> Definition:
@@ -47,9 +51,12 @@ def from_v1(crd: Json) -> Definition:
     out = {name: spec[name] for name in ("group", "names", "scope") if name in spec}
     if internal.version:
         out["version"] = internal.version
-    for name, value in (("validation", internal.schema), ("subresources", internal.subresources),
-                        ("additionalPrinterColumns", internal.columns),
-                        ("selectableFields", internal.selectable_fields)):
+    for name, value in (
+        ("validation", internal.schema),
+        ("subresources", internal.subresources),
+        ("additionalPrinterColumns", internal.columns),
+        ("selectableFields", internal.selectable_fields),
+    ):
         if value is not None:
             out[name] = value
     if internal.versions is not None:
@@ -84,10 +91,17 @@ def _internal_version(given: Json) -> InternalVersion:
 
 
 def _version(version: InternalVersion) -> Definition:
-    parts = {"name": version.name, "served": version.served, "storage": version.storage,
-             "deprecated": version.deprecated or None, "deprecationWarning": version.deprecation_warning,
-             "schema": version.schema, "subresources": version.subresources,
-             "additionalPrinterColumns": version.columns, "selectableFields": version.selectable_fields}
+    parts = {
+        "name": version.name,
+        "served": version.served,
+        "storage": version.storage,
+        "deprecated": version.deprecated or None,
+        "deprecationWarning": version.deprecation_warning,
+        "schema": version.schema,
+        "subresources": version.subresources,
+        "additionalPrinterColumns": version.columns,
+        "selectableFields": version.selectable_fields,
+    }
     return {name: value for name, value in parts.items() if value is not None}
 
 
@@ -97,17 +111,24 @@ def _with_paths(given: Json, old: str, new: str) -> Definition:
     columns = out.get("additionalPrinterColumns")
     if columns:
         out["additionalPrinterColumns"] = [
-            {(new if name == old else name): value for name, value in column.items()} for column in columns]
+            {(new if name == old else name): value for name, value in column.items()} for column in columns
+        ]
     return out
 
 
 def _conversion_v1(conversion: Json) -> Definition:
-    out = {name: value for name, value in conversion.items()
-           if name not in ("webhookClientConfig", "conversionReviewVersions")}
+    out = {
+        name: value
+        for name, value in conversion.items()
+        if name not in ("webhookClientConfig", "conversionReviewVersions")
+    }
     client, versions = conversion.get("webhookClientConfig"), conversion.get("conversionReviewVersions")
     if client is not None or versions is not None:
-        out["webhook"] = {name: value for name, value in (("clientConfig", client),
-                                                          ("conversionReviewVersions", versions)) if value is not None}
+        out["webhook"] = {
+            name: value
+            for name, value in (("clientConfig", client), ("conversionReviewVersions", versions))
+            if value is not None
+        }
     return out
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from registry.definitions import typed
 from registry.definitions.decode import KIND, Decoded
 from registry.definitions.defaulting import default_stored_versions
+from registry.definitions.structs import structs as typed
 from registry.definitions.v1beta1 import types
 
 Definition = dict[str, Any]

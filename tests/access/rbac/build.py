@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from registry.access.authorization import Attributes, Decision
-from registry.access.identity import AUTHENTICATED, User
-from registry.access.rbac.match import CompiledRole
-from registry.access.rbac.model import Binding, Reference, PolicyRule, Subject, rule_of
-from registry.access.rbac.policy import Policy
+from registry.authentication.user import AUTHENTICATED, User
+from registry.authorization.attributes import Attributes, Decision
+from registry.authorization.rbac.match import CompiledRole
+from registry.authorization.rbac.model import Binding, PolicyRule, Reference, Subject, rule_of
+from registry.authorization.rbac.policy import Policy
 
 Manifest = Mapping[str, Any]
 
@@ -25,8 +25,11 @@ def bound(role: str, subject: str, *, namespace: str = "", kind: str = "ClusterR
     return Binding(f"{role} to {name}", namespace, Reference(kind, role), (Subject(subject_kind, name, where),))
 
 
-def policy(*bindings: Binding, cluster_roles: Mapping[str, CompiledRole] | None = None,
-           roles: Mapping[tuple[str, str], CompiledRole] | None = None) -> Policy:
+def policy(
+    *bindings: Binding,
+    cluster_roles: Mapping[str, CompiledRole] | None = None,
+    roles: Mapping[tuple[str, str], CompiledRole] | None = None,
+) -> Policy:
     return Policy(cluster_roles or {}, roles or {}, bindings)
 
 
@@ -35,8 +38,9 @@ def known(name: str, *groups: str) -> User:
 
 
 def account(namespace: str, name: str) -> User:
-    return known(f"system:serviceaccount:{namespace}:{name}", "system:serviceaccounts",
-                 f"system:serviceaccounts:{namespace}")
+    return known(
+        f"system:serviceaccount:{namespace}:{name}", "system:serviceaccounts", f"system:serviceaccounts:{namespace}"
+    )
 
 
 def asked(question: str) -> Attributes:

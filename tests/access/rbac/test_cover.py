@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from registry.access.rbac.cover import compact_text, missing_texts, missing_rules
-from registry.access.rbac.match import CompiledRole
-from registry.access.rbac.model import EVERYTHING, PolicyRule
+from registry.authorization.rbac.cover import compact_text, missing_rules, missing_texts
+from registry.authorization.rbac.match import CompiledRole
+from registry.authorization.rbac.model import EVERYTHING, PolicyRule
 
 GET = PolicyRule(("get",), ("g",), ("widgets",))
 
@@ -18,15 +18,26 @@ COVERED: dict[str, tuple[list[PolicyRule], PolicyRule, int]] = {
     "the same": ([GET], GET, 0),
     "a verb more": ([GET], PolicyRule(("get", "delete"), ("g",), ("widgets",)), 1),
     "two verbs of two resources": ([], PolicyRule(("get", "list"), ("g",), ("a", "b")), 4),
-    "in pieces": ([GET, PolicyRule(("list",), ("g",), ("widgets",))], PolicyRule(("get", "list"), ("g",), ("widgets",)), 0),
+    "in pieces": (
+        [GET, PolicyRule(("list",), ("g",), ("widgets",))],
+        PolicyRule(("get", "list"), ("g",), ("widgets",)),
+        0,
+    ),
     "every verb by each is not every verb": ([GET], PolicyRule(("*",), ("g",), ("widgets",)), 1),
     "of all": (list(EVERYTHING), PolicyRule(("x",), ("y",), ("z/w",), ("n",)), 0),
-    "a subresource of all": ([PolicyRule(("get",), ("*",), ("*/scale",))], PolicyRule(("get",), ("g",), ("widgets/scale",)), 0),
+    "a subresource of all": (
+        [PolicyRule(("get",), ("*",), ("*/scale",))],
+        PolicyRule(("get",), ("g",), ("widgets/scale",)),
+        0,
+    ),
     "not the resource": ([PolicyRule(("get",), ("*",), ("*/scale",))], GET, 1),
     "a name of all": ([GET], PolicyRule(("get",), ("g",), ("widgets",), ("a",)), 0),
     "all of a name": ([PolicyRule(("get",), ("g",), ("widgets",), ("a",))], GET, 1),
-    "another name": ([PolicyRule(("get",), ("g",), ("widgets",), ("a",))],
-                     PolicyRule(("get",), ("g",), ("widgets",), ("a", "b")), 1),
+    "another name": (
+        [PolicyRule(("get",), ("g",), ("widgets",), ("a",))],
+        PolicyRule(("get",), ("g",), ("widgets",), ("a", "b")),
+        1,
+    ),
     "a path below": ([PolicyRule(("get",), paths=("/a*",))], PolicyRule(("get",), paths=("/a/b", "/abc")), 0),
     "a path": ([PolicyRule(("get",), paths=("/a",))], PolicyRule(("get",), paths=("/a/b",)), 1),
 }
@@ -38,11 +49,14 @@ def test_covering(have: list[PolicyRule], wanted: PolicyRule, count: int) -> Non
 
 
 def test_texts_are_joined_by_resource_and_sorted() -> None:
-    missing = missing_rules([], [PolicyRule(("list", "get"), ("g",), ("b", "a"), ("n",)), PolicyRule(("get",), paths=("/x",))])
+    missing = missing_rules(
+        [], [PolicyRule(("list", "get"), ("g",), ("b", "a"), ("n",)), PolicyRule(("get",), paths=("/x",))]
+    )
     assert missing_texts(missing) == [
         '{APIGroups:["g"], Resources:["a"], ResourceNames:["n"], Verbs:["list" "get"]}',
         '{APIGroups:["g"], Resources:["b"], ResourceNames:["n"], Verbs:["list" "get"]}',
-        '{NonResourceURLs:["/x"], Verbs:["get"]}']
+        '{NonResourceURLs:["/x"], Verbs:["get"]}',
+    ]
     assert compact_text(PolicyRule()) == "{}"
 
 
@@ -58,8 +72,16 @@ def _texts(*values: str) -> st.SearchStrategy[tuple[str, ...]]:
     return st.lists(st.sampled_from(values), min_size=1, max_size=2, unique=True).map(tuple)
 
 
-RULES = st.lists(st.builds(PolicyRule, _texts(*VERBS, "*"), _texts(*GROUPS, "*"), _texts(*RESOURCES, "*", "*/scale"),
-                           st.just(()) | st.just(("n",))), max_size=3)
+RULES = st.lists(
+    st.builds(
+        PolicyRule,
+        _texts(*VERBS, "*"),
+        _texts(*GROUPS, "*"),
+        _texts(*RESOURCES, "*", "*/scale"),
+        st.just(()) | st.just(("n",)),
+    ),
+    max_size=3,
+)
 
 
 @settings(max_examples=150, deadline=None)
@@ -77,7 +99,9 @@ def test_what_is_covered_gives_nothing_new(have: list[PolicyRule], wanted: list[
 
 @settings(max_examples=150, deadline=None)
 @given(RULES, RULES)
-def test_what_is_named_as_missing_is_really_missing_or_a_wildcard(have: list[PolicyRule], wanted: list[PolicyRule]) -> None:
+def test_what_is_named_as_missing_is_really_missing_or_a_wildcard(
+    have: list[PolicyRule], wanted: list[PolicyRule]
+) -> None:
     had = CompiledRole(have)
     for part in missing_rules(have, wanted):
         plural, _, subresource = part.resources[0].partition("/")

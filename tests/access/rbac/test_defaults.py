@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from registry.access.rbac.aggregate import aggregated_rules
-from registry.access.rbac.defaults import AUTOUPDATE, default_entries, default_objects
-from registry.access.rbac.model import Binding
-from registry.access.rbac.stored import (
-    CLUSTER_ROLE_BINDINGS,
-    CLUSTER_ROLES,
-    ROLE_BINDINGS,
-    ROLES,
-    policy_of,
-)
+from registry.authorization.rbac.aggregate import aggregated_rules
+from registry.authorization.rbac.defaults import AUTOUPDATE, default_entries, default_objects
+from registry.authorization.rbac.model import Binding
+from registry.authorization.rbac.stored import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES, policy_of
 from registry.controllers.aggregation import aggregate_rules
 from registry.store.types import ObjectKey
 
@@ -62,14 +56,19 @@ def test_aggregation_runs_to_the_end() -> None:
     """What is added to view reaches admin through edit; two that select each other come to rest."""
     roles = {key: dict(obj) for key, obj in CLUSTER.items()}
     rule = {"verbs": ["get"], "apiGroups": ["g"], "resources": ["widgets"]}
-    roles[ObjectKey("mine")] = {"metadata": {"name": "mine", "labels": {
-        "rbac.authorization.k8s.io/aggregate-to-view": "true"}}, "rules": [rule]}
+    roles[ObjectKey("mine")] = {
+        "metadata": {"name": "mine", "labels": {"rbac.authorization.k8s.io/aggregate-to-view": "true"}},
+        "rules": [rule],
+    }
     settled = aggregate_rules(roles)
     assert sorted(settled) == ["admin", "edit", "view"]
     assert all(rule in rules for rules in settled.values())
 
     def circular(name: str, other: str) -> dict[str, object]:
-        return {"metadata": {"name": name, "labels": {"of": name}}, "rules": [rule] if name == "a" else None,
-                "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"of": other}}]}}
+        return {
+            "metadata": {"name": name, "labels": {"of": name}},
+            "rules": [rule] if name == "a" else None,
+            "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"of": other}}]},
+        }
 
     aggregate_rules({ObjectKey("a"): circular("a", "b"), ObjectKey("b"): circular("b", "a")})

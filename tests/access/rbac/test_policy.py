@@ -4,24 +4,36 @@ from __future__ import annotations
 
 import pytest
 
-from registry.access.rbac.match import path_matches
-from registry.access.rbac.model import Binding, Reference, PolicyRule, Subject
-from registry.access.rbac.policy import REMEMBERED, review_rules
+from registry.authorization.rbac.match import path_matches
+from registry.authorization.rbac.model import Binding, PolicyRule, Reference, Subject
+from registry.authorization.rbac.policy import REMEMBERED, review_rules
 from tests.access.rbac.build import account, allowed, asked, bound, compiled, decided, known, policy
 
 READ = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}
 JANE = known("jane", "dev")
 
 REASONS = {
-    "a user in a namespace": (bound("r", "User jane", namespace="n", kind="Role"),
-                              'RBAC: allowed by RoleBinding "r to jane/n" of Role "r" to User "jane"'),
-    "a group of the cluster": (bound("r", "Group dev"),
-                               'RBAC: allowed by ClusterRoleBinding "r to dev" of ClusterRole "r" to Group "dev"'),
-    "quotes": (Binding('a"b', "", Reference("ClusterRole", "r"), (Subject("User", "jane"),)),
-               'RBAC: allowed by ClusterRoleBinding "a\\"b" of ClusterRole "r" to User "jane"'),
-    "the first subject": (Binding("b", "", Reference("ClusterRole", "r"),
-                                  (Subject("User", "x"), Subject("Group", "dev"), Subject("User", "jane"))),
-                          'RBAC: allowed by ClusterRoleBinding "b" of ClusterRole "r" to Group "dev"'),
+    "a user in a namespace": (
+        bound("r", "User jane", namespace="n", kind="Role"),
+        'RBAC: allowed by RoleBinding "r to jane/n" of Role "r" to User "jane"',
+    ),
+    "a group of the cluster": (
+        bound("r", "Group dev"),
+        'RBAC: allowed by ClusterRoleBinding "r to dev" of ClusterRole "r" to Group "dev"',
+    ),
+    "quotes": (
+        Binding('a"b', "", Reference("ClusterRole", "r"), (Subject("User", "jane"),)),
+        'RBAC: allowed by ClusterRoleBinding "a\\"b" of ClusterRole "r" to User "jane"',
+    ),
+    "the first subject": (
+        Binding(
+            "b",
+            "",
+            Reference("ClusterRole", "r"),
+            (Subject("User", "x"), Subject("Group", "dev"), Subject("User", "jane")),
+        ),
+        'RBAC: allowed by ClusterRoleBinding "b" of ClusterRole "r" to Group "dev"',
+    ),
 }
 
 
@@ -37,18 +49,27 @@ def test_a_service_account_is_told_by_its_name_and_namespace() -> None:
 
 
 def test_the_cluster_is_told_before_the_namespace_and_names_in_order() -> None:
-    found = policy(bound("z", "User jane"), bound("a", "User jane", namespace="n"), bound("b", "User jane"),
-                   cluster_roles={name: compiled(READ) for name in "abz"})
+    found = policy(
+        bound("z", "User jane"),
+        bound("a", "User jane", namespace="n"),
+        bound("b", "User jane"),
+        cluster_roles={name: compiled(READ) for name in "abz"},
+    )
     assert '"b to jane"' in decided(found, JANE, "get pods in n").reason
 
 
 def test_missing_roles_are_told_where_nothing_allows() -> None:
-    missing = policy(bound("gone", "User jane"), bound("lost", "User jane", namespace="n", kind="Role"),
-                     bound("r", "User jane"), cluster_roles={"r": compiled(READ)})
+    missing = policy(
+        bound("gone", "User jane"),
+        bound("lost", "User jane", namespace="n", kind="Role"),
+        bound("r", "User jane"),
+        cluster_roles={"r": compiled(READ)},
+    )
     gone = 'clusterrole.rbac.authorization.k8s.io "gone" not found'
     assert decided(missing, JANE, "get secrets").reason == f"RBAC: {gone}"
     assert decided(missing, JANE, "get secrets in n").reason == (
-        f'RBAC: [{gone}, role.rbac.authorization.k8s.io "lost" not found]')
+        f'RBAC: [{gone}, role.rbac.authorization.k8s.io "lost" not found]'
+    )
     assert decided(missing, JANE, "get pods").allowed
     assert decided(missing, known("john"), "get secrets").reason == ""
     told = review_rules(*missing.rules_for(JANE, ""))
@@ -76,15 +97,22 @@ def test_wildcards(resource: str, yes: list[str]) -> None:
 
 def test_what_is_asked_with_a_star_needs_a_star() -> None:
     some = policy(bound("r", "User jane"), cluster_roles={"r": compiled(READ)})
-    every = policy(bound("r", "User jane"),
-                   cluster_roles={"r": compiled({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]})})
+    every = policy(
+        bound("r", "User jane"), cluster_roles={"r": compiled({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]})}
+    )
     assert not decided(some, JANE, "* *").allowed
     assert decided(every, JANE, "* *").allowed
 
 
-PATHS = {"itself": ("/a", "/a", True), "below": ("/a", "/a/b", False), "a star": ("/a*", "/abc", True),
-         "a slash and a star": ("/a/*", "/a/b", True), "not itself": ("/a/*", "/a", False),
-         "everything": ("*", "/x", True), "a star inside": ("/a*/b", "/ac/b", False)}
+PATHS = {
+    "itself": ("/a", "/a", True),
+    "below": ("/a", "/a/b", False),
+    "a star": ("/a*", "/abc", True),
+    "a slash and a star": ("/a/*", "/a/b", True),
+    "not itself": ("/a/*", "/a", False),
+    "everything": ("*", "/x", True),
+    "a star inside": ("/a*/b", "/ac/b", False),
+}
 
 
 @pytest.mark.parametrize("pattern, path, matches", PATHS.values(), ids=PATHS)

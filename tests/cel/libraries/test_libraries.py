@@ -138,7 +138,7 @@ STRINGS = [
     ("'abc'.substring(4)", "error: index out of range: 4"),
     ("'  \\u2003trim\\n '.trim()", "'trim'"),
     ("['a', 'b'].join() + ['a', 'b'].join('-')", "'aba-b'"),
-    ("strings.quote('a\"b\\n')", "'\"a\\\\\"b\\\\n\"'"),
+    ("strings.quote('a\"b\\n')", '\'"a\\\\"b\\\\n"\''),
 ]
 
 FORMAT = [
@@ -150,15 +150,20 @@ FORMAT = [
     ("'%f %f'.format([double('Infinity'), -double('Infinity')])", "'∞ -∞'"),
     ("'%x %x'.format(['hi', b'\\xff'])", "'6869 ff'"),
     ("'%s'.format([[1, 'a', 2.5, null]])", "'[1, \"a\", 2.500000, null]'"),
-    ("'%s'.format([{'b': [2], 'a': 1.5}])", "'{\"a\":1.500000, \"b\":[2]}'"),
+    ("'%s'.format([{'b': [2], 'a': 1.5}])", '\'{"a":1.500000, "b":[2]}\''),
     ("'%s %s'.format([1e100, duration('90s')])", "'1e+100 90s'"),
     ("'%s'.format([type(1)])", "'int'"),
-    ("'%d'.format([dyn('x')])",
-     "error: error during formatting: decimal clause can only be used on integers, was given string"),
+    (
+        "'%d'.format([dyn('x')])",
+        "error: error during formatting: decimal clause can only be used on integers, was given string",
+    ),
     ("'%d %d'.format([1, 2].filter(x, x > 1))", "error: index 1 out of range"),
     ("('%' + 'y').format([1])", 'error: could not parse formatting clause: unrecognized formatting clause "y"'),
-    ("('%' + '.2').format([1])", "error: could not parse formatting clause: error while parsing precision: could not "
-                                 "find end of precision specifier"),
+    (
+        "('%' + '.2').format([1])",
+        "error: could not parse formatting clause: error while parsing precision: could not "
+        "find end of precision specifier",
+    ),
     ("('a' + '%').format([1])", "error: unexpected end of string"),
 ]
 
@@ -221,17 +226,23 @@ KUBERNETES = [
     ("url('HTTPS://a/').getScheme() + url('/path').getEscapedPath()", "'https/path'"),
     ("url('https://a/b c').getEscapedPath()", "'/b%20c'"),
     ("url('https://a/?k%20s=v%20s&x=1&x=2').getQuery()", "{'k s': ['v s'], 'x': ['1', '2']}"),
-    ("url('relative')",
-     'error: URL parse error during conversion from string: parse "relative": invalid URI for request'),
-    ("url('http://a/%zz')", 'error: URL parse error during conversion from string: parse "http://a/%zz": '
-                            'invalid URL escape "%zz"'),
+    (
+        "url('relative')",
+        'error: URL parse error during conversion from string: parse "relative": invalid URI for request',
+    ),
+    (
+        "url('http://a/%zz')",
+        'error: URL parse error during conversion from string: parse "http://a/%zz": invalid URL escape "%zz"',
+    ),
     ("isURL('https://a/b') && isURL('/a') && !isURL('a') && !isURL('http://a:b/') && !isURL('')", "true"),
     ("ip('192.168.0.1').family() == 4 && ip('::1').family() == 6", "true"),
     ("string(ip('2001:DB8:0::1'))", "'2001:db8::1'"),
     ("isIP('1.2.3.4') && !isIP('1.2.3') && !isIP('01.2.3.4') && !isIP('::ffff:1.2.3.4')", "true"),
     ("isIP('fe80::1%eth0')", "false"),
-    ("ip('nope')", 'error: IP Address "nope" parse error during conversion from string: ParseAddr("nope"): '
-                   "unable to parse IP"),
+    (
+        "ip('nope')",
+        'error: IP Address "nope" parse error during conversion from string: ParseAddr("nope"): unable to parse IP',
+    ),
     ("ip.isCanonical('::1') && !ip.isCanonical('::0:1')", "true"),
     ("ip('127.0.0.1').isLoopback() && ip('0.0.0.0').isUnspecified() && ip('8.8.8.8').isGlobalUnicast()", "true"),
     ("ip('169.254.1.1').isLinkLocalUnicast() && ip('ff02::1').isLinkLocalMulticast()", "true"),
@@ -248,8 +259,10 @@ KUBERNETES = [
     ("quantity('1500m').asApproximateFloat()", "1.5"),
     ("quantity('1k').add(7).asInteger() == 1007 && quantity('5').sub(quantity('7')).asInteger() == -2", "true"),
     ("sign(quantity('-3')) == -1 && quantity('1G').isLessThan(quantity('1Gi'))", "true"),
-    ("quantity('10Zi')", "error: quantities must match the regular expression "
-                         "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"),
+    (
+        "quantity('10Zi')",
+        "error: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+    ),
     ("isQuantity('1.5Gi') && isQuantity('1e3') && !isQuantity('') && !isQuantity('1Kib')", "true"),
     ("isQuantity('1 k')", "false"),
     ("semver('1.2.3').compareTo(semver('1.2.4')) == -1 && semver('1.0.0-alpha').isLessThan(semver('1.0.0'))", "true"),
@@ -277,13 +290,21 @@ TWO_VARIABLES = [
 ]
 
 TABLES = {
-    "standard": STANDARD, "conversions": CONVERSIONS, "times": TIMES, "strings": STRINGS, "format": FORMAT,
-    "lists": LISTS, "regex-sets-optionals": REGEX_SETS_OPTIONALS, "kubernetes": KUBERNETES,
+    "standard": STANDARD,
+    "conversions": CONVERSIONS,
+    "times": TIMES,
+    "strings": STRINGS,
+    "format": FORMAT,
+    "lists": LISTS,
+    "regex-sets-optionals": REGEX_SETS_OPTIONALS,
+    "kubernetes": KUBERNETES,
     "two-variables": TWO_VARIABLES,
 }
 
 
-@pytest.mark.parametrize("expression, expected", [
-    pytest.param(*row, id=f"{name}: {row[0]}") for name, rows in TABLES.items() for row in rows])
+@pytest.mark.parametrize(
+    "expression, expected",
+    [pytest.param(*row, id=f"{name}: {row[0]}") for name, rows in TABLES.items() for row in rows],
+)
 def test_libraries(expression: str, expected: str) -> None:
     assert outcome(expression) == expected

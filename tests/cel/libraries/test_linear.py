@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from registry.cel.code import COST
-from registry.cel.libraries.table import GLOBALS, MEMBERS
-from registry.cel.types import DYN
-from registry.cel.values import WORK, CostExceeded, EvalError, Map, Optional, Value
-from registry.cel.views import view_of
+from registry.cel.common.types import DYN
+from registry.cel.common.values import WORK, CostExceeded, EvalError, Map, Optional, Value
+from registry.cel.ext.table import GLOBALS, MEMBERS
+from registry.cel.interpreter.code import COST
+from registry.cel.interpreter.views import view_of
 from registry.schema.model import from_json
 from tests.cel.evaluation import program
 
@@ -167,8 +167,10 @@ CASES: dict[str, tuple[str, Callable[[int], Any]]] = {
     "semver": ("semver(x)", lambda n: "1.2.3-" + "a." * n + "a"),
     "isSemver": ("isSemver(x)", lambda n: "1.2." + "0" * n),
     "isSemver: normalized": ("isSemver(x, true)", lambda n: "1.2." + "0" * n + "1"),
-    "isGreaterThan": ("semver(x).isGreaterThan(semver(y))",
-                      lambda n: ("1.2.3-" + "a." * n + "a", "1.2.3-" + "a." * n + "b")),
+    "isGreaterThan": (
+        "semver(x).isGreaterThan(semver(y))",
+        lambda n: ("1.2.3-" + "a." * n + "a", "1.2.3-" + "a." * n + "b"),
+    ),
     # --- addresses
     "ip": ("ip(x)", lambda n: "1" * n),
     "isIP: groups": ("isIP(x)", lambda n: "1:" * n),
@@ -205,16 +207,33 @@ CASES: dict[str, tuple[str, Callable[[int], Any]]] = {
     "format.named": ("format.named(x)", a),
     # --- many rounds, each of them with an error that is absorbed
     "rounds of double": ("lists.range(300000).exists(i, double(x) > 0.0)", lambda n: "1" * 4000 + "x"),
-    "rounds of timestamp": ("lists.range(100000).exists(i, timestamp(x) == x)",
-                            lambda n: "2024-01-01T00:00:00." + a(n)),
+    "rounds of timestamp": (
+        "lists.range(100000).exists(i, timestamp(x) == x)",
+        lambda n: "2024-01-01T00:00:00." + a(n),
+    ),
     "rounds of isURL": ("lists.range(100000).exists(i, isURL(x))", lambda n: "http://" + "%E4" * n + ":x"),
-    "rounds of getQuery": ("[url(x)].all(u, lists.range(1000).all(i, u.getQuery() == {}))",
-                           lambda n: "http://h/?" + "a=b&" * n),
+    "rounds of getQuery": (
+        "[url(x)].all(u, lists.range(1000).all(i, u.getQuery() == {}))",
+        lambda n: "http://h/?" + "a=b&" * n,
+    ),
     "rounds of unwrap": ("lists.range(100000).all(i, optional.unwrap(x) == x)", lambda n: [Optional(1)] * n),
     "rounds of min": ("lists.range(100000).all(i, x.min() == 's0')", texts),
 }
-for _format in ("dns1123Label", "dns1123LabelPrefix", "dns1123Subdomain", "dns1123SubdomainPrefix", "dns1035Label",
-                "dns1035LabelPrefix", "qualifiedName", "labelValue", "uri", "uuid", "byte", "date", "datetime"):
+for _format in (
+    "dns1123Label",
+    "dns1123LabelPrefix",
+    "dns1123Subdomain",
+    "dns1123SubdomainPrefix",
+    "dns1035Label",
+    "dns1035LabelPrefix",
+    "qualifiedName",
+    "labelValue",
+    "uri",
+    "uuid",
+    "byte",
+    "date",
+    "datetime",
+):
     _expression = f"format.{_format}().validate(x)"
     CASES |= {
         f"format.{_format}: letters": (_expression, a),
@@ -228,10 +247,36 @@ for _format in ("dns1123Label", "dns1123LabelPrefix", "dns1123Subdomain", "dns11
 
 # Functions of numbers, times, addresses, and parts of what another function has read.
 WITHOUT_LENGTH = {
-    "asInteger", "cel.@mapInsert", "dyn", "family", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear",
-    "getHours", "getMilliseconds", "getMinutes", "getMonth", "getSeconds", "hasValue", "isGlobalUnicast", "isInteger",
-    "isLinkLocalMulticast", "isLinkLocalUnicast", "isLoopback", "isUnspecified", "major", "masked", "minor",
-    "optional.none", "optional.of", "patch", "prefixLength", "sign", "type", "value",
+    "asInteger",
+    "cel.@mapInsert",
+    "dyn",
+    "family",
+    "getDate",
+    "getDayOfMonth",
+    "getDayOfWeek",
+    "getDayOfYear",
+    "getHours",
+    "getMilliseconds",
+    "getMinutes",
+    "getMonth",
+    "getSeconds",
+    "hasValue",
+    "isGlobalUnicast",
+    "isInteger",
+    "isLinkLocalMulticast",
+    "isLinkLocalUnicast",
+    "isLoopback",
+    "isUnspecified",
+    "major",
+    "masked",
+    "minor",
+    "optional.none",
+    "optional.of",
+    "patch",
+    "prefixLength",
+    "sign",
+    "type",
+    "value",
 }
 
 # Macros by the functions that they come down to.
@@ -264,7 +309,7 @@ def measured(expression: str, make: Callable[[int], Any], size: int) -> tuple[fl
 @pytest.mark.parametrize("name", CASES)
 def test_time_grows_with_the_length(name: str) -> None:
     expression, make = CASES[name]
-    for attempts_left in (2, 1, 0):         # other work on the machine may spoil a measurement, but not three
+    for attempts_left in (2, 1, 0):  # other work on the machine may spoil a measurement, but not three
         short, _ = measured(expression, make, SHORT)
         assert short < 5
         long, units = measured(expression, make, LONG)
@@ -276,22 +321,33 @@ def test_time_grows_with_the_length(name: str) -> None:
 
 
 def test_every_function_has_a_case() -> None:
-    called = {name for expression, _ in CASES.values()
-              for word in re.findall(r"([\w.]+)\(", expression) for name in (word, word.rpartition(".")[2])}
+    called = {
+        name
+        for expression, _ in CASES.values()
+        for word in re.findall(r"([\w.]+)\(", expression)
+        for name in (word, word.rpartition(".")[2])
+    }
     called |= {MACROS[name] for name in called & MACROS.keys()}
-    functions = {name for table in (GLOBALS, MEMBERS) for (name, _), implementation in table.items()
-                 if implementation.__module__.startswith("registry.cel.")}      # policies add some of their own
+    functions = {
+        name
+        for table in (GLOBALS, MEMBERS)
+        for (name, _), implementation in table.items()
+        if implementation.__module__.startswith("registry.cel.")
+    }  # policies add some of their own
     assert functions - called - WITHOUT_LENGTH == set()
 
 
-@pytest.mark.parametrize("form, text", [
-    pytest.param("duration", "0" * 1_000_000 + "! 1h", id="duration"),
-    pytest.param("duration", "1 h " * 250_000, id="durations"),
-    pytest.param("byte", "QUJD" * 250_000, id="byte"),
-    pytest.param("byte", "QUJD" * 250_000 + "!", id="byte that is none"),
-    pytest.param("date", a(1_000_000), id="date"),
-    pytest.param("date-time", "2024-01-01T00:00:00." + "1" * 1_000_000, id="date-time"),
-])
+@pytest.mark.parametrize(
+    "form, text",
+    [
+        pytest.param("duration", "0" * 1_000_000 + "! 1h", id="duration"),
+        pytest.param("duration", "1 h " * 250_000, id="durations"),
+        pytest.param("byte", "QUJD" * 250_000, id="byte"),
+        pytest.param("byte", "QUJD" * 250_000 + "!", id="byte that is none"),
+        pytest.param("date", a(1_000_000), id="date"),
+        pytest.param("date-time", "2024-01-01T00:00:00." + "1" * 1_000_000, id="date-time"),
+    ],
+)
 def test_fields_of_a_format_are_read_in_linear_time(form: str, text: str) -> None:
     """Also when a loop names the field again and again."""
     view = view_of(from_json({"type": "object", "properties": {"a": {"type": "string", "format": form}}}))

@@ -7,20 +7,60 @@ import ipaddress
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from registry.cel.libraries.net import parse_ip
-from registry.cel.libraries.url import parse_request_uri
-from registry.cel.values import EvalError
-from registry.schema.formats_net import is_request_uri
+from registry.cel.common.values import EvalError
+from registry.cel.ext.net import parse_ip
+from registry.cel.ext.url import parse_request_uri
+from registry.schema.formats.net import is_request_uri
 
 ADDRESSES = st.one_of(
     st.lists(st.sampled_from(["0", "1", "9", "10", "255", "256", "01", ""]), min_size=3, max_size=5).map(".".join),
     st.lists(st.sampled_from(["", "0", "1", "ffff", "12345", "g", "1.2.3.4"]), min_size=1, max_size=9).map(":".join),
-    st.text("0129abf:.%/ ", max_size=12), st.ip_addresses().map(str))
+    st.text("0129abf:.%/ ", max_size=12),
+    st.ip_addresses().map(str),
+)
 
-URLS = st.lists(st.sampled_from([
-    "http", "https", "a", "://", "//", "/", ":", "@", "[::1]", "[", "]", "80", ":80", "?x=1", "#f", "%zz", "%20", "%",
-    " ", "é", "mailto:", ".", "\\", "\t", "1.2.3.4", "user:pw@", "<", '"', "^", "{", "|", "[fe80::1%25en0]", "*",
-    "ht+tp"]), min_size=1, max_size=6).map("".join)
+URLS = st.lists(
+    st.sampled_from(
+        [
+            "http",
+            "https",
+            "a",
+            "://",
+            "//",
+            "/",
+            ":",
+            "@",
+            "[::1]",
+            "[",
+            "]",
+            "80",
+            ":80",
+            "?x=1",
+            "#f",
+            "%zz",
+            "%20",
+            "%",
+            " ",
+            "é",
+            "mailto:",
+            ".",
+            "\\",
+            "\t",
+            "1.2.3.4",
+            "user:pw@",
+            "<",
+            '"',
+            "^",
+            "{",
+            "|",
+            "[fe80::1%25en0]",
+            "*",
+            "ht+tp",
+        ]
+    ),
+    min_size=1,
+    max_size=6,
+).map("".join)
 
 
 @settings(max_examples=500, deadline=None)
@@ -47,6 +87,6 @@ def test_urls(text: str) -> None:
         parse_request_uri(text)
         valid = True
     except EvalError as error:
-        assert str(error).startswith("parse ")      # noqa: PT017 - the text is checked only when there is one
+        assert str(error).startswith("parse ")  # noqa: PT017 - the text is checked only when there is one
         valid = False
     assert valid == is_request_uri(text)

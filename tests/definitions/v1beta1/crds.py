@@ -20,9 +20,12 @@ OTHER_SCHEMA: Json = {"type": "object", "properties": {"status": {"type": "objec
 def beta(*, metadata: Json | None = None, **spec: Any) -> Json:
     """As a client sends it: one version by its name at the top, unless `spec` says otherwise."""
     given = {"group": GROUP, "names": {"plural": "widgets", "kind": "Widget"}, "version": "v1"} | spec
-    return {"apiVersion": "apiextensions.k8s.io/v1beta1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": f"widgets.{GROUP}"} | (metadata or {}),
-            "spec": {name: value for name, value in given.items() if value is not None}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1beta1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"widgets.{GROUP}"} | (metadata or {}),
+        "spec": {name: value for name, value in given.items() if value is not None},
+    }
 
 
 def version(name: str, *, storage: bool = False, **more: Any) -> Json:
@@ -50,5 +53,8 @@ def update_errors_of(body: Json, old: Json) -> list[str]:
     made, before = stored(body), stored(old)
     for one in (made, before):
         one["metadata"] |= {"uid": "u-1", "resourceVersion": "7", "creationTimestamp": "2024-01-01T00:00:00Z"}
-    return messages(validation.validate_update(made, before, demands=validation.OF_V1BETA1, spec=internal_beta(made),
-                                               old_spec=internal_beta(before)))
+    return messages(
+        validation.validate_update(
+            made, before, demands=validation.OF_V1BETA1, spec=internal_beta(made), old_spec=internal_beta(before)
+        )
+    )

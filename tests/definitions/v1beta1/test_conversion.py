@@ -24,19 +24,38 @@ def two(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     return {"version": "v1", "versions": [version("v1", storage=True, **first), version("v2", **second)]}
 
 
-@pytest.mark.parametrize("spec, versions", [
-    pytest.param({}, [{}], id="nothing"),
-    pytest.param({"validation": {"openAPIV3Schema": SCHEMA}, "subresources": {"status": {}}},
-                 [{"schema": {"openAPIV3Schema": SCHEMA}, "subresources": {"status": {}}}], id="one version"),
-    pytest.param({**TWO, "validation": {"openAPIV3Schema": SCHEMA}, "additionalPrinterColumns": [COLUMN]},
-                 2 * [{"schema": {"openAPIV3Schema": SCHEMA}, "additionalPrinterColumns": [V1_COLUMN]}], id="for all"),
-    pytest.param(two({"schema": {"openAPIV3Schema": SCHEMA}, "additionalPrinterColumns": [COLUMN]},
-                     {"schema": {"openAPIV3Schema": OTHER_SCHEMA}}),
-                 [{"schema": {"openAPIV3Schema": SCHEMA}, "additionalPrinterColumns": [V1_COLUMN]},
-                  {"schema": {"openAPIV3Schema": OTHER_SCHEMA}}], id="for each"),
-    pytest.param({**TWO, "subresources": {"status": {}}, "selectableFields": [{"jsonPath": ".spec.a"}]},
-                 2 * [{"subresources": {"status": {}}, "selectableFields": [{"jsonPath": ".spec.a"}]}], id="fields"),
-])
+@pytest.mark.parametrize(
+    "spec, versions",
+    [
+        pytest.param({}, [{}], id="nothing"),
+        pytest.param(
+            {"validation": {"openAPIV3Schema": SCHEMA}, "subresources": {"status": {}}},
+            [{"schema": {"openAPIV3Schema": SCHEMA}, "subresources": {"status": {}}}],
+            id="one version",
+        ),
+        pytest.param(
+            {**TWO, "validation": {"openAPIV3Schema": SCHEMA}, "additionalPrinterColumns": [COLUMN]},
+            2 * [{"schema": {"openAPIV3Schema": SCHEMA}, "additionalPrinterColumns": [V1_COLUMN]}],
+            id="for all",
+        ),
+        pytest.param(
+            two(
+                {"schema": {"openAPIV3Schema": SCHEMA}, "additionalPrinterColumns": [COLUMN]},
+                {"schema": {"openAPIV3Schema": OTHER_SCHEMA}},
+            ),
+            [
+                {"schema": {"openAPIV3Schema": SCHEMA}, "additionalPrinterColumns": [V1_COLUMN]},
+                {"schema": {"openAPIV3Schema": OTHER_SCHEMA}},
+            ],
+            id="for each",
+        ),
+        pytest.param(
+            {**TWO, "subresources": {"status": {}}, "selectableFields": [{"jsonPath": ".spec.a"}]},
+            2 * [{"subresources": {"status": {}}, "selectableFields": [{"jsonPath": ".spec.a"}]}],
+            id="fields",
+        ),
+    ],
+)
 def test_versions(spec: dict[str, Any], versions: list[dict[str, Any]]) -> None:
     old = stored(beta(**spec))
     new = stored_form(old)
@@ -47,11 +66,16 @@ def test_versions(spec: dict[str, Any], versions: list[dict[str, Any]]) -> None:
     assert served_form(new) == old
 
 
-@pytest.mark.parametrize("conversion, wanted", [
-    ({"strategy": "None"}, {"strategy": "None"}),
-    ({"strategy": "Webhook", "webhookClientConfig": CLIENT, "conversionReviewVersions": ["v1beta1"]},
-     {"strategy": "Webhook", "webhook": {"clientConfig": CLIENT, "conversionReviewVersions": ["v1beta1"]}}),
-])
+@pytest.mark.parametrize(
+    "conversion, wanted",
+    [
+        ({"strategy": "None"}, {"strategy": "None"}),
+        (
+            {"strategy": "Webhook", "webhookClientConfig": CLIENT, "conversionReviewVersions": ["v1beta1"]},
+            {"strategy": "Webhook", "webhook": {"clientConfig": CLIENT, "conversionReviewVersions": ["v1beta1"]}},
+        ),
+    ],
+)
 def test_conversion(conversion: dict[str, Any], wanted: dict[str, Any]) -> None:
     old = stored(beta(conversion=conversion))
     new = stored_form(old)
@@ -81,8 +105,9 @@ def test_of_a_version_to_itself() -> None:
 
 PARTS: dict[str, st.SearchStrategy[Any]] = {
     "schema": st.sampled_from([{"openAPIV3Schema": SCHEMA}, {"openAPIV3Schema": OTHER_SCHEMA}, {}]),
-    "subresources": st.sampled_from([{}, {"status": {}}, {"scale": {"specReplicasPath": ".spec.r",
-                                                                    "statusReplicasPath": ".status.r"}}]),
+    "subresources": st.sampled_from(
+        [{}, {"status": {}}, {"scale": {"specReplicasPath": ".spec.r", "statusReplicasPath": ".status.r"}}]
+    ),
     "additionalPrinterColumns": st.lists(st.sampled_from([V1_COLUMN, {**V1_COLUMN, "priority": 1}]), max_size=2),
     "selectableFields": st.lists(st.sampled_from([{"jsonPath": ".spec.a"}, {"jsonPath": ".spec.b"}]), max_size=2),
     "deprecated": st.booleans(),
@@ -92,8 +117,16 @@ VERSIONS = st.lists(st.fixed_dictionaries({}, optional=PARTS), min_size=1, max_s
 
 
 @settings(max_examples=150, deadline=None)
-@given(VERSIONS, st.sampled_from([{"strategy": "None"}, {"strategy": "Webhook", "webhook": {
-    "clientConfig": CLIENT, "conversionReviewVersions": ["v1", "v1beta1"]}}]), st.booleans())
+@given(
+    VERSIONS,
+    st.sampled_from(
+        [
+            {"strategy": "None"},
+            {"strategy": "Webhook", "webhook": {"clientConfig": CLIENT, "conversionReviewVersions": ["v1", "v1beta1"]}},
+        ]
+    ),
+    st.booleans(),
+)
 def test_there_and_back_again(parts: list[dict[str, Any]], conversion: dict[str, Any], keeps: bool) -> None:
     """Whatever a client of v1 has written stays so when one of v1beta1 writes it back as it reads it."""
     versions = [{**version_of_v1(f"v{i}", storage=i == 0), "schema": None, **part} for i, part in enumerate(parts)]

@@ -1,0 +1,140 @@
+"""Admission in the verbs: what policies and webhooks make of a write, and whether they let it through.
+
+    admitter = admitter_of(request, options)            # None where nothing is configured
+    obj = await admitter.mutate("CREATE", name, obj, None)
+    await admitter.validate("CREATE", name, obj, None)
+
+Order: mutating policies, mutating webhooks, once more those that ask for it, then the verb's own validation, validating
+policies, validating webhooks (all of them at once; the first refusal in their order counts).
+
+Follows apiserver pkg/admission/{chain,reinvocation}.go and pkg/admission/plugin/{policy,webhook}.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from registry.admission.attributes import Attributes, Object, Resource
+from registry.admission.configuration import Admission, policies_apply, webhooks_apply
+from registry.api.admission.inputs import AdmissionInputs
+from registry.api.admission.options import Options
+from registry.api.admission.policies import PolicyAdmission
+from registry.api.admission.reinvocation import Rounds
+from registry.api.admission.webhooks import WebhookAdmission
+from registry.api.request import ResourceRequest
+
+
+def admitter_of(request: ResourceRequest, options: Options, *, dry_run: bool) -> Admitter | None:
+    """None where the tenant has nothing that could concern this resource."""
+    admission = request.catalog.admission
+    if admission is None:
+        return None
+    group, plural = request.served.resource.group, request.served.resource.name
+    policies, webhooks = policies_apply(group, plural), webhooks_apply(group, plural)
+    if not policies and not webhooks:
+        return None
+    return Admitter(request, admission, options, dry_run=dry_run, policies=policies, webhooks=webhooks)
+
+
+class Admitter:
+    """Admission of one request. What it has read (namespace, rights) it remembers from mutating to validating."""
+
+    def __init__(
+        self,
+        request: ResourceRequest,
+        admission: Admission,
+        options: Options,
+        *,
+        dry_run: bool,
+        policies: bool = True,
+        webhooks: bool = True,
+    ) -> None:
+        self._request = request
+        self._admission = admission
+        self._options = options
+        self._dry_run = dry_run
+        self._policies = policies
+        self._webhooks = webhooks
+        inputs = AdmissionInputs(request)
+        self._by_policies = PolicyAdmission(request, inputs)
+        self._by_webhooks = WebhookAdmission(request, inputs)
+
+    @property
+    def mutates(self) -> bool:
+        return self._admission.mutates
+
+    @property
+    def validates(self) -> bool:
+        return self._admission.validates
+
+    def _attributes(self, operation: str, name: str, obj: Object | None, old: Object | None) -> Attributes:
+        request = self._request
+        resource = _resource(request, request.served.version.name)
+        others = [
+            _resource(request, version.name)
+            for version in request.served.definition.versions.values()
+            if version.served and version is not request.served.version
+        ]
+        namespace = name if resource.resource == "namespaces" and not resource.group else request.namespace
+        return Attributes(
+            operation,
+            resource,
+            request.subresource,
+            namespace,
+            name,
+            obj,
+            old,
+            self._options,
+            self._dry_run,
+            _user_json(request),
+            others,
+        )
+
+    # -- mutating
+
+    async def mutate(self, operation: str, name: str, obj: Object | None, old: Object | None) -> Object | None:
+        """The object as policies and webhooks leave it, decoded by its kind; `obj` and `old` are not changed."""
+        if not self._admission.mutates:
+            return obj
+        attributes = self._attributes(operation, name, obj, old)
+        rounds = Rounds()
+        for again in (False, True):
+            if again and not rounds.again:
+                break
+            rounds.is_again = again
+            if self._policies and self._admission.mutating_policies:
+                await self._by_policies.mutate(self._admission.mutating_policies, attributes, rounds)
+            if self._webhooks and self._admission.mutating_webhooks:
+                await self._by_webhooks.mutate(self._admission.mutating_webhooks, attributes, rounds)
+        return attributes.object
+
+    # -- validating
+
+    async def validate(self, operation: str, name: str, obj: Object | None, old: Object | None) -> None:
+        """Raises a StatusError where the write is refused; warnings go to the context."""
+        if not self._admission.validates:
+            return
+        attributes = self._attributes(operation, name, obj, old)
+        if self._policies and self._admission.validating_policies:
+            await self._by_policies.validate(self._admission.validating_policies, attributes)
+        if self._webhooks and self._admission.validating_webhooks:
+            await self._by_webhooks.validate(self._admission.validating_webhooks, attributes)
+
+
+def _resource(request: ResourceRequest, version: str) -> Resource:
+    definition = request.served.definition
+    kind = (definition.group, version, definition.names.kind)
+    if request.subresource == "scale":
+        kind = ("autoscaling", "v1", "Scale")
+    return Resource(definition.group, version, definition.names.plural, *kind)
+
+
+def _user_json(request: ResourceRequest) -> dict[str, Any]:
+    user = request.context.user
+    info: dict[str, Any] = {
+        "username": user.name,
+        "uid": user.uid,
+        "groups": list(user.groups),
+        "extra": {key: list(values) for key, values in user.extra.items()},
+    }
+    return {name: value for name, value in info.items() if value}

@@ -1,0 +1,67 @@
+"""Nobody grants what he does not have: the check behind each write of a role or a binding.
+
+Follows kubernetes pkg/registry/rbac/escalation_check.go, pkg/registry/rbac/*/policybased/storage.go and
+pkg/registry/rbac/validation/rule.go (ConfirmNoEscalation) at v1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from registry.api.errors import Qualified, forbidden, not_found
+from registry.authentication.user import User
+from registry.authorization.attributes import Attributes
+from registry.authorization.rbac.cover import go_texts, missing_rules, missing_texts
+from registry.authorization.rbac.model import GROUP, PolicyRule, Reference
+from registry.authorization.rbac.policy import Policy, aggregate
+from registry.schema.field import go_quote
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """Who writes to which role or binding, by what policy. `name` is the one in the URL: a POST has none."""
+
+    policy: Policy
+    user: User
+    plural: str
+    namespace: str
+    name: str
+
+    def check_rules(self, name: str, rules: Sequence[PolicyRule], refusal: str = "") -> None:
+        """Raises a 403 unless the writer has all of `rules`, or may escalate; `refusal` replaces the text."""
+        if self._may("escalate", self.plural, self.name):
+            return
+        missing = self._missing(rules)
+        if missing:
+            raise forbidden(Qualified(self.plural, GROUP), name, refusal or missing)
+
+    def check_binding(self, name: str, role: Reference) -> None:
+        """Raises a StatusError unless the writer has all that the role gives, or may bind it."""
+        if self._may("bind", "clusterroles" if role.kind == "ClusterRole" else "roles", role.name):
+            return
+        found = self.policy.role(role, self.namespace)
+        if found is None:
+            raise not_found(Qualified(self.plural, GROUP), role.name)
+        missing = self._missing(found.rules)
+        if missing:
+            raise forbidden(Qualified(self.plural, GROUP), name, missing)
+
+    def _may(self, verb: str, plural: str, name: str) -> bool:
+        asked = Attributes(verb, "", plural, "", GROUP, self.namespace, name)
+        return self.policy.decide(self.user, asked).allowed
+
+    def _missing(self, rules: Sequence[PolicyRule]) -> str:
+        """What the writer lacks, in words; empty where he has it all."""
+        have, unknown = self.policy.rules_for(self.user, self.namespace)
+        missing = missing_rules(have, rules)
+        if not missing:
+            return ""
+        lines = "\n".join(missing_texts(missing))
+        # The original names the resource that is written, not that of the role which is missing.
+        problems = [f'{Qualified(self.plural, GROUP)} "{role.name}" not found' for role in unknown]
+        ending = f"; resolution errors: [{aggregate(problems)}]" if problems else ""
+        return (
+            f"user {go_quote(self.user.name)} (groups={go_texts(self.user.groups)}) is attempting to grant RBAC "
+            f"permissions not currently held:\n{lines}{ending}"
+        )

@@ -1,0 +1,243 @@
+"""What policies and webhooks are given of a request: the namespace, parameters, other versions, decisions on rights.
+
+Everything is read when it is first needed, so that a request pays for what the tenant's configuration uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from registry.admission.attributes import Attributes, Resource
+from registry.admission.authorizer import Answer, Decisions, Question, Undecided
+from registry.admission.environment import Effort, Paused
+from registry.admission.policies import Binding, ParamKind
+from registry.admission.selectors import Labels
+from registry.api.admission.namespace_lifecycle import NAMESPACES
+from registry.api.errors import Qualified, internal_error, not_found
+from registry.api.request import ResourceRequest
+from registry.api.selectors import parse_label_selector
+from registry.api.served import Object, Served
+from registry.api.strategies.base import ObjectDecodeError
+from registry.authentication.user import AUTHENTICATED, User
+from registry.authorization.attributes import Attributes as Asked
+from registry.codec.stored import decode_stored
+from registry.flowcontrol.time_slice import TimeSlice
+from registry.store.types import ObjectKey, Row
+
+T = TypeVar("T")
+
+# More objects than this are not taken as the parameters of one binding.
+_MAX_PARAMS = 1000
+# Questions about rights that one request may put; each is asked once.
+_MAX_QUESTIONS = 1000
+_NAMESPACE_METADATA = (
+    "name",
+    "generateName",
+    "labels",
+    "annotations",
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "resourceVersion",
+    "finalizers",
+)
+
+
+class ConfigurationError(Exception):
+    """The parameters of a policy or binding cannot be had; the text follows `failed to configure binding: `."""
+
+
+class AdmissionInputs:
+    """Of one request."""
+
+    def __init__(self, request: ResourceRequest) -> None:
+        self._request = request
+        self._namespace: Object | None = None
+        self._slices = TimeSlice.current()
+        self.decisions = Decisions()
+        self.effort = Effort(self._slices.expired)
+
+    # -- the namespace
+
+    async def labels_of_namespace(self, attributes: Attributes) -> Labels:
+        metadata = (await self._load_namespace(attributes.namespace))["metadata"]
+        labels: Labels = metadata.get("labels") or {}
+        return labels
+
+    async def namespace_object(self, attributes: Attributes) -> Object | None:
+        """What expressions see as `namespaceObject`; None for what is in no namespace."""
+        if not attributes.namespace or attributes.is_namespace:
+            return None
+        found = await self._load_namespace(attributes.namespace)
+        metadata = {name: found["metadata"][name] for name in _NAMESPACE_METADATA if name in found["metadata"]}
+        return {"metadata": metadata, "spec": found.get("spec") or {}, "status": found.get("status") or {}}
+
+    async def _load_namespace(self, name: str) -> Object:
+        if self._namespace is None:
+            row, _ = await self._request.backend.store.load(self._request.tenant, NAMESPACES, ObjectKey(name))
+            if row is None:
+                raise not_found(Qualified("namespaces"), name)
+            self._namespace = decode_stored(f'{{"metadata":{{"resourceVersion":"{row.revision}",{row.body}')
+        return self._namespace
+
+    # -- versions
+
+    async def at(self, obj: Object | None, matched: Resource, attributes: Attributes) -> Object | None:
+        """An object of the request at the version that a configuration has matched it as."""
+        own = attributes.resource
+        if obj is None or matched is own or matched.version == own.version or attributes.subresource == "scale":
+            return obj
+        return await self._convert(obj, matched)
+
+    async def back(self, obj: Object, matched: Resource, attributes: Attributes) -> Object:
+        own = attributes.resource
+        if matched is own or matched.version == own.version or attributes.subresource == "scale":
+            return obj
+        return await self._convert(obj, own)
+
+    async def decode(self, obj: Object, resource: Resource, attributes: Attributes) -> Object:
+        """What a mutation has made, with the defaults of its kind and nothing that the kind does not know."""
+        if attributes.subresource == "scale":
+            return obj
+        try:
+            decoded = self.served_at(resource).strategy.decode({**obj}, [])
+        except ObjectDecodeError as error:
+            raise internal_error(str(error)) from error
+        return await self.back(decoded, resource, attributes)
+
+    async def _convert(self, obj: Object, to: Resource) -> Object:
+        request = self._request
+        served = self.served_at(to)
+        source = {**obj, "metadata": dict(obj["metadata"])}
+
+        def convert() -> Object:
+            found = request.served.convert({**source, "metadata": dict(source["metadata"])}, served.api_version)
+            served.version.schema().prune_and_default(found)
+            return found
+
+        return await request.run_with_conversions(convert)
+
+    def served_at(self, resource: Resource) -> Served:
+        """The resource of the request at another of its versions."""
+        definition = self._request.served.definition
+        return self._request.catalog.at_version(definition, definition.versions[resource.version])
+
+    # -- parameters
+
+    def param_resource(self, kind: ParamKind) -> Served | None:
+        """The resource of a kind of parameters, None where the tenant has none."""
+        group, _, version = kind.api_version.rpartition("/")
+        catalog = self._request.catalog
+        for definition in catalog.definitions():
+            if definition.group == group and definition.names.kind == kind.kind:
+                return catalog.served(group, version, definition.names.plural)
+        return None
+
+    async def params(
+        self, kind: ParamKind, served: Served, binding: Binding, namespace: str
+    ) -> Sequence[Object | None]:
+        """The parameters of a binding; [None] where it has none, nothing where it is to be left out."""
+        ref = binding.param_ref
+        if ref is None:
+            return [None]
+        of_ref = ref.get("namespace") or ""
+        if served.namespaced:
+            namespace = of_ref or namespace
+            if not namespace:
+                raise ConfigurationError(
+                    "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
+                )
+        elif of_ref:
+            raise ConfigurationError("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
+        rows = await self._param_rows(served, ref, namespace)
+        if not rows and ref.get("parameterNotFoundAction") == "Deny":
+            raise ConfigurationError("no params found for policy binding with `Deny` parameterNotFoundAction")
+        converting = self._request.converting(served)
+        found = []
+        for row in rows:
+            found.append(await self._param(converting, row))
+        return found
+
+    async def _param_rows(self, served: Served, ref: Mapping[str, Any], namespace: str) -> Sequence[Row]:
+        request = self._request
+        store = request.backend.store
+        if ref.get("name"):
+            row, _ = await store.load(request.tenant, served.resource_name, served.key(namespace, ref["name"]))
+            return [row] if row is not None else []
+        requirements = parse_label_selector(_selector_text(ref.get("selector") or {})).requirements
+        page = await store.page(
+            request.tenant,
+            served.resource_name,
+            namespace=namespace if served.namespaced else None,
+            limit=_MAX_PARAMS + 1,
+            requirements=requirements,
+        )
+        if len(page.rows) > _MAX_PARAMS:
+            raise ConfigurationError(f"more than {_MAX_PARAMS} objects are selected by paramRef.selector")
+        if page.more:  # a page of large objects ends early, and a policy needs all of its parameters
+            raise ConfigurationError("the objects that are selected by paramRef.selector are too large together")
+        return page.rows
+
+    async def _param(self, served: Served, row: Row) -> Object:
+        from registry.api.conversions import run_with_conversions
+
+        return await run_with_conversions(served, self._request.context.warnings, partial(served.object, row))
+
+    # -- rights
+
+    async def decide(self, evaluate: Callable[[], T]) -> T:
+        """What `evaluate` returns once all that it asks about rights has been answered. Others have their turn between
+        the expressions; raises ClientGone where the client has hung up meanwhile."""
+        while len(self.decisions.known) < _MAX_QUESTIONS:
+            self.effort.begin()
+            try:
+                return evaluate()
+            except Undecided as undecided:
+                asked = undecided.question
+            except Paused:
+                await self._slices.rest_for_client()
+                continue
+            finally:
+                self.effort.end()
+            self.decisions.known[asked] = await self._answer(asked)
+        raise internal_error("the expressions of a policy ask about too many rights")
+
+    async def _answer(self, question: Question) -> Answer:
+        request = self._request
+        user = request.context.user if question.account is None else _service_account(*question.account)
+        asked = Asked(
+            verb=question.verb,
+            path=question.path,
+            resource=question.resource,
+            subresource=question.subresource,
+            group=question.group,
+            namespace=question.namespace,
+            name=question.name,
+            of_resource=not question.path,
+        )
+        decision = await request.backend.policies.decide(request.tenant, user, asked)
+        return Answer(decision.allowed, decision.reason, decision.evaluation_error)
+
+
+def _service_account(namespace: str, name: str) -> User:
+    return User(
+        f"system:serviceaccount:{namespace}:{name}",
+        ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED),
+    )
+
+
+def _selector_text(selector: Mapping[str, Any]) -> str:
+    """A label selector of a configuration as the text of a query."""
+    parts = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
+    for requirement in selector.get("matchExpressions") or ():
+        key, values = requirement["key"], ",".join(requirement.get("values") or ())
+        parts.append(
+            {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "Exists": key}.get(
+                requirement["operator"], f"!{key}"
+            )
+        )
+    return ",".join(parts)

@@ -1,0 +1,66 @@
+"""Whether something may be created in a namespace.
+
+Active namespaces are remembered in the catalog, whose guards change whenever a namespace begins to terminate, so a
+create that relied on a namespace of the past fails its commit and is judged again.
+
+Follows apiserver pkg/admission/plugin/namespace/lifecycle/admission.go.
+"""
+
+from __future__ import annotations
+
+from registry.api.errors import Qualified, StatusError, forbidden, not_found
+from registry.api.request import CatalogStale, ResourceRequest
+from registry.api.served import Object
+from registry.codec.stored import decode_stored
+from registry.store.types import Guards, ObjectKey, ResourceName
+
+NAMESPACES = ResourceName("namespaces")
+_RESOURCE = Qualified("namespaces")
+
+
+async def require_active_namespace(request: ResourceRequest, obj: Object) -> None:
+    """404 where the namespace of a create is missing, 403 where it is being deleted."""
+    namespace = request.namespace
+    if not request.served.namespaced or namespace in request.catalog.active_namespaces:
+        return
+    row, state = await request.backend.store.load(request.tenant, NAMESPACES, ObjectKey(namespace))
+    if state.guards != request.catalog.guards:
+        raise CatalogStale(state.guards)
+    if row is None:
+        raise not_found(_RESOURCE, namespace)
+    # The text is looked at first: decoding each namespace again and again is not needed to see that it is not going.
+    if '"deletionTimestamp"' in row.body and _is_terminating(request, row.body):
+        raise terminating(request, obj["metadata"].get("name") or "")
+    request.catalog.remember_namespace(namespace)
+
+
+async def require_namespace(request: ResourceRequest, guards: Guards) -> None:
+    """404 where the namespace of an object that is to be changed is gone: it may have been let go by hand.
+
+    `guards` are those that the object was read under.
+    """
+    namespace, catalog = request.namespace, request.catalog
+    if not request.served.namespaced:
+        return
+    if namespace in catalog.active_namespaces and guards.namespaces == catalog.guards.namespaces:
+        return
+    row, state = await request.backend.store.load(request.tenant, NAMESPACES, ObjectKey(namespace))
+    if row is None:
+        raise not_found(_RESOURCE, namespace)
+    if state.guards == catalog.guards and '"deletionTimestamp"' not in row.body:
+        catalog.remember_namespace(namespace)
+
+
+def _is_terminating(request: ResourceRequest, body: str) -> bool:
+    return bool(decode_stored('{"metadata":{' + body)["metadata"].get("deletionTimestamp"))
+
+
+def terminating(request: ResourceRequest, name: str) -> StatusError:
+    namespace = request.namespace
+    cause = {
+        "reason": "NamespaceTerminating",
+        "message": f"namespace {namespace} is being terminated",
+        "field": "metadata.namespace",
+    }
+    message = f"unable to create new content in namespace {namespace} because it is being terminated"
+    return forbidden(request.served.resource, name, message, [cause])

@@ -1,0 +1,43 @@
+"""The options of a request as reviews and expressions see them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from registry.api.options import DeleteOptions, WriteOptions
+
+Options = Mapping[str, Any]
+
+
+def write_options_json(kind: str, options: WriteOptions) -> Options:
+    """The options of a create or update as reviews show them."""
+    found: dict[str, Any] = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
+    if options.dry_run:
+        found["dryRun"] = ["All"]
+    if options.field_manager:
+        found["fieldManager"] = options.field_manager
+    if options.field_validation:
+        found["fieldValidation"] = options.field_validation
+    return found
+
+
+def delete_options_json(options: DeleteOptions) -> Options:
+    found: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
+    if options.grace_period_seconds is not None:
+        found["gracePeriodSeconds"] = options.grace_period_seconds
+    wanted = options.preconditions
+    conditions = {
+        name: value
+        for name, value in (("uid", wanted.uid), ("resourceVersion", wanted.resource_version))
+        if value is not None
+    }
+    if conditions:
+        found["preconditions"] = conditions
+    if options.orphan_dependents is not None:
+        found["orphanDependents"] = options.orphan_dependents
+    if options.propagation_policy is not None:
+        found["propagationPolicy"] = options.propagation_policy
+    if options.dry_run:
+        found["dryRun"] = ["All"]
+    return found

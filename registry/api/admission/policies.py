@@ -1,0 +1,273 @@
+"""Admission by policies: which concern a request, what they make of its object, and what they refuse.
+
+Follows apiserver pkg/admission/plugin/policy/{mutating,validating}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, Final
+
+from registry.admission.attributes import Attributes, Object, Resource
+from registry.admission.environment import OUT_OF_BUDGET, Failed, Inputs
+from registry.admission.policies import (
+    Binding,
+    MutatingPolicy,
+    MutationFailed,
+    PolicyDecision,
+    PolicyOutcome,
+    ValidatingPolicy,
+)
+from registry.admission.rules import Match
+from registry.api.admission.inputs import AdmissionInputs, ConfigurationError
+from registry.api.admission.metrics import CHECKS, NO_ERROR
+from registry.api.admission.reinvocation import Rounds
+from registry.api.equality import equal
+from registry.api.errors import Qualified, StatusError, forbidden
+from registry.api.request import ResourceRequest
+from registry.apply.types import UNTYPED, compile_type
+from registry.apply.types import MergeType as AppliedType
+from registry.codec.json_encode import encode_json_text
+
+_FAILURE: Final = "validation.policy.admission.k8s.io/validation_failure"
+_CODES: Final = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413}
+# Schemas are shared by tenants, and so are their types.
+_type_of = lru_cache(maxsize=1024)(compile_type)
+
+
+class PolicyAdmission:
+    """The policies of a tenant for one request."""
+
+    def __init__(self, request: ResourceRequest, inputs: AdmissionInputs) -> None:
+        self._request = request
+        self._inputs = inputs
+
+    # -- mutating
+
+    async def mutate(
+        self, policies: Sequence[tuple[MutatingPolicy, tuple[Binding, ...]]], attributes: Attributes, rounds: Rounds
+    ) -> None:
+        told = rounds.policies
+        if rounds.is_again:
+            told.look(attributes.object)
+        errors: list[tuple[str, str]] = []
+        found = []
+        for policy, bindings in policies:
+            for binding, resource, params, error in await self._bound(policy, bindings, attributes):
+                if error:
+                    if policy.fails:
+                        errors.append((_denial_message(policy, binding, error), "Forbidden"))
+                elif binding is not None:
+                    found += [(policy, binding, resource, param) for param in params]
+        dirty = False
+        for policy, binding, resource, param in found:
+            key = (policy.name, binding.name, (param or {}).get("metadata", {}).get("name"))
+            changed, failures = await self._mutate_by(policy, binding, resource, param, attributes, rounds, key)
+            if policy.fails:
+                errors += [(_denial_message(policy, binding, failure), "Invalid") for failure in failures]
+            if changed is None:
+                continue
+            if changed:
+                dirty = rounds.again = True
+                told.require()
+            if policy.reinvoked:
+                told.invoked.add(key)
+        if dirty:
+            told.require()
+        told.output = attributes.object
+        if errors:
+            raise self._refusal(attributes, errors)
+
+    async def _mutate_by(
+        self,
+        policy: MutatingPolicy,
+        binding: Binding,
+        resource: Resource,
+        param: Object | None,
+        attributes: Attributes,
+        rounds: Rounds,
+        key: Any,
+    ) -> tuple[bool | None, list[str]]:
+        """Whether the policy has changed the object, None where it has not been asked; and what has gone wrong: a
+        mutation that fails does not keep those after it from being made."""
+        inputs = await self._policy_inputs(attributes, resource, param)
+        try:
+            if not await self._inputs.decide(lambda: policy.conditions.hold(inputs, policy.variables)):
+                return None, []
+        except Failed as failed:
+            return None, [str(failed)]
+        if rounds.is_again and key not in rounds.policies.wanted:
+            return None, []
+        before = attributes.object
+        failures: list[str] = []
+        for i in range(len(policy.mutations)):
+            if attributes.object is None:
+                break
+            current = replace(inputs, object=await self._inputs.at(attributes.object, resource, attributes))
+            schema = self._schema(resource, attributes)
+
+            def mutated(i: int = i, current: Inputs = current, schema: AppliedType = schema) -> Object:
+                return policy.mutate(i, current, schema)
+
+            try:
+                made = await self._inputs.decide(mutated)
+            except MutationFailed as failed:
+                failures.append(str(failed))
+                continue
+            if made is not current.object:
+                attributes.object = await self._inputs.decode(made, resource, attributes)
+        return before is not attributes.object and not equal(before or {}, attributes.object or {}), failures
+
+    def _schema(self, resource: Resource, attributes: Attributes) -> AppliedType:
+        if attributes.subresource == "scale":
+            return UNTYPED
+        return _type_of(self._inputs.served_at(resource).version.schema().structural)
+
+    def _refusal(self, attributes: Attributes, errors: list[tuple[str, str]]) -> StatusError:
+        text, reason = errors[0]
+        base = forbidden(_resource_of(attributes), _display_name(attributes), text, [{"message": m} for m, _ in errors])
+        return StatusError(403, reason, text, base.details)
+
+    # -- validating
+
+    async def validate(
+        self, policies: Sequence[tuple[ValidatingPolicy, tuple[Binding, ...]]], attributes: Attributes
+    ) -> None:
+        denied: list[tuple[ValidatingPolicy, Binding | None, PolicyDecision]] = []
+        for policy, bindings in policies:
+            noted: dict[str, list[str]] = {}
+            for binding, resource, params, error in await self._bound(policy, bindings, attributes):
+                if error:
+                    if policy.fails:
+                        denied.append((policy, binding, PolicyDecision(error)))
+                    continue
+                assert binding is not None
+                for param in params:
+                    inputs = await self._policy_inputs(attributes, resource, param)
+
+                    def judge(policy: ValidatingPolicy = policy, inputs: Inputs = inputs) -> PolicyOutcome:
+                        return policy.validate(inputs)
+
+                    outcome = await self._inputs.decide(judge)
+                    denied += self._enforce(policy, binding, outcome)
+                    for key, text in outcome.annotations:
+                        if text not in noted.setdefault(key, []):
+                            noted[key].append(text)
+            for key, texts in noted.items():
+                self._request.context.annotate(f"{policy.name}/{key}", ", ".join(texts))
+        if denied:
+            raise self._denial(attributes, *denied[0])
+
+    def _enforce(
+        self, policy: ValidatingPolicy, binding: Binding, outcome: PolicyOutcome
+    ) -> list[tuple[ValidatingPolicy, Binding | None, PolicyDecision]]:
+        """What the binding makes of the failures: those that deny; the others are told."""
+        denied: list[tuple[ValidatingPolicy, Binding | None, PolicyDecision]] = []
+        where = f"'{policy.name}' with binding '{binding.name}'"
+        for index, decision in outcome.decisions:
+            error_type = _error_type(decision)
+            for action in binding.actions:
+                CHECKS.labels(error_type, action.lower()).inc()
+                if action == "Deny":
+                    denied.append((policy, binding, decision))
+                elif action == "Warn":
+                    self._request.context.warnings.append(
+                        f"Validation failed for ValidatingAdmissionPolicy {where}: {decision.message}"
+                    )
+                else:
+                    self._note(policy, binding, index, decision)
+        denied += [(policy, binding, PolicyDecision(error)) for error in outcome.broken]
+        return denied
+
+    def _note(self, policy: ValidatingPolicy, binding: Binding, index: int, decision: PolicyDecision) -> None:
+        failure = {
+            "message": decision.message,
+            "policy": policy.name,
+            "binding": binding.name,
+            "expressionIndex": index,
+            "validationActions": list(binding.actions),
+        }
+        self._request.context.annotate(_FAILURE, encode_json_text([failure]))
+
+    def _denial(
+        self, attributes: Attributes, policy: ValidatingPolicy, binding: Binding | None, decision: PolicyDecision
+    ) -> StatusError:
+        where = f" with binding '{binding.name}'" if binding is not None else ""
+        text = f"ValidatingAdmissionPolicy '{policy.name}'{where} denied request: {decision.message}"
+        base = forbidden(_resource_of(attributes), _display_name(attributes), text, [{"message": text}])
+        reason = decision.reason or "Invalid"
+        return StatusError(_CODES.get(reason, 422), reason, base.message, base.details)
+
+    # -- both
+
+    async def _bound(
+        self, policy: MutatingPolicy | ValidatingPolicy, bindings: tuple[Binding, ...], attributes: Attributes
+    ) -> list[tuple[Binding | None, Resource, list[Object | None], str]]:
+        """The bindings by which a policy concerns the request, with their parameters or what is wrong with them."""
+        resource = await self._match(policy.match, attributes)
+        if resource is None:
+            return []
+        served = None
+        if policy.param_kind is not None:
+            served = self._inputs.param_resource(policy.param_kind)
+            if served is None:
+                error = f"failed to find resource referenced by paramKind: '{policy.param_kind}'"
+                return [(None, resource, [], f"failed to configure policy: {error}")]
+        found: list[tuple[Binding | None, Resource, list[Object | None], str]] = []
+        for binding in bindings:
+            if binding.match is not None and await self._match(binding.match, attributes) is None:
+                continue
+            if policy.param_kind is None or served is None:
+                found.append((binding, resource, [None], ""))
+                continue
+            try:
+                params = await self._inputs.params(policy.param_kind, served, binding, attributes.namespace)
+                found.append((binding, resource, list(params), ""))
+            except ConfigurationError as error:
+                found.append((binding, resource, [], f"failed to configure binding: {error}"))
+        return found
+
+    async def _match(self, match: Match, attributes: Attributes) -> Resource | None:
+        resource = match.resource(attributes)
+        if resource is None:
+            return None
+        labels = await self._inputs.labels_of_namespace(attributes) if match.needs_namespace(attributes) else None
+        return resource if match.selects_namespace(attributes, labels) else None
+
+    async def _policy_inputs(self, attributes: Attributes, resource: Resource, param: Object | None) -> Inputs:
+        return Inputs(
+            await self._inputs.at(attributes.object, resource, attributes),
+            await self._inputs.at(attributes.old_object, resource, attributes),
+            attributes.request(resource),
+            await self._inputs.namespace_object(attributes),
+            param,
+            self._inputs.decisions,
+            self._inputs.effort,
+        )
+
+
+def _error_type(decision: PolicyDecision) -> str:
+    """As metrics tell it."""
+    if decision.reason:
+        return NO_ERROR
+    return "out_of_budget" if decision.message == OUT_OF_BUDGET else "invalid_error"
+
+
+def _denial_message(policy: MutatingPolicy, binding: Binding | None, message: str) -> str:
+    if binding is None:
+        return f'policy "{policy.name}" denied request: {message}'
+    return f"policy '{policy.name}' with binding '{binding.name}' denied request: {message}"
+
+
+def _resource_of(attributes: Attributes) -> Qualified:
+    return Qualified(attributes.resource.resource, attributes.resource.group)
+
+
+def _display_name(attributes: Attributes) -> str:
+    """The name that a refusal tells: that of the request, else of the object, else what it is generated from."""
+    if attributes.name:
+        return attributes.name
+    metadata = (attributes.object or {}).get("metadata") or {}
+    return metadata.get("name") or metadata.get("generateName") or "Unknown"

@@ -1,0 +1,81 @@
+"""Protection from deletion: of definitions, whose deletion takes all their objects with it, and of namespaces.
+
+An annotation of the object decides, else the policy of its tenant, else nothing is protected, as in Kubernetes:
+
+    tenancy.registry/deletion-protection: Off         deleted as in Kubernetes
+                                          WhileUsed   refused while there are objects of it, or in it
+                                          Always      refused; any value but these counts as Always
+
+Whether there are objects is judged in the commit that marks the deletion, under the lock that every write of the tenant
+takes: a create that came first makes the deletion be refused, one that comes later is refused itself.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from registry.api.errors import StatusError, forbidden
+from registry.api.request import ResourceRequest
+from registry.api.served import Object
+from registry.store.types import Tenant
+
+ANNOTATION: Final = "tenancy.registry/deletion-protection"
+OFF: Final = "Off"
+WHILE_USED: Final = "WhileUsed"
+ALWAYS: Final = "Always"
+DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
+NAMESPACES: Final = "namespaces"
+_PROTECTABLE: Final = frozenset({DEFINITIONS, NAMESPACES})
+
+
+async def require_unprotected(request: ResourceRequest, obj: Object, *, dry_run: bool) -> bool:
+    """Whether the commit has to find the object unused; 403 where it is already known to be protected."""
+    if request.served.resource_name not in _PROTECTABLE or obj["metadata"].get("deletionTimestamp"):
+        return False
+    match protection_of(request.tenant, obj):
+        case "Off":
+            return False
+        case "WhileUsed":
+            if dry_run and await request.backend.store.in_use(
+                request.tenant, request.served.resource_name, request.key
+            ):
+                raise await in_use(request)
+            return True
+        case _:
+            raise _refusal(request, "it is protected from deletion")
+
+
+def protection_of(tenant: Tenant, obj: Object) -> str:
+    given = (obj["metadata"].get("annotations") or {}).get(ANNOTATION)
+    found = given if given is not None else policy_of(tenant)
+    return found if found in (OFF, WHILE_USED) else ALWAYS
+
+
+def policy_of(tenant: Tenant) -> str:
+    """What the tenant says of objects that say nothing themselves."""
+    found = tenant.attributes.get("deletionProtection")
+    return found if isinstance(found, str) and found else OFF
+
+
+async def in_use(request: ResourceRequest) -> StatusError:
+    """The refusal of a deletion that would take others with it."""
+    store, tenant, name = request.backend.store, request.tenant, request.name
+    if request.served.resource_name == DEFINITIONS:
+        count = sum(n for resource, n in await store.resources(tenant) if resource == name)
+        held = "it has"
+    else:
+        count = sum(n for _, n in await store.resources_in_namespace(tenant, name))
+        held = "it holds"
+    objects = "1 object" if count == 1 else f"{count} objects"
+    return _refusal(request, f"it is protected from deletion while {held} objects, and {held} {objects}")
+
+
+def _refusal(request: ResourceRequest, why: str) -> StatusError:
+    served, name = request.served, request.name
+    kind = served.definition.names.singular
+    way = (
+        f"to delete it all the same, lift the protection first: kubectl annotate {kind} {name} "
+        f"{ANNOTATION}={OFF} --overwrite"
+    )
+    cause = {"reason": "DeletionProtected", "message": why, "field": f"metadata.annotations[{ANNOTATION}]"}
+    return forbidden(served.resource, name, f"{why}; {way}", [cause])

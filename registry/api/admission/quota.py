@@ -1,0 +1,230 @@
+"""Quota admission: a create counts in the quotas of its namespace, and is refused where that would be too much. So does
+an update by what it needs more: a service may become a load balancer, or get another port.
+
+What counts is a quota's status: the bound in status.hard and the use in status.used, which a controller (or a hand)
+has written there; a quota without them refuses nothing. Admission itself raises the use, under the quota's own
+revision, so that two creates never share the last place; a deletion gives nothing back (the controller counts anew).
+
+Whether a namespace has such quotas is remembered in the catalog: a quota that begins to count changes the guards of the
+tenant (strategies/resourcequota.py). So creates elsewhere cost nothing.
+
+Follows apiserver pkg/admission/plugin/resourcequota/controller.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+
+from registry.api.errors import Qualified, StatusError, forbidden, modified
+from registry.api.ownership import field_manager_of
+from registry.api.request import QUOTAS, CatalogStale, ResourceRequest
+from registry.api.served import Object, Served, labels_of
+from registry.builtin.quantities import canonical_quantity, quantity
+from registry.cel.ext.quantity import align
+from registry.store.errors import NotFound, RevisionConflict
+from registry.store.types import Actor, ObjectKey, Operation, Row, Uid, Write
+
+_MANAGER = "kube-apiserver"
+# Resources of the core group that are counted under their plain name, too.
+PLAIN = frozenset(
+    {"configmaps", "secrets", "services", "resourcequotas", "replicationcontrollers", "persistentvolumeclaims"}
+)
+SERVICES = Qualified("services")
+# Events are never counted.
+_IGNORED = "events"
+# A quota that many creates count in at once is tried again this often; in a process they take turns anyway.
+_TRIES = 16
+
+
+# How much of what an object takes: {"services": 1, "count/services": 1, "services.nodeports": 2}.
+Usage = Mapping[str, int]
+
+
+@asynccontextmanager
+async def reserve_quota(
+    request: ResourceRequest, new: Object, old: Object | None = None, *, dry_run: bool
+) -> AsyncIterator[None]:
+    """Counts a create, or an update of `old`, in the quotas of its namespace; what fails within gives its place back.
+
+    Raises 403 where a quota has no place left.
+    """
+    served = request.served
+    if (
+        not served.namespaced
+        or request.namespace in request.catalog.unbounded_namespaces
+        or (old is not None and served.resource != SERVICES)
+    ):
+        yield
+        return
+    wanted, freed = usage_of(served, new), usage_of(served, old) if old is not None else {}
+    more = {name: max(0, amount - freed.get(name, 0)) for name, amount in wanted.items()}
+    taken: list[tuple[Row, Usage]] = []
+    try:
+        if any(more.values()):
+            for row in await _counting(request, more, new["metadata"]["name"]):
+                if await _count(request, row, more, new["metadata"]["name"], dry_run=dry_run):
+                    taken.append((row, {name: -amount for name, amount in more.items()}))
+        yield
+    except BaseException:
+        for row, less in taken:
+            await _change_use(request, row, partial(_with_usage, change=less))
+        raise
+    if any(amount > wanted.get(name, 0) for name, amount in freed.items()) and not dry_run:
+        request.backend.enqueue(request.tenant, QUOTAS, ObjectKey(f"{request.namespace}/"))
+
+
+async def _counting(request: ResourceRequest, change: Usage, name: str) -> Sequence[Row]:
+    """The quotas of the namespace that have a status; a namespace without any is remembered.
+
+    Raises 403 where one does not know yet how much is used.
+    """
+    page = await request.backend.store.page(request.tenant, QUOTAS, namespace=request.namespace)
+    if page.state.guards != request.catalog.guards:
+        raise CatalogStale(page.state.guards)
+    served = _served_quota(request)
+    quotas = [(row, served.object(row)) for row in page.rows if '"hard"' in row.body]
+    quotas = [(row, quota) for row, quota in quotas if _hard(quota)]
+    if not quotas:
+        request.catalog.remember_unbounded(request.namespace)
+    for _, quota in quotas:
+        _check_known(request, quota, change, name)
+    return [row for row, _ in quotas]
+
+
+async def _count(request: ResourceRequest, row: Row, change: Usage, name: str, *, dry_run: bool) -> bool:
+    """Whether the quota counts the change, and has been told of it."""
+
+    def use(quota: Object) -> Object | None:
+        hard = _hard(quota)
+        if not any(amount and n in hard for n, amount in change.items()):
+            return None
+        _check_known(request, quota, change, name)
+        _check(request, quota, change, name)
+        return _with_usage(quota, change)
+
+    if dry_run:
+        use(_served_quota(request).object(row))
+        return False
+    return await _change_use(request, row, use)
+
+
+async def _change_use(request: ResourceRequest, row: Row, use: Callable[[Object], Object | None]) -> bool:
+    """Writes the use that `use` makes of the quota; None leaves it as it is. A quota that is gone counts nothing."""
+    served, store = _served_quota(request), request.backend.store
+    async with request.backend.turns.lock((request.tenant.id, QUOTAS, row.key)):
+        for _ in range(_TRIES):
+            found, _state = await store.load(request.tenant, QUOTAS, row.key)
+            if found is None:
+                return False
+            old = served.object(found)
+            new = use(old)
+            if new is None:
+                return False
+            try:
+                await store.commit(request.tenant, _write(request, served, new, old, found))
+                return True
+            except RevisionConflict:
+                continue  # somebody else has counted; the use is computed anew
+            except NotFound:
+                return False
+    raise modified(served.resource, row.key.rpartition("/")[2])
+
+
+def _write(request: ResourceRequest, served: Served, new: Object, old: Object, row: Row) -> Write:
+    owned = field_manager_of(served).update(old, new, _MANAGER, served.api_version, request.context.timestamp, "status")
+    version, schema, body = served.body(served.strategy.finish(owned))
+    return Write(
+        Operation.UPDATE,
+        QUOTAS,
+        row.key,
+        Actor(request.context.user.name, _MANAGER, "update"),
+        uid=Uid(row.uid),
+        version=version,
+        schema=schema,
+        body=body,
+        labels=labels_of(new, served.strategy),
+        expected_revision=row.revision,
+        by_server=request.context.by_server,
+    )
+
+
+def _check_known(request: ResourceRequest, quota: Object, change: Usage, name: str) -> None:
+    hard, used = _hard(quota), (quota.get("status") or {}).get("used") or {}
+    concerned = sorted(n for n in change if n in hard)
+    if all(n in used for n in concerned):
+        return
+    title = quota["metadata"]["name"]
+    # Perhaps it has been defined since the quota was counted for.
+    request.backend.enqueue(request.tenant, QUOTAS, ObjectKey(f"{request.namespace}/{title}"))
+    raise _refusal(request, name, f"status unknown for quota: {title}, resources: {','.join(concerned)}")
+
+
+def _check(request: ResourceRequest, quota: Object, change: Usage, name: str) -> None:
+    hard, used = _hard(quota), (quota.get("status") or {}).get("used") or {}
+    over = sorted(
+        n
+        for n, amount in change.items()
+        if amount and n in hard and quantity(_add(used[n], amount)).compare(quantity(hard[n])) > 0
+    )
+    if over:
+        requested, use, limit = (",".join(f"{n}={amounts[n]}" for n in over) for amounts in (change, used, hard))
+        raise _refusal(
+            request,
+            name,
+            f"exceeded quota: {quota['metadata']['name']}, requested: {requested}, used: {use}, limited: {limit}",
+        )
+
+
+def _refusal(request: ResourceRequest, name: str, why: str) -> StatusError:
+    return forbidden(request.served.resource, name, why)
+
+
+def usage_of(served: Served, obj: Object) -> Usage:
+    """What an object counts as: `count/widgets.example.com`; some also by their plain name, and services by more."""
+    group, plural = served.resource.group, served.resource.name
+    if plural == _IGNORED and group in ("", "events.k8s.io"):
+        return {}
+    count = {f"count/{served.resource}": 1}
+    if group or plural not in PLAIN:
+        return count
+    return {plural: 1, **count, **(service_usage(obj) if served.resource == SERVICES else {})}
+
+
+def service_usage(service: Object) -> Usage:
+    """Ports of nodes, and load balancers. Follows kubernetes pkg/quota/v1/evaluator/core/services.go."""
+    spec = service.get("spec") or {}
+    ports, kind = spec.get("ports") or (), spec.get("type")
+    taken = len(ports) if kind in ("NodePort", "LoadBalancer") else 0
+    if kind == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False:
+        taken = sum(1 for port in ports if port.get("nodePort"))
+    return {"services.nodeports": taken, "services.loadbalancers": int(kind == "LoadBalancer")}
+
+
+def _hard(quota: Object) -> dict[str, str]:
+    """The bounds in force. Quotas with scopes say nothing of objects that have none."""
+    spec = quota.get("spec") or {}
+    if spec.get("scopes") or spec.get("scopeSelector"):
+        return {}
+    hard: dict[str, str] = (quota.get("status") or {}).get("hard") or {}
+    return hard
+
+
+def _with_usage(quota: Object, change: Usage) -> Object:
+    status = dict(quota.get("status") or {})
+    used, hard = dict(status.get("used") or {}), _hard(quota)
+    used.update({n: _add(used[n], amount) for n, amount in change.items() if amount and n in used and n in hard})
+    return {**quota, "metadata": dict(quota["metadata"]), "status": {**status, "used": used}}
+
+
+def _add(amount: str, change: int) -> str:
+    left, right, scale = align(quantity(amount), quantity(str(abs(change))))
+    total = max(0, left + right if change > 0 else left - right)
+    return canonical_quantity(f"{total}e{scale}" if scale else str(total))
+
+
+def _served_quota(request: ResourceRequest) -> Served:
+    found = request.catalog.served("", "v1", "resourcequotas")
+    assert found is not None
+    return found

@@ -1,0 +1,42 @@
+"""The two rounds of mutation: who is asked again, when somebody after it has changed the object.
+
+Follows apiserver pkg/admission/reinvocation.go and the reinvocation contexts of its plugins.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from registry.admission.attributes import Object
+from registry.api.equality import equal
+
+
+class Invocations:
+    """Who of one sort of plugin has been asked and wants to be asked again, and the object as they left it."""
+
+    __slots__ = ("invoked", "output", "wanted")
+
+    def __init__(self) -> None:
+        self.invoked: set[Any] = set()
+        self.wanted: set[Any] = set()
+        self.output: Object | None = None
+
+    def look(self, obj: Object | None) -> None:
+        """In the second round: whether others have changed the object since."""
+        if self.output is not None and not equal(self.output, obj or {}):
+            self.require()
+
+    def require(self) -> None:
+        """The object has changed since those who were asked before saw it."""
+        self.wanted |= self.invoked
+        self.invoked = set()
+
+
+class Rounds:
+    __slots__ = ("again", "is_again", "policies", "webhooks")
+
+    def __init__(self) -> None:
+        self.again = False  # something has changed the object
+        self.is_again = False  # this is the second round
+        self.policies = Invocations()
+        self.webhooks = Invocations()

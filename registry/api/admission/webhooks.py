@@ -1,0 +1,225 @@
+"""Asking webhooks: one review, one answer, and what it means when there is none.
+
+Follows apiserver pkg/admission/plugin/webhook/{mutating,validating}/dispatcher.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Sequence
+from http import HTTPStatus
+
+from registry.admission.attributes import Attributes, Object, Resource
+from registry.admission.environment import Failed, Inputs
+from registry.admission.review import BadPatch, InvalidAnswer, Verdict, decode_patch, denial, request_body, verdict
+from registry.admission.webhooks import Webhook
+from registry.api.admission.inputs import AdmissionInputs
+from registry.api.admission.metrics import CALLING_ERROR, INTERNAL_ERROR, NO_ERROR, Call
+from registry.api.admission.reinvocation import Rounds
+from registry.api.equality import equal
+from registry.api.errors import Qualified, StatusError, bad_request, forbidden, internal_error
+from registry.api.request import ResourceRequest
+from registry.api.retry_memo import Answer, NoAnswer, Question, RetryMemo
+from registry.apply import json_patch
+from registry.apply.errors import ApplyError
+from registry.webhooks.answers import run_aside
+from registry.webhooks.client import WebhookClient
+from registry.webhooks.endpoint import endpoint_of
+from registry.webhooks.errors import CallFailed
+
+logger = logging.getLogger(__name__)
+
+
+class WebhookAdmission:
+    """The webhooks of a tenant for one request."""
+
+    def __init__(self, request: ResourceRequest, inputs: AdmissionInputs) -> None:
+        self._request = request
+        self._inputs = inputs
+
+    async def mutate(self, hooks: Sequence[Webhook], attributes: Attributes, rounds: Rounds) -> None:
+        told = rounds.webhooks
+        if rounds.is_again:
+            told.look(attributes.object)
+        for hook in hooks:
+            if rounds.is_again and hook.identity not in told.wanted:
+                # The order matters only for its cost: whether it matches is not asked of those who are not called.
+                continue
+            resource = await self.match(hook, attributes)
+            if resource is None:
+                continue
+            if await self._mutate_by(hook, resource, attributes, again=rounds.is_again):
+                told.require()
+                rounds.again = True
+            if hook.reinvoked:
+                told.invoked.add(hook.identity)
+        told.output = attributes.object
+
+    async def _mutate_by(self, hook: Webhook, resource: Resource, attributes: Attributes, *, again: bool) -> bool:
+        answer = await self.ask(hook, attributes, resource, mutating=True, again=again)
+        if answer is None:
+            return False
+        current = await self._inputs.at(attributes.object, resource, attributes)
+        patched = await self.apply_patch(hook, answer, current)
+        if patched is None or patched is current:
+            return False
+        before = attributes.object or {}
+        attributes.object = await self._inputs.decode(patched, resource, attributes)
+        return not equal(before, attributes.object)
+
+    async def validate(self, hooks: Sequence[Webhook], attributes: Attributes) -> None:
+        """All of them at once; the first refusal in their order counts."""
+        asked = []
+        for hook in hooks:
+            resource = await self.match(hook, attributes)
+            if resource is not None:
+                asked.append((hook, resource))
+        if len(asked) == 1:
+            await self.ask(*asked[0][:1], attributes, asked[0][1], mutating=False)
+            return
+        calls = [self.ask(hook, attributes, resource, mutating=False) for hook, resource in asked]
+        for result in await asyncio.gather(*calls, return_exceptions=True):
+            if isinstance(result, BaseException):
+                raise result
+
+    async def match(self, hook: Webhook, attributes: Attributes) -> Resource | None:
+        """The resource at the version that the webhook is to be asked about, None where it is not to be asked."""
+        resource = hook.match.resource(attributes)
+        if resource is None:
+            return None
+        labels = await self._inputs.labels_of_namespace(attributes) if hook.match.needs_namespace(attributes) else None
+        if not hook.match.selects_namespace(attributes, labels):
+            return None
+        return resource if await self._conditions_hold(hook, attributes, resource) else None
+
+    async def _conditions_hold(self, hook: Webhook, attributes: Attributes, resource: Resource) -> bool:
+        if not hook.conditions.expressions:
+            return True
+        inputs = Inputs(
+            await self._inputs.at(attributes.object, resource, attributes),
+            await self._inputs.at(attributes.old_object, resource, attributes),
+            attributes.request(resource),
+            await self._inputs.namespace_object(attributes),
+            decisions=self._inputs.decisions,
+            effort=self._inputs.effort,
+        )
+        try:
+            return await self._inputs.decide(lambda: hook.conditions.hold(inputs))
+        except Failed as failed:
+            if not hook.fails:
+                return False
+            own = attributes.resource
+            raise forbidden(Qualified(own.resource, own.group), attributes.name, str(failed)) from failed
+
+    async def ask(
+        self, hook: Webhook, attributes: Attributes, resource: Resource, *, mutating: bool, again: bool = False
+    ) -> Verdict | None:
+        """What the webhook says; None where it does not answer and need not. Raises a StatusError for a denial.
+
+        What it has been asked in an earlier judgement of this request it is not asked again.
+        """
+        call = Call(attributes.operation, mutating=mutating)
+        if attributes.dry_run and hook.side_effects not in ("None", "NoneOnDryRun"):
+            call.refuse(INTERNAL_ERROR, 0)
+            raise bad_request(f'admission webhook "{hook.name}" does not support dry run')
+        obj = await self._inputs.at(attributes.object, resource, attributes)
+        old = await self._inputs.at(attributes.old_object, resource, attributes)
+        uid = str(uuid.uuid4())
+        body = request_body(hook.review_version, uid, attributes, resource, obj, old)
+        judging = self._request.judging or RetryMemo()
+        question = Question.of(hook, body, uid, again=again)
+        answer = judging.answers.get(question)
+        if answer is None:
+            answer = judging.answers[question] = await self._call_once(
+                hook, body, uid, call, dry_run=attributes.dry_run
+            )
+        return self._verdict(hook, answer)
+
+    async def _call_once(self, hook: Webhook, body: bytes, uid: str, call: Call, *, dry_run: bool) -> Answer:
+        """What came of a call, which is counted."""
+        try:
+            found = await self._call(
+                hook, body, lambda data: verdict(hook.review_version, uid, data, mutating=call.mutating), dry_run
+            )
+        except CallFailed as error:
+            what = "could not get REST client" if "root certificates" in str(error) else "failed to call webhook"
+            _unheard(call, hook, HTTPStatus.SERVICE_UNAVAILABLE)
+            return NoAnswer(f"{what}: {error}")
+        except InvalidAnswer as error:
+            _unheard(call, hook, HTTPStatus.SERVICE_UNAVAILABLE)
+            return NoAnswer(f"received invalid webhook response: {error}")
+        if found.allowed:
+            call.allow()
+        else:
+            call.refuse(NO_ERROR, _denial(hook, found).code)
+        return found
+
+    def _verdict(self, hook: Webhook, answer: Answer) -> Verdict | None:
+        if isinstance(answer, NoAnswer):
+            self._fail(hook, answer.reason)
+            return None
+        self._request.context.warnings.extend(answer.warnings)
+        for key, text in answer.annotations.items():
+            self._request.context.annotate(f"{hook.name}/{key}", text)
+        if not answer.allowed:
+            raise _denial(hook, answer)
+        return answer
+
+    async def _call(self, hook: Webhook, body: bytes, decode: Callable[[bytes], Verdict], dry_run: bool) -> Verdict:
+        client = self._client()
+        return await client.call(
+            endpoint_of(hook.client, client.services),
+            body,
+            decode,
+            timeout_seconds=hook.timeout_seconds,
+            again=hook.may_be_asked_twice(dry_run=dry_run),
+        )
+
+    def _client(self) -> WebhookClient:
+        webhooks = self._request.backend.webhooks
+        if webhooks is None:
+            raise CallFailed("this process calls no webhooks")
+        return webhooks.converter.client
+
+    def _fail(self, hook: Webhook, reason: str) -> None:
+        """Raises where a webhook that is not heard refuses; else it is only noted."""
+        text = f'failed calling webhook "{hook.name}": {reason}'
+        if hook.fails:
+            raise internal_error(text)
+        logger.warning("failing open: %s", text)
+
+    async def apply_patch(self, hook: Webhook, found: Verdict, obj: Object | None) -> Object | None:
+        """The object with the patch of an answer; `obj` itself where there is none."""
+        try:
+            operations = await run_aside(len(found.patch), lambda: decode_patch(found))
+        except BadPatch as error:
+            self._fail(hook, str(error))
+            return obj
+        if operations is None:
+            return obj
+        if obj is None:
+            raise internal_error(
+                f'admission webhook "{hook.name}" attempted to modify the object, which is not '
+                "supported for this operation"
+            )
+        try:
+            patched = json_patch.apply_json_patch(obj, json_patch.decode(operations, strict=False))
+        except ApplyError as error:
+            raise internal_error(str(error)) from error
+        if not isinstance(patched, dict):
+            raise internal_error("the patch of an admission webhook leaves no object")
+        return patched
+
+
+def _denial(hook: Webhook, found: Verdict) -> StatusError:
+    return StatusError(*denial(hook.name, found.status))
+
+
+def _unheard(call: Call, hook: Webhook, code: int) -> None:
+    """The webhook has given no answer that can be used."""
+    if hook.fails:
+        call.refuse(CALLING_ERROR, code)
+    else:
+        call.fail_open(code)

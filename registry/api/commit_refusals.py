@@ -1,0 +1,81 @@
+"""Why a commit refused a write for its tenant's sake, in the words that clients know of quotas."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from registry.api.errors import StatusError, conflict, forbidden, invalid
+from registry.api.served import Served
+from registry.schema.field import FieldError
+from registry.schema.field import forbidden as forbidden_field
+from registry.store.errors import QuotaExceeded, SharingRefused, StoreError, TenancyRefused, TenantSuspended
+from registry.store.types import ObjectKey, Tenant
+
+
+def commit_refusal(tenant: Tenant, served: Served, key: ObjectKey, why: StoreError) -> StatusError:
+    name = key.rpartition("/")[2]
+    match why:
+        case TenantSuspended():
+            return forbidden(
+                served.resource, name, f'the tenant "{tenant.name}" is suspended: it can be read but not written to'
+            )
+        case QuotaExceeded():
+            return forbidden(
+                served.resource,
+                name,
+                f"exceeded quota: tenant {tenant.name}, requested: {why.what}={why.requested}, "
+                f"used: {why.what}={why.used}, limited: {why.what}={why.limit}",
+            )
+        case TenancyRefused(reason="children"):
+            return forbidden(
+                served.resource,
+                name,
+                f'the tenant "{why.name}" is below it: delete those below it first, or give them another parent',
+            )
+        case TenancyRefused(reason="provides"):
+            return forbidden(
+                served.resource,
+                name,
+                "other tenants have bound definitions of this tenant: they have to delete their APIBindings first",
+            )
+        case SharingRefused():
+            return _sharing(served, name, why)
+        case TenancyRefused(reason="ending"):
+            return conflict(served.resource, name, "what a former tenant of this name held is still being removed")
+        case _:
+            assert isinstance(why, TenancyRefused)
+            return invalid(served.kind, name, [_tenancy_error(why)])
+
+
+def _sharing(served: Served, name: str, why: SharingRefused) -> StatusError:
+    match why.reason:
+        case "bound":
+            tenants = "1 tenant has" if why.detail == "1" else f"{why.detail} tenants have"
+            return forbidden(
+                served.resource,
+                name,
+                f"{tenants} bound what would no longer be shared: the APIBindings have to be deleted first",
+            )
+        case "stored":
+            return forbidden(
+                served.resource,
+                name,
+                f"tenants that have bound the definition have objects that are stored at version {why.detail}",
+            )
+        case "taken":
+            return conflict(served.resource, name, f"another APIBinding of the tenant binds {why.detail}")
+        case _:
+            return conflict(served.resource, name, "the export or a definition of it has changed meanwhile")
+
+
+_PARENT: Final = {
+    "parent": "there is no such tenant",
+    "cycle": "a tenant cannot be above itself",
+    "depth": "there are more than 16 tenants above it",
+}
+
+
+def _tenancy_error(why: TenancyRefused) -> FieldError:
+    if why.reason == "schema":
+        return forbidden_field("spec.sqlSchema", f'the tenant "{why.name}" has this schema')
+    return forbidden_field("spec.parent", _PARENT[why.reason])

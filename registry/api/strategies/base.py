@@ -1,0 +1,174 @@
+"""The life rules of a kind: what decoding, creating, updating and deleting mean for it.
+
+The verbs are the same for every resource; what differs is behind this protocol. Custom resources have one
+implementation, steered by their schemas; a built-in kind overrides what is its own.
+
+Follows apiserver pkg/registry/rest/{create,update,delete}.go (RESTCreateStrategy and its kin).
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, TypedDict
+
+from registry.api.admission.escalation import Authority
+from registry.authentication.user import User
+from registry.authorization.wildcard import Across
+from registry.schema.field import FieldError
+from registry.store.types import Counted, Tenant
+
+Object = dict[str, Any]
+
+
+class Checkpoint(NamedTuple):
+    """What a client and the audit log had been told at a moment: so many warnings, and the keys of annotations."""
+
+    warnings: int
+    annotations: frozenset[str]
+
+
+@dataclass(slots=True)
+class Context:
+    """Who asks for what tenant, and the warnings collected for the answer."""
+
+    tenant: Tenant
+    user: User
+    user_agent: str = ""
+    warnings: list[str] = field(default_factory=list)
+    now: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
+    # Of a write to a role or a binding by anybody but an administrator: what he may grant.
+    authority: Authority | None = None
+    # The tenants that are asked for, where it is more than one (/clusters/*).
+    across: Across | None = None
+    # The one object that the authorizer was asked about, "" for all: a list or a watch by metadata.name is authorized
+    # as a request for that object (registry/api/confining.py).
+    authorized_name: str = ""
+    # Where what the audit log is to know is put; None where there is none.
+    annotations: dict[str, str] | None = None
+    # What the server itself writes: no limit and no suspension of a tenant stops it. It is never told by the name of
+    # the user, which a credential may give to anybody.
+    by_server: bool = False
+
+    def annotate(self, key: str, value: str) -> None:
+        """Tells the audit log; what has been said once is not said otherwise."""
+        if self.annotations is not None:
+            self.annotations.setdefault(key, value)
+
+    def checkpoint(self) -> Checkpoint:
+        return Checkpoint(len(self.warnings), frozenset(self.annotations or ()))
+
+    def rollback(self, said: Checkpoint) -> None:
+        """Takes back what has been said since: that judgement does not count."""
+        del self.warnings[said.warnings :]
+        if self.annotations is not None:
+            for key in self.annotations.keys() - said.annotations:
+                del self.annotations[key]
+
+    @property
+    def timestamp(self) -> str:
+        """The time of the request as metadata writes it: 2026-11-21T03:17:59Z."""
+        return self.now.isoformat(timespec="seconds")[:19] + "Z"
+
+
+class ObjectDecodeError(Exception):
+    """A body that is not of its kind. The text follows `W in version "v1" cannot be handled as a W: `."""
+
+
+class WriteFlags(TypedDict, total=False):
+    """What a write changes for the judgement of other writes (registry/store/types.py, Guards)."""
+
+    changes_definitions: bool
+    changes_namespaces: bool
+    pending: bool
+    counted: Counted
+    tenancy: str
+    sharing: str
+
+
+class Translation(NamedTuple):
+    """A kind whose objects are stored as those of another kind of the core group: events of events.k8s.io.
+
+    `plural` names the resource that they are stored as; `write` and `read` translate, neither changing its argument.
+    `api_version` is that of what is stored. A version whose definition is stored at another one translates, too.
+    """
+
+    plural: str
+    write: Callable[[Object], Object]
+    read: Callable[[Object], Object]
+    api_version: str = "v1"
+
+
+class Strategy(Protocol):
+    """Every function may change `obj` and `new` in place, never `old`."""
+
+    # A PUT without a resourceVersion replaces whatever is there; a PUT of nothing creates.
+    allow_unconditional_update: bool
+    allow_create_on_update: bool
+    # A delete answers the object instead of a Status.
+    returns_deleted_object: bool
+    # propagationPolicy becomes a finalizer.
+    propagates: bool
+    # A controller goes on with each write (names of a definition, the end of a namespace).
+    controlled: bool
+    # A body may leave out kind and apiVersion.
+    completes_type: bool
+    # Subresources beside status and scale.
+    subresources: Sequence[str]
+    # Nothing is stored: creating asks a question, and the answer is the object with a status (reviews).
+    virtual: bool
+
+    @property
+    def translation(self) -> Translation | None: ...
+
+    # How field owners of another version see an object of a built-in kind; None where only its name differs.
+    convert_for_owners: Callable[[Object, str], Object] | None
+
+    @property
+    def only_name_and_namespace(self) -> bool:
+        """Words the refusal of a field selector as kinds do that have no fields of their own to select by."""
+
+    def part(self, subresource: str) -> Strategy:
+        """The rules of a write through a subresource."""
+
+    def check_type(self, obj: Object) -> None:
+        """Raises a StatusError for an object of another kind or version, where that is told before all else."""
+
+    def field_labels(self) -> Sequence[str]:
+        """What a field selector may name beside metadata.name and metadata.namespace: `spec.color`."""
+
+    def stored_field(self, label: str) -> str:
+        """The name under which a field of a selector stands among what is stored (`selectable`)."""
+
+    def selectable(self, obj: Object) -> Iterable[tuple[str, str]]:
+        """The fields that can be selected by, with their texts; what is empty may be told or left out."""
+
+    def decode(self, obj: Object, unknown: list[str]) -> Object:
+        """Types, pruning and defaulting of a body; unknown fields are told in `unknown`. Raises DecodeError."""
+
+    def complete(self, obj: Object) -> Object:
+        """Defaults what an apply has made. Raises DecodeError."""
+
+    def prepare_for_create(self, obj: Object, context: Context) -> None: ...
+
+    def validate(self, obj: Object) -> Sequence[FieldError]: ...
+
+    def prepare_for_update(self, new: Object, old: Object, context: Context) -> None: ...
+
+    def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
+        """What is wrong but was so before, and has not been touched, is only told in `warnings`."""
+
+    def finish(self, obj: Object) -> Object:
+        """The form that is stored and served of an object that has been found to be right."""
+
+    def write_flags(self, new: Object, old: Object | None) -> WriteFlags:
+        """Which guards the write moves; `new` is the last state where the object goes."""
+
+    def warnings(self, new: Object, old: Object | None) -> Sequence[str]: ...
+
+    def waits(self, obj: Object) -> bool:
+        """Whether a deletion only marks the object even when it has no finalizers (a namespace's own ones)."""
+
+    def prepare_for_delete(self, obj: Object, context: Context) -> None:
+        """Before a deletion is marked or done; may raise a StatusError that refuses it, or add finalizers."""

@@ -1,0 +1,330 @@
+"""The Tables of built-in kinds: what kubectl shows of config maps, namespaces, bindings and the like.
+
+    builtin_table("", "ConfigMap").row(obj, now)["cells"]      # ["a", 2, "5d6h"]
+
+Kinds without columns of their own have Name and Created At. The descriptions are those of the API's documentation, as
+clients show them. Follows kubernetes pkg/printers/internalversion/printers.go and apiserver
+pkg/registry/rest/table.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from registry.api.tables.table import CREATED_DESCRIPTION, NAME_DESCRIPTION, Table, age, column_definition
+
+Json = Any
+Object = Mapping[str, Json]
+# A cell of an object as of a time.
+Cell = Callable[[Object, float], Json]
+
+
+def builtin_table(group: str, kind: str) -> Table:
+    return _TABLES.get((group, kind), _DEFAULT)
+
+
+def _table(*columns: tuple[dict[str, Json], Cell]) -> Table:
+    cells = [cell for _, cell in columns]
+    definitions = [definition for definition, _ in columns]
+    return Table(definitions, lambda obj, now, visits: [cell(obj, now) for cell in cells], [])
+
+
+def _text(name: str, description: str, cell: Cell, priority: int = 0) -> tuple[dict[str, Json], Cell]:
+    return column_definition(name, priority=priority, description=description), cell
+
+
+def _count(name: str, description: str, cell: Cell) -> tuple[dict[str, Json], Cell]:
+    return column_definition(name, "integer", description=description), cell
+
+
+# --- cells
+
+
+def _name(obj: Object, now: float) -> str:
+    return str(obj["metadata"].get("name", ""))
+
+
+def _created_age(obj: Object, now: float) -> str:
+    return obj["metadata"].get("creationTimestamp") or ""
+
+
+def _age(obj: Object, now: float) -> str:
+    return age(_created_age(obj, now), now)
+
+
+def _at(*path: str, default: str = "") -> Cell:
+    """The text at a path, where every part may be missing or null."""
+
+    def cell(obj: Object, now: float) -> Json:
+        return _walk(obj, path) or default
+
+    return cell
+
+
+def _walk(obj: Json, path: tuple[str, ...]) -> Json:
+    for name in path:
+        obj = obj.get(name) if isinstance(obj, Mapping) else None
+    return obj
+
+
+def _ports(obj: Object, now: float) -> str:
+    """`80/TCP,443/TCP`."""
+    ports = _walk(obj, ("spec", "ports")) or ()
+    return ",".join(f"{port.get('port')}/{port.get('protocol') or 'TCP'}" for port in ports) or "<none>"
+
+
+def _size(*paths: tuple[str, ...]) -> Cell:
+    return lambda obj, now: sum(len(_walk(obj, path) or ()) for path in paths)
+
+
+def _role(obj: Object, now: float) -> str:
+    # A bookmark has none.
+    return f"{_walk(obj, ('roleRef', 'kind')) or ''}/{_walk(obj, ('roleRef', 'name')) or ''}"
+
+
+def _subjects(kind: str) -> Cell:
+    def cell(obj: Object, now: float) -> str:
+        subjects = [subject for subject in obj.get("subjects") or () if subject.get("kind") == kind]
+        if kind == "ServiceAccount":
+            return ", ".join(f"{subject.get('namespace', '')}/{subject.get('name', '')}" for subject in subjects)
+        return ", ".join(subject.get("name", "") for subject in subjects)
+
+    return cell
+
+
+def _quota(limits: bool) -> Cell:
+    """`pods: 1/3, requests.cpu: 0/1`: what is used of what is allowed; limits.* stand in a column of their own."""
+
+    def cell(obj: Object, now: float) -> str:
+        hard, used = _walk(obj, ("status", "hard")) or {}, _walk(obj, ("status", "used")) or {}
+        return ", ".join(
+            f"{name}: {used.get(name, 0)}/{hard[name]}" for name in sorted(hard) if name.startswith("limits.") is limits
+        )
+
+    return cell
+
+
+def _param_kind(obj: Object, now: float) -> str:
+    kind = _walk(obj, ("spec", "paramKind"))
+    return f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}" if kind else "<unset>"
+
+
+def _param_ref(obj: Object, now: float) -> str:
+    ref = _walk(obj, ("spec", "paramRef"))
+    if not ref:
+        return "<unset>"
+    return "/".join(part for part in (ref.get("namespace"), ref.get("name")) if part)
+
+
+# --- events, in the words of the core group or of events.k8s.io
+
+
+def _first(obj: Object, *names: str) -> Json:
+    return next((obj[name] for name in names if obj.get(name)), None)
+
+
+def _first_seen_age(obj: Object, now: float) -> str:
+    return age(_first(obj, "firstTimestamp", "deprecatedFirstTimestamp", "eventTime") or "", now)
+
+
+def _last_seen_age(obj: Object, now: float) -> str:
+    observed = _walk(obj, ("series", "lastObservedTime"))
+    last = observed or _first(obj, "lastTimestamp", "deprecatedLastTimestamp")
+    return age(last, now) if last else _first_seen_age(obj, now)
+
+
+def _times(obj: Object, now: float) -> int:
+    return _walk(obj, ("series", "count")) or _first(obj, "count", "deprecatedCount") or 1
+
+
+def _involved_object(obj: Object) -> Object:
+    return _first(obj, "involvedObject", "regarding") or {}
+
+
+def _object(obj: Object, now: float) -> str:
+    involved = _involved_object(obj)
+    kind, name = str(involved.get("kind", "")).lower(), involved.get("name")
+    return f"{kind}/{name}" if name else kind
+
+
+def _source(obj: Object, now: float) -> str:
+    source = _first(obj, "source", "deprecatedSource") or {}
+    component = source.get("component") or _first(obj, "reportingComponent", "reportingController") or ""
+    instance = source.get("host") or obj.get("reportingInstance") or ""
+    return f"{component}, {instance}" if instance else component
+
+
+def _message(obj: Object, now: float) -> str:
+    return (_first(obj, "message", "note") or "").strip()
+
+
+# --- tables
+
+_NAME = column_definition("Name", format="name", description=NAME_DESCRIPTION), _name
+_AGE = _text("Age", CREATED_DESCRIPTION, _age)
+_CREATED_AT = column_definition("Created At", "date", description=CREATED_DESCRIPTION), _created_age
+
+_DEFAULT = Table([_NAME[0], _CREATED_AT[0]], lambda obj, now, visits: [_name(obj, now), _created_age(obj, now)], None)
+
+_CONFIG_MAP_DATA = (
+    "Data contains the configuration data. Each key must consist of alphanumeric characters, '-', '_' or '.'. Values "
+    "with non-UTF-8 byte sequences must use the BinaryData field. The keys stored in Data must not overlap with the "
+    "keys in the BinaryData field, this is enforced during validation process."
+)
+_SECRET_TYPE = (
+    "Used to facilitate programmatic handling of secret data. More info: "
+    "https://kubernetes.io/docs/concepts/configuration/secret/#secret-types"
+)
+_SECRET_DATA = (
+    "Data contains the secret data. Each key must consist of alphanumeric characters, '-', '_' or '.'. The serialized "
+    "form of the secret data is a base64 encoded string, representing the arbitrary (possibly non-string) data value "
+    "here. Described in https://tools.ietf.org/html/rfc4648#section-4"
+)
+_HOLDER = (
+    "holderIdentity contains the identity of the holder of a current lease. If Coordinated Leader Election is used, "
+    "the holder identity must be equal to the elected LeaseCandidate.metadata.name field."
+)
+_ROLE_REF = (
+    "RoleRef can reference a Role in the current namespace or a ClusterRole in the global namespace. If the RoleRef "
+    "cannot be resolved, the Authorizer must return an error."
+)
+_CLUSTER_ROLE_REF = (
+    "RoleRef can only reference a ClusterRole in the global namespace. If the RoleRef cannot be resolved, the "
+    "Authorizer must return an error."
+)
+_FIELD_PATH = (
+    "If referring to a piece of an object instead of an entire object, this string should contain a valid JSON/Go "
+    "field access statement, such as desiredState.manifest.containers[2]. For example, if the object reference is to "
+    'a container within a pod, this would take on a value like: "spec.containers{name}" (where "name" refers to the '
+    'name of the container that triggered the event) or if no container name is specified "spec.containers[2]" '
+    "(container with index 2 in this pod). This syntax is chosen only to have some well-defined way of referencing a "
+    "part of an object."
+)
+
+
+def _bindings(role: str, where: str) -> Table:
+    return _table(
+        _NAME,
+        _text("Role", role, _role),
+        _AGE,
+        _text("Users", f"Users in the {where}", _subjects("User"), 1),
+        _text("Groups", f"Groups in the {where}", _subjects("Group"), 1),
+        _text("ServiceAccounts", f"ServiceAccounts in the {where}", _subjects("ServiceAccount"), 1),
+    )
+
+
+def _policies(column: str, description: str, size: tuple[str, ...]) -> Table:
+    return _table(
+        _NAME,
+        _count(column, description, _size(size)),
+        _text("ParamKind", "ParamKind specifies the kind of resources used to parameterize this policy", _param_kind),
+        _AGE,
+    )
+
+
+_POLICY_BINDINGS = _table(
+    _NAME,
+    _text(
+        "PolicyName",
+        "PolicyName indicates the policy definition which the policy binding binded to",
+        _at("spec", "policyName"),
+    ),
+    _text("ParamRef", "ParamRef indicates the param resource which sets the configuration param", _param_ref),
+    _AGE,
+)
+
+_WEBHOOKS = _table(
+    _NAME,
+    _count(
+        "Webhooks", "Webhooks indicates the number of webhooks registered in this configuration", _size(("webhooks",))
+    ),
+    _AGE,
+)
+
+_EVENTS = _table(
+    _text("Last Seen", "The time at which the most recent occurrence of this event was recorded.", _last_seen_age),
+    _text("Type", "Type of this event (Normal, Warning), new types could be added in the future", _at("type")),
+    _text(
+        "Reason",
+        "This should be a short, machine understandable string that gives the reason for the transition "
+        "into the object's current status.",
+        _at("reason"),
+    ),
+    _text("Object", "The object that this event is about.", _object),
+    _text("Subobject", _FIELD_PATH, lambda obj, now: _involved_object(obj).get("fieldPath", ""), 1),
+    _text("Source", "The component reporting this event. Should be a short machine understandable string.", _source, 1),
+    _text("Message", "A human-readable description of the status of this operation.", _message),
+    _text(
+        "First Seen",
+        "The time at which the event was first recorded. (Time of server receipt is in TypeMeta.)",
+        _first_seen_age,
+        1,
+    ),
+    _text("Count", "The number of times this event has occurred.", _times, 1),
+    (column_definition("Name", format="name", priority=1, description=NAME_DESCRIPTION), _name),
+)
+
+_RBAC, _ADMISSION = "rbac.authorization.k8s.io", "admissionregistration.k8s.io"
+
+
+def _migrated_resource(obj: Object, now: float) -> str:
+    """`crontabs.stable.example.com`; of the core group just `configmaps`."""
+    resource = _walk(obj, ("spec", "resource")) or {}
+    return ".".join(part for part in (resource.get("resource"), resource.get("group")) if part)
+
+
+_TABLES: dict[tuple[str, str], Table] = {
+    ("", "ConfigMap"): _table(_NAME, _text("Data", _CONFIG_MAP_DATA, _size(("data",), ("binaryData",))), _AGE),
+    ("", "Secret"): _table(
+        _NAME, _text("Type", _SECRET_TYPE, _at("type")), _text("Data", _SECRET_DATA, _size(("data",))), _AGE
+    ),
+    ("", "Service"): _table(
+        _NAME,
+        _text("Type", "How the service is reached.", _at("spec", "type")),
+        _text("Cluster-IP", "The address inside a cluster.", _at("spec", "clusterIP", default="<none>")),
+        _text("External-IP", "The address or name outside of it.", _at("spec", "externalName", default="<none>")),
+        _text("Port(s)", "The ports with their protocols.", _ports),
+        _AGE,
+    ),
+    ("", "ServiceAccount"): _table(_NAME, _AGE),
+    ("", "Namespace"): _table(_NAME, _text("Status", "The status of the namespace", _at("status", "phase")), _AGE),
+    ("", "ResourceQuota"): _table(
+        _NAME,
+        _text(
+            "Request",
+            "Request represents a minimum amount of cpu/memory that a container may consume.",
+            _quota(limits=False),
+        ),
+        _text(
+            "Limit",
+            "Limits control the maximum amount of cpu/memory that a container may use independent of "
+            "contention on the node.",
+            _quota(limits=True),
+        ),
+        _AGE,
+    ),
+    ("", "Event"): _EVENTS,
+    ("events.k8s.io", "Event"): _EVENTS,
+    ("coordination.k8s.io", "Lease"): _table(_NAME, _text("Holder", _HOLDER, _at("spec", "holderIdentity")), _AGE),
+    (_RBAC, "RoleBinding"): _bindings(_ROLE_REF, "roleBinding"),
+    (_RBAC, "ClusterRoleBinding"): _bindings(_CLUSTER_ROLE_REF, "clusterRoleBinding"),
+    (_ADMISSION, "ValidatingAdmissionPolicy"): _policies(
+        "Validations",
+        "Validations indicates the number of validation rules defined in this configuration",
+        ("spec", "validations"),
+    ),
+    (_ADMISSION, "MutatingAdmissionPolicy"): _policies(
+        "Mutations",
+        "Mutation indicates the number of mutations rules defined in this configuration",
+        ("spec", "mutations"),
+    ),
+    (_ADMISSION, "ValidatingAdmissionPolicyBinding"): _POLICY_BINDINGS,
+    (_ADMISSION, "MutatingAdmissionPolicyBinding"): _POLICY_BINDINGS,
+    (_ADMISSION, "ValidatingWebhookConfiguration"): _WEBHOOKS,
+    (_ADMISSION, "MutatingWebhookConfiguration"): _WEBHOOKS,
+    ("storagemigration.k8s.io", "StorageVersionMigration"): _table(
+        _text("Name", NAME_DESCRIPTION, _name),
+        _text("Resource", "Fully qualified resource to migrate", _migrated_resource),
+    ),
+}

@@ -1,0 +1,281 @@
+"""JSONPath as Kubernetes has it in printer columns: a path becomes a function from a value to what it finds.
+
+    compile_path(".spec.ports[?(@.name=='http')].port")({"spec": {"ports": [{"name": "http", "port": 80}]}}, Visits())
+    [80]
+
+Compiled once into closures. Missing keys give nothing; what the reference reports as an error when it evaluates (an
+index out of bounds, a filter of something that is no list) raises JsonPathError, which a table shows as an empty cell.
+
+The work is bounded by the values that are visited, whether they are found or not: recursive descents, wildcards and
+unions multiply (`..a..b` visits what is below each `a` again).
+
+Follows client-go util/jsonpath with AllowMissingKeys. The parser is in jsonpath_parse.py.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final
+
+from registry.api.tables.jsonpath_parser import Filter, JsonPathError, Node, Slice, parse
+
+__all__ = ["MAX_VISITS", "JsonPathError", "TooManyVisits", "Visits", "compile_path", "relaxed"]
+
+Json = Any
+
+# Values that the evaluation of one path visits at most: some 10 ms of work.
+MAX_VISITS: Final = 100_000
+# Characters of a text that count as one value where the text is read.
+TEXT_PER_VISIT: Final = 64
+
+
+class TooManyVisits(JsonPathError):
+    """The path visits more values than it may."""
+
+
+class Visits:
+    """How many values may still be visited."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, left: int = MAX_VISITS) -> None:
+        self.left = left
+
+    def spend(self, values: int) -> None:
+        """Raises TooManyVisits where fewer are left; then none are."""
+        if values > self.left:
+            self.left = 0
+            raise TooManyVisits("too many values are visited")
+        self.left -= values
+
+
+# From the values found so far to the next ones.
+Step = Callable[[list[Json], Visits], list[Json]]
+
+
+def compile_path(text: str) -> Callable[[Json, Visits], list[Json]]:
+    """The function of a path such as `.spec.replicas`. Raises JsonPathError for what cannot be parsed; so may the
+    function for what cannot be evaluated, TooManyVisits among them. The value is not changed, and may be shared by the
+    result.
+    """
+    actions = [_sequence(nodes) for nodes in parse(f"{{{text}}}")]
+    first, *others = actions
+
+    def find(value: Json, visits: Visits) -> list[Json]:
+        found = first([value], visits)
+        for action in others:
+            action([value], visits)  # only its errors count
+        return found
+
+    return find
+
+
+_RELAXED = re.compile(r"\{\.?([^{}]+)\}\Z|\.?([^{}]+)\Z")
+
+
+def relax(text: str) -> str:
+    """The path that people mean by `spec.a`, `.spec.a`, `{spec.a}` or `{.spec.a}`: `.spec.a`. Raises JsonPathError."""
+    if not text:
+        return text
+    match = _RELAXED.match(text)
+    if match is None:
+        raise JsonPathError(
+            "unexpected path string, expected a 'name1.name2' or '.name1.name2' or '{name1.name2}' or '{.name1.name2}'"
+        )
+    return "." + (match[1] or match[2])
+
+
+def _sequence(nodes: Sequence[Node]) -> Step:
+    if all(node.kind == "field" for node in nodes):
+        return _fields([node.text for node in nodes])
+    steps = [_step(node) for node in nodes]
+
+    def run(values: list[Json], visits: Visits) -> list[Json]:
+        for step in steps:
+            values = step(values, visits)
+        return values
+
+    return run
+
+
+def _fields(names: list[str]) -> Step:
+    """A plain path of names, by far the most frequent kind. From one value it visits as many as it has names, which
+    is not counted."""
+
+    def run(values: list[Json], visits: Visits) -> list[Json]:
+        if len(values) > 1:
+            visits.spend(len(values) * len(names))
+        for name in names:
+            values = [value[name] for value in values if isinstance(value, dict) and name in value]
+        return values
+
+    return run
+
+
+def _step(node: Node) -> Step:
+    match node.kind:
+        case "field":
+            return _fields([node.text])
+        case "wildcard":
+            return _wildcard
+        case "recursive":
+            return _descend
+        case "slice":
+            assert node.slice is not None
+            return _slice(node.slice)
+        case "filter":
+            assert node.filter is not None
+            return _filter(node.filter)
+        case "union":
+            return _union([_sequence(nodes) for nodes in node.branches])
+        case "text":
+            return lambda values, visits: [node.text]
+        case "constant":
+            return lambda values, visits: [node.constant] * len(values)
+    return _refuse(node)
+
+
+def _refuse(node: Node) -> Step:
+    def run(values: list[Json], visits: Visits) -> list[Json]:
+        raise JsonPathError(f"unrecognized identifier {node.text}")
+
+    return run
+
+
+def _children(value: Json) -> Collection[Json]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _wildcard(values: list[Json], visits: Visits) -> list[Json]:
+    found: list[Json] = []
+    for value in values:
+        children = _children(value)
+        visits.spend(1 + len(children))
+        found.extend(children)
+    return found
+
+
+def _union(steps: list[Step]) -> Step:
+    def run(values: list[Json], visits: Visits) -> list[Json]:
+        found: list[Json] = []
+        for step in steps:
+            visits.spend(1 + len(values))
+            found.extend(step(values, visits))
+        return found
+
+    return run
+
+
+def _descend(values: list[Json], visits: Visits) -> list[Json]:
+    """Every value that holds something, itself first, in document order."""
+    found: list[Json] = []
+    visits.spend(len(values))
+    stack = values[::-1]
+    while stack:
+        value = stack.pop()
+        children = _children(value)
+        if children:
+            visits.spend(len(children))
+            found.append(value)
+            stack.extend(reversed([*children]))
+        elif isinstance(value, str) and value:
+            found.append(value)
+    return found
+
+
+def _slice(bounds: Slice) -> Step:
+    def run(values: list[Json], visits: Visits) -> list[Json]:
+        found: list[Json] = []
+        visits.spend(len(values))
+        for value in values:
+            if value is None:
+                continue
+            if not isinstance(value, list):
+                raise JsonPathError("not an array or slice")
+            start, end = _range(bounds, len(value))
+            if start == end:
+                return found  # the reference stops here, too
+            visits.spend(len(range(start, end, bounds.step)))
+            found.extend(value[start : end : bounds.step])
+        return found
+
+    return run
+
+
+def _range(bounds: Slice, length: int) -> tuple[int, int]:
+    start = bounds.start + length if bounds.start < 0 else bounds.start
+    end = length if bounds.end is None else bounds.end
+    if end < 0 or (end == 0 and bounds.derived):
+        end += length
+    if start != end:
+        if not 0 <= start < length:
+            raise JsonPathError(f"array index out of bounds: index {start}, length {length}")
+        if not 0 <= end <= length:
+            raise JsonPathError(f"array index out of bounds: index {end - 1}, length {length}")
+        if start > end:
+            raise JsonPathError(f"starting index {start} is greater than ending index {end}")
+        if bounds.step <= 0:
+            raise JsonPathError("step must be > 0")
+    return start, end
+
+
+def _filter(condition: Filter) -> Step:
+    left = _sequence(condition.left)
+    right = _sequence(condition.right)
+    holds = _COMPARISONS.get(condition.operator)
+    weight = 2 + len(condition.left) + len(condition.right)
+
+    def passes(item: Json, visits: Visits) -> bool:
+        if condition.operator == "exists":
+            try:
+                return bool(left([item], visits))
+            except TooManyVisits:
+                raise
+            except JsonPathError:
+                return False
+        lefts, rights = left([item], visits), right([item], visits)
+        if not lefts or not rights:
+            return False
+        if len(lefts) > 1 or len(rights) > 1:
+            raise JsonPathError("can only compare one element at a time")
+        if holds is None:
+            raise JsonPathError(f"unrecognized filter operator {condition.operator}")
+        if type(lefts[0]) is str:
+            visits.spend(len(lefts[0]) // TEXT_PER_VISIT)
+        return holds(lefts[0], rights[0])
+
+    def run(values: list[Json], visits: Visits) -> list[Json]:
+        found: list[Json] = []
+        for value in values:
+            if not isinstance(value, list):
+                raise JsonPathError("not an array or slice and cannot be filtered")
+            visits.spend(1 + len(value) * weight)
+            found.extend(item for item in value if passes(item, visits))
+        return found
+
+    return run
+
+
+def _same_type(compare: Callable[[Any, Any], bool], kinds: tuple[type, ...]) -> Callable[[Json, Json], bool]:
+    """Go compares scalars of one type only, not even an integer with a float, and has no order of booleans."""
+
+    def run(left: Json, right: Json) -> bool:
+        if type(left) is not type(right) or type(left) not in kinds:
+            raise JsonPathError("incompatible types for comparison")
+        return compare(left, right)
+
+    return run
+
+
+_COMPARISONS: dict[str, Callable[[Json, Json], bool]] = {
+    "==": _same_type(operator.eq, (str, int, float, bool)),
+    "!=": _same_type(operator.ne, (str, int, float, bool)),
+    "<": _same_type(operator.lt, (str, int, float)),
+    "<=": _same_type(operator.le, (str, int, float)),
+    ">": _same_type(operator.gt, (str, int, float)),
+    ">=": _same_type(operator.ge, (str, int, float)),
+}

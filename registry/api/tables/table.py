@@ -1,0 +1,271 @@
+"""Tables: what kubectl prints of a list, made by the server from printer columns.
+
+    table = custom_table(version.columns)
+    table.columns                                        # [{"name": "Name", "type": "string", ...}, ...]
+    table.row(obj, table_version="v1", include="", now=now)    # {"cells": ["a", 3], "object": {...}}
+
+A Table here knows columns and cells; built-in kinds have theirs in tables_builtin.py. Nothing in it depends on a
+request, so one is made for each version of a definition and shared.
+
+Follows apiextensions-apiserver pkg/registry/customresource/tableconvertor and apiserver
+pkg/endpoints/handlers/response.go.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from registry.api.tables.durations import human_duration
+from registry.api.tables.jsonpath import MAX_VISITS, TEXT_PER_VISIT, JsonPathError, Visits, compile_path
+from registry.codec.go_text import format_float
+from registry.definitions.model import Column
+from registry.schema.field import go_json
+from registry.schema.gotime import TimeError, canonical_time
+
+Json = Any
+# Cells of an object as of a time, the name first.
+Cells = Callable[[Mapping[str, Json], float, Visits], list[Json]]
+
+# Values that the paths of a whole Table visit at most, in addition to those that each row brings.
+TABLE_VISITS: Final = 2_000_000
+ROW_VISITS: Final = 2_000
+
+NAME_DESCRIPTION = (
+    "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a "
+    "client to request the generation of an appropriate name automatically. Name is primarily intended for creation "
+    "idempotence and configuration definition. Cannot be updated. More info: "
+    "https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"
+)
+CREATED_DESCRIPTION = (
+    "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed "
+    "to be set in happens-before order across separate operations. Clients may not set this value. It is represented "
+    "in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: "
+    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
+)
+
+INCLUDE_METADATA, INCLUDE_OBJECT, INCLUDE_NONE = "Metadata", "Object", "None"
+
+
+class IncludeObjectError(ValueError):
+    """400: an includeObject that is not one of the three. `str()` is the whole message."""
+
+
+def check_include_object(value: str) -> str:
+    """`value` of the query parameter, Metadata where it is empty."""
+    if value in (INCLUDE_METADATA, INCLUDE_OBJECT, INCLUDE_NONE):
+        return value
+    if not value:
+        return INCLUDE_METADATA
+    raise IncludeObjectError(
+        f'Unable to convert to Table as requested: includeObject: Invalid value: "{value}": '
+        "must be 'Metadata', 'Object', 'None', or empty"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Column definitions and the cells of an object. `empty_rows` is what an empty table has for rows: [] or None."""
+
+    columns: Sequence[Mapping[str, Json]]
+    cells: Cells
+    empty_rows: Json = ()
+
+    def row(
+        self,
+        obj: Mapping[str, Json],
+        now: float,
+        include: str = INCLUDE_METADATA,
+        table_version: str = "v1",
+        visits: Visits | None = None,
+    ) -> dict[str, Json]:
+        """One row of a decoded object; `now` in seconds since 1970, `include` as check_include_object gives it.
+
+        The rows of one Table share `visits`, TABLE_VISITS at first. A cell whose path visits too much is null.
+        """
+        granted = MAX_VISITS if visits is None else min(MAX_VISITS, visits.left + ROW_VISITS)
+        own = Visits(granted)
+        cells = self.cells(obj, now, own)
+        if visits is not None:
+            visits.left = min(TABLE_VISITS, visits.left + ROW_VISITS - (granted - own.left))
+        return {"cells": cells, "object": _partial_object(obj, include, table_version)}
+
+    def document(
+        self,
+        rows: Sequence[Mapping[str, Json]],
+        metadata: Mapping[str, Json],
+        table_version: str = "v1",
+        headers: bool = True,
+    ) -> dict[str, Json]:
+        """The whole Table. `metadata` is that of the list, or resourceVersion alone for an object; without `headers`
+        (all events of a watch but the first) the columns are null."""
+        return {
+            "kind": "Table",
+            "apiVersion": f"meta.k8s.io/{table_version}",
+            "metadata": dict(metadata),
+            "columnDefinitions": list(self.columns) if headers else None,
+            "rows": list(rows) if rows or self.empty_rows is not None else None,
+        }
+
+
+def partial_object_metadata(obj: Mapping[str, Json], version: str = "v1") -> dict[str, Json]:
+    return {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": obj["metadata"]}
+
+
+def _partial_object(obj: Mapping[str, Json], include: str, table_version: str) -> Mapping[str, Json] | None:
+    if include == INCLUDE_OBJECT:
+        return obj
+    return None if include == INCLUDE_NONE else partial_object_metadata(obj, table_version)
+
+
+# --- custom resources
+
+_AGE = Column("Age", "date", ".metadata.creationTimestamp", description=CREATED_DESCRIPTION)
+
+
+def custom_table(columns: Sequence[Column]) -> Table:
+    """The Table of a version: Name, then its columns, or Age where it has none.
+
+    A column whose path cannot be parsed leaves only the Name, as in the reference.
+    """
+    definitions: list[dict[str, Json]] = [column_definition("Name", format="name", description=NAME_DESCRIPTION)]
+    cells: list[Callable[[Json, float, Visits], Json]] = []
+    try:
+        for column in columns or (_AGE,):
+            cells.append(_cell(column))
+            definitions.append(
+                column_definition(
+                    column.name,
+                    column.type,
+                    column.format,
+                    column.priority,
+                    column.description or f"Custom resource definition column (in JSONPath format): {column.json_path}",
+                )
+            )
+    except JsonPathError:
+        # The reference keeps the columns before the broken one.
+        del cells[len(definitions) - 1 :]
+
+    def row(obj: Mapping[str, Json], now: float, visits: Visits) -> list[Json]:
+        return [obj["metadata"].get("name", ""), *[cell(obj, now, visits) for cell in cells]]
+
+    return Table(definitions, row)
+
+
+def column_definition(
+    name: str, type: str = "string", format: str = "", priority: int = 0, description: str = ""
+) -> dict[str, Json]:
+    return {"name": name, "type": type, "format": format, "description": description, "priority": priority}
+
+
+def _cell(column: Column) -> Callable[[Json, float, Visits], Json]:
+    """The value of a column: the first that its path finds, null where it finds none, fails or visits too much.
+
+    A column may spend half of what is left, so that one that spends it all does not empty those after it.
+    """
+    find = compile_path(column.json_path)
+    convert = _CONVERSIONS.get(column.type, _nothing)
+    is_text = convert is _text
+
+    def cell(obj: Json, now: float, visits: Visits) -> Json:
+        kept = visits.left - visits.left // 2
+        visits.left -= kept
+        try:
+            found = find(obj, visits)
+            if is_text and found:
+                _spend_text(found[0], visits)
+        except JsonPathError:
+            return None
+        finally:
+            visits.left += kept
+        return convert(found[0], now) if found else None
+
+    return cell
+
+
+def _spend_text(value: Json, visits: Visits) -> None:
+    """Counts what the text of a value comes to, before it is made. Raises TooManyVisits."""
+    if not isinstance(value, dict | list):
+        if type(value) is str and len(value) >= TEXT_PER_VISIT:
+            visits.spend(len(value) // TEXT_PER_VISIT)
+        return
+    stack: list[Json] = [value]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, str):
+            visits.spend(len(part) // TEXT_PER_VISIT)
+        elif isinstance(part, dict):
+            visits.spend(1 + len(part) + sum(map(len, part)) // TEXT_PER_VISIT)
+            stack.extend(part.values())
+        elif isinstance(part, list):
+            visits.spend(1 + len(part))
+            stack.extend(part)
+
+
+def _integer(value: Json, now: float) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    # What Go's conversion gives for a float beyond int64, on the machines that matter.
+    return int(value) if -(1 << 63) <= value < 1 << 63 else -(1 << 63)
+
+
+def _number(value: Json, now: float) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _boolean(value: Json, now: float) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _text(value: Json, now: float) -> str:
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return "<no value>"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    # An integer beyond int64 is a float64 to Go.
+    is_float = isinstance(value, float) or (isinstance(value, int) and not -(1 << 63) <= value < 1 << 63)
+    return format_float(value) if is_float else go_json(value)
+
+
+def _date(value: Json, now: float) -> str | None:
+    return age(value, now) if isinstance(value, str) else None
+
+
+def _nothing(value: Json, now: float) -> None:
+    return None
+
+
+_CONVERSIONS: dict[str, Callable[[Json, float], Json]] = {
+    "integer": _integer,
+    "number": _number,
+    "boolean": _boolean,
+    "string": _text,
+    "date": _date,
+}
+
+
+def age(timestamp: str, now: float) -> str:
+    """`5d6h` since an RFC 3339 time; `<unknown>` for none, `<invalid>` for what is no time or still to come."""
+    if timestamp in ("", "null"):
+        return "<unknown>"
+    try:
+        canonical = canonical_time(timestamp)
+    except TimeError:
+        return "<invalid>"
+    if canonical == "0001-01-01T00:00:00Z":
+        return "<unknown>"
+    return human_duration(now - _seconds(canonical))
+
+
+_EPOCH_ORDINAL = datetime.date(1970, 1, 1).toordinal()
+
+
+def _seconds(canonical: str) -> float:
+    """Seconds since 1970 of `2024-03-04T05:06:07Z`; the year 0000, which Python lacks, counts as 0001."""
+    year = max(int(canonical[:4]), 1)
+    days = datetime.date(year, int(canonical[5:7]), int(canonical[8:10])).toordinal() - _EPOCH_ORDINAL
+    return days * 86400 + int(canonical[11:13]) * 3600 + int(canonical[14:16]) * 60 + int(canonical[17:19])

@@ -1,0 +1,105 @@
+"""What every tenant is born with, and the tenants that are always there.
+
+All of it can be done by several processes at once, and again at each start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+
+from registry.api.admission.namespace_lifecycle import NAMESPACES
+from registry.api.errors import StatusError
+from registry.api.options import WriteOptions
+from registry.api.request import Backend, CatalogStale, ResourceRequest
+from registry.api.served import Object
+from registry.api.strategies.base import Context
+from registry.api.verbs.create import create_object
+from registry.authentication.user import ADMINISTRATORS, AUTHENTICATED, User
+from registry.authorization.tenants import DEFAULT, INITIAL_NAMESPACES, SYSTEM, Tenants
+from registry.builtin.tenancy import GROUP, PLURAL
+from registry.store.types import ObjectKey, ResourceName, Tenant, TenantId
+
+_SERVER = User("system:apiserver", (ADMINISTRATORS, AUTHENTICATED))
+_MANAGER = "kube-apiserver"
+
+
+async def bootstrap(backend: Backend, tenants: Tenants) -> None:
+    """The tenants that are always there, as objects too, each with its initial namespaces."""
+    for name in (SYSTEM, DEFAULT):
+        await furnish(backend, await tenants.ensure(name))
+    system = await tenants.ensure(SYSTEM)
+    for name in (SYSTEM, DEFAULT):
+        await _ensure(
+            backend,
+            system,
+            GROUP,
+            PLURAL,
+            {"apiVersion": f"{GROUP}/v1", "kind": "Tenant", "metadata": {"name": str(name)}, "spec": {}},
+        )
+
+
+async def furnish(backend: Backend, tenant: Tenant) -> None:
+    """Makes the initial namespaces that are missing."""
+    await asyncio.gather(
+        *(
+            _ensure(
+                backend, tenant, "", NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            )
+            for name in INITIAL_NAMESPACES
+        )
+    )
+
+
+class TenantBootstrapper:
+    """Gives a tenant what it is born with when it is first asked for: until then it costs no more than its row."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._under_way: dict[TenantId, asyncio.Future[None]] = {}
+
+    async def ensure(self, tenant: Tenant) -> None:
+        """Returns at once for a tenant that has been asked for before."""
+        attributes = tenant.attributes
+        if "server" in attributes or tenant.name in (SYSTEM, DEFAULT):
+            return
+        known = self._under_way.get(tenant.id)
+        if known is None:
+            known = self._under_way[tenant.id] = asyncio.ensure_future(self._furnish(tenant))
+            known.add_done_callback(lambda _: self._under_way.pop(tenant.id, None))
+        # Others wait for the same: whoever goes away leaves it to them.
+        await asyncio.shield(known)
+
+    async def _furnish(self, tenant: Tenant) -> None:
+        store = self._backend.store
+        # What this process remembers may be older than what another has done.
+        if "server" in (await store.fresh_tenant(tenant.name)).attributes:
+            return
+        await furnish(self._backend, tenant)
+        await store.note_of_tenant(tenant, {"furnished": True})
+
+
+async def _ensure(backend: Backend, tenant: Tenant, group: str, plural: str, wanted: Object) -> None:
+    resource = ResourceName(f"{plural}.{group}" if group else plural)
+    row, _ = await backend.store.load(tenant, resource, ObjectKey(wanted["metadata"]["name"]))
+    if row is None:
+        await _create(backend, tenant, group, plural, wanted)
+
+
+async def _create(backend: Backend, tenant: Tenant, group: str, plural: str, wanted: Object) -> None:
+    name = wanted["metadata"]["name"]
+    while True:
+        catalog = await backend.catalogs.current(tenant)
+        served = catalog.served(group, "v1", plural)
+        assert served is not None
+        context = Context(tenant, _SERVER, _MANAGER, by_server=True)
+        request = ResourceRequest(backend, context, catalog.without_admission(), served, "", name, "", {})
+        try:
+            await create_object(request, copy.deepcopy(wanted), WriteOptions(), _MANAGER, "create")
+            return
+        except CatalogStale:
+            continue  # another process has changed the definitions: judged again by them
+        except StatusError as error:
+            if error.reason == "AlreadyExists":
+                return
+            raise

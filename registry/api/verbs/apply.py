@@ -1,0 +1,96 @@
+"""Server-side apply: a PATCH that says which fields the client wants to own, and makes the object if it is missing.
+
+Follows apiserver pkg/endpoints/handlers/patch.go (applyPatcher).
+"""
+
+from __future__ import annotations
+
+from registry.api.answers import ObjectAnswer
+from registry.api.errors import StatusError, bad_request, invalid
+from registry.api.metadata import agree_on_name, agree_on_namespace
+from registry.api.options import WriteOptions, manager_of
+from registry.api.ownership import own_apply
+from registry.api.request import Body, ResourceRequest
+from registry.api.served import Object
+from registry.api.strategies.base import ObjectDecodeError
+from registry.api.verbs.create import create_object
+from registry.api.verbs.update import UpdateSpec, guaranteed_update
+from registry.codec.model import Decoded
+from registry.codec.model import DecodeError as CodecError
+from registry.codec.yaml_decode import decode_yaml
+from registry.schema.field import invalid as invalid_field
+
+
+async def apply(request: ResourceRequest, body: Body, options: WriteOptions) -> ObjectAnswer:
+    decoded = decode_configuration(body)
+    manager = manager_of(options, request.context.user_agent)
+    force = bool(options.force)
+
+    def make(old: Object) -> Object:
+        result = own_apply(request, old, decoded.value, manager, force=force)
+        note_duplicates(request, decoded, options)
+        return _complete(request, result)
+
+    try:
+        return await guaranteed_update(
+            request,
+            UpdateSpec(
+                make_object=make, verb="apply", manager=manager, dry_run=options.dry_run, owned=True, options=options
+            ),
+        )
+    except StatusError as error:
+        if error.code != 404 or request.subresource or error.reason != "NotFound":
+            raise
+    return await _create(request, decoded, manager, options)
+
+
+async def _create(request: ResourceRequest, decoded: Decoded, manager: str, options: WriteOptions) -> ObjectAnswer:
+    """The object is not there: applying makes it."""
+    applied = decoded.value
+    metadata = applied.get("metadata") or {}
+    if isinstance(metadata, dict) and metadata.get("uid"):
+        wrong = invalid_field("metadata.uid", metadata["uid"], "field is immutable")
+        raise invalid(request.served.kind, request.name, [wrong, wrong])
+    obj = own_apply(request, None, applied, manager, force=bool(options.force))
+    note_duplicates(request, decoded, options)
+    obj = _complete(request, obj)
+    obj["metadata"].pop("resourceVersion", None)
+    return await create_object(request, obj, options, manager, "apply", owned=True)
+
+
+def _complete(request: ResourceRequest, result: Object) -> Object:
+    """The applied object decoded by its kind; what it says of its name must be what the path says."""
+    try:
+        obj = request.served.strategy.complete({**result})
+    except ObjectDecodeError as error:
+        raise bad_request(str(error)) from error
+    agree_on_namespace(request, obj)
+    agree_on_name(request, obj)
+    return obj
+
+
+def decode_configuration(body: Body) -> Decoded:
+    """The configuration of an apply: an object, empty where the body is."""
+    try:
+        decoded = body.read(decode_yaml)
+    except CodecError as error:
+        raise bad_request(f"error decoding YAML: {error}") from error
+    if decoded.value is None:
+        decoded.value = {}
+    if not isinstance(decoded.value, dict):
+        word = {list: "array", str: "string", bool: "bool"}.get(type(decoded.value), "number")
+        raise bad_request(
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal "
+            f"{word} into Go value of type map[string]interface {{}}"
+        )
+    return decoded
+
+
+def note_duplicates(request: ResourceRequest, decoded: Decoded, options: WriteOptions) -> None:
+    """Keys given twice are told when nothing is wrong with the fields themselves."""
+    if not decoded.duplicates or options.field_validation == "Ignore":
+        return
+    if options.field_validation == "Strict":
+        errors = ", ".join(decoded.strict_errors())
+        raise bad_request(f"error strict decoding YAML: error converting YAML to JSON: {errors}")
+    request.context.warnings.extend(decoded.duplicates)

@@ -1,0 +1,121 @@
+"""One request on a resource, from its verb to the function that answers it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from registry.api.admission.escalation import Authority
+from registry.api.answers import Answer
+from registry.api.default_roles import ensure_default_roles
+from registry.api.errors import method_not_supported, not_found
+from registry.api.request import Body, ResourceRequest
+from registry.api.served import Served
+from registry.api.verbs import history, usage
+from registry.api.verbs.create import create
+from registry.api.verbs.delete import delete, delete_collection
+from registry.api.verbs.get import get
+from registry.api.verbs.list import list_
+from registry.api.verbs.patch import patch
+from registry.api.verbs.review import review
+from registry.api.verbs.scale import get_scale, patch_scale, update_scale
+from registry.api.verbs.token_request import request_token
+from registry.api.verbs.update import update
+from registry.api.verbs.watch import watch
+from registry.api.wildcard.requests import serve as serve_across
+from registry.authorization.rbac.model import GROUP as RBAC
+
+# What each subresource can do; everything else on it is not supported.
+SUBRESOURCE_VERBS = {
+    "status": ("get", "update", "patch"),
+    "scale": ("get", "update", "patch"),
+    "finalize": ("update",),
+    "token": ("create",),
+}
+
+
+async def serve(
+    request: ResourceRequest, verb: str, body: Body | None, options_body: dict[str, object] | None = None
+) -> Answer:
+    """The answer of `verb`; `body` is there for create, update and patch, `options_body` for a delete that has one."""
+    if request.served.definition.group == RBAC:
+        await _prepare_roles(request, verb)
+    if request.served.converts_contents:
+        request = replace(request, served=request.converting(request.served))
+    if request.context.across is not None:
+        return await serve_across(request, request.context.across, verb)
+    match request.subresource:
+        case "":
+            return await _serve_object(request, verb, body, options_body)
+        case "scale":
+            return await _serve_scale(request, verb, body)
+        case "token":
+            assert body is not None
+            return await request_token(request, body)
+        case usage.SUBRESOURCE:
+            return await usage.serve(request, verb)
+        case past if past in history.SUBRESOURCES:
+            return await history.serve(request, verb, body)
+        case _:
+            return await _serve_part(request, verb, body)
+
+
+async def _prepare_roles(request: ResourceRequest, verb: str) -> None:
+    """Roles and bindings: the tenant's own are made when they are first looked at; a write is one of what one has."""
+    await ensure_default_roles(request.backend, request.tenant)
+    user = request.context.user
+    if verb in ("create", "update", "patch") and not user.is_administrator:
+        policy = await request.backend.policies.of(request.tenant)
+        request.context.authority = Authority(
+            policy, user, request.served.resource.name, request.namespace, request.name
+        )
+
+
+async def _serve_object(
+    request: ResourceRequest, verb: str, body: Body | None, options_body: dict[str, object] | None
+) -> Answer:
+    match verb:
+        case "get":
+            return await get(request)
+        case "list":
+            return await list_(request)
+        case "watch":
+            return await watch(request)
+        case "create":
+            assert body is not None
+            return await (review(request, body) if request.served.strategy.virtual else create(request, body))
+        case "update":
+            assert body is not None
+            return await update(request, body)
+        case "patch":
+            assert body is not None
+            return await patch(request, body)
+        case "delete":
+            return await delete(request, options_body)
+        case "deletecollection":
+            return await delete_collection(request, options_body)
+        case _:
+            raise method_not_supported(request.served.resource, verb)
+
+
+async def _serve_part(request: ResourceRequest, verb: str, body: Body | None) -> Answer:
+    """status and its like: the whole object, of which only a part is taken."""
+    request = replace(request, served=request.served.part(request.subresource))
+    if verb == "get":
+        return await get(request)
+    assert body is not None
+    return await (update(request, body) if verb == "update" else patch(request, body))
+
+
+async def _serve_scale(request: ResourceRequest, verb: str, body: Body | None) -> Answer:
+    if verb == "get":
+        return await get_scale(request)
+    assert body is not None
+    return await (update_scale(request, body) if verb == "update" else patch_scale(request, body))
+
+
+def check_subresource(served: Served, subresource: str, name: str, verb: str) -> None:
+    """404 for a subresource that the version does not have, 405 for a verb that it does not take."""
+    if subresource not in served.subresources:
+        raise not_found(served.resource, name)
+    if verb not in SUBRESOURCE_VERBS[subresource]:
+        raise method_not_supported(served.resource, verb)

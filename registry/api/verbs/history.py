@@ -1,0 +1,405 @@
+"""The past of objects, as subresources that Kubernetes does not have: history, restore, undelete, deleted.
+
+    GET  .../widgets/a/history                                     what happened to it, newest first, with differences
+    GET  .../widgets/a?atResourceVersion=7                         what it was at a revision (right: history)
+    POST .../widgets/a/restore   {"resourceVersion": "7"}          makes it again what it was, by an ordinary update
+    POST .../widgets/a/undelete                                    creates it again as it was, with a new uid
+    GET  .../widgets?deleted=true                                  what is gone (right: list widgets/deleted); of the
+                                                                   selectors it takes labels, name and namespace
+
+They reach as far back as the change log. What comes back is a write like any other: decoded, pruned, validated and
+admitted by what holds today. Of kinds in BARRED nothing of the past is told, nor of sensitive fields of others (as in
+SQL reports). Documented in docs/history.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+from registry.api import continuation
+from registry.api.answers import Answer, DocumentAnswer, ObjectAnswer
+from registry.api.conversions import VersionGone
+from registry.api.errors import (
+    already_exists,
+    bad_request,
+    conflict,
+    expired,
+    forbidden,
+    method_not_supported,
+    not_found,
+)
+from registry.api.freshness import wait_for_revision
+from registry.api.options import Query, WriteOptions, list_options, manager_of, write_options
+from registry.api.request import Body, ResourceRequest
+from registry.api.selectors import satisfies
+from registry.api.served import Object, Served
+from registry.api.strategies.base import ObjectDecodeError
+from registry.api.verbs.create import create_object
+from registry.api.verbs.list import list_revision, parse_selection
+from registry.api.verbs.update import UpdateSpec, guaranteed_update
+from registry.apply.diff import json_diff, merge_diff
+from registry.codec.json_decode import decode_json
+from registry.codec.model import DecodeError as SyntaxFault
+from registry.codec.yaml_decode import decode_yaml
+from registry.reporting.redaction import without
+from registry.schema.values import deep_copy
+from registry.store.errors import RevisionExpired
+from registry.store.reads.history import Past
+from registry.store.reporting.model import LAST_APPLIED
+from registry.store.types import Change as LoggedChange
+from registry.store.types import ChangeType, ObjectKey, Row
+
+API_VERSION: Final = "history.registry/v1"
+DELETED: Final = "deleted"
+# The verbs of each.
+SUBRESOURCES: Final = {"history": ("get",), "restore": ("create",), "undelete": ("create",), DELETED: ("list",)}
+# Stored as these: who may read a secret of today has not thereby a right to those of yesterday.
+BARRED: Final = frozenset({"secrets"})
+DEFAULT_LIMIT: Final = 50
+MAX_LIMIT: Final = 500
+# Of what the server writes for itself no difference is shown.
+_NOT_COMPARED: Final = ("managedFields", "resourceVersion")
+_NEWEST: Final = (1 << 63) - 1
+
+
+def check(served: Served, subresource: str, name: str, verb: str) -> None:
+    """404, 405 or 403 for what is not to be had."""
+    if served.strategy.virtual:
+        raise not_found(served.resource, name)
+    if verb not in SUBRESOURCES[subresource]:
+        raise method_not_supported(served.resource, verb)
+    if served.resource_name in BARRED:
+        raise forbidden(served.resource, name, f"nothing of the past of {served.resource} is told")
+
+
+def is_document(subresource: str, verb: str, query: Query) -> bool:
+    """Whether the answer is a document of our own, and no object that is or was."""
+    if subresource == "history":
+        return "atResourceVersion" not in query
+    return subresource == DELETED and verb == "list"
+
+
+async def serve(request: ResourceRequest, verb: str, body: Body | None) -> Answer:
+    subresource, request = request.subresource, replace(request, subresource="")
+    match subresource:
+        case "history":
+            return await (state(request) if "atResourceVersion" in request.query else history(request))
+        case "restore":
+            assert body is not None
+            return await restore(request, body)
+        case "undelete":
+            assert body is not None
+            return await undelete(request, body)
+        case _:
+            return await list_deleted(request)
+
+
+# -- looking back
+async def history(request: ResourceRequest) -> DocumentAnswer:
+    """A HistoryList, newest first; 404 for an object of which the log knows nothing."""
+    difference = _difference(request)
+    with_objects = _flag(request, "object")
+    limit, token = _page(request)
+    before = token.revision if token else _NEWEST
+    past = await request.backend.store.history(
+        request.tenant, request.served.resource_name, request.key, before=before, limit=limit
+    )
+    request.check_fresh(past.state)
+    if not past.changes and token is None:
+        await request.load()
+    items = []
+    for logged in past.changes:
+        items.append(await _entry(request, logged, difference, with_objects=with_objects))
+        # Each may take milliseconds.
+        await asyncio.sleep(0)
+    metadata = {"resourceVersion": str(past.state.revision), "retainedSince": str(past.floor)}
+    if past.more:
+        metadata["continue"] = continuation.encode(past.changes[-1].revision, request.key)
+    return DocumentAnswer({"apiVersion": API_VERSION, "kind": "HistoryList", "metadata": metadata, "items": items})
+
+
+async def _entry(
+    request: ResourceRequest, logged: LoggedChange, difference: Difference | None, *, with_objects: bool
+) -> Object:
+    entry = _change_entry(logged)
+    new, old = _new_row(logged), _old_row(logged)
+    try:
+        after = await _redacted(request, new) if new is not None and (difference or with_objects) else None
+        if difference is not None and after is not None:
+            before = await _redacted(request, old) if old is not None else {}
+            entry["diff"] = difference(_comparable(before), _comparable(after))
+        if with_objects and after is not None:
+            entry["object"] = after
+    except VersionGone as gone:
+        entry["message"] = gone.message
+    return entry
+
+
+def _change_entry(logged: LoggedChange) -> Object:
+    entry: Object = {"resourceVersion": str(logged.revision)}
+    if logged.previous_revision:
+        entry["previousResourceVersion"] = str(logged.previous_revision)
+    actor = logged.actor
+    entry |= {
+        "uid": logged.uid,
+        "time": logged.at.isoformat(timespec="microseconds").replace("+00:00", "Z"),
+        "operation": _OPERATIONS[logged.type],
+        "verb": actor.verb,
+        "user": actor.user,
+        "fieldManager": actor.manager,
+    }
+    return entry
+
+
+_OPERATIONS: Final = {ChangeType.ADDED: "Create", ChangeType.MODIFIED: "Update", ChangeType.DELETED: "Delete"}
+Difference = Callable[[Object, Object], Any]
+
+
+async def list_deleted(request: ResourceRequest) -> DocumentAnswer:
+    """A DeletedList in the order of namespaces and names: each object that is gone, as it was last."""
+    limit, token = _page(request)
+    past, more = await _gone(request, ObjectKey(token.after if token else ""), limit)
+    items = []
+    for logged in past.changes:
+        entry = _change_entry(logged)
+        old = _old_row(logged)
+        try:
+            if old is not None:
+                entry["object"] = await _redacted(request, old)
+        except VersionGone as gone:
+            namespace, _, name = logged.key.rpartition("/")
+            entry |= {"namespace": namespace, "name": name, "message": gone.message}
+        items.append(entry)
+        await asyncio.sleep(0)
+    metadata = {"resourceVersion": str(past.state.revision), "retainedSince": str(past.floor)}
+    if more:
+        metadata["continue"] = continuation.encode(past.state.revision, past.changes[-1].key)
+    return DocumentAnswer({"apiVersion": API_VERSION, "kind": "DeletedList", "metadata": metadata, "items": items})
+
+
+async def _gone(request: ResourceRequest, after: ObjectKey, limit: int) -> tuple[Past, bool]:
+    """The next deletions that the selectors select, and whether there may be more.
+
+    Labels are those of the last state. Other fields than name and namespace cannot be selected by: they may be
+    sensitive, and are left out of what is told.
+    """
+    selection = parse_selection(
+        request,
+        list_options({k: v for k, v in request.query.items() if k in ("fieldSelector", "labelSelector")}),
+        by_identity=True,
+    )
+    key, accepts = selection.fields.key, selection.fields.accepts
+    rows = MAX_LIMIT if accepts is not None or selection.requirements else limit
+    found: list[LoggedChange] = []
+    while True:
+        past = await request.backend.store.list_deleted(
+            request.tenant,
+            request.served.resource_name,
+            namespace=request.namespace or None,
+            key=key,
+            after=after,
+            limit=rows,
+        )
+        request.check_fresh(past.state)
+        for position, logged in enumerate(past.changes, 1):
+            if (accepts is None or accepts(logged.key)) and satisfies(selection.requirements, logged.previous_labels):
+                found.append(logged)
+                if len(found) == limit:
+                    return replace(past, changes=found), past.more or position < len(past.changes)
+        if not past.more:
+            return replace(past, changes=found), False
+        after = past.changes[-1].key
+
+
+async def state(request: ResourceRequest) -> ObjectAnswer:
+    """The object as it was at a revision of the tenant, its own or any other."""
+    revision = list_revision(request.query["atResourceVersion"][0])
+    if not revision:
+        raise bad_request("atResourceVersion: must be a resource version other than 0")
+    row = await _row_at(request, revision)
+    if request.served.redacted_paths:
+        return ObjectAnswer(request.served, obj=await _redacted(request, row))
+    return ObjectAnswer(request.served, text=await request.text(row))
+
+
+async def _row_at(request: ResourceRequest, revision: int) -> Row:
+    """404 where there was no object then, 410 beyond the log, 504 in the future."""
+    await wait_for_revision(request, revision)
+    try:
+        page = await request.backend.store.page(
+            request.tenant, request.served.resource_name, at=revision, limit=1, key=request.key
+        )
+    except RevisionExpired as error:
+        raise expired(f"resource version {revision} is beyond what is kept: the oldest is {error.floor}") from error
+    request.check_fresh(page.state)
+    if not page.rows:
+        raise not_found(request.served.resource, f"{request.name} at resource version {revision}")
+    return page.rows[0]
+
+
+# -- bringing back
+async def restore(request: ResourceRequest, body: Body) -> ObjectAnswer:
+    """200 with the object, which is again what it was: labels, annotations, and all but metadata."""
+    wanted = _decode_options(request, body)
+    revision = _wanted_revision(wanted)
+    if not revision:
+        raise bad_request("resourceVersion: the state to restore must be named")
+    options = write_options(request.query, "UpdateOptions")
+    current, _ = await request.load()
+    preconditions = wanted.get("preconditions") or {}
+    past = await _object_today(request, await _row_at(request, revision))
+
+    def make(old: Object) -> Object:
+        metadata = {k: v for k, v in old["metadata"].items() if k not in _RESTORED}
+        metadata |= {k: past["metadata"][k] for k in _RESTORED if k in past["metadata"]}
+        if preconditions.get("resourceVersion"):
+            metadata["resourceVersion"] = preconditions["resourceVersion"]
+        return _decode_by_kind(request, {**past, "metadata": metadata})
+
+    manager = manager_of(options, request.context.user_agent)
+    uid = preconditions.get("uid") or current.uid
+    return await guaranteed_update(
+        request,
+        UpdateSpec(make_object=make, verb="restore", manager=manager, dry_run=options.dry_run, uid_precondition=uid),
+    )
+
+
+# Of its metadata what says what the object is; finalizers and owners are about what is to become of it now.
+_RESTORED: Final = ("labels", "annotations")
+
+
+async def undelete(request: ResourceRequest, body: Body) -> ObjectAnswer:
+    """201 with the object, created again as it was last, or at an earlier revision; 404 for one that nobody knows."""
+    wanted = _decode_options(request, body)
+    options: WriteOptions = write_options(request.query, "CreateOptions")
+    served = request.served
+    past = await request.backend.store.history(
+        request.tenant, served.resource_name, request.key, before=_NEWEST, limit=1
+    )
+    request.check_fresh(past.state)
+    last = past.changes[0] if past.changes else None
+    if last is None or last.type is not ChangeType.DELETED:
+        row, _ = await request.backend.store.load(request.tenant, served.resource_name, request.key)
+        raise not_found(served.resource, request.name) if row is None else already_exists(served.resource, request.name)
+    uid = (wanted.get("preconditions") or {}).get("uid")
+    if uid and uid != last.uid:
+        raise conflict(
+            served.resource,
+            request.name,
+            f"the UID in the precondition ({uid}) does not match the UID of what was deleted last ({last.uid})",
+        )
+    revision = _wanted_revision(wanted)
+    row = await _row_at(request, revision) if revision else _old_row(last)
+    assert row is not None, "a deletion has a previous state"
+    found = await _object_today(request, row)
+    metadata = {k: found["metadata"][k] for k in ("name", "namespace", *_RESTORED) if k in found["metadata"]}
+    if owners := found["metadata"].get("ownerReferences"):
+        # They were of its time: owners that are gone would take it with them again.
+        names = ", ".join(f"{o.get('kind')} {o.get('name')}" for o in owners)
+        request.context.warnings.append(f"metadata.ownerReferences are not brought back: {names}")
+    obj = _decode_by_kind(request, {**found, "metadata": metadata})
+    manager = manager_of(options, request.context.user_agent)
+    return await create_object(request, obj, options, manager, verb="undelete")
+
+
+# -- helpers
+def _new_row(logged: LoggedChange) -> Row | None:
+    if logged.type is ChangeType.DELETED:
+        return None
+    return Row(logged.resource, logged.key, logged.uid, logged.revision, logged.version, logged.schema, logged.body)
+
+
+def _old_row(logged: LoggedChange) -> Row | None:
+    if logged.previous_body is None:
+        return None
+    return Row(
+        logged.resource,
+        logged.key,
+        logged.uid,
+        logged.previous_revision,
+        logged.previous_version,
+        logged.previous_schema,
+        logged.previous_body,
+    )
+
+
+async def _object_today(request: ResourceRequest, row: Row) -> Object:
+    """The object of a row at the request's version, by the schema of today."""
+    return await request.run_with_conversions(partial(request.served.object, row))
+
+
+async def _redacted(request: ResourceRequest, row: Row) -> Object:
+    """What is told of it: without sensitive fields, nor what holds copies of them."""
+    found = await _object_today(request, row)
+    redacted = request.served.redacted_paths
+    return without(found, (*redacted, *_COPIES)) if redacted else found
+
+
+_COPIES: Final = (("metadata", "managedFields"), ("metadata", "annotations", LAST_APPLIED))
+
+
+def _comparable(obj: Object) -> Object:
+    if "metadata" not in obj:
+        return obj
+    return {**obj, "metadata": {k: v for k, v in obj["metadata"].items() if k not in _NOT_COMPARED}}
+
+
+def _decode_by_kind(request: ResourceRequest, obj: Object) -> Object:
+    try:
+        return request.served.strategy.decode(deep_copy(obj), [])
+    except ObjectDecodeError as error:
+        raise bad_request(f"what the object was then is no {request.served.kind.name} of today: {error}") from error
+
+
+def _difference(request: ResourceRequest) -> Difference | None:
+    given = request.query.get("diff")
+    known: dict[str, Difference | None] = {"merge": merge_diff, "json": json_diff, "none": None}
+    if given and given[0] not in known:
+        raise bad_request('diff: must be "merge", "json" or "none"')
+    return known[given[0]] if given else merge_diff
+
+
+def _flag(request: ResourceRequest, name: str) -> bool:
+    given = request.query.get(name)
+    return given is not None and given[0].lower() not in ("0", "false")
+
+
+def _page(request: ResourceRequest) -> tuple[int, continuation.Continuation | None]:
+    options = list_options({k: v for k, v in request.query.items() if k in ("limit", "continue")})
+    if options.limit < 0:
+        raise bad_request("limit: must not be negative")
+    token = continuation.decode(options.continue_) if options.continue_ else None
+    # A webhook is asked for each state.
+    highest = DEFAULT_LIMIT if request.served.conversions is not None else MAX_LIMIT
+    return min(options.limit or DEFAULT_LIMIT, highest), token
+
+
+def _decode_options(request: ResourceRequest, body: Body) -> Object:
+    """What a restore or undelete asks for: `{"resourceVersion": "7", "preconditions": {"uid": ...}}`; may be empty."""
+    if not body.data.strip():
+        return {}
+    try:
+        value = body.read(decode_yaml if body.media_type == "yaml" else decode_json).value
+    except SyntaxFault as fault:
+        raise bad_request(f"the body cannot be read: {fault}") from fault
+    texts: Sequence[Any] = ()
+    if isinstance(value, dict):
+        preconditions = value.get("preconditions") or {}
+        if isinstance(preconditions, dict) and not (value.keys() - _KNOWN):
+            texts = (value.get("resourceVersion"), preconditions.get("uid"), preconditions.get("resourceVersion"))
+            if all(t is None or isinstance(t, str) for t in texts):
+                return value
+    raise bad_request(
+        'the body must be of the form {"resourceVersion": "7", "preconditions": {"uid": "...", "resourceVersion": "9"}}'
+    )
+
+
+_KNOWN: Final = {"apiVersion", "kind", "resourceVersion", "preconditions"}
+
+
+def _wanted_revision(wanted: Object) -> int:
+    return list_revision(wanted.get("resourceVersion") or "")

@@ -1,0 +1,361 @@
+"""List: the objects that a selection selects, at one revision.
+
+A Selection is what label and field selectors, paging and revision of a request come to; deletecollection and the
+initial events of a watch use it too. Whatever the index can decide goes to SQL; what it cannot (names by `!=`, names
+over all namespaces) is filtered here, page by page, so that a limit still means that many objects.
+
+Follows apiserver pkg/storage/etcd3/store.go (GetList) and pkg/endpoints/handlers/get.go.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from registry.api import continuation
+from registry.api.answers import ListAnswer
+from registry.api.conversions import Image, VersionGone
+from registry.api.errors import StatusError, bad_request, expired
+from registry.api.freshness import wait_for_revision
+from registry.api.options import ListOptions, list_options, parse_revision, validate_list_options
+from registry.api.request import ResourceRequest
+from registry.api.selectors import NAME, NAMESPACE, FieldTerm, parse_field_selector, parse_label_selector, required_name
+from registry.api.served import field_value
+from registry.codec.stored import decode_stored
+from registry.flowcontrol.time_slice import TimeSlice
+from registry.store.bounds import READ_BYTES
+from registry.store.errors import RevisionExpired
+from registry.store.types import ObjectKey, Page, Requirement, Row
+
+# What of a list a webhook has converted before the first is sent; a longer one is cut off by what fails later.
+CONVERTED_AHEAD_BYTES = 16 << 20
+
+
+class Fields(NamedTuple):
+    """What a field selector comes to: at most one key, requirements for SQL, and a filter of keys.
+
+    `shows` is a filter of the JSON of objects at the version that is asked for: where versions are converted by more
+    than their name, the fields of an object are others at each, and what is stored beside it is of one only.
+    """
+
+    key: ObjectKey | None
+    requirements: tuple[Requirement, ...]
+    accepts: Callable[[ObjectKey], bool] | None
+    shows: Callable[[str], bool] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """`at` None is the newest revision; `limit` 0 is none."""
+
+    request: ResourceRequest
+    fields: Fields
+    requirements: tuple[Requirement, ...]
+    at: int | None = None
+    after: ObjectKey | None = None
+    limit: int = 0
+
+    @property
+    def selects_all(self) -> bool:
+        return (
+            not self.requirements
+            and self.fields.key is None
+            and self.fields.accepts is None
+            and self.fields.shows is None
+        )
+
+    async def page(self) -> Page:
+        """The one page of a selection with a limit; fewer rows than that where they are large.
+
+        Raises CatalogStale where the definitions have changed, RevisionExpired below the history.
+        """
+        assert self.limit, "without a limit there are pages"
+        if self.fields.accepts is None and self.fields.shows is None:
+            return await self._rows()
+        found: list[Row] = []
+        size = 0
+        async with aclosing(self._all()) as pages:
+            async for page in pages:
+                rows = await self._selected(page.rows)
+                left = self.limit - len(found)
+                found += rows[:left]
+                size += sum([len(row.body) for row in rows[:left]])
+                if len(rows) > left or (len(found) == self.limit and page.more) or size > READ_BYTES:
+                    more = page.more or len(rows) > left
+                    return Page(found, page.revision, more, None, page.state)
+        return Page(found, page.revision, False, None, page.state)
+
+    async def pages(self, *, fresh: bool = True) -> AsyncGenerator[Page, None]:
+        """What is selected, in pages of bounded size, all at the revision of the first; there is one at least.
+
+        The first raises as `page` does, but CatalogStale only where it is to be `fresh`; with a
+        limit it is the only one.
+        """
+        if self.limit:
+            yield await self.page()
+            return
+        async with aclosing(self._all(fresh=fresh)) as pages:
+            async for page in pages:
+                rows = await self._selected(page.rows)
+                yield page if rows is page.rows else replace(page, rows=rows)
+
+    async def keys(self) -> AsyncGenerator[tuple[int, Sequence[ObjectKey]], None]:
+        """The revision, and the keys of what is selected; of a selection without a limit."""
+        if self.fields.shows is not None:
+            async with aclosing(self.pages()) as pages:
+                async for page in pages:
+                    yield page.revision, [row.key for row in page.rows]
+            return
+        request, accepts = self.request, self.fields.accepts
+        parts = request.backend.store.places(
+            request.tenant,
+            request.served.resource_name,
+            namespace=request.namespace or None,
+            at=self.at,
+            after=self.after,
+            requirements=self.requirements,
+            key=self.fields.key,
+        )
+        fresh = True
+        async with aclosing(parts):
+            async for part in parts:
+                if fresh:
+                    request.check_fresh(part.state)
+                fresh = False
+                yield part.revision, [p.key for p in part.places if accepts is None or accepts(p.key)]
+
+    async def _all(self, *, fresh: bool = True) -> AsyncGenerator[Page, None]:
+        """Pages before what is filtered here."""
+        request = self.request
+        pages = request.backend.store.scan(
+            request.tenant,
+            request.served.resource_name,
+            namespace=request.namespace or None,
+            at=self.at,
+            after=self.after,
+            requirements=self.requirements,
+            key=self.fields.key,
+        )
+        async with aclosing(pages):
+            async for page in pages:
+                if fresh:
+                    request.check_fresh(page.state)
+                fresh = False  # all are of the revision of the first
+                yield page
+
+    async def _selected(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Those that are selected by what is filtered here: by their keys, and by their fields once converted."""
+        accepts, shows = self.fields.accepts, self.fields.shows
+        if accepts is not None:
+            rows = [row for row in rows if accepts(row.key)]
+        if shows is not None:
+            rows = [row for row, text in zip(*await readable(self.request, rows), strict=True) if shows(text)]
+        return rows
+
+    async def _rows(self) -> Page:
+        request = self.request
+        page = await request.backend.store.page(
+            request.tenant,
+            request.served.resource_name,
+            namespace=request.namespace or None,
+            at=self.at,
+            after=self.after,
+            limit=self.limit,
+            requirements=self.requirements,
+            key=self.fields.key,
+        )
+        request.check_fresh(page.state)
+        return page
+
+    def continue_token(self, page: Page) -> str:
+        return continuation.encode(page.revision, page.rows[-1].key) if page.more and page.rows else ""
+
+
+def select(request: ResourceRequest, options: ListOptions) -> Selection:
+    """Parses the selectors and where the list starts; 400 for what cannot be parsed."""
+    selection = parse_selection(request, options)
+    if options.watch:
+        return selection
+    at, after, limit = list_position(options)
+    return replace(selection, at=at, after=after, limit=limit)
+
+
+def parse_selection(request: ResourceRequest, options: ListOptions, *, by_identity: bool = False) -> Selection:
+    """The selectors alone; 400 for what cannot be parsed. `by_identity`: fields other than name and namespace cannot be
+    selected by."""
+    labels = parse_label_selector(options.label_selector)
+    fields = _fields(request, options.field_selector, by_identity=by_identity)
+    requirements = (*labels.requirements, *fields.requirements)
+    validate_list_options(options)
+    return Selection(request, fields, requirements)
+
+
+def list_position(options: ListOptions) -> tuple[int | None, ObjectKey | None, int]:
+    """Revision, key and limit. A list at revision 0 takes no limit: it is served from a cache by the original."""
+    text = options.resource_version
+    limit = 0 if text == "0" else options.limit
+    if options.continue_:
+        token = continuation.decode(options.continue_)
+        if text not in ("", "0"):
+            raise bad_request("specifying resource version is not allowed when using continue")
+        at = None if token.revision == continuation.NEWEST else token.revision
+        return at, ObjectKey(token.after), limit
+    revision = list_revision(text)
+    exact = options.resource_version_match == "Exact" or (limit and not options.resource_version_match)
+    return (revision if exact and revision else None), None, limit
+
+
+def list_revision(text: str) -> int:
+    try:
+        return parse_revision(text) if text else 0
+    except ValueError as error:
+        raise bad_request(f'invalid resource version: resourceVersion: Invalid value: "{text}": {error}') from error
+
+
+def _terms(request: ResourceRequest, text: str, *, by_identity: bool) -> Sequence[FieldTerm]:
+    """What the selector asks for, and the name of the request: either says which one object is meant.
+
+    Where both do they must agree (apiserver pkg/endpoints/handlers/get.go).
+    """
+    by_name = [FieldTerm(NAME, True, request.name)] if request.name else []
+    if not text:
+        return by_name
+    served = request.served
+    strategy = served.strategy
+    # The namespace of a cluster-scoped object of the server's own can be selected by, and is always empty.
+    terms = parse_field_selector(
+        text,
+        namespaced=served.namespaced or bool(served.definition.strategy),
+        selectable=() if by_identity else strategy.field_labels(),
+        only_name_and_namespace=strategy.only_name_and_namespace,
+    )
+    if request.name and terms and required_name(terms) != request.name:
+        raise bad_request("fieldSelector metadata.name doesn't match requested name")
+    return terms or by_name
+
+
+def _fields(request: ResourceRequest, text: str, *, by_identity: bool) -> Fields:
+    served = request.served
+    strategy = served.strategy
+    terms = _terms(request, text, by_identity=by_identity)
+    requirements: list[Requirement] = []
+    looked_at: list[FieldTerm] = []
+    tests: list[Callable[[ObjectKey], bool]] = []
+    key: ObjectKey | None = None
+    for term in terms:
+        if term.field == NAME and term.equal and (request.namespace or not served.namespaced):
+            wanted = served.key(request.namespace, term.value)
+            if key is not None and key != wanted:
+                tests.append(_nothing)
+            key = wanted
+        elif term.field in (NAME, NAMESPACE):
+            tests.append(_part_test(term.field == NAME, term.value, term.equal))
+        elif served.converts_contents:
+            looked_at.append(term)
+        else:
+            requirements.append(replace(term, field=strategy.stored_field(term.field)).requirement())
+    accepts = (lambda k: all(t(k) for t in tests)) if tests else None
+    return Fields(key, tuple(requirements), accepts, _text_test(looked_at) if looked_at else None)
+
+
+def _text_test(terms: Sequence[FieldTerm]) -> Callable[[str], bool]:
+    def shows(text: str) -> bool:
+        obj = decode_stored(text)
+        return all((field_value(obj, term.field) == term.value) is term.equal for term in terms)
+
+    return shows
+
+
+def _nothing(_: ObjectKey) -> bool:
+    return False
+
+
+def _part_test(is_name: bool, value: str, equal: bool) -> Callable[[ObjectKey], bool]:
+    part = 2 if is_name else 0
+    return lambda key: (key.rpartition("/")[part] == value) is equal
+
+
+async def list_(request: ResourceRequest) -> ListAnswer:
+    """Named with an underscore because `list` is Python's."""
+    options = list_options(request.query)
+    selection = select(request, options)
+    if wanted := list_revision(options.resource_version):
+        await wait_for_revision(request, wanted)
+    try:
+        return await _answer(selection)
+    except RevisionExpired as error:
+        raise list_expired(options, error) from error
+
+
+async def _answer(selection: Selection) -> ListAnswer:
+    """Streamed: no more than two pages of rows are held at a time."""
+    request = selection.request
+    pages = selection.pages()
+    first = await anext(pages)
+    ahead = deque([await row_texts(request, first.rows)])
+    if request.served.conversions is not None:
+        # What a webhook refuses must be told by the code of the answer, so before its beginning is sent.
+        size = first.size
+        while size < CONVERTED_AHEAD_BYTES and (page := await anext(pages, None)) is not None:
+            ahead.append(await row_texts(request, page.rows))
+            size += page.size
+
+    async def chunks() -> AsyncIterator[Sequence[str]]:
+        async with aclosing(pages):
+            while ahead:
+                yield ahead.popleft()
+            async for page in pages:
+                yield await row_texts(request, page.rows)
+
+    token = selection.continue_token(first) if selection.limit else ""
+    return ListAnswer(request.served, first.revision, chunks(), token, first.remaining)
+
+
+async def row_texts(request: ResourceRequest, rows: Sequence[Row]) -> Sequence[str]:
+    """The objects of rows as JSON; of those that `readable` gives."""
+    return (await readable(request, rows))[1]
+
+
+async def readable(request: ResourceRequest, rows: Sequence[Row]) -> tuple[Sequence[Row], Sequence[str]]:
+    """Rows and their objects as JSON.
+
+    One that is stored at a version that is gone is left out and told in a warning, so that the others can be read.
+    """
+    served = request.served
+    try:
+        if served.conversions is None:
+            text, slices, texts = served.text, TimeSlice.current(), list[str]()
+            for row in rows:
+                texts.append(text(row))
+                if slices.expired():
+                    await slices.yield_now()
+            return rows, texts
+        return rows, await served.conversions.texts(served, map(image_of, rows))
+    except VersionGone as gone:
+        versions = served.definition.versions
+        kept = [row for row in rows if row.version in versions]
+        left_out = next(row for row in rows if row.version not in versions)
+        count = len(rows) - len(kept)
+        which = (
+            f"1 object is left out, {left_out.key}"
+            if count == 1
+            else (f"{count} objects are left out, {left_out.key} first")
+        )
+        request.context.warnings.append(f"{which}: {gone}")
+        return await readable(request, kept)
+
+
+def image_of(row: Row) -> Image:
+    return Image(row.uid, row.key, row.revision, row.revision, row.version, row.schema, row.body)
+
+
+def list_expired(options: ListOptions, error: RevisionExpired) -> StatusError:
+    """410; for a page with a token by which the rest can be had at the newest revision."""
+    if not options.continue_:
+        return expired(f"The resourceVersion for the provided list is too old: {error.revision} ({error.floor})")
+    failure = expired(continuation.EXPIRED)
+    failure.continue_ = continuation.encode(continuation.NEWEST, continuation.decode(options.continue_).after)
+    return failure

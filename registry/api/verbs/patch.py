@@ -1,0 +1,168 @@
+"""Patch: JSON patch, JSON merge patch, strategic merge patch (built-in kinds) and server-side apply.
+
+A patch is read once and applied to the object as it is found; where somebody else is faster it is applied again.
+
+Follows apiserver pkg/endpoints/handlers/patch.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from registry.api.answers import ObjectAnswer
+from registry.api.bodies import field_faults
+from registry.api.errors import (
+    Qualified,
+    StatusError,
+    bad_request,
+    internal_error,
+    invalid,
+    plain_internal,
+    unprocessable,
+)
+from registry.api.metadata import agree_on_name, agree_on_namespace
+from registry.api.options import WriteOptions, manager_of, write_options
+from registry.api.request import Body, ResourceRequest
+from registry.api.served import Object
+from registry.api.strategies.base import ObjectDecodeError
+from registry.api.verbs.apply import apply
+from registry.api.verbs.update import UpdateSpec, guaranteed_update
+from registry.apply import json_patch, strategic
+from registry.apply.errors import PatchInapplicable, PatchTooLong, PatchUndecodable, StrategicPatchError
+from registry.apply.merge_patch import apply_merge_patch, decode_merge_patch
+from registry.codec.go_text import json_type
+from registry.codec.json_decode import decode_json
+from registry.codec.model import Decoded
+from registry.codec.model import DecodeError as CodecError
+from registry.schema.field import go_json
+from registry.schema.field import invalid as invalid_field
+from registry.schema.values import deep_copy
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+# The old object in, the patched one out, and what was wrong with the patch's own form.
+Patcher = Callable[[Object], Any]
+
+
+async def patch(request: ResourceRequest, body: Body) -> ObjectAnswer:
+    is_apply = body.media_type == APPLY_PATCH
+    options = write_options(request.query, "PatchOptions", is_apply=is_apply)
+    if is_apply:
+        return await apply(request, body, options)
+    reader = _Reader(request, body, options)
+    manager = manager_of(options, request.context.user_agent)
+    return await guaranteed_update(
+        request,
+        UpdateSpec(make_object=reader.apply, verb="patch", manager=manager, dry_run=options.dry_run, options=options),
+    )
+
+
+class _Reader:
+    """Reads the patch when the object has been found: a missing object is told before a broken patch."""
+
+    def __init__(self, request: ResourceRequest, body: Body, options: WriteOptions) -> None:
+        self._request = request
+        self._body = body
+        self._options = options
+        self._patcher: Patcher | None = None
+        self._faults: list[str] = []
+        self._warned_before = len(request.context.warnings)
+
+    def apply(self, old: Object) -> Object:
+        """The new object, decoded by its kind."""
+        if self._patcher is None:
+            self._patcher = self._read()
+        try:
+            result = self._patcher(old)
+        except PatchInapplicable as error:
+            raise unprocessable(_REJECTED) from error
+        except StrategicPatchError as error:
+            raise _strategic_failure(error) from error
+        obj = self._decode(result)
+        agree_on_namespace(self._request, obj)
+        agree_on_name(self._request, obj)
+        return obj
+
+    def _read(self) -> Patcher:
+        strict = self._options.field_validation != "Ignore"
+        try:
+            decoded = self._body.read(decode_json)
+            self._faults = list(decoded.duplicates) if strict else []
+            return self._patcher_of(decoded, strict)
+        except (CodecError, PatchUndecodable) as error:
+            raise _undecodable(error) from error
+        except PatchTooLong as error:
+            raise StatusError(413, "RequestEntityTooLarge", str(error)) from error
+
+    def _patcher_of(self, decoded: Decoded, strict: bool) -> Patcher:
+        match self._body.media_type:
+            case media if media == JSON_PATCH:
+                operations = json_patch.decode(decoded.value, strict=strict)
+                if strict:
+                    self._faults = [f"json patch {fault}" for fault in self._faults] + [*operations.unknown_members]
+                return lambda old: json_patch.apply_json_patch(old, operations)
+            case media if media == MERGE_PATCH:
+                changes = decode_merge_patch(decoded.value, strict=strict)
+                return lambda old: apply_merge_patch(old, changes)
+            case _:
+                kind = self._request.served.kind.name
+                return lambda old: strategic.apply_strategic(kind, old, decoded.value)
+
+    def _decode(self, result: Any) -> Object:
+        served, options = self._request.served, self._options
+        if not isinstance(result, dict):
+            raise _bad_result(
+                result, f"json: cannot unmarshal {json_type(result)} into Go value of type map[string]interface {{}}"
+            )
+        if not result.get("kind"):
+            raise _bad_result(result, f"Object 'Kind' is missing in '{go_json(result)}'")
+        if not result.get("apiVersion"):
+            raise internal_error("Object 'apiVersion' is missing in 'object has no apiVersion field'")
+        # Decoding prunes in place, and an error of strict validation shows the whole.
+        text = deep_copy(result) if options.field_validation == "Strict" else result
+        unknown: list[str] = []
+        try:
+            obj = served.strategy.decode({**result}, unknown)
+        except ObjectDecodeError as error:
+            raise _bad_result(text, str(error)) from error
+        faults = field_faults(self._faults, unknown)
+        if faults and options.field_validation == "Strict":
+            raise _bad_result(text, f"strict decoding error: {', '.join(faults)}")
+        if options.field_validation != "Ignore":
+            # Not twice where a lost race has the patch applied again.
+            self._request.context.warnings[self._warned_before :] = faults
+        return obj
+
+
+def apply_decoded_patch(body: Body, document: Object, *, strict: bool) -> Any:
+    """A JSON or merge patch of a document that is no stored object (a Scale); errors as for objects."""
+    try:
+        value = body.read(decode_json).value
+        if body.media_type == JSON_PATCH:
+            return json_patch.apply_json_patch(document, json_patch.decode(value, strict=strict))
+        return apply_merge_patch(document, decode_merge_patch(value, strict=strict))
+    except PatchInapplicable as error:
+        raise unprocessable(_REJECTED) from error
+    except (CodecError, PatchUndecodable) as error:
+        raise _undecodable(error) from error
+
+
+_REJECTED = "the server rejected our request due to an error in our request"
+
+
+def _undecodable(error: Exception) -> StatusError:
+    text = str(error)
+    return bad_request(text if text.startswith(("error decoding", "Invalid JSON")) else f"error decoding patch: {text}")
+
+
+def _bad_result(result: Any, why: str) -> StatusError:
+    """A patched object that is none: the error names neither kind nor object, and shows the whole of it."""
+    return invalid(Qualified(""), "", [invalid_field("patch", go_json(result), why)])
+
+
+def _strategic_failure(error: StrategicPatchError) -> StatusError:
+    return bad_request(str(error)) if error.code == 400 else plain_internal(str(error))

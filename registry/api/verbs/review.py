@@ -1,0 +1,186 @@
+"""Reviews: the answer to who may do what. Nothing is stored.
+
+Everything about rights is asked of registry/authorization/authorizer.py; here a question is taken from the review, and
+the answer written into its status. Follows kubernetes pkg/registry/authorization/{subject,local,self}*/rest.go and
+pkg/registry/authentication/selfsubjectreview/rest.go.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from registry.api.answers import DocumentAnswer
+from registry.api.bodies import decode_object
+from registry.api.errors import Qualified, bad_request, internal_error, invalid
+from registry.api.metadata import agree_on_namespace, wipe_system_fields
+from registry.api.options import manager_of, write_options
+from registry.api.ownership import own_create
+from registry.api.request import Body, ResourceRequest
+from registry.api.selectors import SelectorError, field_terms, parse_label_selector
+from registry.api.served import Object
+from registry.authentication.authenticator import INVALID
+from registry.authentication.user import User
+from registry.authorization.attributes import Attributes, Decision
+
+_LABEL_OPERATORS = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
+# Field selectors know no others, and one value.
+_FIELD_OPERATORS = frozenset({"In", "NotIn"})
+
+
+async def review(request: ResourceRequest, body: Body) -> DocumentAnswer:
+    """201 with the question and its answer."""
+    options = write_options(request.query, "CreateOptions")
+    obj = decode_object(request, body, options)
+    wipe_system_fields(obj)
+    agree_on_namespace(request, obj)
+    strategy, served = request.served.strategy, request.served
+    obj.pop("status", None)
+    asked = own_create(
+        served, strategy.finish(obj), manager_of(options, request.context.user_agent), request.context.timestamp
+    )
+    errors = strategy.validate(asked)
+    if errors:
+        # The original leaves the kind out.
+        raise invalid(Qualified("", served.kind.group), "", errors)
+    spec = asked.get("spec") or {}
+    status = await _STATUS[served.kind.name](request, spec)
+    if served.kind.name == "SelfSubjectReview":
+        asked["metadata"] = {"creationTimestamp": request.context.timestamp}
+    return DocumentAnswer({**asked, "status": status}, 201, served.table)
+
+
+async def _of_subject(request: ResourceRequest, spec: Object) -> Object:
+    extra = {key.lower(): tuple(values or ()) for key, values in (spec.get("extra") or {}).items()}
+    user = User(spec.get("user") or "", tuple(spec.get("groups") or ()), spec.get("uid") or "", extra)
+    return await _status(request, user, spec)
+
+
+async def _of_self(request: ResourceRequest, spec: Object) -> Object:
+    return await _status(request, request.context.user, spec)
+
+
+async def _status(request: ResourceRequest, user: User, spec: Object) -> Object:
+    decide = request.backend.policies.decide
+    resource = spec.get("resourceAttributes")
+    if resource is None:
+        path = spec.get("nonResourceAttributes") or {}
+        asked = Attributes(path.get("verb") or "", path.get("path") or "")
+        return _decision_status(await decide(request.tenant, user, asked))
+    return _with_parse_errors(_decision_status(await decide(request.tenant, user, _attributes(resource))), resource)
+
+
+def _attributes(asked: Object) -> Attributes:
+    return Attributes(
+        verb=asked.get("verb") or "",
+        path="",
+        resource=asked.get("resource") or "",
+        subresource=asked.get("subresource") or "",
+        group=asked.get("group") or "",
+        namespace=asked.get("namespace") or "",
+        name=asked.get("name") or "",
+        of_resource=True,
+    )
+
+
+def _decision_status(decision: Decision) -> Object:
+    status: Object = {"allowed": decision.allowed}
+    if decision.reason:
+        status["reason"] = decision.reason
+    if decision.evaluation_error:
+        status["evaluationError"] = decision.evaluation_error
+    return status
+
+
+def _with_parse_errors(status: Object, asked: Object) -> Object:
+    """What cannot be understood of a selector does not count, which is told (util/helpers.go, BuildEvaluationError).
+
+    Rules know nothing of selectors, so that is all that they do: whoever may list everything may list a part.
+    """
+    told = [status["evaluationError"]] if "evaluationError" in status else []
+    for name in ("fieldSelector", "labelSelector"):
+        known, unknown = _understood(asked.get(name) or {}, of_labels=name == "labelSelector")
+        if unknown:
+            told.append(f"spec.resourceAttributes.{name} {'partially ' if known else ''}ignored due to parse error")
+    if told:
+        status["evaluationError"] = "; ".join(told)
+    return status
+
+
+def _understood(selector: Object, *, of_labels: bool) -> tuple[int, int]:
+    """How many requirements of a selector can be understood, and how many cannot; one written as text is one."""
+    if raw := selector.get("rawSelector"):
+        try:
+            parse_label_selector(raw) if of_labels else field_terms(raw)
+        except SelectorError:
+            return 0, 1
+        return 1, 0
+    requirements = selector.get("requirements") or []
+    known = sum(
+        1
+        for r in requirements
+        if r.get("operator") in (_LABEL_OPERATORS if of_labels else _FIELD_OPERATORS)
+        and (of_labels or len(r.get("values") or ()) == 1)
+    )
+    return known, len(requirements) - known
+
+
+async def _rules(request: ResourceRequest, spec: Object) -> Object:
+    namespace = spec.get("namespace")
+    if not namespace:
+        raise bad_request("no namespace on request")
+    rules = await request.backend.policies.rules_of(request.tenant, request.context.user, namespace)
+    status: Object = {
+        "resourceRules": [dict(r) for r in rules.resources],
+        "nonResourceRules": [dict(r) for r in rules.paths],
+        "incomplete": rules.incomplete,
+    }
+    if rules.evaluation_error:
+        status["evaluationError"] = rules.evaluation_error
+    return status
+
+
+async def _who(request: ResourceRequest, spec: Object) -> Object:
+    return {"userInfo": _user_info(request.context.user)}
+
+
+def _user_info(user: User) -> Object:
+    info: dict[str, Any] = {
+        "username": user.name,
+        "uid": user.uid,
+        "groups": list(user.groups),
+        "extra": {key: list(values) for key, values in user.extra.items()},
+    }
+    return {name: value for name, value in info.items() if value}
+
+
+async def _token(request: ResourceRequest, spec: Object) -> Object:
+    """Whose token it is, for this tenant: another tenant's token is nobody's."""
+    token, asked = spec.get("token") or "", tuple(spec.get("audiences") or ())
+    if not token:
+        raise bad_request("token is required for TokenReview in authentication")
+    authentication, tokens = request.backend.authentication, request.backend.tokens
+    if authentication is None or tokens is None:
+        raise internal_error("this server knows no tokens")
+    tenant, own = request.tenant.name, tokens.issuer_of(request.tenant.name)
+    wanted = asked or (own,)
+    faults = [INVALID]
+    found = await authentication.identify(token, wanted, faults)
+    if found is None or found.user.tenant not in (None, tenant):
+        faults = list(dict.fromkeys(faults if found is None else faults[:1]))
+        return {"user": {}, "error": faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]"}
+    audiences = found.audiences
+    if audiences is None:
+        audiences = tuple(a for a in wanted if a == own)
+        if not audiences:
+            return {"user": {}, "error": INVALID}
+    return {"authenticated": True, "user": _user_info(found.user), "audiences": list(audiences)}
+
+
+_STATUS = {
+    "SubjectAccessReview": _of_subject,
+    "LocalSubjectAccessReview": _of_subject,
+    "SelfSubjectAccessReview": _of_self,
+    "SelfSubjectRulesReview": _rules,
+    "SelfSubjectReview": _who,
+    "TokenReview": _token,
+}

@@ -1,0 +1,230 @@
+"""The scale subresource: three fields of an object in the form that autoscalers know.
+
+    {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": {...}, "spec": {"replicas": 3},
+     "status": {"replicas": 3, "selector": "app=a"}}
+
+A write of the Scale is a write of the object at the paths that the definition names.
+
+Follows apiextensions-apiserver pkg/registry/customresource/etcd.go (ScaleREST).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from registry.api.answers import DocumentAnswer
+from registry.api.errors import Qualified, bad_request, internal_error, invalid
+from registry.api.options import WriteOptions, manager_of, write_options
+from registry.api.ownership import own_apply_scale, own_scale
+from registry.api.request import Body, ResourceRequest
+from registry.api.served import Object
+from registry.api.tables.table import CREATED_DESCRIPTION, custom_table
+from registry.api.verbs.apply import decode_configuration, note_duplicates
+from registry.api.verbs.patch import JSON_PATCH, MERGE_PATCH, apply_decoded_patch
+from registry.api.verbs.update import UpdateSpec, guaranteed_update
+from registry.codec.json_decode import decode_json
+from registry.codec.model import DecodeError as CodecError
+from registry.codec.yaml_decode import decode_yaml
+from registry.definitions.model import Column, Scale
+from registry.schema.field import invalid as invalid_field
+
+_API_VERSION = "autoscaling/v1"
+_TABLE = custom_table(
+    (
+        Column("Desired", "integer", ".spec.replicas", description="Number of desired replicas"),
+        Column("Available", "integer", ".status.replicas", description="Number of actual replicas"),
+        Column("Age", "date", ".metadata.creationTimestamp", description=CREATED_DESCRIPTION),
+    )
+)
+_UNDECODABLE = (
+    "no kind is registered for the type v1.Scale in scheme "
+    '"k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go:781"'
+)
+
+
+async def get_scale(request: ResourceRequest) -> DocumentAnswer:
+    row, _ = await request.load()
+    obj = await request.run_with_conversions(partial(request.served.object, row))
+    return DocumentAnswer(scale_of(obj, _paths(request)), table=_TABLE)
+
+
+def _paths(request: ResourceRequest) -> Scale:
+    scale = request.served.version.scale
+    assert scale is not None, "the dispatcher has looked"
+    return scale
+
+
+def scale_of(obj: Object, paths: Scale) -> dict[str, Any]:
+    """The Scale of an object; 500 where the object has no replicas in its spec."""
+    replicas = _value(obj, paths.spec_replicas_path)
+    if replicas is None:
+        raise internal_error(f'the spec replicas field "{paths.spec_replicas_path}" does not exist')
+    metadata = obj["metadata"]
+    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    status: dict[str, Any] = {"replicas": _value(obj, paths.status_replicas_path) or 0}
+    selector = _value(obj, paths.label_selector_path) if paths.label_selector_path else None
+    if selector:
+        status["selector"] = selector
+    return {
+        "kind": "Scale",
+        "apiVersion": _API_VERSION,
+        "metadata": {k: metadata[k] for k in kept if k in metadata},
+        "spec": {"replicas": replicas} if replicas else {},
+        "status": status,
+    }
+
+
+def _value(obj: Object, path: str) -> Any:
+    value: Any = obj
+    for part in path.strip(".").split("."):
+        if not isinstance(value, dict):
+            return None
+        value = value.get(part)
+    return value
+
+
+async def update_scale(request: ResourceRequest, body: Body) -> DocumentAnswer:
+    """PUT: a resource version is not demanded, replicas that are missing are 0."""
+    options = write_options(request.query, "UpdateOptions")
+    try:
+        decoded = body.read(decode_yaml if body.media_type == "yaml" else decode_json)
+    except CodecError as error:
+        raise bad_request(_UNDECODABLE) from error
+    scale = _decode(decoded.value)
+    return await _write(request, lambda old: scale, options, "update")
+
+
+async def patch_scale(request: ResourceRequest, body: Body) -> DocumentAnswer:
+    is_apply = body.media_type not in (JSON_PATCH, MERGE_PATCH)
+    options = write_options(request.query, "PatchOptions", is_apply=is_apply)
+    paths = _paths(request)
+    if is_apply:
+        return await _apply(request, body, options, paths)
+
+    def patched(old: Object) -> dict[str, Any]:
+        current = scale_of({**old, **_with_replicas(old, paths)}, paths)
+        return _decode(apply_decoded_patch(body, current, strict=options.field_validation != "Ignore"))
+
+    return await _write(request, patched, options, "patch")
+
+
+async def _apply(request: ResourceRequest, body: Body, options: WriteOptions, paths: Scale) -> DocumentAnswer:
+    """The manager comes to own the replicas of the object."""
+    decoded = decode_configuration(body)
+    manager = manager_of(options, request.context.user_agent)
+
+    def make(old: Object) -> Object:
+        path = paths.spec_replicas_path
+        result = own_apply_scale(request, old, decoded.value, path, manager, force=bool(options.force))
+        note_duplicates(request, decoded, options)
+        return request.served.strategy.complete({**result})
+
+    answer = await guaranteed_update(
+        request,
+        UpdateSpec(
+            make_object=make,
+            verb="apply",
+            manager=manager,
+            dry_run=options.dry_run,
+            owned=True,
+            options=options,
+            face=_ScaleView(paths),
+        ),
+    )
+    return DocumentAnswer(scale_of(answer.object, paths), table=_TABLE)
+
+
+class _ScaleView:
+    """What admission sees of a write through the Scale."""
+
+    def __init__(self, paths: Scale) -> None:
+        self._paths = paths
+
+    def present(self, obj: Object) -> Object:
+        return scale_of({**obj, **_with_replicas(obj, self._paths)}, self._paths)
+
+    def merge_back(self, obj: Object, shown: Object) -> Object:
+        """The replicas are all that a mutation can change."""
+        scale = _decode(shown)
+        path = self._paths.spec_replicas_path
+        new = obj if scale["replicas"] == _value(obj, path) else _with(obj, path, scale["replicas"])
+        return {**new, "metadata": dict(new["metadata"])}
+
+
+def _with_replicas(old: Object, paths: Scale) -> Object:
+    """The object with replicas 0 where it has none, so that a patch has something to patch."""
+    return {} if _value(old, paths.spec_replicas_path) is not None else _with(old, paths.spec_replicas_path, 0)
+
+
+def _decode(value: Any) -> dict[str, Any]:
+    """A Scale's parts that count: metadata, and spec.replicas as an integer."""
+    if not isinstance(value, dict) or value.get("kind") != "Scale" or value.get("apiVersion") != _API_VERSION:
+        raise bad_request(_UNDECODABLE)
+    metadata, spec = value.get("metadata") or {}, value.get("spec") or {}
+    if not isinstance(metadata, dict) or not isinstance(spec, dict):
+        raise bad_request(_UNDECODABLE)
+    replicas = spec.get("replicas") or 0
+    if isinstance(replicas, bool) or not isinstance(replicas, int):
+        raise bad_request(_UNDECODABLE)
+    return {"metadata": metadata, "replicas": replicas}
+
+
+async def _write(
+    request: ResourceRequest, scale_from: Callable[[Object], dict[str, Any]], options: WriteOptions, verb: str
+) -> DocumentAnswer:
+    paths = _paths(request)
+    manager = manager_of(options, request.context.user_agent)
+
+    def make(old: Object) -> Object:
+        scale = scale_from(old)
+        _check(request, scale, paths)
+        new = _with(old, paths.spec_replicas_path, scale["replicas"])
+        metadata = dict(old["metadata"])
+        if scale["metadata"].get("resourceVersion"):
+            metadata["resourceVersion"] = scale["metadata"]["resourceVersion"]
+        return own_scale(request, old, {**new, "metadata": metadata}, manager)
+
+    answer = await guaranteed_update(
+        request,
+        UpdateSpec(
+            make_object=make,
+            verb=verb,
+            manager=manager,
+            dry_run=options.dry_run,
+            owned=True,
+            options=options,
+            face=_ScaleView(paths),
+        ),
+    )
+    return DocumentAnswer(scale_of(answer.object, paths), table=_TABLE)
+
+
+def _check(request: ResourceRequest, scale: dict[str, Any], paths: Scale) -> None:
+    metadata = scale["metadata"]
+    name, namespace = metadata.get("name"), metadata.get("namespace")
+    if name and name != request.name:
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({request.name})")
+    if not name:
+        raise bad_request(
+            f"the name of the object ({request.name} based on URL) was undeterminable: name must be provided"
+        )
+    if namespace and namespace != request.namespace:
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+    if scale["replicas"] < 0:
+        wrong = invalid_field("spec.replicas", scale["replicas"], "must be greater than or equal to 0")
+        raise invalid(Qualified("Scale", "autoscaling"), request.name, [wrong])
+
+
+def _with(obj: Object, path: str, value: Any) -> Object:
+    """A copy of `obj` with `value` at a simple path, parents made where they are missing."""
+    new = dict(obj)
+    inner = new
+    *parents, last = path.strip(".").split(".")
+    for part in parents:
+        below = inner.get(part)
+        inner[part] = dict(below) if isinstance(below, dict) else {}
+        inner = inner[part]
+    inner[last] = value
+    return new

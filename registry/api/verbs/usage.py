@@ -1,0 +1,102 @@
+"""What tenants use and may use, as a subresource of Tenant that is not in discovery:
+
+    GET  .../tenants/a/usage        one (right: get tenants/usage)
+    GET  .../tenants?usage=true     all, in the order of their names, or by fieldSelector (right: list tenants/usage)
+
+The figures are those that quotas are judged by: counted in the commits themselves. Documented in docs/tenants.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from registry.api.answers import DocumentAnswer
+from registry.api.errors import bad_request, method_not_supported, not_found
+from registry.api.options import list_options
+from registry.api.request import ResourceRequest
+from registry.api.served import Served
+from registry.api.verbs.list import parse_selection
+from registry.builtin.tenancy import GROUP, PLURAL, SYSTEM
+from registry.store.tenants import Usage
+from registry.store.types import ObjectKey
+
+SUBRESOURCE: Final = "usage"
+API_VERSION: Final = f"{GROUP}/v1"
+MAX_LIMIT: Final = 500
+# Query parameters that a list of it looks at.
+SELECTED_BY: Final = ("limit", "continue", "fieldSelector", "labelSelector")
+
+
+def is_of(served: Served, subresource: str) -> bool:
+    return subresource == SUBRESOURCE and served.resource_name == f"{PLURAL}.{GROUP}"
+
+
+def check(served: Served, verb: str) -> None:
+    """405 for what is no reading."""
+    if verb not in ("get", "list"):
+        raise method_not_supported(served.resource, verb)
+
+
+async def serve(request: ResourceRequest, verb: str) -> DocumentAnswer:
+    if request.tenant.name != SYSTEM:  # A definition of the same name tells of nobody.
+        raise not_found(request.served.resource, request.name)
+    store = request.backend.store
+    if verb == "get":
+        found = await store.usage([request.name])
+        if request.name not in found:
+            raise not_found(request.served.resource, request.name)
+        return DocumentAnswer(
+            {"apiVersion": API_VERSION, "kind": "TenantUsage", **_usage_entry(request.name, found[request.name])}
+        )
+    page, more = await _page(request)
+    metadata = {"continue": list(page)[-1]} if more else {}
+    return DocumentAnswer(
+        {
+            "apiVersion": API_VERSION,
+            "kind": "TenantUsageList",
+            "metadata": metadata,
+            "items": [_usage_entry(name, usage) for name, usage in page.items()],
+        }
+    )
+
+
+async def _page(request: ResourceRequest) -> tuple[dict[str, Usage], bool]:
+    """The next tenants that the field selector selects, and whether there may be more."""
+    options = list_options({k: v for k, v in request.query.items() if k in SELECTED_BY})
+    if options.limit < 0:
+        raise bad_request("limit: must not be negative")
+    if options.label_selector:
+        raise bad_request("labelSelector: usage cannot be selected by labels")
+    fields = parse_selection(request, options, by_identity=True).fields
+    limit = min(options.limit or MAX_LIMIT, MAX_LIMIT)
+    store, accepts, after = request.backend.store, fields.accepts, options.continue_
+    if fields.key is not None:
+        found = await store.usage([fields.key] if accepts is None or accepts(fields.key) else [])
+        return found, False
+    selected: dict[str, Usage] = {}
+    rows = limit if accepts is None else MAX_LIMIT
+    while True:
+        page = await store.usage_after(after, rows)
+        for name, usage in page.items():
+            if accepts is None or accepts(ObjectKey(name)):
+                selected[name] = usage
+                if len(selected) == limit:
+                    return selected, True
+        if len(page) < rows:
+            return selected, False
+        after = list(page)[-1]
+
+
+def _usage_entry(name: str, usage: Usage) -> dict[str, Any]:
+    """{'name': 'acme', 'used': {'objects': 12, ...}, 'limits': {'objects': 100}}"""
+    figures = usage._asdict()
+    limits = {
+        key.removeprefix("max_"): value
+        for key, value in figures.items()
+        if key.startswith("max_") and value is not None
+    }
+    return {
+        "name": name,
+        "used": {key: value for key, value in figures.items() if not key.startswith("max_")},
+        "limits": limits,
+    }

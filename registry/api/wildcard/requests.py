@@ -1,0 +1,106 @@
+"""Lists and watches over several tenants: what answers /clusters/*.
+
+A provider sees the objects of the definitions that it exports, in the tenants that have bound them; an administrator of
+the platform sees everything. Either sees the tenants of one revision domain, so that a list is exact at one revision
+and a watch has one order and can be resumed anywhere. Each object tells its tenant in an annotation. An object is shown
+as its own tenant would show it; what that tenant does not serve at the version that is asked for is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+from registry.api import continuation
+from registry.api.answers import Answer, ListAnswer
+from registry.api.errors import bad_request, forbidden, method_not_supported, revision_in_future
+from registry.api.request import Backend, ResourceRequest
+from registry.api.strategies.base import Context
+from registry.api.verbs.list import list_expired, list_position, list_revision
+from registry.api.wildcard.view import View, wait
+from registry.api.wildcard.watch import watch
+from registry.authorization.wildcard import Across
+from registry.builtin.sharing import EXPORTS, GROUP
+from registry.codec.stored import decode_stored
+from registry.store.errors import RevisionExpired, RevisionInFuture
+from registry.store.reads.wildcard import START, AcrossPage
+from registry.store.types import ObjectKey, ResourceName, Tenant, TenantId
+
+_EXPORTS: Final = ResourceName(f"{EXPORTS}.{GROUP}")
+
+
+async def find_lead(backend: Backend, context: Context, group: str, version: str, plural: str) -> None:
+    """Makes a tenant of the domain that has the resource the one by whose definition the answer is formed."""
+    across = context.across
+    if across is None or across.provider is not None:
+        return
+    catalog = await backend.catalogs.current(context.tenant)
+    if catalog.served(group, version, plural) is None and group:
+        name = await backend.store.sharing.defining(across.domain, ResourceName(f"{plural}.{group}"))
+        if name is not None:
+            context.tenant = await backend.store.tenant(name)
+
+
+async def serve(request: ResourceRequest, across: Across, verb: str) -> Answer:
+    if verb not in ("list", "watch") or request.subresource:
+        raise method_not_supported(request.served.resource, verb)
+    if across.provider is not None:
+        await _require_exported(request, across.provider)
+    view = View(request, across)
+    return await (_list(view) if verb == "list" else watch(view))
+
+
+async def _require_exported(request: ResourceRequest, provider: Tenant) -> None:
+    name = request.served.definition.name
+    if ResourceName(name) not in request.catalog.bound and not request.served.definition.strategy:
+        page = await request.backend.store.page(provider, _EXPORTS)
+        for row in page.rows:
+            spec = decode_stored('{"metadata":{' + row.body).get("spec") or {}
+            if name in (spec.get("definitions") or ()):
+                return
+    raise forbidden(request.served.resource, "", f'the tenant "{provider.name}" exports no such definition of its own')
+
+
+async def _list(view: View) -> ListAnswer:
+    options = view.options
+    at, after, limit = list_position(options)
+    await wait(view, list_revision(options.resource_version))
+    try:
+        page = await view.page(at, _place(after), limit)
+    except RevisionExpired as error:
+        raise list_expired(options, error) from error
+    except RevisionInFuture as error:
+        raise revision_in_future(error.revision, error.current) from error
+    first = await view.texts(page.rows)
+    if limit:
+
+        async def one() -> AsyncIterator[Sequence[str]]:
+            yield first
+
+        token = _token(page) if page.more and page.rows else ""
+        return ListAnswer(view.request.served, page.revision, one(), token)
+
+    async def chunks() -> AsyncIterator[Sequence[str]]:
+        texts, current = first, page
+        while True:
+            yield texts
+            if not current.more or not current.rows:
+                return
+            current = await view.page(page.revision, current.rows[-1].place, 0)
+            texts = await view.texts(current.rows)
+
+    return ListAnswer(view.request.served, page.revision, chunks())
+
+
+def _token(page: AcrossPage) -> str:
+    tenant, key = page.rows[-1].place
+    return continuation.encode(page.revision, f"{tenant}/{key}")
+
+
+def _place(after: ObjectKey | None) -> tuple[TenantId, ObjectKey]:
+    if after is None:
+        return START
+    tenant, slash, key = after.partition("/")
+    if not slash or not tenant.isascii() or not tenant.isdigit() or len(tenant) > 18:
+        raise bad_request("invalid continue token: it is not one of a list over several tenants")
+    return TenantId(int(tenant)), ObjectKey(key)

@@ -1,0 +1,140 @@
+"""What a request over several tenants sees: their rows in pages, each shown as its own tenant would show it.
+
+Each object tells its tenant in an annotation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from registry.api.errors import bad_request
+from registry.api.freshness import wait_until
+from registry.api.options import list_options
+from registry.api.request import ResourceRequest
+from registry.api.selectors import satisfies
+from registry.api.served import Served
+from registry.api.verbs.list import Fields, image_of, parse_selection
+from registry.authorization.wildcard import Across
+from registry.codec.json_encode import encode_json_text
+from registry.codec.stored import decode_stored
+from registry.store.bounds import READ_BYTES
+from registry.store.reads.wildcard import AcrossPage, AcrossRow
+from registry.store.sharing import Span
+from registry.store.types import ObjectKey, Tenant, TenantId
+
+ANNOTATION: Final = "tenancy.registry/tenant"
+_CHUNK: Final = 500
+
+
+class View:
+    """What one request sees of the tenants."""
+
+    def __init__(self, request: ResourceRequest, across: Across) -> None:
+        self.request = request
+        self.across = across
+        self.options = list_options(request.query)
+        self.selection = parse_selection(request, self.options)
+        if self.selection.fields.shows is not None:
+            raise bad_request("fields of a definition whose versions are converted cannot be selected across tenants")
+        self._served: dict[TenantId, tuple[int, Served | None]] = {}
+
+    @property
+    def fields(self) -> Fields:
+        return self.selection.fields
+
+    async def served(self, tenant: Tenant) -> Served | None:
+        """The resource as the tenant serves it: bound tenants as their provider, others by their own definitions."""
+        request = self.request
+        if self.across.provider is not None or request.served.definition.strategy:
+            return request.served
+        known = self._served.get(tenant.id)
+        if known is None or known[0] < tenant.guards.definitions:
+            catalog = await request.backend.catalogs.fresh(tenant, tenant.guards)
+            definition = request.served.definition
+            found = catalog.served(definition.group, request.served.version.name, definition.names.plural)
+            known = (tenant.guards.definitions, request.converting(found) if found is not None else None)
+            self._served[tenant.id] = known
+        return known[1]
+
+    async def page(self, at: int | None, after: tuple[TenantId, ObjectKey], limit: int) -> AcrossPage:
+        """A page of what the selectors select; with `limit` 0 a chunk, which may have fewer rows than there are."""
+        request, found = self.request, list[AcrossRow]()
+        while True:
+            page = await request.backend.store.page_across(
+                self.across.domain,
+                self.across.provider,
+                request.served.resource_name,
+                namespace=request.namespace or None,
+                at=at,
+                after=after,
+                limit=limit or _CHUNK,
+            )
+            for position, row in enumerate(page.rows):
+                if not self._selects(row):
+                    continue
+                found.append(row)
+                if limit and len(found) == limit:
+                    more = page.more or any(self._selects(r) for r in page.rows[position + 1 :])
+                    return AcrossPage(found, page.revision, more)
+            size = sum([len(one.row.body) for one in found])
+            if not page.more or (found and not limit) or size > READ_BYTES:
+                return AcrossPage(found, page.revision, page.more)
+            after, at = page.rows[-1].place, page.revision
+
+    def _selects(self, row: AcrossRow) -> bool:
+        fields = self.fields
+        return (
+            (fields.key is None or fields.key == row.row.key)
+            and (fields.accepts is None or fields.accepts(row.row.key))
+            and satisfies(self.selection.requirements, row.labels)
+        )
+
+    async def texts(self, rows: Sequence[AcrossRow]) -> list[str]:
+        found = []
+        for one in rows:
+            served = await self.served(one.tenant)
+            if served is None:
+                continue
+            if served.conversions is not None:
+                text = (await served.conversions.texts(served, [image_of(one.row)]))[0]
+            else:
+                text = (
+                    served.leniently().text(one.row)
+                    if one.row.version not in served.definition.versions
+                    else served.text(one.row)
+                )
+            found.append(annotate(text, served, one.tenant.name))
+        return found
+
+    async def spans(self) -> list[Span]:
+        sharing, across = self.request.backend.store.sharing, self.across
+        if across.provider is None:
+            return await sharing.of_domain(across.domain)
+        return await sharing.spans(across.provider, self.request.served.resource_name, across.domain)
+
+
+def annotate(text: str, served: Served, tenant: str) -> str:
+    """The object with the annotation that names its tenant: spliced in where the text is what is stored."""
+    if text.startswith(served.head) and ANNOTATION not in text:
+        end = text.find('",', len(served.head)) + 2
+        if text.startswith('"annotations":{"', end):
+            return f'{text[:end]}"annotations":{{"{ANNOTATION}":"{tenant}",{text[end + 15 :]}'
+        if end > 1 and '"annotations"' not in text:
+            return f'{text[:end]}"annotations":{{"{ANNOTATION}":"{tenant}"}},{text[end:]}'
+    obj = decode_stored(text)
+    annotations = {**(obj["metadata"].get("annotations") or {}), ANNOTATION: tenant}
+    return encode_json_text({**obj, "metadata": {**obj["metadata"], "annotations": annotations}})
+
+
+async def wait(view: View, revision: int) -> None:
+    """As freshness.py, for the domain."""
+
+    async def now() -> int:
+        page = await view.request.backend.store.page_across(
+            view.across.domain, view.across.provider, view.request.served.resource_name, limit=1
+        )
+        return page.revision
+
+    if revision:
+        await wait_until(revision, now)

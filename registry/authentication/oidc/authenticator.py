@@ -1,0 +1,208 @@
+"""Tokens of outside issuers: verified, and their claims made into a user by the issuer's mappings.
+
+Follows apiserver plugin/pkg/authenticator/token/oidc/oidc.go. Distributed claims are not resolved.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import jwt
+
+from registry.authentication.authenticator import Identified, Rejected
+from registry.authentication.oidc.configuration import TENANT_KEY, ClaimValidationRule, Issuer, Mapped
+from registry.authentication.oidc.expressions import ClaimExpression, Failed, claims_value, text_list
+from registry.authentication.oidc.provider import FetchFailed, Provider, PublicKey
+from registry.authentication.tokens.expiring_cache import Cache
+from registry.authentication.tokens.unverified import unverified_claims
+from registry.authentication.user import AUTHENTICATED, CREDENTIAL_ID, HOME_OF_STRANGERS, User, claims_foreign_name
+from registry.cel.common.values import Value
+from registry.schema.field import go_quote
+from registry.webhooks.egress import EgressPolicy
+
+# As long as Kubernetes keeps an answer.
+_CACHE_SECONDS: Final = 10.0
+_CACHE_SIZE: Final = 10_000
+_NOT_BEFORE_LEEWAY_SECONDS: Final = 300
+# Of keys without an id, as many are tried.
+_MAX_TRIED: Final = 16
+_MAX_GROUPS: Final = 1000
+_LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
+_ABSENT: Final = object()
+
+
+class IssuerTokens:
+    """The tokens of one issuer."""
+
+    def __init__(self, issuer: Issuer, policy: EgressPolicy) -> None:
+        self._issuer = issuer
+        self._provider = Provider(issuer, policy)
+        self._salt = os.urandom(16)
+        # User, the end of the token, the generation of the keys.
+        self._known: Cache[bytes, tuple[User, float, int]] = Cache(_CACHE_SIZE)
+
+    async def identify(self, token: str, audiences: Sequence[str] | None = None) -> Identified | None:
+        digest = hashlib.blake2b(token.encode(errors="surrogateescape"), key=self._salt, digest_size=16).digest()
+        known = self._known.get(digest)
+        if known is not None and time.time() < known[1] and known[2] == self._provider.generation:
+            return Identified(known[0])
+        found = unverified_claims(token)
+        if found is None or found[1].get("iss") != self._issuer.url:
+            return None
+        try:
+            claims = await self._verify(token, found[0])
+            user = user_of_claims(self._issuer, claims)
+        except (FetchFailed, Failed) as error:
+            raise Rejected(str(error)) from error
+        self._known.put(digest, (user, float(claims["exp"]), self._provider.generation), _CACHE_SECONDS)
+        return Identified(user)
+
+    async def _verify(self, token: str, header: Mapping[str, Any]) -> dict[str, Any]:
+        algorithm, id = header.get("alg"), header.get("kid")
+        if not isinstance(algorithm, str) or "crit" in header or not (id is None or isinstance(id, str)):
+            raise Failed("oidc: malformed jwt")
+        for key in (await self._provider.keys(id, algorithm))[:_MAX_TRIED]:
+            claims = self._verify_with(key, token, algorithm)
+            if claims is not None:
+                return claims
+        raise Failed("oidc: verify token: failed to verify signature")
+
+    def _verify_with(self, key: PublicKey, token: str, algorithm: str) -> dict[str, Any] | None:
+        try:
+            claims: dict[str, Any] = jwt.decode(
+                token,
+                key.key,
+                algorithms=[algorithm],
+                issuer=self._issuer.url,
+                options={
+                    "verify_aud": False,
+                    "verify_nbf": False,
+                    "verify_iat": False,
+                    "verify_sub": False,
+                    "verify_jti": False,
+                    "require": ["exp"],
+                },
+            )
+        except jwt.InvalidSignatureError:
+            return None
+        except jwt.PyJWTError as error:
+            raise Failed(f"oidc: verify token: {error}") from error
+        audience = claims.get("aud")
+        given = audience if isinstance(audience, list) else [audience]
+        if not any(isinstance(a, str) and a in self._issuer.audiences for a in given):
+            raise Failed("oidc: verify token: the token is for another audience")
+        start = claims.get("nbf") or 0
+        if type(start) not in (int, float) or time.time() + _NOT_BEFORE_LEEWAY_SECONDS < start:
+            raise Failed("oidc: verify token: the token is not valid yet")
+        return claims
+
+
+def user_of_claims(issuer: Issuer, claims: Mapping[str, Any]) -> User:
+    """The user that verified claims make. Raises Failed."""
+    value = claims_value(claims)
+    name = _username(issuer.username, claims, value)
+    groups = _groups(issuer.groups, claims, value)
+    if claims_foreign_name(name, groups):
+        raise Failed("oidc: names that begin with system:tenant: are reserved")
+    uid = _uid(issuer.uid, claims, value)
+    extra = {
+        key: tuple(texts)
+        for key, expression in issuer.extra.items()
+        if (texts := text_list(expression.evaluate(value)))
+    }
+    home = extra.pop(TENANT_KEY, ())
+    if TENANT_KEY in issuer.extra and (len(home) != 1 or not _LABEL.fullmatch(home[0])):
+        raise Failed("oidc: the claims name no home tenant")
+    for rule in issuer.claim_rules:
+        _check_claim(rule, claims, value)
+    _check_user(issuer.user_rules, name, uid, groups, extra)
+    id = claims.get("jti")
+    if isinstance(id, str) and id:
+        extra[CREDENTIAL_ID] = (f"JTI={id}",)
+    if AUTHENTICATED not in groups:
+        groups.append(AUTHENTICATED)
+    return User(name, tuple(groups), uid, extra, home[0] if home else HOME_OF_STRANGERS)
+
+
+def _username(mapped: Mapped, claims: Mapping[str, Any], value: Value) -> str:
+    if mapped.expression is not None:
+        name = _text(mapped.expression, value, "username")
+    else:
+        name = _claim_text(claims, mapped.claim, "username")
+        # Where the issuer tells, an address counts only when it has been verified.
+        if mapped.claim == "email" and claims.get("email_verified", True) is not True:
+            raise Failed("oidc: email not verified")
+        name = mapped.prefix + name if name else name
+    if not name:
+        raise Failed("oidc: the username is empty")
+    return name
+
+
+def _groups(mapped: Mapped, claims: Mapping[str, Any], value: Value) -> list[str]:
+    if mapped.expression is not None:
+        found = text_list(mapped.expression.evaluate(value))
+    elif mapped.claim and mapped.claim in claims:
+        given = claims[mapped.claim]
+        texts = [given] if isinstance(given, str) else given
+        if not isinstance(texts, list) or not all(isinstance(t, str) for t in texts):
+            raise Failed(f"oidc: parse groups claim {go_quote(mapped.claim)}: neither a text nor a list of texts")
+        found = [mapped.prefix + t for t in texts]
+    else:
+        return []
+    if len(found) > _MAX_GROUPS:
+        raise Failed(f"oidc: more than {_MAX_GROUPS} groups")
+    return found
+
+
+def _uid(mapped: Mapped, claims: Mapping[str, Any], value: Value) -> str:
+    if mapped.expression is not None:
+        return _text(mapped.expression, value, "uid")
+    return _claim_text(claims, mapped.claim, "uid") if mapped.claim else ""
+
+
+def _text(expression: ClaimExpression, value: Value, what: str) -> str:
+    found = expression.evaluate(value)
+    if type(found) is not str:
+        raise Failed(f"oidc: error evaluating {what} claim expression: {what} claim expression must return a string")
+    return found
+
+
+def _claim_text(claims: Mapping[str, Any], claim: str, what: str) -> str:
+    found = claims.get(claim, _ABSENT)
+    if not isinstance(found, str):
+        raise Failed(
+            f"oidc: parse {what} claims {go_quote(claim)}: "
+            + ("claim not present" if found is _ABSENT else "not a text")
+        )
+    return found
+
+
+def _check_claim(rule: ClaimValidationRule, claims: Mapping[str, Any], value: Value) -> None:
+    if rule.expression is not None:
+        if not rule.expression.holds(value):
+            raise Failed(
+                "oidc: error evaluating claim validation expression: validation expression "
+                f"'{rule.expression.text}' failed: {rule.message}"
+            )
+        return
+    if rule.claim not in claims:
+        raise Failed(f"oidc: required claim {rule.claim} not present in ID token")
+    if claims[rule.claim] != rule.required_value:
+        raise Failed(f"oidc: required claim {rule.claim} value does not match")
+
+
+def _check_user(
+    rules: Sequence[ClaimValidationRule], name: str, uid: str, groups: Sequence[str], extra: Mapping[str, Sequence[str]]
+) -> None:
+    user = {"username": name, "uid": uid, "groups": list(groups), "extra": {k: list(v) for k, v in extra.items()}}
+    for rule in rules:
+        if rule.expression is not None and not rule.expression.holds(user):
+            raise Failed(
+                "oidc: error evaluating user info validation rule: validation expression "
+                f"'{rule.expression.text}' failed: {rule.message}"
+            )

@@ -1,0 +1,77 @@
+"""All outside issuers of the file of the settings, which is taken up anew when it changes.
+
+A change that cannot be used is told in the log and changes nothing. Follows apiserver
+pkg/server/options/authentication.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from registry.authentication.authenticator import Anonymous, Identified
+from registry.authentication.oidc.authenticator import IssuerTokens
+from registry.authentication.oidc.configuration import BadConfiguration, Configuration, load_configuration
+from registry.authentication.tokens.unverified import issuer_of
+from registry.webhooks.egress import EgressPolicy
+
+logger = logging.getLogger(__name__)
+
+# How often the file is looked at, while tokens come.
+LOOK_SECONDS: Final = 15.0
+
+
+class OutsideTokens:
+    """`took_up` is told what the file says of anonymous requests, each time it is read."""
+
+    def __init__(
+        self,
+        path: Path,
+        own_issuer: str,
+        policy: EgressPolicy,
+        took_up: Callable[[Anonymous | None], None] = lambda anonymous: None,
+    ) -> None:
+        """Raises BadConfiguration."""
+        self._path = path
+        self._own_issuer = own_issuer
+        self._policy = policy
+        self._took_up = took_up
+        self._issuers: dict[str, IssuerTokens] = {}
+        self._stamp = _stamp(path)
+        self._next = time.monotonic() + LOOK_SECONDS
+        self._take_up(load_configuration(path, own_issuer))
+
+    async def identify(self, token: str, audiences: Sequence[str] | None = None) -> Identified | None:
+        if time.monotonic() >= self._next:
+            await self.look_again()
+        issuer = self._issuers.get(issuer_of(token))
+        return await issuer.identify(token) if issuer is not None else None
+
+    async def look_again(self) -> None:
+        """Takes the file up where it has changed."""
+        self._next = time.monotonic() + LOOK_SECONDS
+        stamp = await asyncio.to_thread(_stamp, self._path)
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            self._take_up(await asyncio.to_thread(load_configuration, self._path, self._own_issuer))
+            logger.info("took up the authentication configuration in %s", self._path)
+        except BadConfiguration as error:
+            logger.error("the authentication configuration cannot be used, the old one stays: %s", error)
+
+    def _take_up(self, configuration: Configuration) -> None:
+        self._issuers = {i.url: IssuerTokens(i, self._policy) for i in configuration.issuers}
+        self._took_up(configuration.anonymous)
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        status = path.stat()
+    except OSError:
+        return (0, 0)
+    return status.st_mtime_ns, status.st_size

@@ -1,0 +1,179 @@
+"""The keys of one outside issuer: found by its discovery document, kept, and fetched again when they change.
+
+Fetching follows the rules of outgoing calls (registry/webhooks/https.py): HTTPS only, the address judged before it is
+connected to, no redirects, no proxies of the environment, bounded in time, size and number of values. A token of an
+unknown key makes it look again, at most every RETRY_SECONDS, so that nobody can use us to flood the issuer.
+
+Follows go-oidc's provider and key set (github.com/coreos/go-oidc).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import jwt
+
+from registry.authentication.oidc.configuration import Issuer
+from registry.codec.model import DecodeError
+from registry.webhooks.answers import decode_bounded_json, shorten
+from registry.webhooks.connection import Origin, Unreachable
+from registry.webhooks.egress import EgressPolicy
+from registry.webhooks.endpoint import parse_https_url
+from registry.webhooks.errors import CallFailed
+from registry.webhooks.https import Answer, HttpsClient, Limits
+
+logger = logging.getLogger(__name__)
+
+RETRY_SECONDS: Final = 10.0
+# A key that the issuer has withdrawn is good no longer than this, and while it cannot be reached, than the second.
+FRESH_SECONDS: Final = 600.0
+STALE_SECONDS: Final = 3600.0
+_TIMEOUT_SECONDS: Final = 10.0
+_LIMITS: Final = Limits(
+    resolve_seconds=5, connect_seconds=5, tls_seconds=5, head_seconds=10, body_seconds=5, body_bytes=1 << 20
+)
+# Far more than documents have: a key has ten.
+_MAX_VALUES: Final = 20_000
+_MAX_KEYS: Final = 100
+# The modulus of an RSA key of 16,384 bits in base64, the longest that OpenSSL uses: longer ones cost time squared.
+_MAX_NUMBER: Final = 2731
+_WELL_KNOWN: Final = "/.well-known/openid-configuration"
+# Which signatures a key may be used for; nothing symmetric, and never "none".
+_ALGORITHMS: Final = {
+    ("RSA", ""): frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}),
+    ("EC", "P-256"): frozenset({"ES256"}),
+    ("EC", "P-384"): frozenset({"ES384"}),
+    ("EC", "P-521"): frozenset({"ES512"}),
+}
+
+
+class FetchFailed(Exception):
+    """The issuer cannot be asked; the text is for the operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublicKey:
+    id: str
+    key: Any
+    algorithms: frozenset[str]
+
+
+class Provider:
+    def __init__(self, issuer: Issuer, policy: EgressPolicy) -> None:
+        self._issuer = issuer
+        self._policy = policy
+        self._keys: Sequence[PublicKey] = ()
+        self._fetched = -STALE_SECONDS
+        self._tried = -RETRY_SECONDS
+        self._fetching = asyncio.Lock()
+        # Rises with each change of the keys: what has been verified by former ones is verified again.
+        self.generation = 0
+
+    async def keys(self, id: str | None, algorithm: str) -> list[PublicKey]:
+        """The keys that a token of this header may have been signed with. Raises FetchFailed."""
+        now = time.monotonic()
+        found = self._fitting(id, algorithm)
+        if now - self._fetched >= FRESH_SECONDS or (not found and algorithm):
+            await self._refresh()
+            found = self._fitting(id, algorithm)
+        if time.monotonic() - self._fetched >= STALE_SECONDS:
+            raise FetchFailed("oidc: authenticator not initialized")
+        return found
+
+    def _fitting(self, id: str | None, algorithm: str) -> list[PublicKey]:
+        return [k for k in self._keys if (id is None or k.id == id) and algorithm in k.algorithms]
+
+    async def _refresh(self) -> None:
+        """Fetches unless that has been tried just now. A failure leaves what is known."""
+        async with self._fetching:
+            if time.monotonic() - self._tried < RETRY_SECONDS:
+                return
+            self._tried = time.monotonic()
+            try:
+                async with asyncio.timeout(_TIMEOUT_SECONDS):
+                    keys = await self._fetch()
+            except (FetchFailed, TimeoutError) as error:
+                logger.warning(
+                    "the keys of issuer %s could not be fetched: %s",
+                    self._issuer.url,
+                    str(error) or type(error).__name__,
+                )
+                return
+            if [k.id for k in keys] != [k.id for k in self._keys]:
+                self.generation += 1
+            self._keys, self._fetched = keys, time.monotonic()
+
+    async def _fetch(self) -> list[PublicKey]:
+        url = self._issuer.discovery_url or self._issuer.url.removesuffix("/") + _WELL_KNOWN
+        client = HttpsClient(self._policy, _LIMITS)
+        try:
+            metadata = await self._get(client, url)
+            if metadata.get("issuer") != self._issuer.url:
+                raise FetchFailed(f"{url} is the document of another issuer")
+            if not isinstance(metadata.get("jwks_uri"), str):
+                raise FetchFailed(f"{url} names no jwks_uri")
+            return _keys(await self._get(client, metadata["jwks_uri"]))
+        finally:
+            await client.aclose()
+
+    async def _get(self, client: HttpsClient, text: str) -> dict[str, Any]:
+        try:
+            url = parse_https_url(text)
+            target = f"{url.path or '/'}{'?' if url.query else ''}{url.query}"
+            return await client.exchange(
+                Origin(url.host, url.port, self._issuer.ca),
+                "GET",
+                target,
+                {"Accept": "application/json"},
+                b"",
+                lambda answer: _document(text, answer),
+            )
+        except (CallFailed, Unreachable) as error:
+            raise FetchFailed(f"{text[:200]}: {error}") from error
+        except ssl.SSLError as error:
+            raise FetchFailed("the CA bundle cannot be read") from error
+
+
+def _document(text: str, answer: Answer) -> dict[str, Any]:
+    """The JSON object that `text`, a URL, has answered."""
+    if answer.status != 200:
+        raise FetchFailed(f"{text[:200]} answers {answer.status}")
+    try:
+        value = decode_bounded_json(answer.data, max_values=_MAX_VALUES)
+    except DecodeError as error:
+        raise FetchFailed(f"{text[:200]} is no JSON: {shorten(str(error))}") from error
+    if not isinstance(value, dict):
+        raise FetchFailed(f"{text[:200]} is no JSON object")
+    return value
+
+
+def _keys(document: dict[str, Any]) -> list[PublicKey]:
+    """The keys of a set that can verify signatures; the others are passed over."""
+    entries = document.get("keys")
+    if not isinstance(entries, list):
+        raise FetchFailed("the set of keys has no keys")
+    found = []
+    for entry in entries[:_MAX_KEYS]:
+        if not isinstance(entry, dict) or entry.get("use", "sig") != "sig":
+            continue
+        curve = entry.get("crv") if entry.get("kty") == "EC" else ""
+        algorithms = _ALGORITHMS.get((str(entry.get("kty")), str(curve)))
+        named = entry.get("alg")
+        if algorithms is None or (named is not None and named not in algorithms):
+            continue
+        public = {name: value for name, value in entry.items() if name in ("kty", "crv", "n", "e", "x", "y")}
+        if any(not isinstance(value, str) or len(value) > _MAX_NUMBER for value in public.values()):
+            continue
+        try:
+            key = jwt.PyJWK(public, algorithm=named or min(algorithms)).key
+        except (jwt.PyJWTError, ValueError, TypeError, KeyError):
+            continue
+        id = entry.get("kid")
+        found.append(PublicKey(id if isinstance(id, str) else "", key, frozenset({named}) if named else algorithms))
+    return found

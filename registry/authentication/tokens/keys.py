@@ -1,0 +1,179 @@
+"""The keys of service account tokens: which one signs, which verify, and the document that outsiders verify by.
+
+A key signs for `lifetime`, then another; the next one is published PUBLISHED_BEFORE ahead, which is longer than anybody
+keeps the published document, and an old one verifies until the last token that it has signed is past its end. The first
+is made when it is first needed. All processes share the keys; each reads them again every RELOAD_SECONDS, and when it
+meets a token of a key that it does not know.
+
+Follows kubernetes pkg/serviceaccount/{jwt,openidmetadata}.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import datetime
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from registry.store.signing_keys import StoredKey
+from registry.store.store import Store
+
+ALGORITHM: Final = "RS256"
+LIFETIME: Final = datetime.timedelta(days=90)
+PUBLISHED_BEFORE: Final = datetime.timedelta(hours=2)
+# How long others may keep the published keys (Cache-Control).
+DOCUMENT_SECONDS: Final = 3600
+RELOAD_SECONDS: Final = 60.0
+# Strangers can name any key: how often that makes this process look for new ones.
+_UNKNOWN_RELOAD_SECONDS: Final = 1.0
+# Another process's clock may be ahead by this much, and its key new.
+_LEEWAY: Final = datetime.timedelta(seconds=30)
+_KEPT: Final = datetime.timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """`id` is the `kid` of its tokens."""
+
+    id: str
+    private: rsa.RSAPrivateKey
+    stored: StoredKey
+
+    def jwk(self) -> dict[str, str]:
+        numbers = self.private.public_key().public_numbers()
+        return {
+            "use": "sig",
+            "kty": "RSA",
+            "kid": self.id,
+            "alg": ALGORITHM,
+            "n": _number(numbers.n),
+            "e": _number(numbers.e),
+        }
+
+
+class SigningKeys:
+    def __init__(self, store: Store, lifetime: datetime.timedelta = LIFETIME) -> None:
+        self._store = store
+        self._lifetime = lifetime
+        self._keys: Mapping[str, Key] = {}
+        self._loaded = -RELOAD_SECONDS
+        self._loading = asyncio.Lock()
+
+    async def verifying(self, id: str) -> Key | None:
+        """The key of this id, as long as it verifies."""
+        await self._refresh(RELOAD_SECONDS if id in self._keys else _UNKNOWN_RELOAD_SECONDS)
+        return self._keys.get(id)
+
+    async def all(self) -> Sequence[Key]:
+        """All that verify, or will sign next."""
+        await self._current()
+        return list(self._keys.values())
+
+    async def signer(self, until: datetime.datetime) -> Key:
+        """The key to sign with; it will verify until then."""
+        while True:
+            key = await self._current()
+            if key.stored.verifies_until >= until:
+                return key
+            if await self._store.keys.extend(key.id, until):
+                kept = replace(key, stored=replace(key.stored, verifies_until=until))
+                self._keys = {**self._keys, key.id: kept}
+                return kept
+            await self._load()
+
+    async def rotate(self) -> str:
+        """A new key that signs at once, in place of all others; its id. Tokens that are out stay good."""
+        key = await asyncio.to_thread(new_key, _now(), self._lifetime)
+        await self._store.keys.add(key, at_once=True)
+        await self._load()
+        return key.id
+
+    async def _current(self) -> Key:
+        """The key that signs now; sees to it that there is one, and that its successor is known in time."""
+        await self._refresh(RELOAD_SECONDS)
+        while True:
+            now = _now()
+            signing = [k for k in self._keys.values() if k.stored.signs_from - _LEEWAY <= now < k.stored.signs_until]
+            if not signing:
+                await self._make(now)
+                continue
+            current = max(signing, key=lambda k: (k.stored.signs_from <= now, k.stored.signs_from))
+            end = current.stored.signs_until
+            if end - now < PUBLISHED_BEFORE and not any(k.stored.signs_until > end for k in self._keys.values()):
+                await self._make(end)
+            return current
+
+    async def _make(self, signs_from: datetime.datetime) -> None:
+        key = await asyncio.to_thread(new_key, signs_from, self._lifetime)
+        await self._store.keys.add(key)
+        # Whether it was ours or another process's that came first.
+        await self._load()
+
+    async def _refresh(self, seconds: float) -> None:
+        if time.monotonic() - self._loaded >= seconds:
+            async with self._loading:
+                if time.monotonic() - self._loaded >= seconds:
+                    await self._load()
+
+    async def _load(self) -> None:
+        known = self._keys
+        found: dict[str, Key] = {}
+        for stored in await self._store.keys.list():
+            old = known.get(stored.id)
+            private = old.private if old is not None else await asyncio.to_thread(_private, stored)
+            found[stored.id] = Key(stored.id, private, stored)
+        self._keys = found
+        self._loaded = time.monotonic()
+
+
+def new_key(signs_from: datetime.datetime, lifetime: datetime.timedelta) -> StoredKey:
+    private = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    public = private.public_key().public_bytes(
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    secret = private.private_bytes(
+        serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    until = signs_from + lifetime
+    return StoredKey(_base64(hashlib.sha256(public).digest()), secret, signs_from, until, until + _KEPT)
+
+
+def key_set(keys: Sequence[Key]) -> dict[str, Any]:
+    """The document of /openid/v1/jwks."""
+    return {"keys": [key.jwk() for key in keys]}
+
+
+def metadata(issuer: str, jwks_uri: str) -> dict[str, Any]:
+    """The document of /.well-known/openid-configuration."""
+    return {
+        "issuer": issuer,
+        "jwks_uri": jwks_uri,
+        "response_types_supported": ["id_token"],
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": [ALGORITHM],
+    }
+
+
+def _private(stored: StoredKey) -> rsa.RSAPrivateKey:
+    key = serialization.load_der_private_key(stored.secret, password=None)
+    assert isinstance(key, rsa.RSAPrivateKey), "new_key makes no others"
+    return key
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+def _number(value: int) -> str:
+    return _base64(value.to_bytes((value.bit_length() + 7) // 8))
+
+
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()

@@ -1,0 +1,306 @@
+"""Tokens of service accounts: JWTs that this server signs and verifies.
+
+The issuer tells the tenant: that of `default` is the server's, that of another `<issuer>/clusters/<tenant>`. A token is
+good as long as its time is not over and the account, and what the token is bound to, are there with the uids that it
+names. That is looked up with every request, from memory for GONE_AFTER_SECONDS: an account that another process has
+deleted is refused after that at the latest, one that this process has deleted at once. The signature is verified once.
+
+Follows kubernetes pkg/serviceaccount/{claims,jwt}.go and apiserver pkg/authentication/serviceaccount/util.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import hashlib
+import os
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import jwt
+
+from registry.authentication.authenticator import Identified, Rejected
+from registry.authentication.impersonation_headers import ACCOUNTS
+from registry.authentication.tokens.expiring_cache import Cache
+from registry.authentication.tokens.keys import ALGORITHM, SigningKeys, key_set, metadata
+from registry.authentication.tokens.unverified import is_base64, unverified_claims
+from registry.authentication.user import AUTHENTICATED, CREDENTIAL_ID, User
+from registry.codec.stored import decode_stored
+from registry.schema.field import go_quote
+from registry.store.errors import TenantNotFound
+from registry.store.store import Store
+from registry.store.types import ObjectKey, ResourceName, Row, Tenant, TenantId, TenantName
+
+DEFAULT_TENANT: Final = "default"
+GONE_AFTER_SECONDS: Final = 2.0
+SERVICE_ACCOUNTS: Final = ResourceName("serviceaccounts")
+SECRETS: Final = ResourceName("secrets")
+# What a token may be bound to here: pods and nodes are no resources of this server.
+BOUND_TO: Final = {"secret": SECRETS}
+RESOURCES: Final = frozenset({SERVICE_ACCOUNTS, SECRETS})
+
+_CACHE_SIZE: Final = 20_000
+_VERIFIED_SECONDS: Final = 300.0
+# Clocks of processes may differ by this much; go-jose's leeway.
+_LEEWAY_SECONDS: Final = 60
+# An object that is being deleted is still there for so long.
+_DELETED_LEEWAY: Final = datetime.timedelta(seconds=60)
+# How long the key of a token without an end is kept.
+_FOR_EVER: Final = datetime.timedelta(days=100 * 365)
+_CLUSTERS: Final = "/clusters/"
+_CLAIM: Final = "kubernetes.io"
+# Whatever is wrong with a signature, in the words of the library that kube-apiserver verifies by.
+_NOT_VERIFIED: Final = "go-jose/go-jose: error in cryptographic primitive"
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """An object by its resource, name and uid; `kind` is its word in the claims."""
+
+    kind: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What a verified token says. Times are seconds since 1970; `expires` 0 is never."""
+
+    tenant: str
+    namespace: str
+    name: str
+    uid: str
+    bound: Reference | None
+    audiences: tuple[str, ...]
+    not_before: float
+    expires: float
+    identified: User
+
+
+class AccountTokens:
+    def __init__(self, store: Store, keys: SigningKeys, issuer: str) -> None:
+        self._store = store
+        self._keys = keys
+        self._issuer = issuer
+        # Under a key of this process, so that nobody can aim at an entry.
+        self._salt = os.urandom(16)
+        self._verified: Cache[bytes, Account] = Cache(_CACHE_SIZE)
+        # Uids of objects that are there, "" for what is not.
+        self._there: Cache[tuple[TenantId, ResourceName, str], str] = Cache(_CACHE_SIZE)
+        self._changes = 0
+
+    def issuer_of(self, tenant: str) -> str:
+        return self._issuer if tenant == DEFAULT_TENANT else f"{self._issuer}{_CLUSTERS}{tenant}"
+
+    def tenant_of(self, issuer: str) -> str | None:
+        """The tenant whose issuer it is; None for another's."""
+        if issuer == self._issuer:
+            return DEFAULT_TENANT
+        start, found, tenant = issuer.rpartition(_CLUSTERS)
+        return tenant if found and start == self._issuer and tenant != DEFAULT_TENANT and tenant else None
+
+    def forget(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
+        """An object has been written by this process."""
+        self._changes += 1
+        self._there.pop((tenant.id, resource, key))
+
+    # -- giving out
+    async def issue(
+        self,
+        tenant: Tenant,
+        namespace: str,
+        name: str,
+        uid: str,
+        *,
+        audiences: Sequence[str],
+        now: datetime.datetime,
+        seconds: int | None,
+        bound: Reference | None = None,
+    ) -> str:
+        """A new token; without `seconds` it has no end of its own, and ends with what it is bound to."""
+        expires = now + (datetime.timedelta(seconds=seconds) if seconds is not None else _FOR_EVER)
+        about: dict[str, Any] = {"namespace": namespace, "serviceaccount": {"name": name, "uid": uid}}
+        if bound is not None:
+            about[bound.kind] = {"name": bound.name, "uid": bound.uid}
+        at = int(now.timestamp())
+        claims = {
+            "aud": list(audiences),
+            **({"exp": at + seconds} if seconds is not None else {}),
+            "iat": at,
+            "iss": self.issuer_of(tenant.name),
+            "jti": str(uuid.uuid4()),
+            _CLAIM: about,
+            "nbf": at,
+            "sub": f"system:serviceaccount:{namespace}:{name}",
+        }
+        key = await self._keys.signer(expires)
+        return await asyncio.to_thread(_sign, claims, key.private, key.id)
+
+    async def key_set(self) -> dict[str, Any]:
+        """The document of /openid/v1/jwks."""
+        return key_set(await self._keys.all())
+
+    async def metadata(self, tenant: str, address: str) -> dict[str, Any]:
+        """The document of /.well-known/openid-configuration; `address` is where this server is reached."""
+        prefix = "" if tenant == DEFAULT_TENANT else f"{_CLUSTERS}{tenant}"
+        return metadata(self.issuer_of(tenant), f"{address}{prefix}/openid/v1/jwks")
+
+    # -- taking in
+    async def identify(self, token: str, audiences: Sequence[str] | None = None) -> Identified | None:
+        digest = hashlib.blake2b(token.encode(errors="surrogateescape"), key=self._salt, digest_size=16).digest()
+        account = self._verified.get(digest)
+        if account is None:
+            account = await self._verify(token)
+            if account is None:
+                return None
+            self._verified.put(digest, account, _VERIFIED_SECONDS)
+        asked = audiences if audiences is not None else (self.issuer_of(account.tenant),)
+        shared = tuple(a for a in account.audiences if a in asked)
+        if not shared:
+            raise Rejected(
+                f"token audiences {_format_list(account.audiences)} is invalid for the target audiences "
+                f"{_format_list(asked)}"
+            )
+        now = time.time()
+        if account.expires and now > account.expires:
+            raise Rejected("service account token has expired")
+        if now < account.not_before - _LEEWAY_SECONDS:
+            raise Rejected("service account token is not valid yet")
+        await self._require_alive(account)
+        return Identified(account.identified, shared)
+
+    async def _verify(self, token: str) -> Account | None:
+        found = unverified_claims(token)
+        if found is None:
+            return None
+        header, unverified = found
+        issuer = unverified.get("iss")
+        tenant = self.tenant_of(issuer) if isinstance(issuer, str) else None
+        id, algorithm = header.get("kid") or "", header.get("alg") or ""
+        if (
+            tenant is None
+            or not isinstance(id, str)
+            or not isinstance(algorithm, str)
+            or not is_base64(token.rpartition(".")[2])
+        ):
+            return None
+        key = await self._keys.verifying(id) if id else None
+        if id and key is None:
+            raise Rejected("invalid signature, no keys found")
+        if key is None or algorithm != ALGORITHM:
+            raise Rejected(_NOT_VERIFIED)  # without a name of its key it is none of ours: those all have one
+        try:
+            # Times and audiences are judged with each use, the signature only here.
+            claims = jwt.decode(
+                token,
+                key.private.public_key(),
+                algorithms=[ALGORITHM],
+                issuer=issuer,
+                options={"verify_aud": False, "verify_exp": False, "verify_nbf": False, "verify_iat": False},
+            )
+        except jwt.PyJWTError as error:
+            raise Rejected(_NOT_VERIFIED) from error
+        account = _account(claims, tenant)
+        if account is None:
+            raise Rejected("service account token claims could not be validated")
+        return account
+
+    async def _require_alive(self, account: Account) -> None:
+        try:
+            tenant = await self._store.tenant(TenantName(account.tenant))
+            uid = await self._uid(tenant, SERVICE_ACCOUNTS, f"{account.namespace}/{account.name}")
+            if not uid:
+                raise Rejected(f"serviceaccounts {go_quote(account.name)} not found")
+            if uid != account.uid:
+                raise Rejected(f"service account UID ({uid}) does not match claim ({account.uid})")
+            bound = account.bound
+            if bound is None:
+                return
+            resource = BOUND_TO.get(bound.kind)
+            if resource is None or not (
+                there := await self._uid(tenant, resource, f"{account.namespace}/{bound.name}")
+            ):
+                raise Rejected("service account token has been invalidated")
+            if there != bound.uid:
+                raise Rejected(
+                    f"{bound.kind} UID ({there}) does not match service account {bound.kind} ref claim ({bound.uid})"
+                )
+        except TenantNotFound as error:
+            raise Rejected("the tenant of the service account token is gone") from error
+
+    async def _uid(self, tenant: Tenant, resource: ResourceName, key: str) -> str:
+        """The uid of an object, "" where it is not there or has been marked as deleted some time ago."""
+        place = (tenant.id, resource, key)
+        known = self._there.get(place)
+        if known is not None:
+            return known
+        changes = self._changes
+        row, _ = await self._store.load(tenant, resource, ObjectKey(key))
+        uid = "" if row is None or _is_deleted(row) else str(row.uid)
+        if changes == self._changes:
+            # Else the row may have been read before it was written to.
+            self._there.put(place, uid, GONE_AFTER_SECONDS)
+        return uid
+
+
+def _is_deleted(row: Row) -> bool:
+    if '"deletionTimestamp"' not in row.body:
+        return False
+    at = decode_stored('{"metadata":{' + row.body)["metadata"].get("deletionTimestamp")
+    now = datetime.datetime.now(datetime.UTC)
+    return at is not None and datetime.datetime.fromisoformat(at) < now - _DELETED_LEEWAY
+
+
+def _sign(claims: dict[str, Any], private: Any, id: str) -> str:
+    return jwt.encode(claims, private, algorithm=ALGORITHM, headers={"kid": id, "typ": None})
+
+
+def _account(claims: Mapping[str, Any], tenant: str) -> Account | None:
+    """What the claims say, None where they are not those of a service account."""
+    about = claims.get(_CLAIM)
+    if not isinstance(about, dict) or not isinstance(about.get("serviceaccount"), dict):
+        return None
+    namespace = about.get("namespace")
+    name, uid = about["serviceaccount"].get("name"), about["serviceaccount"].get("uid")
+    audience = claims.get("aud")
+    audiences = tuple(audience) if isinstance(audience, list) else (audience,)
+    times = [claims.get("nbf") or 0, claims.get("exp") or 0]
+    texts = (namespace, name, uid, *audiences)
+    if not all(isinstance(t, str) and t for t in texts) or not all(type(t) in (int, float) for t in times):
+        return None
+    bounds = [
+        Reference(kind, str(ref.get("name") or ""), str(ref.get("uid") or ""))
+        for kind in ("pod", "node", "secret")
+        if isinstance(ref := about.get(kind), dict)
+    ]
+    user = User(
+        f"system:serviceaccount:{namespace}:{name}",
+        (ACCOUNTS, f"{ACCOUNTS}:{namespace}", AUTHENTICATED),
+        str(uid),
+        _extra(claims),
+        tenant,
+    )
+    return Account(
+        tenant,
+        str(namespace),
+        str(name),
+        str(uid),
+        bounds[0] if bounds else None,
+        tuple(str(a) for a in audiences),
+        times[0],
+        times[1],
+        user,
+    )
+
+
+def _extra(claims: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    id = claims.get("jti")
+    return {CREDENTIAL_ID: (f"JTI={id}",)} if isinstance(id, str) and id else {}
+
+
+def _format_list(texts: Sequence[str]) -> str:
+    """As Go's %q prints a list."""
+    return f"[{' '.join(map(go_quote, texts))}]"

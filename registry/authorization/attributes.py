@@ -1,0 +1,66 @@
+"""May they? What is asked, what is answered, and the words of a refusal. registry/authorization/authorizer.py decides.
+
+Texts and order are kube-apiserver's: authorization stands before routing, so that nobody learns from a 404 what there
+is. Follows apiserver pkg/endpoints/filters/authorization.go and pkg/endpoints/handlers/responsewriters/errors.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from registry.authentication.user import User
+from registry.schema.field import go_quote
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What is asked. What is on no resource has a `path` only; `of_resource` is for reviews that name no resource."""
+
+    verb: str
+    path: str
+    resource: str = ""
+    subresource: str = ""
+    group: str = ""
+    namespace: str = ""
+    name: str = ""
+    of_resource: bool = False
+
+    @property
+    def is_resource(self) -> bool:
+        return self.of_resource or bool(self.resource)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """`reason` says by what it is allowed; where it is not, what is wrong with the bindings that might allow it."""
+
+    allowed: bool
+    reason: str = ""
+    evaluation_error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a user may do in a namespace, as a review tells it."""
+
+    resources: Sequence[Mapping[str, Sequence[str]]] = ()
+    paths: Sequence[Mapping[str, Sequence[str]]] = ()
+    incomplete: bool = False
+    evaluation_error: str = ""
+
+
+def refusal(user: User, attributes: Attributes, reason: str = "") -> str:
+    """`User "u" cannot get resource "widgets" in API group "g" in the namespace "n"`, or `... path "/x"`.
+
+    `reason` is that of the decision, told after it.
+    """
+    name = go_quote(user.name.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
+    ending = f": {reason}" if reason else ""
+    if not attributes.is_resource:
+        return f'User {name} cannot {attributes.verb} path "{attributes.path}"{ending}'
+    resource = f"{attributes.resource}/{attributes.subresource}" if attributes.subresource else attributes.resource
+    where = f'in the namespace "{attributes.namespace}"' if attributes.namespace else "at the cluster scope"
+    return (
+        f'User {name} cannot {attributes.verb} resource "{resource}" in API group "{attributes.group}" {where}{ending}'
+    )

@@ -1,0 +1,106 @@
+"""Whether one set of rules holds all that another gives: nobody may grant what he does not have.
+
+    covers(have, [Rule(("get", "delete"), ("g",), ("widgets",))])   == the parts that `have` lacks
+    missing_text(parts)     == ['{APIGroups:["g"], Resources:["widgets"], Verbs:["delete"]}']
+
+Follows component-helpers auth/rbac/validation/policy_comparator.go, kubernetes
+pkg/registry/rbac/validation/{rule,policy_compact}.go and pkg/apis/rbac/v1/helpers.go at v1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from registry.authorization.rbac.model import PolicyRule
+from registry.schema.field import go_quote
+
+# A role with a thousand verbs times a thousand resources is no role: what is beyond it is refused as not covered.
+MAX_PARTS = 100_000
+
+
+def missing_rules(have: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
+    """The parts of `wanted`, one verb of one resource each, that no rule of `have` covers by itself."""
+    missing: list[PolicyRule] = []
+    for count, part in enumerate(_parts(wanted)):
+        if count >= MAX_PARTS:
+            missing.append(part)
+            break
+        if not any(_rule_covers(rule, part) for rule in have):
+            missing.append(part)
+    return missing
+
+
+def _parts(rules: Iterable[PolicyRule]) -> Iterator[PolicyRule]:
+    for rule in rules:
+        for group in rule.groups:
+            for resource in rule.resources:
+                for verb in rule.verbs:
+                    if rule.names:
+                        for name in rule.names:
+                            yield PolicyRule((verb,), (group,), (resource,), (name,))
+                    else:
+                        yield PolicyRule((verb,), (group,), (resource,))
+        for path in rule.paths:
+            for verb in rule.verbs:
+                yield PolicyRule((verb,), paths=(path,))
+
+
+def _rule_covers(owner: PolicyRule, part: PolicyRule) -> bool:
+    return (
+        _has_all(owner.verbs, part.verbs)
+        and _has_all(owner.groups, part.groups)
+        and all(_covers_resource(owner.resources, resource) for resource in part.resources)
+        and all(_covers_path(owner.paths, path) for path in part.paths)
+        and (not owner.names or (bool(part.names) and set(part.names) <= set(owner.names)))
+    )
+
+
+def _has_all(owner: Sequence[str], wanted: Sequence[str]) -> bool:
+    return "*" in owner or all(value in owner for value in wanted)
+
+
+def _covers_resource(owner: Sequence[str], resource: str) -> bool:
+    if "*" in owner or resource in owner:
+        return True
+    _, slash, subresource = resource.partition("/")
+    return bool(slash) and f"*/{subresource}" in owner
+
+
+def _covers_path(owner: Sequence[str], path: str) -> bool:
+    return any(own == path or (own.endswith("*") and path.startswith(own.rstrip("*"))) for own in owner)
+
+
+def missing_texts(parts: Iterable[PolicyRule]) -> list[str]:
+    """The parts as kube-apiserver prints them: verbs of one resource on one line, the lines sorted."""
+    return sorted({compact_text(rule) for rule in compact(parts)}, key=str.encode)
+
+
+def compact(rules: Iterable[PolicyRule]) -> list[PolicyRule]:
+    """Rules of one group, one resource and at most one name are joined by their verbs."""
+    others: list[PolicyRule] = []
+    simple: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    for rule in rules:
+        if rule.paths or len(rule.groups) != 1 or len(rule.resources) != 1 or len(rule.names) > 1:
+            others.append(rule)
+            continue
+        verbs = simple.setdefault((rule.groups[0], rule.resources[0], rule.names), [])
+        verbs.extend(verb for verb in rule.verbs if verb not in verbs)
+    return others + [
+        PolicyRule(tuple(verbs), (group,), (resource,), names) for (group, resource, names), verbs in simple.items()
+    ]
+
+
+def compact_text(rule: PolicyRule) -> str:
+    parts = (
+        ("APIGroups", rule.groups),
+        ("Resources", rule.resources),
+        ("NonResourceURLs", rule.paths),
+        ("ResourceNames", rule.names),
+        ("Verbs", rule.verbs),
+    )
+    return "{" + ", ".join(f"{name}:{go_texts(values)}" for name, values in parts if values) + "}"
+
+
+def go_texts(values: Iterable[str]) -> str:
+    """["a", "b"] as Go prints a slice of quoted strings: ["a" "b"]."""
+    return f"[{' '.join(map(go_quote, values))}]"

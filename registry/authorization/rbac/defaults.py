@@ -1,0 +1,146 @@
+"""The roles and bindings that every tenant has: what they are, and their objects to be stored.
+
+A tenant that has never been asked for its roles has none stored, and is judged by these. They are written into it when
+its roles are first looked at or changed (registry/api/default_roles.py).
+
+Follows kubernetes plugin/pkg/auth/authorizer/rbac/bootstrappolicy at v1.36; defaults.yaml is their content. admin, edit
+and view come with the rules that their parts give them, which a controller would add in a cluster.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import yaml
+
+from registry.authorization.rbac.aggregate import SELECTOR_LABEL, aggregated_rules
+from registry.authorization.rbac.model import GROUP
+from registry.authorization.rbac.stored import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    ROLE_BINDINGS,
+    ROLES,
+    Entries,
+    Which,
+    entry_of_object,
+)
+from registry.store.types import ObjectKey
+
+Object = dict[str, Any]
+
+API_VERSION = f"{GROUP}/v1"
+AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
+_LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
+_VERBS = {
+    "read": "get list watch",
+    "write": "create update patch delete deletecollection",
+    "change": "get list watch update patch",
+    "all": "get list watch create update patch delete deletecollection",
+}
+_EVENTS = "create update patch | core events.k8s.io | events"
+_CONTROLLER = "system:controller:"
+# Which of the roles are parts of others: by the label that says so.
+_PARTS = {
+    "edit": "admin",
+    "view": "edit",
+    "system:aggregate-to-admin": "admin",
+    "system:aggregate-to-edit": "edit",
+    "system:aggregate-to-view": "view",
+}
+
+
+@cache
+def default_objects() -> dict[Which, Object]:
+    """Every object: cluster roles and roles first, ClusterRoleBindings last. Not to be changed."""
+    text = resources.files(__package__).joinpath("defaults.yaml").read_text(encoding="utf-8")
+    told = yaml.safe_load(text)
+    found: dict[Which, Object] = {}
+    for name, rules in told["clusterRoles"].items():
+        found[CLUSTER_ROLES, ObjectKey(name)] = _cluster_role(name, rules)
+    for name, rules in told["controllers"].items():
+        full = f"{_CONTROLLER}{name}"
+        found[CLUSTER_ROLES, ObjectKey(full)] = _cluster_role(full, rules)
+    _aggregate(found, told["aggregated"])
+    for key, rules in told["roles"].items():
+        found[ROLES, ObjectKey(key)] = {**_object("Role", key), "rules": [_rule(rule) for rule in rules]}
+    for key, (role, *subjects) in told["roleBindings"].items():
+        found[ROLE_BINDINGS, ObjectKey(key)] = _binding("RoleBinding", key, "Role", role, subjects)
+    for name, subjects in told["clusterRoleBindings"].items():
+        found[CLUSTER_ROLE_BINDINGS, ObjectKey(name)] = _binding(
+            "ClusterRoleBinding", name, "ClusterRole", name, subjects
+        )
+    for name in told["controllers"]:
+        full = f"{_CONTROLLER}{name}"
+        found[CLUSTER_ROLE_BINDINGS, ObjectKey(full)] = _binding(
+            "ClusterRoleBinding", full, "ClusterRole", full, [f"ServiceAccount kube-system/{name}"]
+        )
+    return found
+
+
+@cache
+def default_entries() -> Entries:
+    return {
+        (resource, key): entry_of_object(resource, key, 0, obj) for (resource, key), obj in default_objects().items()
+    }
+
+
+def _aggregate(found: dict[Which, Object], names: list[str]) -> None:
+    """From the smallest to the largest: what view holds is part of edit."""
+    for name in names:
+        obj = _cluster_role(name, [])
+        obj["aggregationRule"] = {"clusterRoleSelectors": [{"matchLabels": {f"{SELECTOR_LABEL}{name}": "true"}}]}
+        found[CLUSTER_ROLES, ObjectKey(name)] = obj
+    roles = {key: obj for (resource, key), obj in found.items() if resource == CLUSTER_ROLES}
+    for name in reversed(names):
+        roles[ObjectKey(name)]["rules"] = aggregated_rules(roles[ObjectKey(name)], roles.values()) or None
+
+
+def _cluster_role(name: str, rules: list[str]) -> Object:
+    obj = _object("ClusterRole", name)
+    if name in _PARTS:
+        obj["metadata"]["labels"][f"{SELECTOR_LABEL}{_PARTS[name]}"] = "true"
+    return {**obj, "rules": [_rule(rule) for rule in rules]}
+
+
+def _object(kind: str, key: str) -> Object:
+    namespace, _, name = key.rpartition("/")
+    metadata: Object = {"name": name}
+    if namespace:
+        metadata["namespace"] = namespace
+    return {
+        "apiVersion": API_VERSION,
+        "kind": kind,
+        "metadata": {**metadata, "labels": dict(_LABELS), "annotations": {AUTOUPDATE: "true"}},
+    }
+
+
+def _rule(text: str) -> Object:
+    """`read | core | pods` is {"verbs": ["get", "list", "watch"], "apiGroups": [""], "resources": ["pods"]}."""
+    parts = [part.split() for part in (_EVENTS if text == "events" else text).split("|")]
+    verbs = sorted(" ".join(_VERBS.get(word, word) for word in parts[0]).split())
+    if len(parts) == 2:
+        return {"verbs": verbs, "nonResourceURLs": sorted(parts[1])}
+    rule = {
+        "verbs": verbs,
+        "apiGroups": sorted("" if group == "core" else group for group in parts[1]),
+        "resources": sorted(parts[2]),
+    }
+    if len(parts) > 3:
+        rule["resourceNames"] = sorted(parts[3])
+    return rule
+
+
+def _binding(kind: str, key: str, role_kind: str, role: str, subjects: list[str]) -> Object:
+    obj = _object(kind, key)
+    if subjects:
+        obj["subjects"] = [_subject(*text.split(" ", 1)) for text in subjects]
+    return {**obj, "roleRef": {"apiGroup": GROUP, "kind": role_kind, "name": role}}
+
+
+def _subject(kind: str, name: str) -> Object:
+    if kind == "ServiceAccount":
+        namespace, _, name = name.partition("/")
+        return {"kind": kind, "name": name, "namespace": namespace}
+    return {"kind": kind, "apiGroup": GROUP, "name": name}

@@ -1,0 +1,69 @@
+"""Whether the rules of one role allow what is asked.
+
+A role is compiled once: its rules by verb, the resources and groups of each as sets. Follows kubernetes
+pkg/registry/rbac/validation/rule.go, pkg/apis/rbac/v1/evaluation_helpers.go and
+plugin/pkg/auth/authorizer/rbac/rbac.go at v1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from registry.authorization.rbac.model import PolicyRule
+
+
+class _OfResources(NamedTuple):
+    groups: frozenset[str] | None  # None: every group
+    resources: frozenset[str] | None
+    names: frozenset[str]  # empty: every name
+
+
+class CompiledRole:
+    """The rules of a role, and their index by verb."""
+
+    __slots__ = ("_paths", "_resources", "rules")
+
+    def __init__(self, rules: Sequence[PolicyRule]) -> None:
+        self.rules = tuple(rules)
+        self._resources: dict[str, list[_OfResources]] = {}
+        self._paths: dict[str, list[str]] = {}
+        for rule in rules:
+            compiled = _OfResources(_set(rule.groups), _set(rule.resources), frozenset(rule.names))
+            for verb in dict.fromkeys(rule.verbs):
+                if rule.groups and rule.resources:
+                    self._resources.setdefault(verb, []).append(compiled)
+                if rule.paths:
+                    self._paths.setdefault(verb, []).extend(rule.paths)
+
+    def allows_resource(self, verb: str, group: str, resource: str, subresource: str, name: str) -> bool:
+        for asked in (verb, "*"):
+            for rule in self._resources.get(asked, ()):
+                if (
+                    (rule.groups is None or group in rule.groups)
+                    and (rule.resources is None or _covers(rule.resources, resource, subresource))
+                    and (not rule.names or name in rule.names)
+                ):
+                    return True
+        return False
+
+    def allows_path(self, verb: str, path: str) -> bool:
+        return any(path_matches(pattern, path) for asked in (verb, "*") for pattern in self._paths.get(asked, ()))
+
+
+def _set(values: Sequence[str]) -> frozenset[str] | None:
+    return None if "*" in values else frozenset(values)
+
+
+def _covers(resources: frozenset[str], resource: str, subresource: str) -> bool:
+    """`pods/status` is allowed by itself and by `*/status`, `pods` by itself only."""
+    if not subresource:
+        return resource in resources
+    return f"{resource}/{subresource}" in resources or f"*/{subresource}" in resources
+
+
+def path_matches(pattern: str, path: str) -> bool:
+    """A `*` counts at the end only: `/a*` matches `/abc`."""
+    if pattern in ("*", path):
+        return True
+    return pattern.endswith("*") and path.startswith(pattern.rstrip("*"))

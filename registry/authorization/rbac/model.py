@@ -1,0 +1,84 @@
+"""Rules, bindings and their subjects, as they are read from stored objects.
+
+Follows k8s.io/api rbac/v1/types.go at v1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+GROUP = "rbac.authorization.k8s.io"
+Object = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyRule:
+    """{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]} or {"verbs": ["get"], "nonResourceURLs": ["/x"]}."""
+
+    verbs: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    kind: str
+    name: str
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The role of a binding: its kind is Role or ClusterRole."""
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """`namespace` is empty for a ClusterRoleBinding."""
+
+    name: str
+    namespace: str
+    role: Reference
+    subjects: tuple[Subject, ...]
+
+
+EVERYTHING = (PolicyRule(("*",), ("*",), ("*",)), PolicyRule(("*",), paths=("*",)))
+
+
+def rule_of(rule: Object) -> PolicyRule:
+    return PolicyRule(
+        _texts(rule.get("verbs")),
+        _texts(rule.get("apiGroups")),
+        _texts(rule.get("resources")),
+        _texts(rule.get("resourceNames")),
+        _texts(rule.get("nonResourceURLs")),
+    )
+
+
+def rules_of(role: Object) -> tuple[PolicyRule, ...]:
+    """The rules of a Role or ClusterRole."""
+    return tuple(rule_of(rule) for rule in role.get("rules") or ())
+
+
+def reference_of(binding: Object) -> Reference:
+    reference = binding.get("roleRef") or {}
+    return Reference(reference.get("kind") or "", reference.get("name") or "")
+
+
+def binding_of(obj: Object, namespace: str) -> Binding:
+    """A RoleBinding, or a ClusterRoleBinding where `namespace` is empty."""
+    subjects = tuple(
+        Subject(s.get("kind") or "", s.get("name") or "", s.get("namespace") or "") for s in obj.get("subjects") or ()
+    )
+    return Binding(obj["metadata"]["name"], namespace, reference_of(obj), subjects)
+
+
+def _texts(values: Sequence[str] | None) -> tuple[str, ...]:
+    return tuple(values) if values else ()

@@ -1,0 +1,74 @@
+"""From stored objects to a Policy, step by step: only what has changed is read and compiled again.
+
+An Entry is one stored role or binding. What every tenant has before anything is stored are the default ones
+(defaults.py): as long as a tenant has no ClusterRoleBinding, they fill in what is missing. The bindings are what is
+written last when a tenant's own roles are made, so that a tenant is never judged by half of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from registry.authorization.rbac.match import CompiledRole
+from registry.authorization.rbac.model import GROUP, Binding, binding_of, rules_of
+from registry.authorization.rbac.policy import Policy
+from registry.codec.stored import decode_stored
+from registry.store.types import ObjectKey, ResourceName
+
+CLUSTER_ROLES = ResourceName(f"clusterroles.{GROUP}")
+CLUSTER_ROLE_BINDINGS = ResourceName(f"clusterrolebindings.{GROUP}")
+ROLES = ResourceName(f"roles.{GROUP}")
+ROLE_BINDINGS = ResourceName(f"rolebindings.{GROUP}")
+RESOURCES = (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLES, ROLE_BINDINGS)
+
+Which = tuple[ResourceName, ObjectKey]
+
+
+class Entry(NamedTuple):
+    """`value` is the role or the binding."""
+
+    revision: int
+    value: CompiledRole | Binding
+
+
+Entries = Mapping[Which, Entry]
+
+
+def entry_of(resource: ResourceName, key: ObjectKey, revision: int, body: str) -> Entry:
+    """`body` as it is stored: the object without its beginning (registry/store/types.py, Row)."""
+    return entry_of_object(resource, key, revision, decode_stored('{"metadata":{' + body))
+
+
+def entry_of_object(resource: ResourceName, key: ObjectKey, revision: int, obj: Mapping[str, Any]) -> Entry:
+    if resource in (CLUSTER_ROLES, ROLES):
+        return Entry(revision, CompiledRole(rules_of(obj)))
+    namespace = key.rpartition("/")[0] if resource == ROLE_BINDINGS else ""
+    return Entry(revision, binding_of(obj, namespace))
+
+
+def policy_of(entries: Entries, defaults: Entries) -> Policy:
+    """The policy of what is stored; of the defaults beside it where there is no ClusterRoleBinding."""
+    if not any(resource == CLUSTER_ROLE_BINDINGS for resource, _ in entries):
+        entries = {**defaults, **entries}
+    cluster_roles: dict[str, CompiledRole] = {}
+    roles: dict[tuple[str, str], CompiledRole] = {}
+    bindings: list[Binding] = []
+    for (resource, key), (_, value) in entries.items():
+        if isinstance(value, Binding):
+            bindings.append(value)
+        elif resource == CLUSTER_ROLES:
+            cluster_roles[key] = value
+        else:
+            namespace, _, name = key.rpartition("/")
+            roles[namespace, name] = value
+    return Policy(cluster_roles, roles, bindings)
+
+
+def refresh(known: Entries, rows: Iterable[tuple[ResourceName, ObjectKey, int, str | None]]) -> dict[Which, Entry]:
+    """The entries of `rows`, which have the body of those alone that are newer than all that is known."""
+    found: dict[Which, Entry] = {}
+    for resource, key, revision, body in rows:
+        which = (resource, key)
+        found[which] = known[which] if body is None else entry_of(resource, key, revision, body)
+    return found

@@ -1,0 +1,59 @@
+"""Who may ask for several tenants at once, at /clusters/*, and which these are.
+
+    /clusters/*        the tenants of the revision domain of the identity's own tenant
+    /clusters/*.shop   those of the domain that tenants share by the name `shop` (Tenant, spec.domain)
+
+An identity of a tenant is a provider: it sees what other tenants have bound of its tenant's exports. Identities of the
+platform, and of the tenant `system`, see everything; their rules are those of the tenant `system`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from registry.authentication.user import User
+from registry.authorization.tenants import DEFAULT, SYSTEM, Tenants
+from registry.store.errors import TenantNotFound
+from registry.store.store import Store
+from registry.store.types import DomainId, Tenant
+
+# What is asked of the rules beside the verb: `widgets/across`.
+SUBRESOURCE: Final = "across"
+
+
+@dataclass(frozen=True, slots=True)
+class Across:
+    """Which tenants are asked for: those of a domain that have bound what `provider` exports, or with None all."""
+
+    domain: DomainId
+    provider: Tenant | None
+
+
+class WildcardTarget(NamedTuple):
+    """`judge` is the tenant whose rules hold, `lead` the one whose discovery is shown."""
+
+    across: Across
+    judge: Tenant
+    lead: Tenant
+
+
+def is_across(tenant: str) -> bool:
+    return tenant == "*" or tenant.startswith("*.")
+
+
+async def resolve_wildcard(tenants: Tenants, store: Store, user: User, named: str) -> WildcardTarget:
+    """`named` is "*" or "*.<domain>". Raises TenantNotFound."""
+    domain_name = named[2:]
+    of_platform = user.tenant is None or user.tenant == SYSTEM
+    home = await tenants.tenant_of(user, user.tenant or DEFAULT)
+    domain, lead = home.domain, home
+    if domain_name:
+        found = await store.sharing.domain_named(domain_name, None if of_platform else home)
+        if found is None:
+            raise TenantNotFound("there are no such tenants")
+        domain = found[0]
+        if of_platform:
+            lead = await tenants.tenant_of(user, found[1])
+    judge = await tenants.tenant_of(user, SYSTEM) if of_platform else home
+    return WildcardTarget(Across(domain, None if of_platform else home), judge, lead)

@@ -1,0 +1,434 @@
+"""The type checker: what type each node of a tree has, and which overloads each call can mean.
+
+`check(parsed, {"self": some_object_type})` gives a Checked: its issues are worded and placed as cel-go words and places
+them; without issues every node has a type in `types` and every call its overload ids in `overloads`, by node id. More
+than one overload is left where `dyn` is involved, and the right one is found at run time. `idents` has the full names
+of the nodes that turned out to be names with dots, as `google.protobuf.Duration`, or calls of namespaced functions, as
+`optional.of(x)`, whose target is then no value.
+
+Follows cel-go checker/checker.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from registry.cel.checker.declarations import FUNCTIONS, IDENTS, Function
+from registry.cel.common import types
+from registry.cel.common.escaping import RESERVED
+from registry.cel.common.types import Substitutions, Type, TypeKind, TypeTooLargeError
+from registry.cel.syntax import ast
+from registry.cel.syntax.ast import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
+from registry.cel.syntax.errors import NO_OFFSET, Issue
+from registry.cel.syntax.parser import Parsed
+
+
+class Messages(Protocol):
+    """The types whose values `Name{field: value}` makes, beside those of the standard."""
+
+    def type_of(self, name: str) -> Type | None: ...
+
+    def field(self, name: str, field: str) -> Type | None: ...
+
+    def make(self, name: str, fields: dict[str, Any]) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Checked:
+    """A tree with its types. Only without `issues` are `root` and the annotations complete."""
+
+    parsed: Parsed
+    issues: tuple[Issue, ...]
+    types: Mapping[int, Type]
+    overloads: Mapping[int, tuple[str, ...]]
+    idents: Mapping[int, str]
+    messages: Messages | None = None
+
+    @property
+    def root(self) -> Expr:
+        assert self.parsed.root is not None
+        return self.parsed.root
+
+    @property
+    def result(self) -> Type:
+        return self.types[self.root.id]
+
+    def nodes(self) -> Iterator[Expr]:
+        """The nodes that are values, parents first: those that only spell a name with dots are left out."""
+        stack = [self.root]
+        while stack:
+            node = stack.pop()
+            yield node
+            if node.id not in self.idents:
+                stack.extend(reversed(ast.children(node)))
+            elif isinstance(node, Call):
+                stack.extend(reversed(node.args))
+
+
+def check(
+    parsed: Parsed,
+    variables: Mapping[str, Type],
+    *,
+    functions: Mapping[str, Function] = FUNCTIONS,
+    messages: Messages | None = None,
+) -> Checked:
+    """Checks what was parsed with these variables. Issues of the parser are handed on."""
+    if parsed.root is None:
+        return Checked(parsed, parsed.issues, {}, {}, {})
+    checker = _Checker(variables, functions, messages)
+    try:
+        checker.check(parsed.root)
+        final = checker.final_types()
+    except TypeTooLargeError:
+        issue = Issue(NO_OFFSET, f"a type consists of more than {types.MAX_SIZE} types")
+        return Checked(parsed, (issue,), {}, {}, {})
+    return Checked(parsed, tuple(checker.issues), final, checker.overloads, checker.idents, messages)
+
+
+class _Checker:
+    """`scopes` holds what is visible, outermost first; every scope is a dict that is only read once it is pushed."""
+
+    __slots__ = ("_free", "functions", "idents", "issues", "messages", "overloads", "scopes", "substitutions", "types")
+
+    def __init__(
+        self, variables: Mapping[str, Type], functions: Mapping[str, Function], messages: Messages | None
+    ) -> None:
+        self.functions = functions
+        self.messages = messages
+        self.types: dict[int, Type] = {}
+        self.overloads: dict[int, tuple[str, ...]] = {}
+        self.idents: dict[int, str] = {}
+        self.issues: list[Issue] = []
+        self.substitutions = Substitutions()
+        self.scopes: list[Mapping[str, Type]] = [IDENTS, variables]
+        self._free = 0
+
+    def final_types(self) -> dict[int, Type]:
+        """The types of all nodes with all that was learned; what is still unknown is dyn."""
+        closed: dict[int, Type] = {}
+        return {node: self.substitutions.close(of, closed) if of.open else of for node, of in self.types.items()}
+
+    def check(self, node: Expr) -> Type:
+        found = _CHECKS[type(node)](self, node)
+        self.types[node.id] = found
+        return found
+
+    def report(self, node: Expr, message: str) -> None:
+        self.issues.append(Issue(node.offset, message))
+
+    def undeclared(self, node: Expr, name: str) -> Type:
+        self.report(node, f"undeclared reference to '{name}' (in container '')")
+        return types.ERROR
+
+    def mismatch(self, node: Expr, expected: Type, found: Type) -> None:
+        self.report(node, f"expected type '{expected.text}' but found '{found.text}'")
+
+    def free(self) -> Type:
+        """A type that is not known yet."""
+        name = f"_var{self._free}"
+        self._free += 1
+        return types.param(name)
+
+    def lookup(self, name: str) -> Type | None:
+        for scope in reversed(self.scopes):
+            found = scope.get(name)
+            if found is not None:
+                return found
+        return None
+
+    def literal(self, node: Literal) -> Type:
+        return _LITERALS[node.kind]
+
+    def ident(self, node: Ident) -> Type:
+        name = node.name.removeprefix(".")
+        found = self.lookup(name)
+        if found is None:
+            return self.undeclared(node, node.name)
+        if name != node.name:
+            self.idents[node.id] = name
+        return found
+
+    def select(self, node: Select) -> Type:
+        if not node.test_only:
+            name = _qualified_name(node)
+            if name is not None:
+                name = name.removeprefix(".")
+                found = self.lookup(name)
+                if found is not None:
+                    self.idents[node.id] = name
+                    return found
+        found = self.field(node, node.operand, node.field, False)
+        return types.BOOL if node.test_only else self.substitutions.substitute(found)
+
+    def field(self, node: Expr, operand: Expr, name: str, optional: bool) -> Type:
+        """The type of `operand.name`; an optional operand gives an optional field."""
+        target = self.substitutions.substitute(self.check(operand))
+        if types.is_optional(target):
+            target = target.parameters[0]
+            optional = True
+        match target.kind:
+            case TypeKind.MAP:
+                found = target.parameters[1]
+            case TypeKind.STRUCT:
+                found = self.member(node, target, name)
+            case TypeKind.PARAM:
+                self.substitutions.assignable(types.DYN, target)
+                found = types.DYN
+            case _:
+                if not types.is_dyn_or_error(target):
+                    self.report(node, f"type '{target.text}' does not support field selection")
+                found = types.DYN
+        return types.optional_of(found) if optional else found
+
+    def member(self, node: Expr, target: Type, name: str) -> Type:
+        if target.fields is None:
+            self.report(node, f"unexpected failed resolution of '{target.text}'")
+            return types.ERROR
+        found = target.fields.get(name)
+        if found is None and name in RESERVED:  # Kubernetes lets them be written as they are.
+            found = target.fields.get(f"__{name}__")
+        if found is None:
+            self.report(node, f"undefined field '{name}'")
+            return types.ERROR
+        return found
+
+    def call(self, node: Call) -> Type:
+        if node.function == ast.OPT_SELECT:
+            return self.optional_select(node)
+        arguments = tuple([self.check(argument) for argument in node.args])
+        if node.target is None:
+            function = self.functions.get(node.function.removeprefix("."))
+            if function is None:
+                return self.undeclared(node, node.function)
+            return self.resolve(node, function, arguments, False)
+        namespace = _qualified_name(node.target)
+        if namespace is not None:
+            name = f"{namespace.removeprefix('.')}.{node.function}"
+            function = self.functions.get(name)
+            if function is not None:
+                self.idents[node.id] = name
+                return self.resolve(node, function, arguments, False)
+        target = self.check(node.target)
+        function = self.functions.get(node.function)
+        if function is None:
+            return self.undeclared(node, node.function)
+        return self.resolve(node, function, (target, *arguments), True)
+
+    def optional_select(self, node: Call) -> Type:
+        operand, name = node.args
+        assert isinstance(name, Literal)
+        assert isinstance(name.value, str)
+        self.types[name.id] = types.STRING
+        found = self.field(node, operand, name.value, True)
+        self.overloads[node.id] = ("select_optional_field",)
+        return self.substitutions.substitute(found)
+
+    def resolve(self, node: Call, function: Function, arguments: tuple[Type, ...], member: bool) -> Type:
+        """The type of a call: that of all overloads that fit, or dyn where these differ."""
+        if function.name in _LOGIC:
+            return self.logic(node, function, arguments)
+        substitutions = self.substitutions
+        result: Type | None = None
+        fitting: list[str] = []
+        for overload in function.by_shape.get((member, len(arguments)), ()):
+            wanted, given = overload.arguments, overload.result
+            if overload.parameters:
+                fresh = Substitutions({name: self.free() for name in overload.parameters})
+                wanted = tuple([fresh.substitute(a) if a.open else a for a in wanted])
+                given = fresh.substitute(given)
+            if not substitutions.all_assignable(arguments, wanted):
+                continue
+            fitting.append(overload.id)
+            found = substitutions.substitute(given)
+            if result is None:
+                result = found
+            elif result.kind is not TypeKind.DYN and not found.same(result):
+                result = types.DYN
+        if result is None:
+            signature = ", ".join(substitutions.substitute(a, True).text for a in arguments[member:])
+            target = f"{substitutions.substitute(arguments[0], True).text}." if member else ""
+            self.report(node, f"found no matching overload for '{function.name}' applied to '{target}({signature})'")
+            return types.ERROR
+        self.overloads[node.id] = tuple(fitting)
+        return result
+
+    def logic(self, node: Call, function: Function, arguments: tuple[Type, ...]) -> Type:
+        failed = False
+        for argument, found in zip(node.args, arguments, strict=True):
+            if found is not types.BOOL and not self.substitutions.assignable(found, types.BOOL):
+                self.mismatch(argument, types.BOOL, found)
+                failed = True
+        if failed:
+            return types.ERROR
+        self.overloads[node.id] = (function.overloads[0].id,)
+        return types.BOOL
+
+    def list(self, node: ListExpr) -> Type:
+        joined: Type | None = None
+        for position, element in enumerate(node.elements):
+            found = self.check(element)
+            if position in node.optional_indices:
+                found = self.unwrap(element, found)
+            joined = self.join(joined, found)
+        return types.list_of(joined or self.free())
+
+    def map(self, node: MapExpr) -> Type:
+        keys: Type | None = None
+        values: Type | None = None
+        for entry in node.entries:
+            keys = self.join(keys, self.check(entry.key))
+            found = self.check(entry.value)
+            if entry.optional:
+                found = self.unwrap(entry.value, found)
+            values = self.join(values, found)
+        if keys is None or values is None:
+            keys, values = self.free(), self.free()
+        return types.map_of(keys, values)
+
+    def unwrap(self, node: Expr, of: Type) -> Type:
+        """The type in an optional; what is marked with `?` must be one."""
+        if types.is_optional(of):
+            return of.parameters[0]
+        if of.kind is not TypeKind.DYN:
+            self.mismatch(node, types.optional_of(of), of)
+        return of
+
+    def join(self, previous: Type | None, current: Type) -> Type:
+        """The type of elements of both types."""
+        if previous is None or previous is current:
+            return current
+        if self.substitutions.assignable(previous, current):
+            return types.most_general(previous, current)
+        return types.DYN  # literal_checks.py complains, if it must.
+
+    def struct(self, node: StructExpr) -> Type:
+        """A message: `google.protobuf.Duration{seconds: 1}`, a Timestamp, or one that the caller knows."""
+        known = self.messages.type_of(node.name) if self.messages is not None else None
+        if known is not None:
+            return self.known_message(node, known)
+        found = self.lookup(node.name.removeprefix("."))
+        if found is None:
+            return self.undeclared(node, node.name)
+        result = types.ERROR
+        if found.kind is not TypeKind.TYPE:
+            self.report(node, f"'{found.runtime_name}' is not a type")
+        elif found.parameters[0] in (types.DURATION, types.TIMESTAMP):
+            result = found.parameters[0]
+        else:
+            self.report(node, f"'{found.parameters[0].runtime_name}' is not a message type")
+        for entry in node.entries:
+            given = self.check(entry.value)
+            if result is types.ERROR:
+                continue
+            if entry.optional:
+                given = self.unwrap(entry.value, given)
+            if entry.field not in ("seconds", "nanos"):
+                self.issues.append(Issue(entry.offset, f"undefined field '{entry.field}'"))
+            elif not self.substitutions.assignable(types.INT, given):
+                self.issues.append(
+                    Issue(
+                        entry.offset,
+                        f"expected type of field '{entry.field}' is 'int' but provided type is '{given.text}'",
+                    )
+                )
+        return result
+
+    def known_message(self, node: StructExpr, of: Type) -> Type:
+        assert self.messages is not None
+        for entry in node.entries:
+            given = self.check(entry.value)
+            if entry.optional:
+                given = self.unwrap(entry.value, given)
+            wanted = self.messages.field(node.name, entry.field)
+            if wanted is None or not self.substitutions.assignable(wanted, given):
+                shown = self.substitutions.substitute(given, True).text
+                self.issues.append(
+                    Issue(
+                        entry.offset,
+                        f"expected type of field '{entry.field}' is "
+                        f"'{wanted.text if wanted else ''}' but provided type is "
+                        f"'{shown}'",
+                    )
+                )
+        return of
+
+    def comprehension(self, node: Comprehension) -> Type:
+        ranged = self.check(node.iter_range)
+        accumulator = self.check(node.accu_init)
+        first, second = self.variables(node, self.substitutions.substitute(ranged))
+        self.scopes.append({node.accu_var: accumulator})
+        variables = {node.iter_var: first}
+        if node.iter_var2:
+            variables[node.iter_var2] = second
+        self.scopes.append(variables)
+        self.expect(node.loop_condition, types.BOOL)
+        self.expect(node.loop_step, accumulator)
+        self.scopes.pop()
+        result = self.check(node.result)
+        self.scopes.pop()
+        return self.substitutions.substitute(result)
+
+    def variables(self, node: Comprehension, ranged: Type) -> tuple[Type, Type]:
+        """The types of the variables of a loop over `ranged`."""
+        match ranged.kind:
+            case TypeKind.LIST:
+                element = ranged.parameters[0]
+                return (types.INT, element) if node.iter_var2 else (element, element)
+            case TypeKind.MAP:
+                return ranged.parameters[0], ranged.parameters[1]
+            case TypeKind.DYN | TypeKind.ERROR | TypeKind.PARAM:
+                self.substitutions.assignable(types.DYN, ranged)
+                return types.DYN, types.DYN
+            case _:
+                self.report(
+                    node.iter_range,
+                    f"expression of type '{ranged.text}' cannot be range of a comprehension "
+                    "(must be list, map, or dynamic)",
+                )
+                return types.ERROR, types.ERROR
+
+    def expect(self, node: Expr, wanted: Type) -> None:
+        found = self.check(node)
+        if found is not wanted and not self.substitutions.assignable(wanted, found):
+            self.mismatch(node, wanted, found)
+
+
+def _qualified_name(node: Expr) -> str | None:
+    """`a.b.c` for the selections of that shape, None for anything else."""
+    names = []
+    while isinstance(node, Select):
+        if node.test_only:
+            return None
+        names.append(node.field)
+        node = node.operand
+    if not isinstance(node, Ident):
+        return None
+    names.append(node.name)
+    names.reverse()
+    return ".".join(names)
+
+
+_LOGIC = frozenset((ast.LOGICAL_AND, ast.LOGICAL_OR))
+
+_LITERALS = {
+    ast.NodeKind.NULL: types.NULL,
+    ast.NodeKind.BOOL: types.BOOL,
+    ast.NodeKind.INT: types.INT,
+    ast.NodeKind.UINT: types.UINT,
+    ast.NodeKind.DOUBLE: types.DOUBLE,
+    ast.NodeKind.STRING: types.STRING,
+    ast.NodeKind.BYTES: types.BYTES,
+}
+
+_CHECKS: dict[type, Callable[[_Checker, Expr], Type]] = {
+    Literal: _Checker.literal,  # type: ignore[dict-item]  # Each is called with nodes of its own type only.
+    Ident: _Checker.ident,  # type: ignore[dict-item]
+    Select: _Checker.select,  # type: ignore[dict-item]
+    Call: _Checker.call,  # type: ignore[dict-item]
+    ListExpr: _Checker.list,  # type: ignore[dict-item]
+    MapExpr: _Checker.map,  # type: ignore[dict-item]
+    StructExpr: _Checker.struct,  # type: ignore[dict-item]
+    Comprehension: _Checker.comprehension,  # type: ignore[dict-item]
+}

@@ -1,0 +1,417 @@
+"""What calls cost beyond their arguments, and how long their results can get.
+
+A call that is not named here costs 1. Rules of Kubernetes go by the name of the function, those of cel-go by the id of
+the overload; the first that answers wins: the list and set libraries of cel-go, Kubernetes, the standard library.
+
+Follows apiserver pkg/cel/library/cost.go, and cel-go v0.26 checker/cost.go, ext/lists.go and ext/sets.go.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple, TypeAlias
+
+from registry.cel.checker.cost_ranges import (
+    FREE,
+    LIMIT,
+    ONE,
+    REGEX,
+    TRAVERSAL,
+    UNKNOWN,
+    Range,
+    add,
+    fixed,
+    multiply,
+    times,
+    traversal,
+)
+from registry.cel.common import types
+from registry.cel.common.types import Type, TypeKind
+from registry.cel.syntax.ast import Expr, Literal, NodeKind
+
+
+class CallCost(NamedTuple):
+    """The cost of a call without its arguments; the size of its result when that is a string, list or map."""
+
+    cost: Range
+    size: Range | None = None
+
+
+class Argument(NamedTuple):
+    """An argument: `path` leads to its schema, or is empty; `size` is None when nothing is known."""
+
+    node: Expr
+    type: Type
+    path: tuple[str, ...]
+    size: Range | None
+
+
+class Estimator(ABC):
+    """What estimates ask of the one who walks the tree."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def size_at(self, path: tuple[str, ...]) -> Range | None:
+        """The size that the schema at `path` allows; None when there is no such schema."""
+
+
+class Call(NamedTuple):
+    """A call to estimate."""
+
+    estimator: Estimator
+    overload: str
+    target: Argument | None
+    arguments: list[Argument]
+
+    def size(self, position: int) -> Range:
+        return self._size(self.arguments[position])
+
+    def target_size(self) -> Range:
+        assert self.target is not None
+        return self._size(self.target)
+
+    def element_size(self) -> Range:
+        """The size of the elements of the target, which is a list."""
+        assert self.target is not None
+        path = self.target.path
+        return (self.estimator.size_at((*path, "@items")) if path else None) or UNKNOWN
+
+    def _size(self, argument: Argument) -> Range:
+        return argument.size or self.estimator.size_at(argument.path) or UNKNOWN
+
+
+def estimate_call(call: Call, function: str) -> CallCost | None:
+    """The cost of a call, None when it costs what every call costs."""
+    for found in (_EXTENSIONS.get(call.overload), _KUBERNETES.get(function), _STANDARD.get(call.overload)):
+        if found is not None:
+            cost = found(call)
+            if cost is not None:
+                return cost
+    return None
+
+
+_Estimate: TypeAlias = Callable[[Call], CallCost | None]
+
+_LIST_BASE: Final = 10
+_MAX_FORMAT: Final = 64  # of the text of a named format
+_MAX_FORMAT_REGEX: Final = 128
+_ADDRESS: Final[Range] = (4, 16)  # bytes of an IPv4 or IPv6 address
+_CHECK: Final = fixed(350_000)
+
+
+def _one(_: Call) -> CallCost:
+    return CallCost(ONE)
+
+
+# --- cel-go's lists and sets
+
+
+def _new_list(factor: float, size: Range) -> CallCost:
+    return CallCost(add(times(size, factor), fixed(1 + _LIST_BASE)), size)
+
+
+def _int_literal(argument: Argument, otherwise: int) -> int:
+    node = argument.node
+    if isinstance(node, Literal) and node.kind is NodeKind.INT:
+        assert isinstance(node.value, int)
+        return max(node.value, 0)
+    return otherwise
+
+
+def _slice(call: Call) -> CallCost:
+    start = _int_literal(call.arguments[0], 0)
+    end = _int_literal(call.arguments[1], call.target_size()[1])
+    return _new_list(1, fixed((end - start) & LIMIT))  # cel-go's difference wraps around
+
+
+def _flatten(call: Call) -> CallCost:
+    depth = _int_literal(call.arguments[0], LIMIT) if call.arguments else 1
+    return _new_list(float(depth), call.target_size())
+
+
+def _range(call: Call) -> CallCost:
+    return _new_list(1, fixed(_int_literal(call.arguments[0], LIMIT)))
+
+
+def _reverse(call: Call) -> CallCost:
+    return _new_list(1, call.target_size())
+
+
+def _distinct(call: Call) -> CallCost:
+    return _new_list(2, multiply(call.target_size(), call.target_size()))
+
+
+def _sort(of: str, by_keys: bool) -> _Estimate:
+    factor = 2 + TRAVERSAL if of in ("string", "bytes") else 2.0
+
+    def sort(call: Call) -> CallCost:
+        size = call.size(0) if by_keys else call.target_size()
+        return _new_list(factor, multiply(size, size))
+
+    return sort
+
+
+def _set(factor: float) -> _Estimate:
+    return lambda call: CallCost(add(times(multiply(call.size(0), call.size(1)), factor), ONE))
+
+
+_SORTED: Final = (
+    "int",
+    "uint",
+    "double",
+    "bool",
+    types.DURATION.runtime_name,
+    types.TIMESTAMP.runtime_name,
+    "string",
+    "bytes",
+)
+_EXTENSIONS: Final[dict[str, _Estimate]] = {
+    "list_slice": _slice,
+    "list_flatten": _flatten,
+    "list_flatten_int": _flatten,
+    "lists_range": _range,
+    "list_reverse": _reverse,
+    "list_distinct": _distinct,
+    "list_sets_contains_list": _set(1),
+    "list_sets_intersects_list": _set(1),
+    "list_sets_equivalent_list": _set(2),
+    **{f"list_{of}_sort": _sort(of, False) for of in _SORTED},
+    **{f"list_{of}_sortByAssociatedKeys": _sort(of, True) for of in _SORTED},
+}
+
+
+# --- Kubernetes
+
+
+def _each_element(call: Call) -> CallCost | None:
+    """One for each element, and for strings what comparing them costs; indexOf exists for strings too."""
+    if call.target is None:
+        return None
+    if not call.target.type.parameters:
+        return CallCost(traversal(call.target_size()))
+    cost = ONE
+    if call.target.type.parameters[0].kind in (TypeKind.STRING, TypeKind.BYTES):
+        cost = add(cost, traversal(call.element_size()))
+    return CallCost(multiply(call.target_size(), cost))
+
+
+def _read_argument(factor: float = TRAVERSAL) -> _Estimate:
+    return lambda call: CallCost(times(call.size(0), factor)) if call.arguments else None
+
+
+def _url(call: Call) -> CallCost | None:
+    return CallCost(traversal(call.size(0)), call.size(0)) if len(call.arguments) == 1 else None
+
+
+def _read_target(call: Call) -> CallCost | None:
+    return CallCost(traversal(call.target_size()), call.target_size()) if call.target is not None else None
+
+
+def _replace(call: Call) -> CallCost | None:
+    """The result is longest when the shortest text to replace occurs everywhere and the longest takes its place."""
+    if call.target is None or len(call.arguments) < 2:
+        return None
+    size, old, new = call.target_size(), call.size(0), call.size(1)
+    most, most_kept = _replacements(size[1], old[0], old[0] != 0 and new[1] <= old[0])
+    least, least_kept = _replacements(size[0], old[1], old[1] != 0 and old[1] <= new[0])
+    result = add(multiply((least, most), new), (least_kept, most_kept))
+    return CallCost(times(size, 2 * TRAVERSAL), result)
+
+
+def _replacements(length: int, old: int, kept: bool) -> tuple[int, int]:
+    """How many replacements there can be in a text of `length`, and how much of it stays."""
+    if old == 0:  # An empty text is found around every character.
+        return min(length + 1, LIMIT), length
+    if kept:
+        return 0, length
+    return math.ceil(float(length) / float(old)), 0
+
+
+def _split(call: Call) -> CallCost | None:
+    if call.target is None:
+        return None
+    size = call.target_size()
+    most = size[1]
+    if len(call.arguments) > 1:
+        limit = call.arguments[1].node
+        if isinstance(limit, Literal) and limit.kind is NodeKind.INT:
+            assert isinstance(limit.value, int)
+            most = limit.value & LIMIT
+    return CallCost(times(size, 2 * TRAVERSAL), (0, most))
+
+
+def _join(call: Call) -> CallCost | None:
+    if call.target is None:
+        return None
+    length = call.target_size()
+    size = multiply(length, call.element_size()) if call.target.type.parameters else FREE
+    if call.arguments:
+        size = add(size, multiply(call.size(0), (max(length[0] - 1, 0), max(length[1] - 1, 0))))
+    return CallCost(traversal(size), size)
+
+
+def _regex(text: Range, pattern: Range) -> Range:
+    """One more than the text, so that a pattern costs something where the text is empty."""
+    return multiply(traversal(add(text, ONE)), times(pattern, REGEX))
+
+
+def _find(call: Call) -> CallCost | None:
+    if call.target is None or not call.arguments:
+        return None
+    size = call.target_size()
+    return CallCost(_regex(size, call.size(0)), (0, size[1]))
+
+
+def _ip(call: Call) -> CallCost | None:
+    if call.overload == "cidr_ip":
+        return CallCost(ONE)
+    return _read_argument()(call)
+
+
+def _contains_ip(call: Call) -> CallCost | None:
+    if not call.arguments:
+        return None
+    cost = traversal(add(_ADDRESS, _ADDRESS))
+    if call.overload == "cidr_contains_ip_string":
+        cost = add(cost, traversal(call.size(0)))
+    return CallCost(cost)
+
+
+def _contains_cidr(call: Call) -> CallCost | None:
+    if not call.arguments:
+        return None
+    cost = add(add(traversal(add(_ADDRESS, _ADDRESS)), traversal(_ADDRESS)), ONE)
+    if call.overload == "cidr_contains_cidr_string":
+        cost = add(cost, traversal(call.size(0)))
+    return CallCost(cost)
+
+
+def _validate(call: Call) -> CallCost | None:
+    return CallCost(times(traversal(call.size(0)), _MAX_FORMAT_REGEX * REGEX)) if call.arguments else None
+
+
+def _equal(call: Call) -> CallCost | None:
+    """`==` of the types that Kubernetes adds; that of others is the standard library's."""
+    left, right = call.arguments
+    if left.type.runtime_name != right.type.runtime_name:
+        return None
+    if left.type in (types.IP, types.CIDR, types.QUANTITY, types.SEMVER):
+        return CallCost(ONE)
+    if left.type is types.FORMAT:
+        return CallCost(traversal((1, _MAX_FORMAT)))
+    if left.type is types.URL:
+        return CallCost(traversal((1, (right.size or ONE)[1])))
+    return None
+
+
+def _named(estimate: _Estimate, names: Iterable[str]) -> dict[str, _Estimate]:
+    return dict.fromkeys(names, estimate)
+
+
+_KUBERNETES: Final[dict[str, _Estimate]] = {
+    "check": lambda _: CallCost(_CHECK),
+    **_named(_each_element, ("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf")),
+    "url": _url,
+    **_named(_read_target, ("lowerAscii", "upperAscii", "substring", "trim")),
+    "replace": _replace,
+    "split": _split,
+    "join": _join,
+    **_named(_find, ("find", "findAll")),
+    **_named(_read_argument(), ("cidr", "isIP", "isCIDR", "quantity", "isQuantity", "semver", "isSemver")),
+    "ip": _ip,
+    "ip.isCanonical": _read_argument(2 * TRAVERSAL),
+    "containsIP": _contains_ip,
+    "containsCIDR": _contains_cidr,
+    "validate": _validate,
+    "_==_": _equal,
+    # Listed because some of these names have overloads in the standard library.
+    **_named(
+        _one,
+        (
+            "serviceAccount",
+            "path",
+            "group",
+            "resource",
+            "subresource",
+            "namespace",
+            "name",
+            "allowed",
+            "reason",
+            "error",
+            "errored",
+        ),
+    ),
+}
+
+
+# --- the standard library
+
+
+def _format(call: Call) -> CallCost | None:
+    return CallCost(traversal(call.target_size())) if call.target is not None else None
+
+
+def _string_to_bytes(call: Call) -> CallCost:
+    size = call.size(0)
+    return CallCost(traversal(size), (size[0], size[1] * 4 & LIMIT))
+
+
+def _bytes_to_string(call: Call) -> CallCost:
+    size = call.size(0)
+    return CallCost(traversal(size), (size[0] // 4, size[1]))
+
+
+def _quote(call: Call) -> CallCost:
+    size = call.size(0)
+    return CallCost(traversal(size), (size[0] + 2 & LIMIT, size[1] * 2 + 2 & LIMIT))
+
+
+def _starts_with(call: Call) -> CallCost:
+    return CallCost(traversal(call.size(0)))
+
+
+def _in_list(call: Call) -> CallCost:
+    return CallCost(times(call.size(1), 1))
+
+
+def _matches(call: Call) -> CallCost | None:
+    return CallCost(_regex(call.target_size(), call.size(0))) if call.target is not None else None
+
+
+def _contains(call: Call) -> CallCost | None:
+    if call.target is None:
+        return None
+    return CallCost(multiply(traversal(call.target_size()), traversal(call.size(0))))
+
+
+def _compare(call: Call) -> CallCost:
+    most = min(call.size(0)[1], call.size(1)[1])
+    return CallCost(traversal((min(most, 1), most)))
+
+
+_STANDARD: Final[dict[str, _Estimate]] = {
+    "string_format": _format,
+    "string_to_bytes": _string_to_bytes,
+    "bytes_to_string": _bytes_to_string,
+    "strings_quote": _quote,
+    "starts_with_string": _starts_with,
+    "ends_with_string": _starts_with,
+    "in_list": _in_list,
+    "matches_string": _matches,
+    "contains_string": _contains,
+    **_named(
+        _compare,
+        (
+            "equals",
+            "not_equals",
+            *(
+                f"{operator}_{of}"
+                for operator in ("less", "less_equals", "greater", "greater_equals")
+                for of in ("string", "bytes")
+            ),
+        ),
+    ),
+}

@@ -1,0 +1,473 @@
+"""The values that expressions work on at run time, and what CEL says about equality, order and types.
+
+Most values are plain Python: None, bool, int (CEL's int), float (double), str, bytes and list. What Python has no word
+for is here: Uint, Type, Optional and Map; Timestamp and Duration are in times.py. Values that come out of an object
+are seen through its schema by ListView and MapView (views.py), which keep the `Sequence` and `Mapping` shapes below, so
+that libraries need not know where a list comes from.
+
+An error is an exception, EvalError; the operators `&&`, `||` and `?:` are the only ones that catch it.
+
+Follows cel-go common/types.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from registry.schema.patterns import begin_matching
+
+Value = Any  # one of the values above
+
+INT_MIN: Final = -(1 << 63)
+INT_MAX: Final = (1 << 63) - 1
+UINT_MAX: Final = (1 << 64) - 1
+
+
+class EvalError(Exception):
+    """An expression has no value. The text is cel-go's, for example `no such key: x`."""
+
+
+class CostExceeded(Exception):
+    """The evaluation costs more than it may. Not an EvalError: `||` must not absorb it."""
+
+
+class WorkExceeded(CostExceeded):
+    """The evaluation does more than its costs say; counting them exactly would not help."""
+
+
+class Work:
+    """What the costs of CEL do not see: comparing lists of lists, copying lists, building texts, in elements touched;
+    and rounds of loops, for what one costs takes from 20 ns to 3 µs.
+
+    kube-apiserver's costs count the outermost size only (and `x in untyped` as 1), which lets a rule of modest cost run
+    for hours. Counted from one `begin` to the next; nothing reasonable comes near the limits: LIMIT elements, and so
+    many seconds of processor time.
+    """
+
+    LIMIT: Final = 10_000_000
+    SECONDS: Final = 0.25
+    _STEP: Final = 2_000  # elements between two looks at the clock
+
+    __slots__ = ("_began", "_done", "_look", "_seconds")
+
+    def __init__(self) -> None:
+        self._began = 0.0
+        self.begin()
+
+    def begin(self, seconds: float = SECONDS) -> None:
+        self._done = 0
+        begin_matching()
+        self._look = self._STEP
+        self._seconds = seconds
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """What is done in the block is counted by itself."""
+        kept = self._done, self._look, self._began, self._seconds
+        self.begin()
+        try:
+            yield
+        finally:
+            self._done, self._look, self._began, self._seconds = kept
+
+    def add(self, elements: int) -> None:
+        """Raises WorkExceeded over the limits, best before the work is done."""
+        self._done += elements
+        if self._done > self._look:
+            self._check()
+
+    def _check(self) -> None:
+        now = time.thread_time()
+        if self._look == self._STEP:
+            self._began = now
+        if self._done > self.LIMIT or now - self._began > self._seconds:
+            self.begin()  # for an evaluation that does not
+            raise WorkExceeded
+        self._look = self._done + self._STEP
+
+
+# Evaluation never awaits and is not spread over threads, so that one counter serves all.
+WORK: Final = Work()
+
+
+def no_such_overload(function: str = "") -> EvalError:
+    return EvalError(f"no such overload: {function}" if function else "no such overload")
+
+
+class Uint(int):
+    """An unsigned 64-bit integer. Python compares it with int as CEL does."""
+
+    __slots__ = ()
+
+
+class TypeValue:
+    """A type as a value, such as `type(1)`; one instance for each name."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Optional:
+    """`optional.of(v)`; NONE below has no value."""
+
+    __slots__ = ("_value", "present")
+
+    def __init__(self, value: Value, present: bool = True) -> None:
+        self._value = value
+        self.present = present
+
+    def get(self) -> Value:
+        if not self.present:
+            raise EvalError("optional.none() dereference")
+        return self._value
+
+
+NONE: Final = Optional(None, present=False)
+
+
+# Not an ABC, nor is MapValue: `isinstance`, which evaluation asks of every value, takes seven times as long of one.
+class ListValue:
+    """A list that is not a Python list: one that is seen through a schema."""
+
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def get(self, index: int) -> Value:
+        """The element; `index` is within bounds."""
+        raise NotImplementedError
+
+    def elements(self) -> list[Value]:
+        """All elements; raises EvalError when one of them has no value."""
+        raise NotImplementedError
+
+    def contains(self, needle: Value) -> bool:
+        """`needle in self`"""
+        return contains(self.elements(), needle)
+
+    def equals(self, other: Value) -> bool:
+        raise NotImplementedError
+
+    def plus(self, other: Value) -> list[Value]:
+        raise NotImplementedError
+
+
+class MapValue:
+    """What every map answers: entries by key, keys in order."""
+
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def find(self, key: Value) -> Value:
+        """The value of `key`, or MISSING."""
+        raise NotImplementedError
+
+    def all_keys(self) -> list[Value]:
+        raise NotImplementedError
+
+    def equals(self, other: Value) -> bool:
+        raise NotImplementedError
+
+
+class Missing:
+    """What `find` returns when there is no such key: every CEL value is a possible value of a key."""
+
+    __slots__ = ()
+
+
+MISSING: Final = Missing()
+
+
+class Opaque:
+    """A value of a library: equal only to its own kind. Subclasses name their type and compare themselves."""
+
+    __slots__ = ()
+
+    type: TypeValue
+    has_text = True  # string() accepts the value
+
+    def equals(self, other: Value) -> bool:
+        raise NotImplementedError
+
+    def size(self) -> int:
+        """What the value counts for in the cost of a call."""
+        return 1
+
+    def text(self) -> str:
+        raise NotImplementedError
+
+
+class Map(MapValue):
+    """A map that an expression made. Keys are bool, int, uint, double (for look-ups) and string.
+
+    int, uint and double keys of the same number are the same key, as in Python; bool keys are told apart from them.
+    """
+
+    __slots__ = ("_entries",)
+
+    def __init__(self) -> None:
+        self._entries: dict[Any, tuple[Value, Value]] = {}
+
+    @staticmethod
+    def of(entries: Sequence[tuple[Value, Value]]) -> Map:
+        result = Map()
+        for key, value in entries:
+            result.insert(key, value)
+        return result
+
+    @staticmethod
+    def of_strings(entries: dict[str, Value]) -> Map:
+        result = Map()
+        result._entries = {key: (key, value) for key, value in entries.items()}
+        return result
+
+    def insert(self, key: Value, value: Value) -> None:
+        self._entries[_hashable(key)] = (key, value)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def find(self, key: Value) -> Value:
+        try:
+            entry = self._entries.get(_hashable(key))
+        except TypeError:
+            return MISSING
+        return MISSING if entry is None else entry[1]
+
+    def all_keys(self) -> list[Value]:
+        return [key for key, _ in self._entries.values()]
+
+    def items(self) -> Iterator[tuple[Value, Value]]:
+        return iter(self._entries.values())
+
+    def copy(self) -> Map:
+        result = Map()
+        result._entries = dict(self._entries)
+        return result
+
+    def equals(self, other: Value) -> bool:
+        if not isinstance(other, MapValue) or len(self) != len(other):
+            return False
+        WORK.add(len(self))
+        for key, value in self._entries.values():
+            found = other.find(key)
+            if found is MISSING or not equal(value, found):
+                return False
+        return True
+
+
+def _hashable(key: Value) -> Any:
+    return (key,) if type(key) is bool else key
+
+
+# --- types
+
+NULL_TYPE: Final = TypeValue("null_type")
+BOOL: Final = TypeValue("bool")
+INT: Final = TypeValue("int")
+UINT: Final = TypeValue("uint")
+DOUBLE: Final = TypeValue("double")
+STRING: Final = TypeValue("string")
+BYTES: Final = TypeValue("bytes")
+LIST: Final = TypeValue("list")
+MAP: Final = TypeValue("map")
+TYPE: Final = TypeValue("type")
+OPTIONAL: Final = TypeValue("optional_type")
+TIMESTAMP: Final = TypeValue("google.protobuf.Timestamp")
+DURATION: Final = TypeValue("google.protobuf.Duration")
+
+_TYPES: dict[type, TypeValue] = {
+    type(None): NULL_TYPE,
+    bool: BOOL,
+    int: INT,
+    Uint: UINT,
+    float: DOUBLE,
+    str: STRING,
+    bytes: BYTES,
+    list: LIST,
+    Map: MAP,
+    TypeValue: TYPE,
+    Optional: OPTIONAL,
+}
+
+
+def register_type(python_type: type, cel_type: TypeValue) -> None:
+    """Says what `type()` answers for values of a Python class."""
+    _TYPES[python_type] = cel_type
+
+
+def type_of(value: Value) -> TypeValue:
+    return _TYPES[type(value)]
+
+
+# --- equality
+
+
+def equal(left: Value, right: Value) -> bool:
+    """`left == right`. Numbers compare by value over their types; values of different types differ.
+
+    Raises EvalError where cel-go does: for values of the Kubernetes libraries and of objects against other types.
+    """
+    kind = type(left)
+    if kind is str or kind is bytes or kind is bool:
+        return type(right) is kind and bool(left == right)
+    if kind is int or kind is Uint:
+        other = type(right)
+        if other is int or other is Uint:
+            return bool(left == right)
+        return other is float and _equal_numbers(right, left)
+    if kind is float:
+        other = type(right)
+        if other is float:
+            return bool(left == right)
+        return (other is int or other is Uint) and _equal_numbers(left, right)
+    if left is None or right is None:
+        return left is right
+    if kind is list:
+        return _equal_lists(left, right)
+    if kind is TypeValue:
+        return type(right) is TypeValue and left.name == right.name
+    if kind is Optional:
+        return _equal_optionals(left, right)
+    return bool(left.equals(right))
+
+
+def _equal_lists(left: list[Value], right: Value) -> bool:
+    if type(right) is not list:
+        if not isinstance(right, ListValue) or len(left) != len(right):
+            return False
+        right = right.elements()
+    WORK.add(len(left))
+    if len(left) != len(right):
+        return False
+    if are_plain(left) and are_plain(right):
+        return bool(left == right)
+    return all(map(equal, left, right))
+
+
+def are_plain(values: list[Value]) -> bool:
+    """Whether Python compares the list with another plain one as CEL does: to Python True is 1, and 2^53 + 1 is not
+    2^53 as a double."""
+    return set(map(type, values)) <= _PLAIN
+
+
+_PLAIN: Final[set[type]] = {int, str, bytes, type(None)}
+
+
+def _equal_optionals(left: Optional, right: Value) -> bool:
+    if type(right) is not Optional or left.present != right.present:
+        return False
+    return not left.present or equal(left.get(), right.get())
+
+
+def _equal_numbers(double: float, integer: int) -> bool:
+    return double == double and _compare_double(double, integer) == 0
+
+
+# --- order
+
+
+def compare(left: Value, right: Value) -> int:
+    """-1, 0 or 1; raises EvalError for NaN and for types that have no order between them."""
+    kind, other = type(left), type(right)
+    if kind is int or kind is Uint:
+        if other is int or other is Uint:
+            return int(left > right) - int(left < right)
+        if other is float:
+            return -_compare_checked(right, left)
+    elif kind is float:
+        if other is float:
+            if left != left or right != right:
+                raise EvalError("NaN values cannot be ordered")
+            return int(left > right) - int(left < right)
+        if other is int or other is Uint:
+            return _compare_checked(left, right)
+    elif kind is other and kind in _ORDERED:
+        return int(left > right) - int(left < right)
+    raise no_such_overload()
+
+
+_ORDERED: set[type] = {str, bytes, bool}
+
+
+def register_ordered(python_type: type) -> None:
+    """Says that two values of a Python class can be compared by `<`."""
+    _ORDERED.add(python_type)
+
+
+def is_ordered(value: Value) -> bool:
+    kind = type(value)
+    return kind in _ORDERED or kind is int or kind is float or kind is Uint
+
+
+def _compare_checked(double: float, integer: int) -> int:
+    if double != double:
+        raise EvalError("NaN values cannot be ordered")
+    return _compare_double(double, integer)
+
+
+def _compare_double(double: float, integer: int) -> int:
+    """Compares as doubles, as cel-go does: 2^53 and 2^53 + 1 are then the same."""
+    if math.isinf(double):
+        return 1 if double > 0 else -1
+    number = float(integer)
+    return int(double > number) - int(double < number)
+
+
+# --- lists
+
+_EXACT_IN_DOUBLES: Final = 1 << 53
+
+
+def is_list(value: Value) -> bool:
+    return type(value) is list or isinstance(value, ListValue)
+
+
+def elements(value: Value, function: str = "") -> list[Value]:
+    """The elements of any list; raises `no such overload` for anything else. The result must not be changed."""
+    if type(value) is list:
+        return value
+    if isinstance(value, ListValue):
+        return value.elements()
+    raise no_such_overload(function)
+
+
+def contains(haystack: list[Value], needle: Value) -> bool:
+    """`needle in haystack`"""
+    WORK.add(len(haystack))
+    kind = type(needle)
+    # Python finds what CEL finds, except that to Python True is 1, and that numbers beyond 2^53 are compared exactly.
+    if kind is str or (kind is int and abs(needle) <= _EXACT_IN_DOUBLES):
+        if needle not in haystack:
+            return False
+        if kind is str:
+            return True
+    if kind is bool:
+        return any(type(item) is kind and item == needle for item in haystack)
+    return any(equal(item, needle) for item in haystack)
+
+
+def size_of(value: Value) -> int:
+    """What a value counts for in costs: the length of what has one, 1 for the rest."""
+    kind = type(value)
+    if kind is str or kind is bytes or kind is list:
+        return len(value)
+    if isinstance(value, (ListValue, MapValue)):
+        return len(value)
+    if isinstance(value, Opaque):
+        return value.size()
+    if kind is Optional and value.present:
+        return size_of(value.get())
+    return 1

@@ -1,0 +1,40 @@
+"""What the macros transformMap and transformMapEntry come down to.
+
+Follows cel-go ext/comprehensions.go.
+"""
+
+from __future__ import annotations
+
+from registry.cel.common.values import WORK, EvalError, Map, MapValue, Missing, Value, no_such_overload
+from registry.cel.ext.table import function
+
+
+@function("cel.@mapInsert", 2, 3)
+def map_insert(target: Value, key: Value, value: Value = Missing) -> Map:
+    """`target` with one more entry, or with the entries of a second map. Changes `target`, which a loop has made."""
+    if type(target) is not Map:
+        raise no_such_overload()
+    if value is not Missing:
+        insert(target, key, value)
+    elif isinstance(key, MapValue):
+        WORK.add(len(key))
+        for name in key.all_keys():
+            insert(target, name, key.find(name))
+    else:
+        raise no_such_overload()
+    return target
+
+
+def insert(target: Map, key: Value, value: Value) -> None:
+    if type(target.find(key)) is not Missing:
+        raise EvalError(f"insert failed: key {key_text(key)} already exists")
+    target.insert(key, value)
+
+
+def key_text(key: Value) -> str:
+    """A key in an error, as Go's %v prints it."""
+    if type(key) is bool:
+        return "true" if key else "false"
+    if isinstance(key, int):
+        return int.__repr__(key)
+    return str(key)

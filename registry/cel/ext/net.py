@@ -1,0 +1,387 @@
+"""IP addresses and CIDRs: ip(), isIP(), cidr(), isCIDR() and their members.
+
+Addresses with zones, IPv4-mapped ones and octets with leading zeros are refused, with the words of Go's net/netip.
+
+Follows apiserver pkg/cel/library/{ip,cidr}.go and pkg/cel/{ip,cidr}.go.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from ipaddress import IPv6Address
+from typing import Final
+
+from registry.cel.common.caching import cache_by_text
+from registry.cel.common.values import EvalError, Opaque, TypeValue, Value, no_such_overload, register_type, size_of
+from registry.cel.ext.conversions import TYPE_NAMES
+from registry.cel.ext.table import STRING_FACTOR, Cost, function, member, mismatch, traversal
+from registry.schema.field import go_quote
+
+IP_TYPE: Final = TypeValue("net.IP")
+CIDR_TYPE: Final = TypeValue("net.CIDR")
+TYPE_NAMES[IP_TYPE.name] = IP_TYPE
+TYPE_NAMES[CIDR_TYPE.name] = CIDR_TYPE
+
+
+class AddressError(ValueError):
+    """A text is no address; the message is netip's, without what stands in front of the colon."""
+
+
+class Ip(Opaque):
+    """An address as a number of `bits` (32 or 128) bits."""
+
+    __slots__ = ("bits", "number")
+
+    type = IP_TYPE
+
+    def __init__(self, number: int, bits: int) -> None:
+        self.number = number
+        self.bits = bits
+
+    def equals(self, other: Value) -> bool:
+        if type(other) is not Ip:
+            raise no_such_overload()
+        return self.number == other.number and self.bits == other.bits
+
+    def size(self) -> int:
+        return self.bits // 8
+
+    def text(self) -> str:
+        if self.bits == 32:
+            return ".".join(str(self.number >> shift & 255) for shift in (24, 16, 8, 0))
+        if self.is_mapped():
+            return f"::ffff:{Ip(self.number & 0xFFFFFFFF, 32).text()}"
+        return str(IPv6Address(self.number))
+
+    def is_mapped(self) -> bool:
+        return self.bits == 128 and self.number >> 32 == 0xFFFF
+
+
+class Cidr(Opaque):
+    """An address, not masked, and the length of its prefix."""
+
+    __slots__ = ("ip", "length")
+
+    type = CIDR_TYPE
+
+    def __init__(self, ip: Ip, length: int) -> None:
+        self.ip = ip
+        self.length = length
+
+    def equals(self, other: Value) -> bool:
+        if type(other) is not Cidr:
+            raise no_such_overload()
+        return self.length == other.length and self.ip.equals(other.ip)
+
+    def size(self) -> int:
+        return math.ceil(self.length / 8)
+
+    def text(self) -> str:
+        return f"{self.ip.text()}/{self.length}"
+
+    def masked(self) -> Cidr:
+        shift = self.ip.bits - self.length
+        return Cidr(Ip(self.ip.number >> shift << shift, self.ip.bits), self.length)
+
+    def contains(self, ip: Ip) -> bool:
+        shift = self.ip.bits - self.length
+        return ip.bits == self.ip.bits and ip.number >> shift == self.ip.number >> shift
+
+
+register_type(Ip, IP_TYPE)
+register_type(Cidr, CIDR_TYPE)
+
+
+# --- reading
+
+
+@cache_by_text
+def parse_ip(text: str) -> Ip:
+    """Raises EvalError in the library's words."""
+    try:
+        address, zone = parse_zoned(text)
+    except AddressError as error:
+        raise EvalError(
+            f"IP Address {go_quote(text)} parse error during conversion from string: "
+            f"ParseAddr({go_quote(text)}): {error}"
+        ) from None
+    if zone:
+        raise EvalError(f"IP address {go_quote(text)} with zone value is not allowed")
+    if address.is_mapped():
+        raise EvalError(f"IPv4-mapped IPv6 address {go_quote(text)} is not allowed")
+    return address
+
+
+@cache_by_text
+def parse_cidr(text: str) -> Cidr:
+    """Raises EvalError in the library's words."""
+    prefix = "network address parse error during conversion from string: "
+    try:
+        cidr = _parse_prefix(text)
+    except AddressError as error:
+        raise EvalError(f"{prefix}{prefix}netip.ParsePrefix({go_quote(text)}): {error}") from None
+    if cidr.ip.is_mapped():
+        raise EvalError(f"{prefix}IPv4-mapped IPv6 address {go_quote(text)} is not allowed")
+    return cidr
+
+
+def _parse_prefix(text: str) -> Cidr:
+    address, slash, length = text.rpartition("/")
+    if not slash:
+        raise AddressError("no '/'")
+    try:
+        ip, zone = parse_zoned(address)
+    except AddressError as error:
+        raise AddressError(f"ParseAddr({go_quote(address)}): {error}") from None
+    if zone:
+        raise AddressError("IPv6 zones cannot be present in a prefix")
+    if not length.isascii() or not length.isdigit() or (len(length) > 1 and length[0] == "0"):
+        raise AddressError(f"bad bits after slash: {go_quote(length)}")
+    if len(length) > 3 or int(length) > ip.bits:
+        raise AddressError("prefix length out of range")
+    return Cidr(ip, int(length))
+
+
+def parse_zoned(text: str) -> tuple[Ip, str]:
+    """An address and its zone, as netip.ParseAddr reads them."""
+    for character in text:
+        if character == ".":
+            return Ip(_parse_v4(text, 0), 32), ""
+        if character == ":":
+            return _parse_v6(text)
+        if character == "%":
+            raise AddressError("missing IPv6 address")
+    raise AddressError("unable to parse IP")
+
+
+def _parse_v4(text: str, start: int) -> int:
+    number = octets = value = digits = 0
+    for position in range(start, len(text)):
+        character = text[position]
+        if "0" <= character <= "9":
+            if digits == 1 and value == 0:
+                raise AddressError("IPv4 field has octet with leading zero")
+            value = value * 10 + int(character)
+            digits += 1
+            if value > 255:
+                raise AddressError("IPv4 field has value >255")
+        elif character == ".":
+            if position == start or position == len(text) - 1 or text[position - 1] == ".":
+                raise AddressError(f"IPv4 field must have at least one digit (at {go_quote(text[position:])})")
+            if octets == 3:
+                raise AddressError("IPv4 address too long")
+            number, octets, value, digits = number << 8 | value, octets + 1, 0, 0
+        else:
+            raise AddressError(f"unexpected character (at {go_quote(text[position:])})")
+    if octets < 3:
+        raise AddressError("IPv4 address too short")
+    return number << 8 | value
+
+
+def _parse_v6(text: str) -> tuple[Ip, str]:
+    rest, percent, zone = text.partition("%")
+    if percent and not zone:
+        raise AddressError("zone must be a non-empty string")
+    groups: list[int] = []
+    ellipsis = -1
+    if rest.startswith("::"):
+        ellipsis, rest = 0, rest[2:]
+        if not rest:
+            return Ip(0, 128), zone
+    while len(groups) < 8:
+        digits = 0
+        while digits < len(rest) and rest[digits] in "0123456789abcdefABCDEF":
+            digits += 1
+            if digits > 4:
+                raise AddressError("each group must have 4 or less digits" + _at(rest))
+        if digits == 0:
+            raise AddressError("each colon-separated field must have at least one digit" + _at(rest))
+        if rest[digits : digits + 1] == ".":
+            if ellipsis < 0 and len(groups) != 6:
+                raise AddressError("embedded IPv4 address must replace the final 2 fields of the address" + _at(rest))
+            if len(groups) + 2 > 8:
+                raise AddressError("too many hex fields to fit an embedded IPv4 at the end of the address" + _at(rest))
+            embedded = _parse_v4(rest, 0)
+            groups += (embedded >> 16, embedded & 0xFFFF)
+            rest = ""
+            break
+        groups.append(int(rest[:digits], 16))
+        rest = rest[digits:]
+        if not rest:
+            break
+        if rest[0] != ":":
+            raise AddressError("unexpected character, want colon" + _at(rest))
+        if len(rest) == 1:
+            raise AddressError("colon must be followed by more characters" + _at(rest))
+        rest = rest[1:]
+        if rest[0] == ":":
+            if ellipsis >= 0:
+                raise AddressError("multiple :: in address" + _at(rest))
+            ellipsis, rest = len(groups), rest[1:]
+            if not rest:
+                break
+    if rest:
+        raise AddressError("trailing garbage after address" + _at(rest))
+    if len(groups) < 8:
+        if ellipsis < 0:
+            raise AddressError("address string too short")
+        groups[ellipsis:ellipsis] = [0] * (8 - len(groups))
+    elif ellipsis >= 0:
+        raise AddressError("the :: must expand to at least one field of zeros")
+    number = 0
+    for group in groups:
+        number = number << 16 | group
+    return Ip(number, 128), zone
+
+
+def _at(rest: str) -> str:
+    return f" (at {go_quote(rest)})"
+
+
+# --- functions
+
+
+@function("ip", 1, cost=traversal())
+def ip(value: Value) -> Ip:
+    if type(value) is not str:
+        raise mismatch("ip", value)
+    return parse_ip(value)
+
+
+@function("isIP", 1, cost=traversal())
+def is_ip(value: Value) -> bool:
+    return _is(value, "isIP", parse_ip)
+
+
+@function("isCIDR", 1, cost=traversal())
+def is_cidr(value: Value) -> bool:
+    return _is(value, "isCIDR", parse_cidr)
+
+
+def _is(value: Value, name: str, parse: Callable[[str], Opaque]) -> bool:
+    if type(value) is not str:
+        raise mismatch(name, value)
+    try:
+        parse(value)
+    except EvalError:
+        return False
+    return True
+
+
+@function("ip.isCanonical", 1, cost=traversal(2))
+def is_canonical(value: Value) -> bool:
+    if type(value) is not str:
+        raise mismatch("ip.isCanonical", value)
+    return parse_ip(value).text() == value
+
+
+@function("cidr", 1, cost=traversal())
+def cidr(value: Value) -> Cidr:
+    if type(value) is not str:
+        raise mismatch("cidr", value)
+    return parse_cidr(value)
+
+
+@member("ip", 1)
+def cidr_ip(value: Value) -> Ip:
+    if type(value) is not Cidr:
+        raise mismatch("ip", value)
+    return value.ip
+
+
+@member("masked", 1)
+def masked(value: Value) -> Cidr:
+    if type(value) is not Cidr:
+        raise mismatch("masked", value)
+    return value.masked()
+
+
+@member("prefixLength", 1)
+def prefix_length(value: Value) -> int:
+    if type(value) is not Cidr:
+        raise mismatch("prefixLength", value)
+    return value.length
+
+
+def _contains_cost(masks: bool) -> Cost:
+    """Comparing prefixes reads the CIDR twice, masking it once more; the other side is read when it is a text."""
+
+    def cost(arguments: tuple[Value, ...], result: Value) -> int:
+        size = size_of(arguments[0])
+        total = math.ceil(2 * size * STRING_FACTOR)
+        if masks:
+            total += math.ceil(size * STRING_FACTOR) + 1
+        if type(arguments[1]) is str:
+            total += math.ceil(len(arguments[1]) * STRING_FACTOR)
+        return total
+
+    return cost
+
+
+@member("containsIP", 2, cost=_contains_cost(False))
+def contains_ip(network: Value, address: Value) -> bool:
+    """A text that is no address is `no such overload`, as in Kubernetes."""
+    if type(network) is not Cidr or type(address) not in (str, Ip):
+        raise mismatch("containsIP", network, address)
+    if type(address) is str:
+        try:
+            address = parse_ip(address)
+        except EvalError:
+            raise no_such_overload() from None
+    return network.contains(address)
+
+
+@member("containsCIDR", 2, cost=_contains_cost(True))
+def contains_cidr(network: Value, other: Value) -> bool:
+    if type(network) is not Cidr or type(other) not in (str, Cidr):
+        raise mismatch("containsCIDR", network, other)
+    inner = parse_cidr(other) if type(other) is str else other
+    return network.length <= inner.length and network.contains(inner.ip)
+
+
+@member("family", 1)
+def family(value: Value) -> int:
+    return 4 if _ip(value, "family").bits == 32 else 6
+
+
+@member("isUnspecified", 1)
+def is_unspecified(value: Value) -> bool:
+    return _ip(value, "isUnspecified").number == 0
+
+
+@member("isLoopback", 1)
+def is_loopback(value: Value) -> bool:
+    address = _ip(value, "isLoopback")
+    return address.number >> 24 == 127 if address.bits == 32 else address.number == 1
+
+
+@member("isLinkLocalMulticast", 1)
+def is_link_local_multicast(value: Value) -> bool:
+    address = _ip(value, "isLinkLocalMulticast")
+    if address.bits == 32:
+        return address.number >> 8 == 0xE00000
+    return address.number >> 120 == 0xFF and address.number >> 112 & 0xF == 2
+
+
+@member("isLinkLocalUnicast", 1)
+def is_link_local_unicast(value: Value) -> bool:
+    address = _ip(value, "isLinkLocalUnicast")
+    return address.number >> 16 == 0xA9FE if address.bits == 32 else address.number >> 118 == 0b1111111010
+
+
+@member("isGlobalUnicast", 1)
+def is_global_unicast(value: Value) -> bool:
+    """Any unicast address that is not special; private ones count."""
+    address = _ip(value, "isGlobalUnicast")
+    if address.number == 0 or is_loopback(address) or is_link_local_unicast(address):
+        return False
+    if address.bits == 32:
+        return address.number >> 28 != 0xE and address.number != 0xFFFFFFFF
+    return address.number >> 120 != 0xFF
+
+
+def _ip(value: Value, function_name: str) -> Ip:
+    if type(value) is not Ip:
+        raise mismatch(function_name, value)
+    return value

@@ -1,0 +1,226 @@
+"""Quantities: quantity(), isQuantity() and their members.
+
+A quantity is a number of decimal digits. Kubernetes keeps most of them as an int64 with a decimal scale and the rest as
+big decimals, and asInteger() answers for the former only: `small` says which it is.
+
+Follows apiserver pkg/cel/library/quantity.go and apimachinery pkg/api/resource/{quantity,amount,suffix}.go.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from registry.cel.common.caching import cache_by_text
+from registry.cel.common.values import (
+    INT_MAX,
+    INT_MIN,
+    EvalError,
+    Opaque,
+    TypeValue,
+    Value,
+    no_such_overload,
+    register_type,
+)
+from registry.cel.ext.table import function, member, mismatch, traversal
+
+QUANTITY: Final = TypeValue("kubernetes.Quantity")
+
+_FORMAT: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_SUFFIX: Final = "unable to parse quantity's suffix"
+
+# Possessive: three runs of digits that can each take what the others leave would be tried in all ways.
+_TEXT: Final = re.compile(r"([+-]?)0*+([0-9]*+)(?:\.([0-9]*+))?([eEinumkKMGTP]*+[-+]?[0-9]*+)", re.ASCII)
+_DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+
+# An exponent beyond this has a value that no quantity needs; Go's decimals would take the memory.
+_MAX_EXPONENT: Final = 4096
+_MAX_DIGITS: Final = 18  # as many decimal digits fit into an int64
+_LEAST_SCALE: Final = -9  # nothing is smaller than a nano
+
+
+class Quantity(Opaque):
+    """`digits` times ten to the power of `scale`."""
+
+    __slots__ = ("digits", "scale", "small")
+
+    type = QUANTITY
+    has_text = False
+
+    def __init__(self, digits: int, scale: int, small: bool) -> None:
+        self.digits = digits
+        self.scale = scale
+        self.small = small
+
+    def equals(self, other: Value) -> bool:
+        if type(other) is not Quantity:
+            raise no_such_overload()
+        return self.compare(other) == 0
+
+    def compare(self, other: Quantity) -> int:
+        left, right, _ = align(self, other)
+        return (left > right) - (left < right)
+
+
+register_type(Quantity, QUANTITY)
+
+
+def align(left: Quantity, right: Quantity) -> tuple[int, int, int]:
+    """The digits of both at the lower of their scales, and that scale."""
+    scale = min(left.scale, right.scale)
+    return left.digits * 10 ** (left.scale - scale), right.digits * 10 ** (right.scale - scale), scale
+
+
+@cache_by_text
+def parse_quantity(text: str) -> Quantity:
+    """Raises EvalError in the words of apimachinery."""
+    match = _TEXT.fullmatch(text) if 0 < len(text) <= _MAX_EXPONENT else None
+    if match is None:
+        raise EvalError(_FORMAT)
+    whole, fraction, suffix = match[2], match[3] or "", match[4]  # `m` and `.` are zero, as in Kubernetes
+    base, exponent = _scale(suffix)
+    sign = -1 if match[1] == "-" else 1
+    digits = int((whole or "0") + fraction)
+    if base == 2:
+        return _binary(sign, digits, len(fraction), len(whole or "0"), exponent)
+    scale = exponent - len(fraction)
+    small = len(whole or "0") + len(fraction) <= _MAX_DIGITS and scale >= _LEAST_SCALE
+    if small:
+        return Quantity(sign * digits, scale, small=True)
+    return _round(sign, digits, scale)
+
+
+def _scale(suffix: str) -> tuple[int, int]:
+    """Base and exponent: (10, 3) for k, (2, 10) for Ki, (10, 5) for e5."""
+    if suffix in _DECIMAL:
+        return 10, _DECIMAL[suffix]
+    if suffix in _BINARY:
+        return 2, _BINARY[suffix]
+    if suffix[:1] in ("e", "E") and re.fullmatch(r"[+-]?[0-9]{1,9}", suffix[1:], re.ASCII):
+        exponent = int(suffix[1:])
+        if abs(exponent) > _MAX_EXPONENT:
+            raise EvalError(_SUFFIX)
+        return 10, exponent
+    raise EvalError(_SUFFIX)
+
+
+def _binary(sign: int, digits: int, places: int, length: int, exponent: int) -> Quantity:
+    value = digits << exponent
+    if places == 0 and 15 - length - int(exponent * 3 / 10) - 1 >= 0 and value <= INT_MAX:
+        return Quantity(sign * value, 0, small=True)
+    result = _round(1, value, -places)
+    if result.compare(_LARGEST) > 0:
+        result = Quantity(_LARGEST.digits, 0, small=False)
+    return Quantity(sign * result.digits, result.scale, small=False)
+
+
+_LARGEST: Final = Quantity(INT_MAX, 0, small=False)
+
+
+def _round(sign: int, digits: int, scale: int) -> Quantity:
+    """Rounds what is smaller than a nano up to it."""
+    if scale < _LEAST_SCALE:
+        unit = 10 ** (_LEAST_SCALE - scale)
+        digits, scale = -(-digits // unit), _LEAST_SCALE
+    return Quantity(sign * digits, scale, small=False)
+
+
+# --- functions
+
+
+@function("quantity", 1, cost=traversal())
+def quantity(value: Value) -> Quantity:
+    if type(value) is not str:
+        raise mismatch("quantity", value)
+    return parse_quantity(value)
+
+
+@function("isQuantity", 1, cost=traversal())
+def is_quantity(value: Value) -> bool:
+    if type(value) is not str:
+        raise mismatch("isQuantity", value)
+    try:
+        parse_quantity(value)
+    except EvalError:
+        return False
+    return True
+
+
+def _quantity(value: Value, name: str) -> Quantity:
+    if type(value) is not Quantity:
+        raise mismatch(name, value)
+    return value
+
+
+@function("sign", 1)
+def sign(value: Value) -> int:
+    digits = _quantity(value, "sign").digits
+    return (digits > 0) - (digits < 0)
+
+
+def _integer(value: Quantity) -> int | None:
+    if not value.small or value.scale < 0:
+        return None
+    number = value.digits * 10**value.scale if value.scale <= _MAX_DIGITS or not value.digits else INT_MAX + 1
+    return number if INT_MIN <= number <= INT_MAX else None
+
+
+@member("isInteger", 1)
+def is_integer(value: Value) -> bool:
+    return _integer(_quantity(value, "isInteger")) is not None
+
+
+@member("asInteger", 1)
+def as_integer(value: Value) -> int:
+    number = _integer(_quantity(value, "asInteger"))
+    if number is None:
+        raise EvalError("cannot convert value to integer")
+    return number
+
+
+@member("asApproximateFloat", 1)
+def as_approximate_float(value: Value) -> float:
+    amount = _quantity(value, "asApproximateFloat")
+    if abs(amount.digits) >= 1 << 1000:
+        return _infinity(amount.digits)
+    if amount.scale == 0:
+        return float(amount.digits)
+    if amount.digits == 0 or amount.scale < -323:
+        return 0.0
+    if amount.scale > 308:
+        return _infinity(amount.digits)
+    return float(amount.digits) * float(f"1e{amount.scale}")
+
+
+def _infinity(digits: int) -> float:
+    return float("inf") if digits > 0 else float("-inf")
+
+
+@member("add", 2)
+def add(left: Value, right: Value) -> Quantity:
+    return _sum(_quantity(left, "add"), _operand(left, right, "add"), 1)
+
+
+@member("sub", 2)
+def subtract(left: Value, right: Value) -> Quantity:
+    return _sum(_quantity(left, "sub"), _operand(left, right, "sub"), -1)
+
+
+def _operand(left: Value, right: Value, name: str) -> Quantity:
+    if type(right) is int:
+        return Quantity(right, 0, small=True)
+    if type(right) is not Quantity:
+        raise mismatch(name, left, right)
+    return right
+
+
+def _sum(left: Quantity, right: Quantity, factor: int) -> Quantity:
+    small = left.small and right.small
+    if small and right.digits == 0:
+        return left
+    if small and left.digits == 0:
+        return Quantity(factor * right.digits, right.scale, small=True)
+    a, b, scale = align(left, right)
+    total = a + factor * b
+    return Quantity(total, scale, small and all(INT_MIN <= n <= INT_MAX for n in (a, b, total)))

@@ -1,0 +1,127 @@
+"""Where the libraries enter their functions, and where the compiler finds them.
+
+A function is a Python callable on plain values; the target of `a.f(b)` is its first argument. It checks the types of
+its arguments itself, because an expression may be of dynamic type, and raises EvalError with cel-go's text.
+
+A cost says what a call counted for, from its arguments and its result; calls without one count 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from registry.cel.common.values import CostExceeded, EvalError, MapValue, Value, elements, is_list, size_of, type_of
+
+Implementation = Callable[..., Value]
+Cost = Callable[[tuple[Value, ...], Value], int]
+
+# By name and number of arguments, the target included.
+GLOBALS: Final[dict[tuple[str, int], Implementation]] = {}
+MEMBERS: Final[dict[tuple[str, int], Implementation]] = {}
+COSTS: Final[dict[str, Cost]] = {}
+
+# Functions without a cost of their own whose work does not grow with their arguments. That of the others is counted.
+CONSTANT_TIME: Final = frozenset(
+    (
+        "bool",
+        "cel.@mapInsert",
+        "charAt",
+        "dyn",
+        "first",
+        "hasValue",
+        "last",
+        "optional.none",
+        "optional.of",
+        "optional.ofNonZeroValue",
+        "size",
+        "type",
+        "value",
+    )
+)
+
+# What one evaluation may cost (celconfig.PerCallLimit). Functions whose work grows faster than their arguments refuse
+# to begin what would exceed it.
+PER_CALL_LIMIT: Final = 1_000_000
+
+STRING_FACTOR: Final = 0.1  # common.StringTraversalCostFactor
+REGEX_FACTOR: Final = 0.25  # common.RegexStringLengthCostFactor
+LIST_COST: Final = 10  # common.ListCreateBaseCost
+MAP_COST: Final = 30  # common.MapCreateBaseCost
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def function(name: str, *counts: int, cost: Cost | None = None) -> Callable[[_F], _F]:
+    """Enters a global function, `name(a, b)`, for the given numbers of arguments."""
+    return _entering(GLOBALS, name, counts, cost)
+
+
+def member(name: str, *counts: int, cost: Cost | None = None) -> Callable[[_F], _F]:
+    """Enters a member function, `a.name(b)`; the target counts as an argument."""
+    return _entering(MEMBERS, name, counts, cost)
+
+
+def _entering(
+    table: dict[tuple[str, int], Implementation], name: str, counts: tuple[int, ...], cost: Cost | None
+) -> Callable[[_F], _F]:
+    def enter(implementation: _F) -> _F:
+        for count in counts:
+            table[name, count] = implementation
+        if cost is not None:
+            COSTS[name] = cost
+        return implementation
+
+    return enter
+
+
+def mismatch(name: str, *arguments: Value) -> EvalError:
+    """`no such overload: name(int, string)`, what a function says of arguments that it is not made for."""
+    return EvalError(f"no such overload: {name}({', '.join(type_of(a).name for a in arguments)})")
+
+
+def refuse_beyond_limit(cost: int) -> None:
+    if cost > PER_CALL_LIMIT:
+        raise CostExceeded
+
+
+# --- costs shared by several functions
+
+
+def traversal(factor: float = 1.0) -> Cost:
+    """The cost of reading the first argument, a text, `factor` times."""
+
+    def cost(arguments: tuple[Value, ...], result: Value) -> int:
+        value = arguments[0]
+        return math.ceil((len(value) if type(value) is str else size_of(value)) * factor * STRING_FACTOR)
+
+    return cost
+
+
+def list_traversal(arguments: tuple[Value, ...], result: Value) -> int:
+    """What isSorted, sum, indexOf and their like cost: 1 for each scalar, a tenth of the bytes for each text."""
+    return _traversal_cost(arguments[0])
+
+
+def _traversal_cost(value: Value) -> int:
+    kind = type(value)
+    if kind is str:
+        return int((len(value) if value.isascii() else len(value.encode(errors="replace"))) * STRING_FACTOR)
+    if kind is bytes:
+        return int(len(value) * STRING_FACTOR)
+    if is_list(value):
+        return sum(map(_traversal_cost, elements(value)))
+    if isinstance(value, MapValue):
+        return sum(_traversal_cost(key) + _traversal_cost(value.find(key)) for key in value.all_keys())
+    return 1
+
+
+def search(arguments: tuple[Value, ...], result: Value) -> int:
+    """Matching a regular expression: the length of the text times a guess at the size of the expression."""
+    text, pattern = size_of(arguments[0]), size_of(arguments[1])
+    return math.ceil((1.0 + text) * STRING_FACTOR) * math.ceil(pattern * REGEX_FACTOR)
+
+
+def allocation(size: int, factor: float = 1.0) -> int:
+    return int(size * factor) + 1 + LIST_COST

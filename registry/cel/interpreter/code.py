@@ -1,0 +1,169 @@
+"""What the compiler is made of: pieces of code with their costs, and the frame they run on.
+
+A piece of code is a closure that takes the frame, a plain list: [cost, variable, variable, …]. Its answer is a CEL
+value, unless the piece has a view: then it is the decoded JSON itself, not null and of the view's Python type, so that
+`self.spec.name` is three dictionary look-ups. `value_of` turns the latter into the former.
+
+Costs come in two ways. A piece knows what it costs besides what it counts at run time, in frame[0]: calls whose cost
+depends on sizes count there. In the usual, fast way this is the most that it may cost: the dearer branch of `?:`, all
+terms of `&&`, all rounds of a loop, so that only loops count while they run. What an evaluation has cost is bounded by
+the sum of both. In the exact way each branch, term and round counts when it is reached. The fast way is used until its
+bound is over the limit; then everything is evaluated again in the exact way, which stops where kube-apiserver stops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from registry.cel.common.values import WORK, CostExceeded, EvalError, Value
+from registry.cel.ext.table import PER_CALL_LIMIT
+from registry.cel.interpreter.views import View
+
+Frame = list[Any]
+Run = Callable[[Frame], Value]
+
+COST: Final = 0  # the slot of the cost in a frame
+
+
+class Code:
+    """One compiled node. `cost` is what it costs besides what it counts at run time.
+
+    `constant` says that `run` may be called once, with any frame. `attribute` says that the node is a name with fields,
+    whose next field costs 1 rather than 2.
+    """
+
+    __slots__ = ("attribute", "constant", "cost", "property_of", "run", "slot", "view")
+
+    def __init__(
+        self,
+        run: Run,
+        cost: int = 0,
+        view: View | None = None,
+        *,
+        constant: bool = False,
+        attribute: bool = False,
+        slot: int = 0,
+    ) -> None:
+        self.run = run
+        self.cost = cost
+        self.view = view
+        self.constant = constant
+        self.attribute = attribute
+        self.slot = slot  # where `run` reads its answer as it is, 0 when it does more than that
+        # The slot and the key where `run` finds an object: a field of that is read without `run`.
+        self.property_of: tuple[int, str] | None = None
+
+
+def value_of(code: Code) -> Run:
+    """The piece's answer as a CEL value."""
+    view, run = code.view, code.run
+    if view is None or view.plain is not None:
+        return run
+    convert = view.convert
+    if code.slot:
+        slot = code.slot
+        return lambda frame: convert(frame[slot])
+    return lambda frame: convert(run(frame))
+
+
+def constant(value: Value, cost: int = 0) -> Code:
+    return Code(lambda frame: value, cost, constant=True)
+
+
+def failing(error: EvalError, cost: int = 0) -> Code:
+    """A piece that always fails; the error is raised when it is reached, because `||` may absorb it."""
+    text = str(error)
+
+    def run(frame: Frame) -> Value:
+        raise EvalError(text)
+
+    return Code(run, cost)
+
+
+def charge(frame: Frame, cost: int) -> None:
+    total = frame[COST] + cost
+    frame[COST] = total
+    if total > PER_CALL_LIMIT:
+        raise CostExceeded
+
+
+def costing(code: Code, cost: int) -> Code:
+    """`code`, costing `cost` more."""
+    code.cost += cost
+    return code
+
+
+# Rounds of a loop between two looks at the time.
+_WATCHED: Final = 1000
+
+
+def _watched(items: list[Value]) -> Iterator[Value]:
+    for start in range(0, len(items), _WATCHED):
+        part = items[start : start + _WATCHED]
+        WORK.add(len(part))
+        yield from part
+
+
+class Fast:
+    """Costs are bounded while compiling."""
+
+    exact = False
+
+    @staticmethod
+    def branch(code: Code) -> Code:
+        """A piece that is not always reached."""
+        return code
+
+    @staticmethod
+    def rounds(per_round: int) -> Callable[[Frame, list[Value]], Iterable[Value]]:
+        """What a loop runs over: charges for all rounds before the first."""
+
+        def begin(frame: Frame, items: list[Value]) -> Iterable[Value]:
+            rounds = len(items)
+            total = frame[COST] + rounds * per_round
+            frame[COST] = total
+            if total > PER_CALL_LIMIT:
+                raise CostExceeded
+            if rounds > _WATCHED:
+                return _watched(items)
+            WORK.add(rounds)
+            return items
+
+        return begin
+
+
+class Exact:
+    """Costs are counted where they arise."""
+
+    exact = True
+
+    @staticmethod
+    def branch(code: Code) -> Code:
+        run, cost = code.run, code.cost
+        if not cost:
+            return code
+
+        def counted(frame: Frame) -> Value:
+            total = frame[COST] + cost
+            frame[COST] = total
+            if total > PER_CALL_LIMIT:
+                raise CostExceeded
+            return run(frame)
+
+        return Code(counted, 0, code.view, attribute=code.attribute)
+
+    @staticmethod
+    def rounds(per_round: int) -> Callable[[Frame, list[Value]], Iterable[Value]]:
+        def begin(frame: Frame, items: list[Value]) -> Iterator[Value]:
+            for item in _watched(items):
+                total = frame[COST] + per_round
+                frame[COST] = total
+                if total > PER_CALL_LIMIT:
+                    raise CostExceeded
+                yield item
+
+        return begin
+
+
+Counting = type[Fast] | type[Exact]

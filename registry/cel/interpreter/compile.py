@@ -1,0 +1,401 @@
+"""From a checked tree to closures.
+
+`compile_program(checked, {"self": view})` gives a Program; its variables stand in the frame in the order of the
+mapping, from slot 1 on. A variable with a view is decoded JSON, one without (None) is a CEL value.
+
+Nothing is evaluated by name at run time: names are slots, fields of an object are dictionary look-ups, functions are
+found once, constants are folded, regular expressions compiled. No text of the user is ever run as Python.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from registry.cel.checker.checker import Checked
+from registry.cel.common.values import WORK, CostExceeded, EvalError, Missing, Optional, Uint, Value, no_such_overload
+from registry.cel.ext.conversions import TYPE_NAMES
+from registry.cel.ext.standard import add, divide, modulo, multiply, negate, subtract
+from registry.cel.ext.table import (
+    CONSTANT_TIME,
+    COSTS,
+    GLOBALS,
+    LIST_COST,
+    MAP_COST,
+    MEMBERS,
+    STRING_FACTOR,
+    Implementation,
+)
+from registry.cel.interpreter import access, logic
+from registry.cel.interpreter.calls import (
+    alternative,
+    costed_call,
+    list_of,
+    map_of,
+    matches_constant,
+    plain_call,
+    typed_sum,
+    weighed,
+)
+from registry.cel.interpreter.code import (
+    COST,
+    Code,
+    Counting,
+    Exact,
+    Fast,
+    Frame,
+    Run,
+    charge,
+    constant,
+    costing,
+    failing,
+    value_of,
+)
+from registry.cel.interpreter.loops import compile_loop
+from registry.cel.interpreter.views import View
+from registry.cel.syntax import ast
+from registry.cel.syntax.ast import (
+    Call,
+    Comprehension,
+    Expr,
+    Ident,
+    ListExpr,
+    Literal,
+    MapExpr,
+    NodeKind,
+    Select,
+    StructExpr,
+)
+
+OLD_SELF: Final = "oldSelf"
+ABSENT: Final = Missing()  # the value of oldSelf where there is none
+
+
+class Program:
+    """A compiled expression.
+
+    `run(frame)` answers with a value or raises EvalError or CostExceeded; then frame[COST] is the most that it has
+    cost, or in an exact program what it has cost. `frame(*variables)` makes a frame.
+    """
+
+    __slots__ = ("_checked", "_exact", "_variables", "cost", "run", "spare")
+
+    def __init__(self, checked: Checked, variables: Mapping[str, View | None], counting: Counting) -> None:
+        with WORK.apart():  # constants are evaluated while compiling
+            compiler = _Compiler(checked, variables, counting)
+            code = compiler.compile(checked.root)
+        self.run: Run = value_of(code)
+        self.cost = code.cost
+        self.spare = [None] * (compiler.slots - 1 - len(variables))
+        self._checked = checked
+        self._variables = variables
+        self._exact: Program | None = self if counting.exact else None
+
+    def frame(self, *variables: Value) -> Frame:
+        return [self.cost, *variables, *self.spare]
+
+    def exact(self) -> Program:
+        """The same expression, counting each step. Compiled when it is first asked for."""
+        if self._exact is None:
+            self._exact = Program(self._checked, self._variables, Exact)
+        return self._exact
+
+    def evaluate(self, *variables: Value) -> Value:
+        """The value for these variables. Raises EvalError, or CostExceeded."""
+        WORK.begin()
+        return self.run(self.frame(*variables))
+
+
+def compile_program(checked: Checked, variables: Mapping[str, View | None]) -> Program:
+    """Compiles a tree that was checked without issues; decoded values behind views must be of the view's kind."""
+    return Program(checked, variables, Fast)
+
+
+class _Compiler:
+    """One pass over one tree. `names` maps what is in scope to its code; an inner name hides an outer one."""
+
+    def __init__(self, checked: Checked, variables: Mapping[str, View | None], counting: Counting) -> None:
+        self.checked = checked
+        self.counting = counting
+        self.names: dict[str, list[Code]] = {}
+        self.slots = 1
+        for name, view in variables.items():
+            self.names[name] = [_verify(name, self.slots, view)]
+            self.slots += 1
+
+    def bind(self, name: str, view: View | None) -> int:
+        """Brings a variable of a loop into scope and answers with its slot."""
+        slot = self.slots
+        self.slots += 1
+        verified = view is not None and access.container_type(view) is not None  # the loop has looked at them
+        self.names.setdefault(name, []).append(access.variable(slot, view, verified=verified))
+        return slot
+
+    def unbind(self, name: str) -> None:
+        self.names[name].pop()
+
+    def compile(self, node: Expr) -> Code:
+        match node:
+            case Literal():
+                return constant(_literal(node))
+            case Ident():
+                return self.name(node, node.name)
+            case Select():
+                return self.select(node)
+            case Call():
+                return self.call(node)
+            case ListExpr():
+                return self.list_literal(node)
+            case MapExpr():
+                return self.map_literal(node)
+            case Comprehension():
+                return compile_loop(self, node)
+            case StructExpr():
+                return self.message(node)
+
+    # --- names and fields
+
+    def name(self, node: Expr, name: str) -> Code:
+        name = self.checked.idents.get(node.id, name).removeprefix(".")
+        found = self.names.get(name)
+        if found:
+            code = found[-1]
+            return costing(Code(code.run, code.cost, code.view, attribute=True, slot=code.slot), 1)
+        type_ = TYPE_NAMES.get(name)
+        if type_ is not None:
+            return constant(type_, 1)
+        return failing(EvalError(f"no such attribute(s): {name}"), 1)
+
+    def select(self, node: Select) -> Code:
+        if node.id in self.checked.idents:
+            return self.name(node, node.field)
+        operand = self.compile(node.operand)
+        if node.test_only:
+            return costing(access.has(operand, node.field), 1 - operand.attribute)
+        return costing(access.select(operand, node.field), 2 - operand.attribute)
+
+    # --- lists and maps
+
+    def list_literal(self, node: ListExpr) -> Code:
+        items = [self.compile(element) for element in node.elements]
+        cost = sum(item.cost for item in items)
+        if not node.optional_indices and items and all(item.constant for item in items):
+            values = [item.run([]) for item in items]
+            return constant(values, cost + LIST_COST)
+        return costing(Code(list_of(items, node.optional_indices), cost), LIST_COST)
+
+    def map_literal(self, node: MapExpr) -> Code:
+        entries = [(self.compile(e.key), self.compile(e.value), e.optional) for e in node.entries]
+        cost = sum(key.cost + value.cost for key, value, _ in entries)
+        pairs = [(value_of(key), value_of(value), optional) for key, value, optional in entries]
+        return costing(Code(lambda frame: map_of(frame, pairs), cost), MAP_COST)
+
+    def message(self, node: StructExpr) -> Code:
+        messages = self.checked.messages
+        if messages is None or messages.type_of(node.name) is None:
+            return failing(EvalError(f"unknown type: {node.name}"))
+        parts = [(entry.field, self.compile(entry.value), entry.optional) for entry in node.entries]
+        fields = [(name, value_of(code), optional) for name, code, optional in parts]
+        make, name = messages.make, node.name
+
+        def build(frame: Frame) -> Value:
+            made = {}
+            for field, run, optional in fields:
+                value = run(frame)
+                if optional:
+                    if type(value) is not Optional:
+                        raise EvalError(f"cannot initialize optional entry '{field}' from non-optional value {value}")
+                    if not value.present:
+                        continue
+                    value = value.get()
+                made[field] = value
+            return make(name, made)
+
+        # As much as cel-go's runtime counts for it (common.StructCreateBaseCost).
+        return costing(Code(build, sum(code.cost for _, code, _ in parts)), 40)
+
+    # --- calls
+
+    def call(self, node: Call) -> Code:
+        special = _OPERATORS.get(node.function)
+        if special is not None and node.target is None:
+            return special(self, node)
+        name, target = node.function, node.target
+        qualified = self.checked.idents.get(node.id)
+        if qualified is not None:
+            name, target = qualified.removeprefix("."), None
+        if target is None:
+            return self.function(node, GLOBALS, name.removeprefix("."), [self.compile(a) for a in node.args])
+        operand = self.compile(target)
+        if name in ("or", "orValue") and len(node.args) == 1:
+            return costing(alternative(name, operand, self.counting.branch(self.compile(node.args[0]))), 1)
+        return self.function(node, MEMBERS, name, [operand, *map(self.compile, node.args)])
+
+    def function(
+        self, node: Call, table: Mapping[tuple[str, int], Implementation], name: str, arguments: list[Code]
+    ) -> Code:
+        implementation = table.get((name, len(arguments)))
+        if implementation is None:
+            return failing(no_such_overload(name), sum(a.cost for a in arguments))
+        if name == "matches" and arguments[1].constant and type(arguments[1].run([])) is str:
+            return matches_constant(arguments)
+        if name == "size" and arguments[0].view is not None:
+            run = arguments[0].run
+            return costing(Code(lambda frame: len(run(frame)), arguments[0].cost), 1)
+        if name == "sum":
+            implementation = typed_sum(self.checked.overloads.get(node.id, ()))
+        cost_of = COSTS.get(name)
+        if cost_of is not None:
+            code = costed_call(implementation, arguments, cost_of)
+        else:
+            constant_time = name in CONSTANT_TIME
+            code = costing(plain_call(implementation if constant_time else weighed(implementation), arguments), 1)
+        if all(a.constant for a in arguments):
+            return _fold(code)
+        return code
+
+
+def _verify(name: str, slot: int, view: View | None) -> Code:
+    """A variable of the program: what is behind a view has been looked at, but it may be absent."""
+    code = access.variable(slot, view, verified=True)
+    if name != OLD_SELF:
+        return code
+    run = code.run
+
+    def read(frame: Frame) -> Value:
+        if frame[slot] is ABSENT:
+            raise EvalError(f"no such attribute(s): {name}")
+        return run(frame)
+
+    return Code(read, view=code.view, attribute=True)
+
+
+def _literal(node: Literal) -> Value:
+    return Uint(node.value) if node.kind is NodeKind.UINT else node.value  # type: ignore[arg-type]
+
+
+def _fold(code: Code) -> Code:
+    """A call of constants is answered now, unless it fails."""
+    frame: Frame = [0]
+    try:
+        value = code.run(frame)
+    except (EvalError, CostExceeded):
+        return code
+    return constant(value, code.cost + frame[COST])
+
+
+# --- operators
+
+_Builder = Callable[["_Compiler", Call], Code]
+
+
+def _binary(operation: Callable[[Value, Value], Value], *, text_cost: bool = False) -> _Builder:
+    def build(compiler: _Compiler, node: Call) -> Code:
+        left, right = compiler.compile(node.args[0]), compiler.compile(node.args[1])
+        a, b, cost = value_of(left), value_of(right), left.cost + right.cost
+        if text_cost:
+            return _addition(compiler, a, b, cost)
+        return costing(Code(lambda frame: operation(a(frame), b(frame)), cost), 1)
+
+    return build
+
+
+def _addition(compiler: _Compiler, a: Run, b: Run, cost: int) -> Code:
+    """`a + b`: texts cost a tenth of the length of the result."""
+    exact = compiler.counting.exact
+
+    def plus(frame: Frame) -> Value:
+        result = add(a(frame), b(frame))
+        kind = type(result)
+        if (kind is str or kind is bytes) and (exact or len(result) > 10):
+            charge(frame, math.ceil(len(result) * STRING_FACTOR))
+        elif exact:
+            charge(frame, 1)
+        return result
+
+    return Code(plus, cost if exact else cost + 1)
+
+
+def _logical(build: Callable[[list[Code]], Code]) -> _Builder:
+    def flat(compiler: _Compiler, node: Call) -> Code:
+        terms: list[Expr] = []
+        stack: list[Expr] = [node]
+        while stack:
+            term = stack.pop()
+            if isinstance(term, Call) and term.function == node.function and term.target is None:
+                stack.extend(reversed(term.args))
+            else:
+                terms.append(term)
+        first, *others = [compiler.compile(term) for term in terms]
+        return build([first, *map(compiler.counting.branch, others)])
+
+    return flat
+
+
+def _equality(wanted: bool) -> _Builder:
+    return lambda compiler, node: logic.equality(
+        compiler.compile(node.args[0]), compiler.compile(node.args[1]), compiler.counting, wanted
+    )
+
+
+def _ordering(compiler: _Compiler, node: Call) -> Code:
+    return logic.ordering(
+        node.function, compiler.compile(node.args[0]), compiler.compile(node.args[1]), compiler.counting
+    )
+
+
+def _index(compiler: _Compiler, node: Call) -> Code:
+    operand, key = compiler.compile(node.args[0]), compiler.compile(node.args[1])
+    return costing(access.index(operand, key), 2 - operand.attribute)
+
+
+def _optional_index(compiler: _Compiler, node: Call) -> Code:
+    operand, key = compiler.compile(node.args[0]), compiler.compile(node.args[1])
+    return costing(access.optional_index(operand, key), 2 - operand.attribute)
+
+
+def _not_strictly_false(compiler: _Compiler, node: Call) -> Code:
+    operand = compiler.compile(node.args[0])
+    run = value_of(operand)
+
+    def test(frame: Frame) -> bool:
+        try:
+            return run(frame) is not False
+        except EvalError:
+            return True
+
+    return costing(Code(test, operand.cost), 1)
+
+
+def _negation(compiler: _Compiler, node: Call) -> Code:
+    operand = compiler.compile(node.args[0])
+    run = value_of(operand)
+    return costing(Code(lambda frame: negate(run(frame)), operand.cost), 1)
+
+
+_OPERATORS: Final[Mapping[str, _Builder]] = {
+    ast.LOGICAL_AND: _logical(logic.both),
+    ast.LOGICAL_OR: _logical(logic.either),
+    ast.LOGICAL_NOT: lambda compiler, node: costing(logic.negation(compiler.compile(node.args[0])), 1),
+    ast.CONDITIONAL: lambda compiler, node: logic.conditional(
+        compiler.compile(node.args[0]), *(compiler.counting.branch(compiler.compile(a)) for a in node.args[1:])
+    ),
+    ast.EQUALS: _equality(True),
+    ast.NOT_EQUALS: _equality(False),
+    ast.LESS: _ordering,
+    ast.LESS_EQUALS: _ordering,
+    ast.GREATER: _ordering,
+    ast.GREATER_EQUALS: _ordering,
+    ast.ADD: _binary(add, text_cost=True),
+    ast.SUBTRACT: _binary(subtract),
+    ast.MULTIPLY: _binary(multiply),
+    ast.DIVIDE: _binary(divide),
+    ast.MODULO: _binary(modulo),
+    ast.NEGATE: _negation,
+    ast.INDEX: _index,
+    ast.OPT_INDEX: _optional_index,
+    ast.OPT_SELECT: _optional_index,
+    ast.IN: lambda compiler, node: logic.membership(compiler.compile(node.args[0]), compiler.compile(node.args[1])),
+    ast.NOT_STRICTLY_FALSE: _not_strictly_false,
+}

@@ -1,0 +1,104 @@
+"""Whether a checked expression can be made into a program: conversions of constants and constant patterns must work.
+
+The reference evaluates `int("5")` and compiles the pattern of `s.find("[a-z]")` when it plans a program, and so do we,
+to find the same mistakes: constant arithmetic, as 1/0, is left to the evaluation.
+
+Follows cel-go v0.26 interpreter/decorators.go and planner.go.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from registry.cel.checker.checker import Checked
+from registry.cel.common.types import TypeKind
+from registry.cel.common.values import EvalError, Uint
+from registry.cel.ext import clock, conversions
+from registry.cel.ext.table import GLOBALS
+from registry.cel.syntax.ast import Call, Expr, Ident, ListExpr, Literal, MapExpr, NodeKind, Select
+from registry.schema.regexp_errors import regexp_error
+
+_CONVERSIONS: Final = frozenset(("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "uint"))
+assert all((name, 1) in GLOBALS for name in _CONVERSIONS), (clock, conversions)
+
+# The names of types that have values at run time. `duration` and `timestamp` are known to the checker only.
+_TYPE_NAMES: Final = frozenset(
+    (
+        "bool",
+        "bytes",
+        "double",
+        "google.protobuf.Duration",
+        "google.protobuf.Timestamp",
+        "int",
+        "list",
+        "map",
+        "net.CIDR",
+        "net.IP",
+        "null_type",
+        "optional_type",
+        "string",
+        "type",
+        "uint",
+    )
+)
+
+
+class _NotConstant(Exception):
+    pass
+
+
+def program_error(checked: Checked) -> str | None:
+    """Why no program can be made, None if one can."""
+    for node in checked.nodes():
+        found: str | None = None
+        match node:
+            case Ident() | Select():
+                found = _undefined_type(checked, node)
+            case Call():
+                found = _bad_pattern(node) or _bad_conversion(node)
+        if found is not None:
+            return found
+    return None
+
+
+def _undefined_type(checked: Checked, node: Ident | Select) -> str | None:
+    if isinstance(node, Select) and node.id not in checked.idents:
+        return None
+    if checked.types[node.id].kind is not TypeKind.TYPE:
+        return None
+    name = checked.idents.get(node.id) or (node.name if isinstance(node, Ident) else "")
+    return None if name in _TYPE_NAMES else f"reference to undefined type: {name}"
+
+
+def _bad_pattern(node: Call) -> str | None:
+    if node.function not in ("find", "findAll", "matches") or not node.args:
+        return None
+    pattern = node.args[0] if node.target is not None else node.args[-1]
+    if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
+        return None
+    return regexp_error(pattern.value)
+
+
+def _bad_conversion(node: Call) -> str | None:
+    if node.function not in _CONVERSIONS:
+        return None
+    try:
+        _value(node)
+    except _NotConstant:
+        return None
+    except EvalError as error:
+        return str(error)
+    return None
+
+
+def _value(node: Expr) -> Any:
+    """The value of a constant, of a conversion of one, or of a list or map of them."""
+    match node:
+        case Literal():
+            return Uint(node.value) if node.kind is NodeKind.UINT else node.value  # type: ignore[arg-type]
+        case ListExpr() if not node.optional_indices:
+            return [_value(element) for element in node.elements]
+        case Call() if node.function in _CONVERSIONS and node.target is None:
+            return GLOBALS[node.function, 1](*(_value(argument) for argument in node.args))
+        case MapExpr() | _:
+            raise _NotConstant

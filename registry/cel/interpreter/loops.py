@@ -1,0 +1,423 @@
+"""Code for comprehensions: the loops of all, exists, exists_one, map, filter, and any other.
+
+The parser has expanded the macros; here their shapes are recognised again, so that each runs as a loop of its own
+without an accumulator. What has another shape runs step by step.
+
+Follows cel-go interpreter/interpretable.go (evalFold) for what errors do: an error in a round is kept as the
+accumulator, and the rounds go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from registry.cel.common.values import EvalError, ListValue, MapValue, Value, no_such_overload, type_of
+from registry.cel.ext.table import LIST_COST
+from registry.cel.interpreter import access
+from registry.cel.interpreter.code import Code, Counting, Frame, Run, costing, value_of
+from registry.cel.interpreter.views import View
+from registry.cel.syntax.ast import (
+    ADD,
+    CONDITIONAL,
+    EQUALS,
+    LOGICAL_AND,
+    LOGICAL_NOT,
+    LOGICAL_OR,
+    NOT_STRICTLY_FALSE,
+    Call,
+    Comprehension,
+    Expr,
+    Ident,
+    ListExpr,
+    Literal,
+)
+
+
+class Compiler(Protocol):
+    """What this module needs of compile.py."""
+
+    counting: Counting
+
+    def compile(self, node: Expr) -> Code: ...
+    def bind(self, name: str, view: View | None) -> int: ...
+    def unbind(self, name: str) -> None: ...
+
+
+Begin = Callable[[Frame, "list[Value]"], Iterable[Value]]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What a loop runs over: `items(frame)` gives the values of the first variable, or pairs for two variables.
+
+    `second` is None with one variable. The views say how the body sees the values.
+    """
+
+    items: Callable[[Frame], list[Value]]
+    cost: int
+    first: View | None
+    second: View | None
+    pairs: bool
+
+
+def compile_loop(compiler: Compiler, node: Comprehension) -> Code:
+    if isinstance(node.loop_condition, Literal) and node.loop_condition.value is False:
+        return _binding(compiler, node)
+    over = _range(compiler.compile(node.iter_range), bool(node.iter_var2))
+    for recognise in (_all_or_exists, _exists_one, _map_or_filter):
+        code = recognise(compiler, node, over)
+        if code is not None:
+            return code
+    return _any_loop(compiler, node, over)
+
+
+# --- ranges
+
+
+def _range(source: Code, pairs: bool) -> Range:
+    view, run = source.view, source.run
+    if view is not None and view.element is not None:
+        run = _resolve_view(run, view)
+    if view is not None and view.kind == "list":
+        if pairs:
+            return Range(lambda frame: list(enumerate(run(frame))), source.cost, None, view.element, True)
+        return Range(run, source.cost, view.element, None, False)
+    if view is not None and view.kind == "map":
+        if pairs:
+            return Range(lambda frame: list(run(frame).items()), source.cost, None, view.element, True)
+        return Range(lambda frame: list(run(frame)), source.cost, None, None, False)
+    value = value_of(source)
+    if pairs:
+        return Range(lambda frame: _pairs(value(frame)), source.cost, None, None, True)
+    return Range(lambda frame: _items(value(frame)), source.cost, None, None, False)
+
+
+def _resolve_view(run: Run, view: View) -> Run:
+    """The list or map, after a look at its values: those that are objects or lists are taken as such by the body."""
+    element = view.element
+    assert element is not None
+    expected, convert, of_map = access.container_type(element), element.convert, view.kind == "map"
+    if expected is None:
+        return run
+    kinds = {expected}
+
+    def look(frame: Frame) -> Value:
+        found = run(frame)
+        values = found.values() if of_map else found
+        if set(map(type, values)) != kinds:
+            for value in values:
+                convert(value)
+        return found
+
+    return look
+
+
+def _items(value: Value) -> list[Value]:
+    if type(value) is list:
+        return value
+    if isinstance(value, ListValue):
+        return value.elements()
+    if isinstance(value, MapValue):
+        return value.all_keys()
+    raise EvalError(f"got '{_GO_TYPES.get(type_of(value).name, 'ref.Val')}', expected iterable type")
+
+
+def _pairs(value: Value) -> list[Value]:
+    if isinstance(value, MapValue):
+        return [(key, value.find(key)) for key in value.all_keys()]
+    if type(value) is list or isinstance(value, ListValue):
+        return list(enumerate(_items(value)))
+    raise EvalError(f"unsupported comprehension range type: {_GO_TYPES.get(type_of(value).name, 'ref.Val')}")
+
+
+_GO_TYPES = {
+    "int": "types.Int",
+    "uint": "types.Uint",
+    "double": "types.Double",
+    "bool": "types.Bool",
+    "string": "types.String",
+    "bytes": "types.Bytes",
+    "null_type": "types.Null",
+    "google.protobuf.Timestamp": "types.Timestamp",
+    "google.protobuf.Duration": "types.Duration",
+}
+
+
+class _Scope:
+    """The slots of the variables of one loop, while its body is compiled."""
+
+    def __init__(self, compiler: Compiler, node: Comprehension, over: Range) -> None:
+        self.compiler, self.node, self.over = compiler, node, over
+        self.first = compiler.bind(node.iter_var, over.first)
+        self.second = compiler.bind(node.iter_var2, over.second) if over.pairs else 0
+
+    def __enter__(self) -> _Scope:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.over.pairs:
+            self.compiler.unbind(self.node.iter_var2)
+        self.compiler.unbind(self.node.iter_var)
+
+    def assign(self) -> Callable[[Frame, Value], None]:
+        first, second = self.first, self.second
+        if second:
+
+            def assign_pair(frame: Frame, item: Value) -> None:
+                frame[first], frame[second] = item
+
+            return assign_pair
+
+        def assign_item(frame: Frame, item: Value) -> None:
+            frame[first] = item
+
+        return assign_item
+
+
+# --- all, exists
+
+
+def _all_or_exists(compiler: Compiler, node: Comprehension, over: Range) -> Code | None:
+    """`accu && p` while accu, or `accu || p` while !accu."""
+    step, init = node.loop_step, node.accu_init
+    if not (isinstance(init, Literal) and isinstance(step, Call) and _is_name(node.result, node.accu_var)):
+        return None
+    decisive = step.function == LOGICAL_OR
+    if step.function not in (LOGICAL_AND, LOGICAL_OR) or init.value is not (not decisive):
+        return None
+    condition = node.loop_condition
+    if not isinstance(condition, Call) or condition.function != NOT_STRICTLY_FALSE:
+        return None
+    tested = condition.args[0]
+    if decisive:
+        if not isinstance(tested, Call) or tested.function != LOGICAL_NOT:
+            return None
+        tested = tested.args[0]
+    if not _is_name(tested, node.accu_var) or not _is_name(step.args[0], node.accu_var):
+        return None
+    with _Scope(compiler, node, over) as scope:
+        body = compiler.compile(step.args[1])
+    begin = compiler.counting.rounds((4 if decisive else 3) + body.cost)
+    run = _deciding(scope, over.items, begin, value_of(body), decisive)
+    return costing(Code(run, over.cost), 1)
+
+
+def _deciding(scope: _Scope, items: Callable[[Frame], list[Value]], begin: Begin, body: Run, decisive: bool) -> Run:
+    otherwise, slot, assign = not decisive, scope.first, scope.assign()
+
+    def run(frame: Frame) -> Value:
+        failure: EvalError | None = None
+        for frame[slot] in begin(frame, items(frame)):  # noqa: B020 - the slot is the loop's variable
+            try:
+                value = body(frame)
+            except EvalError as error:
+                failure = failure or error
+                continue
+            if value is decisive:
+                return decisive
+            if value is not otherwise:
+                failure = failure or no_such_overload()
+        if failure is not None:
+            raise failure
+        return otherwise
+
+    def run_pairs(frame: Frame) -> Value:
+        failure: EvalError | None = None
+        for item in begin(frame, items(frame)):
+            assign(frame, item)
+            try:
+                value = body(frame)
+            except EvalError as error:
+                failure = failure or error
+                continue
+            if value is decisive:
+                return decisive
+            if value is not otherwise:
+                failure = failure or no_such_overload()
+        if failure is not None:
+            raise failure
+        return otherwise
+
+    return run_pairs if scope.second else run
+
+
+# --- exists_one
+
+
+def _exists_one(compiler: Compiler, node: Comprehension, over: Range) -> Code | None:
+    """`p ? accu + 1 : accu`, then `accu == 1`."""
+    step, result = node.loop_step, node.result
+    if not (
+        isinstance(step, Call)
+        and step.function == CONDITIONAL
+        and isinstance(result, Call)
+        and result.function == EQUALS
+        and _is_name(result.args[0], node.accu_var)
+        and isinstance(node.accu_init, Literal)
+        and _is_name(step.args[2], node.accu_var)
+        and _is_true(node.loop_condition)
+    ):
+        return None
+    more = step.args[1]
+    if not (
+        isinstance(more, Call)
+        and more.function == ADD
+        and _is_name(more.args[0], node.accu_var)
+        and isinstance(more.args[1], Literal)
+    ):
+        return None
+    with _Scope(compiler, node, over) as scope:
+        body = compiler.compile(step.args[0])
+    begin, items, test = compiler.counting.rounds(2 + body.cost), over.items, value_of(body)
+    assign = scope.assign()
+
+    def run(frame: Frame) -> bool:
+        count, failure = 0, None
+        for item in begin(frame, items(frame)):
+            assign(frame, item)
+            try:
+                value = test(frame)
+            except EvalError as error:
+                failure = error  # a later error takes the place of an earlier one, as in cel-go
+                continue
+            if value is True:
+                count += 1
+            elif value is not False:
+                failure = no_such_overload()
+        if failure is not None:
+            raise failure
+        return count == 1
+
+    return costing(Code(run, over.cost), 2)
+
+
+# --- map, filter
+
+
+def _map_or_filter(compiler: Compiler, node: Comprehension, over: Range) -> Code | None:
+    """`accu + [t]`, or `p ? accu + [t] : accu`."""
+    step = node.loop_step
+    if not (
+        isinstance(node.accu_init, ListExpr)
+        and not node.accu_init.elements
+        and isinstance(step, Call)
+        and _is_name(node.result, node.accu_var)
+        and _is_true(node.loop_condition)
+    ):
+        return None
+    test: Expr | None = None
+    if step.function == CONDITIONAL and _is_name(step.args[2], node.accu_var):
+        test, grown = step.args[0], step.args[1]
+    else:
+        grown = step
+    if not (
+        isinstance(grown, Call)
+        and grown.function == ADD
+        and _is_name(grown.args[0], node.accu_var)
+        and isinstance(grown.args[1], ListExpr)
+        and len(grown.args[1].elements) == 1
+        and not grown.args[1].optional_indices
+    ):
+        return None
+    with _Scope(compiler, node, over) as scope:
+        tested = compiler.compile(test) if test is not None else None
+        element = compiler.compile(grown.args[1].elements[0])
+    cost = element.cost + LIST_COST + 2  # the accumulator, a list with the element, and their sum
+    if tested is None:
+        begin = compiler.counting.rounds(cost)
+    else:
+        element = compiler.counting.branch(costing(element, LIST_COST + 1))
+        begin = compiler.counting.rounds(1 + tested.cost + element.cost)
+    run = _collecting(scope, over.items, begin, None if tested is None else value_of(tested), value_of(element))
+    return costing(Code(run, over.cost), 1)
+
+
+def _collecting(
+    scope: _Scope, items: Callable[[Frame], list[Value]], begin: Begin, test: Run | None, element: Run
+) -> Run:
+    assign = scope.assign()
+
+    def run_filter(frame: Frame) -> list[Value]:
+        assert test is not None
+        found: list[Value] = []
+        failure: EvalError | None = None
+        for item in begin(frame, items(frame)):
+            assign(frame, item)
+            try:
+                value = test(frame)
+            except EvalError as error:
+                failure = error  # a later error takes the place of an earlier one, as in cel-go
+                continue
+            if value is True:
+                if failure is None:
+                    try:
+                        found.append(element(frame))
+                    except EvalError as error:
+                        failure = error
+            elif value is not False:
+                failure = no_such_overload()
+        if failure is not None:
+            raise failure
+        return found
+
+    def run_map(frame: Frame) -> list[Value]:
+        found: list[Value] = []
+        for item in begin(frame, items(frame)):
+            assign(frame, item)
+            found.append(element(frame))
+        return found
+
+    return run_map if test is None else run_filter
+
+
+# --- the rest
+
+
+def _binding(compiler: Compiler, node: Comprehension) -> Code:
+    """A loop without rounds gives a name to a value: what optMap and sortBy do."""
+    init = compiler.compile(node.accu_init)
+    slot = compiler.bind(node.accu_var, None)
+    result = compiler.compile(node.result)
+    compiler.unbind(node.accu_var)
+    bound, run = value_of(init), value_of(result)
+
+    def bind(frame: Frame) -> Value:
+        frame[slot] = bound(frame)
+        return run(frame)
+
+    return costing(Code(bind, init.cost + result.cost), LIST_COST)
+
+
+def _any_loop(compiler: Compiler, node: Comprehension, over: Range) -> Code:
+    """Step by step, with an accumulator. An error in a step becomes the accumulator and fails what reads it."""
+    init = compiler.compile(node.accu_init)
+    accumulator = compiler.bind(node.accu_var, None)
+    with _Scope(compiler, node, over) as scope:
+        condition, advancing = compiler.compile(node.loop_condition), compiler.compile(node.loop_step)
+    result = compiler.compile(node.result)
+    compiler.unbind(node.accu_var)
+    begin = compiler.counting.rounds(condition.cost + advancing.cost)
+    start, test, advance, finish = value_of(init), value_of(condition), value_of(advancing), value_of(result)
+    assign, items = scope.assign(), over.items
+
+    def run(frame: Frame) -> Value:
+        rounds = items(frame)
+        frame[accumulator] = start(frame)
+        for item in begin(frame, rounds):
+            assign(frame, item)
+            if test(frame) is False:
+                break
+            frame[accumulator] = advance(frame)
+        return finish(frame)
+
+    return Code(run, over.cost + init.cost + result.cost)
+
+
+def _is_name(node: Expr, name: str) -> bool:
+    return isinstance(node, Ident) and node.name == name
+
+
+def _is_true(node: Expr) -> bool:
+    return isinstance(node, Literal) and node.value is True

@@ -1,0 +1,277 @@
+"""Values of an object, seen through its schema.
+
+A View is made once from a Structural. It says what a decoded JSON value is to CEL: scalars are themselves (after a look
+at their type, or read by their format), lists become SchemaList, objects and maps SchemaMap, both of them a thin cover
+over the decoded value that converts an element when it is asked for. The compiler uses views to go straight through the
+decoded value and makes covers only for what leaves a chain of fields.
+
+Follows apiserver pkg/cel/common/{valuesunstructured,valuesreflect,schemas}.go.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from registry.cel.common.escaping import escape
+from registry.cel.common.times import Duration, parse_date, parse_format_date_time, parse_format_duration
+from registry.cel.common.values import WORK, EvalError, Value
+from registry.cel.interpreter.schema_values import Preserved, SchemaList, SchemaMap
+from registry.schema.model import Structural
+
+Json = Any
+
+
+class View:
+    """How CEL sees the values of one node of a schema.
+
+    `kind` is object (with `properties`), map (with `element`), list (with `element`), or scalar. `plain` is the Python
+    type whose values are CEL values as they are, None when each must be converted. `convert` raises EvalError for a
+    value that does not fit the schema; for null, it answers as for a list item or a map value.
+    """
+
+    __slots__ = ("convert", "element", "fields", "keys", "kind", "list_type", "nullable", "plain", "properties")
+
+    def __init__(self, kind: str, nullable: bool) -> None:
+        self.kind = kind
+        self.nullable = nullable
+        self.plain: type | None = None
+        self.convert: Callable[[Json], Value] = _cannot_convert
+        self.properties: Mapping[str, View] = {}  # by their names
+        self.fields: Mapping[str, tuple[str, View]] = {}  # by their identifiers: (name, view)
+        self.element: View | None = None
+        self.list_type = ""
+        self.keys: tuple[str, ...] = ()
+
+
+def _cannot_convert(value: Json) -> Value:
+    raise EvalError("no value")
+
+
+# --- making views
+
+
+def view_of(schema: Structural, *, resource: bool = False) -> View:
+    """The view of a schema; with `resource`, of the root of a resource, which has apiVersion, kind and metadata."""
+    view = View(_kind(schema), schema.nullable)
+    if schema.int_or_string:
+        view.convert = _nullable(schema, _int_or_string)
+    elif view.kind in ("object", "map"):
+        _describe_map(view, schema, resource or schema.embedded_resource)
+    elif view.kind == "list":
+        _describe_list(view, schema)
+    else:
+        _describe_scalar(view, schema)
+    return view
+
+
+def _kind(schema: Structural) -> str:
+    if schema.int_or_string:
+        return "scalar"
+    if schema.type == "object":
+        has_values = isinstance(schema.additional_properties, Structural)
+        return "map" if has_values and not schema.properties and not schema.embedded_resource else "object"
+    return "list" if schema.type == "array" and schema.items is not None else "scalar"
+
+
+def _describe_map(view: View, schema: Structural, resource: bool) -> None:
+    if view.kind == "map" and not resource:
+        assert isinstance(schema.additional_properties, Structural)
+        view.element = view_of(schema.additional_properties)
+    else:
+        view.kind = "object"
+        children = {name: view_of(child) for name, child in schema.properties.items()}
+        if resource:
+            children |= _METADATA
+        view.properties = children
+        view.fields = {
+            identifier: (name, child) for name, child in children.items() if (identifier := escape(name)) is not None
+        }
+
+    def convert(value: Json) -> Value:
+        if type(value) is dict:
+            return SchemaMap(value, view)
+        raise EvalError("invalid data, expected a map for the provided schema with type=object")
+
+    view.convert = _nullable(schema, convert)
+
+
+def _describe_list(view: View, schema: Structural) -> None:
+    assert schema.items is not None
+    view.element = view_of(schema.items)
+    view.list_type = schema.list_type or "atomic"
+    view.keys = tuple(escape(key) or key for key in schema.list_map_keys)
+
+    def convert(value: Json) -> Value:
+        if type(value) is list:
+            return SchemaList(value, view)
+        raise EvalError("invalid data, expected an array for the provided schema with type=array")
+
+    view.convert = _nullable(schema, convert)
+
+
+def _describe_scalar(view: View, schema: Structural) -> None:
+    if schema.type == "string":
+        convert = _FORMATS.get(schema.format)
+        if convert is None:
+            view.plain, convert = str, _string
+        else:
+            convert = _format_view(convert)
+    elif schema.type in _SCALARS:
+        view.plain, convert = _SCALARS[schema.type]
+    elif schema.preserve_unknown_fields:
+        convert = Preserved
+    else:
+        convert = _unknown(schema.type)
+    view.convert = _nullable(schema, convert)
+
+
+def _nullable(schema: Structural, convert: Callable[[Json], Value]) -> Callable[[Json], Value]:
+    if schema.nullable:
+        return lambda value: None if value is None else convert(value)
+
+    def strict(value: Json) -> Value:
+        if value is None:
+            raise EvalError("invalid data, got null for schema with nullable=false")
+        return convert(value)
+
+    return strict
+
+
+# --- scalars
+
+_GO_TYPES: Final[dict[type, str]] = {
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    str: "string",
+    type(None): "<nil>",
+    list: "[]interface {}",
+    dict: "map[string]interface {}",
+}
+
+
+def _type_error(expected: str, value: Json) -> EvalError:
+    return EvalError(f"invalid data, expected {expected}, got {_GO_TYPES[type(value)]}")
+
+
+def _string(value: Json) -> Value:
+    if type(value) is str:
+        return value
+    raise _type_error("string", value)
+
+
+def _integer(value: Json) -> Value:
+    if type(value) is int:
+        return value
+    raise _type_error("int", value)
+
+
+def _number(value: Json) -> Value:
+    if type(value) is float:
+        return value
+    if type(value) is int:
+        return float(value)
+    raise _type_error("float", value)
+
+
+def _boolean(value: Json) -> Value:
+    if type(value) is bool:
+        return value
+    raise _type_error("bool", value)
+
+
+def _int_or_string(value: Json) -> Value:
+    if type(value) is str or type(value) is int:
+        return value
+    raise EvalError("invalid data, expected XIntOrString value to be either a string or integer")
+
+
+_SCALARS: Final[Mapping[str, tuple[type, Callable[[Json], Value]]]] = {
+    "integer": (int, _integer),
+    "number": (float, _number),
+    "boolean": (bool, _boolean),
+}
+
+
+def _unknown(type_: str) -> Callable[[Json], Value]:
+    def convert(value: Json) -> Value:
+        if type_ == "array":
+            raise EvalError("invalid array type, expected Items with a non-empty Schema")
+        raise EvalError(
+            "invalid type, expected object, array, number, integer, boolean or string, or no type with "
+            f"x-kubernetes-int-or-string or x-kubernetes-preserve-unknown-fields is true, got {type_}"
+        )
+
+    return convert
+
+
+def _format_view(read: Callable[[str], Value]) -> Callable[[Json], Value]:
+    def convert(value: Json) -> Value:
+        if type(value) is not str:
+            raise _type_error("string", value)
+        if len(value) > _SHORT:
+            WORK.add(len(value))  # read again for each time that the field is named
+        return read(value)
+
+    return convert
+
+
+_SHORT: Final = 200
+
+
+def _duration(text: str) -> Value:
+    nanoseconds = parse_format_duration(text)
+    if nanoseconds is None:
+        raise EvalError(f"Invalid duration {text}: unable to parse {text} as duration")
+    return Duration(nanoseconds)
+
+
+def _date(text: str) -> Value:
+    day = parse_date(text)
+    if day is None:
+        raise EvalError(f'Invalid date formatted string {text}: parsing time "{text}" as "2006-01-02"')
+    return day
+
+
+_URL_ALPHABET: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+
+def _bytes(text: str) -> Value:
+    """Reads base64 in the alphabet of URLs, as Kubernetes does here: + and / are refused."""
+    data = text.encode("utf-8", "replace").replace(b"\r", b"").replace(b"\n", b"")
+    body = data.rstrip(b"=")
+    bad = len(body) - len(body.lstrip(_URL_ALPHABET))  # where the first byte is that does not belong there
+    bad = bad if bad < len(body) else -1
+    try:
+        if bad >= 0 or len(data) % 4:
+            raise binascii.Error
+        return base64.b64decode(data, b"-_", validate=True)
+    except binascii.Error:
+        position = bad if bad >= 0 else len(body)
+        raise EvalError(f"Invalid byte formatted string {text}: illegal base64 data at input byte {position}") from None
+
+
+_FORMATS: Final[Mapping[str, Callable[[str], Value]]] = {
+    "duration": _duration,
+    "date": _date,
+    "date-time": parse_format_date_time,
+    "byte": _bytes,
+}
+
+
+# --- resources
+
+
+def _metadata() -> Mapping[str, View]:
+    text = Structural(type="string")
+    return {
+        "apiVersion": view_of(text),
+        "kind": view_of(text),
+        "metadata": view_of(Structural(type="object", properties={"name": text, "generateName": text})),
+    }
+
+
+_METADATA: Final[Mapping[str, View]] = _metadata()

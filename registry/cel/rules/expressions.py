@@ -1,0 +1,119 @@
+"""One expression of a rule, from its text to a checked tree with its cost.
+
+`compile_expression("self.replicas > 0", declared, RULE)` parses, checks the types with `self` and `oldSelf` of the
+declared type, checks literals, and estimates the cost. What is wrong is in `error`, worded as kube-apiserver words it.
+
+Follows compileRule of apiextensions-apiserver pkg/apiserver/schema/cel/compilation.go at v0.36.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from registry.cel.checker.checker import Checked, check
+from registry.cel.checker.cost import estimate
+from registry.cel.checker.literals import literal_issues
+from registry.cel.checker.schema_types import ROOT_NAME, Declared
+from registry.cel.common import types
+from registry.cel.common.types import Type
+from registry.cel.interpreter.constants import program_error
+from registry.cel.syntax import ast
+from registry.cel.syntax.errors import NO_OFFSET, Issue, display
+from registry.cel.syntax.parser import Parsed, parse
+
+SELF: Final = "self"
+OLD_SELF: Final = "oldSelf"
+
+_MAX_CACHED_TEXT: Final = 2000  # longer texts are rare, and would fill the memory
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expression:
+    """An expression; `error` is "" when it compiles, and only then `cost` means something.
+
+    `cost` is the most that one evaluation costs, 2**64-1 when it has no bound.
+    """
+
+    text: str
+    declared: Declared
+    checked: Checked
+    error: str
+    cost: int = 0
+    uses_old_self: bool = False
+
+    @property
+    def size(self) -> int:
+        """How much work it was: the nodes of the tree, or what the text would have come to."""
+        return max(self.checked.parsed.size, len(self.text) // 2)
+
+
+class ExpressionKind:
+    """What an expression is for: the type it must have, and how errors about it begin."""
+
+    __slots__ = ("compilation", "program", "type", "wrong_type")
+
+    def __init__(self, of: Type, wrong_type: str, compilation: str, program: str) -> None:
+        self.type = of
+        self.wrong_type = wrong_type
+        self.compilation = compilation
+        self.program = program
+
+
+RULE: Final = ExpressionKind(
+    types.BOOL, "cel expression must evaluate to a bool", "compilation failed", "program instantiation failed"
+)
+MESSAGE: Final = ExpressionKind(
+    types.STRING,
+    "messageExpression must evaluate to a string",
+    "messageExpression compilation failed",
+    "messageExpression instantiation failed",
+)
+
+
+def compile_expression(
+    text: str, declared: Declared, kind: ExpressionKind, *, optional_old_self: bool = False
+) -> Expression:
+    """Compiles the text of a rule or messageExpression at the node of a schema that has the declared type."""
+    parsed = _parse(text)
+    try:
+        return _compile(parsed, declared, kind, optional_old_self)
+    except RecursionError:  # The tree is within bounds, but the caller has used up most of Python's frames.
+        issue = Issue(NO_OFFSET, "max recursion depth exceeded")
+        error = f"{kind.compilation}: {display(parsed.source, (issue,))}"
+        return Expression(text, declared, Checked(parsed, (issue,), {}, {}, {}), error)
+
+
+def _compile(parsed: Parsed, declared: Declared, kind: ExpressionKind, optional_old_self: bool) -> Expression:
+    text = parsed.source.text
+    old = types.optional_of(declared.type) if optional_old_self else declared.type
+    checked = check(parsed, {SELF: declared.type, OLD_SELF: old})
+    issues = checked.issues or literal_issues(checked)
+    if issues:
+        if declared.name != ROOT_NAME:  # The reference names types from the node of the rule.
+            issues = [Issue(issue.offset, issue.message.replace(declared.name, ROOT_NAME)) for issue in issues]
+        pictures = display(checked.parsed.source, issues)
+        return Expression(text, declared, checked, f"{kind.compilation}: {pictures}")
+    if checked.result is not kind.type:
+        return Expression(text, declared, checked, kind.wrong_type)
+    uses_old_self = _uses(checked, OLD_SELF)
+    fault = program_error(checked)
+    if fault is not None:
+        return Expression(text, declared, checked, f"{kind.program}: {fault}", uses_old_self=uses_old_self)
+    return Expression(text, declared, checked, "", estimate(checked, declared), uses_old_self)
+
+
+def _uses(checked: Checked, name: str) -> bool:
+    return name in checked.parsed.source.text and any(
+        isinstance(node, ast.Ident) and node.name.removeprefix(".") == name for node in checked.nodes()
+    )
+
+
+def _parse(text: str) -> Parsed:
+    return _cached_parse(text) if len(text) <= _MAX_CACHED_TEXT else parse(text)
+
+
+@lru_cache(maxsize=2048)
+def _cached_parse(text: str) -> Parsed:
+    return parse(text)

@@ -1,0 +1,183 @@
+"""The parts of a schema that have rules, and the rules compiled.
+
+`node_of(root)` is a tree of the nodes that have rules or lead to some; a node's types, view and programs are made when
+they are first asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from registry.cel.checker.schema_types import Declared, declare
+from registry.cel.common.values import EvalError
+from registry.cel.ext.strings import trim_space
+from registry.cel.interpreter.compile import Program, compile_program
+from registry.cel.interpreter.views import View, view_of
+from registry.cel.rules.expressions import MESSAGE, OLD_SELF, RULE, SELF, compile_expression
+from registry.schema.field_paths import PathError, resolve
+from registry.schema.model import Structural, ValidationRule
+
+Json = Any
+
+_PYTHON_TYPES: Final[Mapping[str, type]] = {"object": dict, "map": dict, "list": list}
+
+
+class Node:
+    """A node of the schema with rules, or with rules somewhere below."""
+
+    __slots__ = (
+        "_declared",
+        "_rules",
+        "_view",
+        "expected",
+        "items",
+        "name",
+        "parent",
+        "properties",
+        "resource",
+        "schema",
+        "values",
+    )
+
+    def __init__(self, schema: Structural, parent: Node | None, name: str, resource: bool) -> None:
+        self.schema = schema
+        self.parent = parent
+        self.name = name  # of the property, "" for items and map values
+        self.resource = resource
+        self.properties: Mapping[str, Node] = {}
+        self.items: Node | None = None
+        self.values: Node | None = None
+        self._rules: tuple[CompiledRule, ...] | None = None if schema.validations else ()
+        self.expected: type | None = None  # the Python type of values that rules can look at; set by rules()
+        self._view: View | None = None
+        self._declared: Declared | None = None
+
+    def view(self) -> View:
+        if self._view is None:
+            parent = self.parent
+            if parent is not None and parent.schema.validations and not parent.resource:
+                above = parent.view()
+                self._view = above.properties.get(self.name) if self.name else above.element
+            if self._view is None:
+                self._view = view_of(self.schema, resource=self.resource)
+        return self._view
+
+    def declared(self) -> Declared | None:
+        if self._declared is None:
+            parent = self.parent
+            if parent is not None and parent.schema.validations:
+                above = parent.declared()
+                if above is not None:
+                    self._declared = above.property(self.name) if self.name else above.element
+            if self._declared is None:
+                self._declared = declare(self.schema, self.resource)
+        return self._declared
+
+    def complaint(self, value: Json) -> str:
+        """What is wrong with a value that rules cannot look at."""
+        try:
+            self.view().convert(value)
+        except EvalError as error:
+            return str(error)
+        return "invalid data"
+
+    def rules(self) -> tuple[CompiledRule, ...]:
+        if self._rules is None:
+            self.expected = _PYTHON_TYPES.get(self.view().kind)
+            self._rules = tuple(CompiledRule(rule, self) for rule in self.schema.validations if rule.rule.strip())
+        return self._rules
+
+
+def node_of(schema: Structural, parent: Node | None, name: str, *, resource: bool = False) -> Node | None:
+    """The node of a schema, None when there are no rules in it. What has no type in CEL is not looked into."""
+    node = Node(schema, parent, name, resource or schema.embedded_resource)
+    children = {}
+    for property_name, property_schema in schema.properties.items():
+        if _has_type(property_schema):
+            below = node_of(property_schema, node, property_name)
+            if below is not None:
+                children[property_name] = below
+    node.properties = children
+    if schema.items is not None:
+        node.items = node_of(schema.items, node, "")
+    if isinstance(schema.additional_properties, Structural):
+        node.values = node_of(schema.additional_properties, node, "")
+    return node if schema.validations or children or node.items or node.values else None
+
+
+def _has_type(schema: Structural | None) -> bool:
+    while schema is not None:
+        if schema.int_or_string:
+            return True
+        if schema.type == "array":
+            schema = schema.items
+        elif schema.type == "object" and isinstance(schema.additional_properties, Structural):
+            schema = schema.additional_properties
+        else:
+            return schema.type in ("object", "string", "boolean", "number", "integer")
+    return False
+
+
+class CompiledRule:
+    """A rule with its programs. `error` is what was wrong with its text, and "" in a definition that was accepted."""
+
+    __slots__ = (
+        "error",
+        "expression",
+        "field_path",
+        "label",
+        "message",
+        "optional",
+        "program",
+        "reason",
+        "simple",
+        "text",
+        "uses_old",
+    )
+
+    def __init__(self, rule: ValidationRule, node: Node) -> None:
+        self.optional = bool(rule.optional_old_self)
+        self.reason = rule.reason
+        self.label = trim_space(rule.message) if rule.message else trim_space(rule.rule)
+        self.text = trim_space(rule.message) if rule.message else f"failed rule: {trim_space(rule.rule)}"
+        self.expression = rule.message_expression
+        self.field_path = _field_path(rule.field_path, node.schema)
+        self.message: Program | None = None
+        self.uses_old = False
+        self.simple = False  # compiled, and it does not look at oldSelf
+        declared = node.declared()
+        if declared is None:
+            self.error = "rule compiler initialization error: unable to convert structural schema to CEL declarations"
+            return
+        view = node.view()
+        compiled = compile_expression(rule.rule, declared, RULE, optional_old_self=self.optional)
+        self.error = f"rule compile error: {compiled.error}" if compiled.error else ""
+        if self.error:
+            return
+        self.uses_old = compiled.uses_old_self
+        variables: dict[str, View | None] = {SELF: view, OLD_SELF: None if self.optional else view}
+        self.program = compile_program(compiled.checked, variables)
+        self.simple = not self.uses_old
+        if rule.message_expression:
+            message = compile_expression(rule.message_expression, declared, MESSAGE, optional_old_self=self.optional)
+            if not message.error:
+                self.message = compile_program(message.checked, {SELF: view, OLD_SELF: view})
+
+
+def _field_path(path: str, schema: Structural) -> str:
+    """`.spec['a.b']` as errors print it; it has been checked when the definition was written."""
+    if not path:
+        return ""
+    try:
+        return resolve(path, _shape(schema)).path
+    except PathError:
+        return ""
+
+
+def _shape(schema: Structural) -> dict[str, Any]:
+    """What field paths need of a schema."""
+    shape: dict[str, Any] = {"properties": {name: _shape(below) for name, below in schema.properties.items()}}
+    if isinstance(schema.additional_properties, Structural):
+        shape["additionalProperties"] = _shape(schema.additional_properties)
+    return shape

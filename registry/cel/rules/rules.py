@@ -1,0 +1,343 @@
+"""x-kubernetes-validations on objects: which rules run, on what, and what they say.
+
+`compile_rules(root)` gives the Rules of a schema, shared by all who ask for the same schema; each expression compiles
+when it is first needed. `Rules.validate(obj, old)` returns the errors in the reference's order: at each node its rules
+in their order, then what is below it.
+
+The object must have been pruned, defaulted and validated. kube-apiserver skips all rules after schema errors of some
+kinds; whether to call is the caller's decision. Evaluation is bounded: 1,000,000 for an expression, 10,000,000 for an
+object. It runs without exact counts first, and again with them when it may have cost too much (see code.py). An object
+may take a second of processor time, whatever it costs: that is some 5,000,000 at the least.
+
+Follows apiextensions-apiserver pkg/apiserver/schema/cel/validation.go, and KEP-4008 for ratcheting.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import lru_cache
+from typing import Any, Final
+
+from registry.cel.common.values import NONE, WORK, CostExceeded, EvalError, Optional, Value
+from registry.cel.ext.strings import trim_space
+from registry.cel.ext.table import PER_CALL_LIMIT
+from registry.cel.interpreter.code import COST
+from registry.cel.interpreter.compile import ABSENT
+from registry.cel.rules.nodes import CompiledRule, Node, node_of
+from registry.schema.field import OMIT_VALUE, FieldError, child, duplicate, forbidden, go_quote, invalid, required
+from registry.schema.model import Structural
+from registry.schema.ratcheting import Correlation
+
+Json = Any
+
+# What the rules of one object may cost together (celconfig.RuntimeCELCostBudget).
+OBJECT_BUDGET: Final = 10_000_000
+
+# The longest text of a messageExpression that is shown (celconfig.MaxEvaluatedMessageExpressionSizeBytes).
+_MAX_MESSAGE_BYTES: Final = 5120
+
+# Processor time that the rules of one object may take, and the cost between two looks at the clock.
+_SECONDS: Final = 1.0
+_COST_PER_LOOK: Final = 200_000
+
+_OUT_OF_BUDGET: Final = "validation failed due to running out of cost budget, no further validation rules will be run"
+_MESSAGE_OUT_OF_BUDGET: Final = (
+    "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run"
+)
+_LIMIT_EXCEEDED: Final = "operation cancelled: actual cost limit exceeded"
+
+
+@lru_cache(maxsize=2048)
+def compile_rules(root: Structural) -> Rules:
+    """The rules of a schema; the same Structural gets the same Rules."""
+    return Rules(root)
+
+
+class Rules:
+    """The rules of the schema of a resource. `has_rules` is False when validate() never finds anything.
+
+    `resource` is False for a schema that is only part of one: its values have no kind and metadata of their own.
+    """
+
+    __slots__ = ("_root", "has_rules")
+
+    def __init__(self, root: Structural, *, resource: bool = True) -> None:
+        self._root = node_of(root, None, "", resource=resource)
+        self.has_rules = self._root is not None
+
+    def validate(
+        self, obj: Json, old: Json = None, *, path: str = "", ratchet: bool = True, warnings: list[str] | None = None
+    ) -> list[FieldError]:
+        """What the rules say of `obj`, which replaces `old` (None when it is created).
+
+        With `ratchet`, a rule that does not look at oldSelf is no error where nothing changed: its text is added to
+        `warnings`. Errors at the root have the field `<nil>` when `path` is empty.
+        """
+        root = self._root
+        if root is None or obj is None:
+            return []
+        correlation = Correlation(obj, old, root.schema) if ratchet and old is not None else None
+        began = time.thread_time()
+        for exact in (False, True):
+            run = _Run(exact, began)
+            WORK.begin(_SECONDS - (time.thread_time() - began))
+            try:
+                run.node(root, path, obj, old, correlation, None)
+            except CostExceeded:
+                continue
+            except _Stop:
+                pass
+            if warnings is not None:
+                warnings.extend(run.warnings)
+            return run.errors
+        raise AssertionError("an exact run counts to the end")
+
+
+class _Stop(Exception):
+    """No further rules are run."""
+
+
+class _Run:
+    """One walk over an object. An exact run stops where the budget ends; the other one raises CostExceeded there."""
+
+    __slots__ = ("_began", "_look", "budget", "errors", "exact", "warnings")
+
+    def __init__(self, exact: bool, began: float) -> None:
+        self.exact = exact
+        self.budget = OBJECT_BUDGET
+        self._began = began
+        self._look = OBJECT_BUDGET - _COST_PER_LOOK  # the clock is looked at when the budget has fallen to this
+        self.errors: list[FieldError] = []
+        self.warnings: list[str] = []
+
+    def node(
+        self, node: Node, path: str, obj: Json, old: Json, current: Correlation | None, nearest: Correlation | None
+    ) -> None:
+        """Runs the rules at `node` and below.
+
+        `current` is what `obj` belongs to in the old object, None when nothing; then `nearest` is the innermost part
+        around it that does belong to something.
+        """
+        if obj is None:
+            return
+        if node.schema.validations:
+            self.rules(node, path, obj, old, current if current is not None else nearest)
+        if type(obj) is dict:
+            self.children(node, path, obj, old, current, nearest)
+        elif type(obj) is list and node.items is not None:
+            self.items(node, node.items, path, obj, old, current, nearest)
+
+    def children(
+        self,
+        node: Node,
+        path: str,
+        obj: dict[str, Json],
+        old: Json,
+        current: Correlation | None,
+        nearest: Correlation | None,
+    ) -> None:
+        olds = old if type(old) is dict else {}
+        values, properties = node.values, node.properties
+        if values is not None:
+            for name, value in obj.items():
+                self.node(values, f"{path}[{name}]", value, olds.get(name), *_below(current, nearest, name))
+        elif properties:
+            for name, below in properties.items():
+                if name in obj:
+                    self.node(
+                        below,
+                        f"{path}.{name}" if path else name,
+                        obj[name],
+                        olds.get(name),
+                        *_below(current, nearest, name),
+                    )
+
+    def items(
+        self,
+        node: Node,
+        items: Node,
+        path: str,
+        obj: list[Json],
+        old: Json,
+        current: Correlation | None,
+        nearest: Correlation | None,
+    ) -> None:
+        olds = Correlation(obj, old, node.schema) if current is None and type(old) is list else current
+        for position, item in enumerate(obj):
+            belongs = olds.index(position) if olds is not None else None
+            self.node(
+                items,
+                f"{path}[{position}]",
+                item,
+                belongs.old if belongs is not None else None,
+                belongs if current is not None else None,
+                current if current is not None else nearest,
+            )
+
+    def rules(self, node: Node, path: str, obj: Json, old: Json, belongs: Correlation | None) -> None:
+        """All rules of one node."""
+        rules = node.rules()
+        expected = node.expected
+        typed = expected is None or type(obj) is expected
+        if not typed or (old is not None and expected is not None and type(old) is not expected):
+            old = None
+        if self.budget <= 0:
+            self.stop(node, path, _OUT_OF_BUDGET)
+        if self.budget < self._look:
+            self._look = self.budget - _COST_PER_LOOK
+            if time.thread_time() - self._began > _SECONDS:
+                self.error(node, path, _OUT_OF_BUDGET)
+                raise _Stop
+        for rule in rules:
+            if rule.simple and typed and not self.exact:
+                # Nearly all rules are of this kind and hold; what does not hold is looked at again below.
+                program = rule.program
+                frame = [program.cost, obj, None, *program.spare]
+                try:
+                    holds = program.run(frame) is True and frame[COST] <= PER_CALL_LIMIT
+                except (EvalError, CostExceeded, RecursionError):
+                    holds = False
+                if holds and frame[COST] <= self.budget:
+                    self.budget -= frame[COST]
+                    continue
+            if rule.error:
+                self.error(node, path, rule.error)
+            elif old is None and rule.uses_old and not rule.optional:
+                continue
+            elif not typed:
+                self.error(node, path, f"{node.complaint(obj)} evaluating rule: {rule.label}")
+            else:
+                self.rule(node, rule, path, obj, old, belongs)
+
+    def rule(
+        self, node: Node, rule: CompiledRule, path: str, obj: Json, old: Json, belongs: Correlation | None
+    ) -> None:
+        program = rule.program.exact() if self.exact else rule.program
+        old_self: Value = old
+        if rule.optional and rule.uses_old:
+            old_self = NONE if old is None else Optional(node.view().convert(old))
+        frame = program.frame(obj, old_self)
+        failure: EvalError | None = None
+        value: Value = None
+        try:
+            value = program.run(frame)
+        except EvalError as error:
+            failure = error
+        except CostExceeded:
+            frame[COST] = max(frame[COST], PER_CALL_LIMIT + 1)
+        except RecursionError:
+            failure = EvalError("the value is nested too deeply")
+        if frame[COST] > PER_CALL_LIMIT:
+            self.report_exceeded(node, path, frame[COST], f"for rule: {rule.label}")
+        self.spend(node, path, frame[COST], _OUT_OF_BUDGET)
+        if failure is not None:
+            self.fail(node, path, str(failure), rule.label)
+        elif value is not True:
+            self.refuse(node, rule, path, obj, old, belongs)
+
+    def fail(self, node: Node, path: str, text: str, label: str) -> None:
+        if text.startswith("no such overload"):
+            self.error(
+                node,
+                path,
+                f"'{text}': call arguments did not match a supported operator, function or macro "
+                f"signature for rule: {label}",
+            )
+        else:
+            self.error(node, path, f"{text} evaluating rule: {label}")
+
+    def refuse(
+        self, node: Node, rule: CompiledRule, path: str, obj: Json, old: Json, belongs: Correlation | None
+    ) -> None:
+        """The rule is false: an error, or a warning where nothing changed."""
+        where = child(path, rule.field_path) if rule.field_path else path or "<nil>"
+        ratcheted = not rule.uses_old and belongs is not None and belongs.equal()
+        detail = self.message(node, rule, where, obj, old, ratcheted) if rule.message is not None else rule.text
+        value = OMIT_VALUE if node.schema.type in ("object", "array") else obj
+        match rule.reason:
+            case "FieldValueForbidden":
+                error = forbidden(where, detail)
+            case "FieldValueRequired":
+                error = required(where, detail)
+            case "FieldValueDuplicate":
+                error = duplicate(where, value)
+            case _:
+                error = invalid(where, value, detail)
+        self.report(error, ratcheted)
+
+    def message(self, node: Node, rule: CompiledRule, where: str, obj: Json, old: Json, ratcheted: bool) -> str:
+        """What messageExpression says, or the message if it says nothing that can be shown."""
+        assert rule.message is not None
+        program = rule.message.exact() if self.exact else rule.message
+        frame = program.frame(obj, ABSENT if old is None else old)
+        value: Value = None
+        try:
+            value = program.run(frame)
+        except (EvalError, RecursionError):
+            pass
+        except CostExceeded:
+            if not self.exact:
+                raise
+            text = (
+                _MESSAGE_OUT_OF_BUDGET
+                if frame[COST] > self.budget
+                else "no further validation rules will be run "
+                f"due to call cost exceeds limit for messageExpression: {go_quote(rule.expression)}"
+            )
+            self.report(invalid(where, node.schema.type, text), ratcheted)
+            raise _Stop from None
+        cost = frame[COST]
+        if cost > self.budget:
+            if not self.exact:
+                raise CostExceeded
+            self.report(invalid(where, node.schema.type, _MESSAGE_OUT_OF_BUDGET), ratcheted)
+            raise _Stop
+        self.budget -= cost
+        text = trim_space(value) if type(value) is str else ""
+        fits = text and "\n" not in text and len(text.encode("utf-8", "replace")) <= _MAX_MESSAGE_BYTES
+        return text if fits else rule.text
+
+    # --- errors and budget
+
+    def error(self, node: Node, path: str, text: str) -> None:
+        self.errors.append(invalid(path or "<nil>", node.schema.type, text))
+
+    def report(self, error: FieldError, ratcheted: bool) -> None:
+        if ratcheted:
+            self.warnings.append(error.message())
+        else:
+            self.errors.append(error)
+
+    def spend(self, node: Node, path: str, cost: int, text: str) -> None:
+        if cost > self.budget:
+            self.stop(node, path, text)
+        self.budget -= cost
+
+    def report_exceeded(self, node: Node, path: str, cost: int, what: str) -> None:
+        """One expression has cost more than it may."""
+        if not self.exact:
+            raise CostExceeded
+        if cost > self.budget:
+            self.stop(node, path, _OUT_OF_BUDGET)
+        self.stop(
+            node,
+            path,
+            f"'{_LIMIT_EXCEEDED}': no further validation rules will be run due to call cost exceeds limit {what}",
+        )
+
+    def stop(self, node: Node, path: str, text: str) -> None:
+        if not self.exact:
+            raise CostExceeded
+        self.error(node, path, text)
+        raise _Stop
+
+
+def _below(
+    current: Correlation | None, nearest: Correlation | None, name: str
+) -> tuple[Correlation | None, Correlation | None]:
+    """What a property or a map's value belongs to, and the innermost part around it that belongs to something."""
+    if current is None:
+        return None, nearest
+    if nearest is None and name in ("apiVersion", "kind"):
+        return None, None
+    return current.key(name), current

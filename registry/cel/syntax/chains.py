@@ -1,0 +1,130 @@
+"""Chains of operands and binary operators, and how deep they may get.
+
+Follows the precedence of cel-go parser/gen/CEL.g4 and the balancing of parser/helper.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from registry.cel.syntax import ast
+from registry.cel.syntax.ast import Expr
+
+MAX_DEPTH: Final = 250  # cel-go's maxRecursionDepth, of each rule of its grammar
+RECURSION: Final = f"expression recursion limit exceeded: {MAX_DEPTH}"
+
+_RELATIONS = {
+    "<": ast.LESS,
+    "<=": ast.LESS_EQUALS,
+    ">": ast.GREATER,
+    ">=": ast.GREATER_EQUALS,
+    "==": ast.EQUALS,
+    "!=": ast.NOT_EQUALS,
+    "in": ast.IN,
+}
+_SUMS = {"+": ast.ADD, "-": ast.SUBTRACT}
+_PRODUCTS = {"*": ast.MULTIPLY, "/": ast.DIVIDE, "%": ast.MODULO}
+_RELATION, _AND = 3, 2
+PRECEDENCE = {
+    **dict.fromkeys(_PRODUCTS, 5),
+    **dict.fromkeys(_SUMS, 4),
+    **dict.fromkeys(_RELATIONS, _RELATION),
+    "&&": _AND,
+    "||": 1,
+}
+_FUNCTIONS = {**_RELATIONS, **_SUMS, **_PRODUCTS}
+
+Make: TypeAlias = Callable[[int, str, Expr, Expr], Expr]  # from offset, function, left and right
+
+
+class TooDeepError(Exception):
+    """The text is nested deeper than cel-go allows, or its tree higher than we do."""
+
+
+@dataclass(slots=True)
+class Depths:
+    """How deep cel-go's parser would be in its rules of these names."""
+
+    expr: int = 0
+    relation: int = 0
+    calc: int = 0
+    member: int = 0
+
+
+class Chain:
+    """Operands with binary operators between them, as they are read.
+
+    Operators wait on a stack until one of no higher precedence comes. Operands of && and of || are gathered flat and
+    balanced at the end, as cel-go does, so such chains may be as long as one likes.
+    """
+
+    __slots__ = ("_make", "and_offsets", "ands", "depths", "operands", "operators", "or_offsets", "ors", "outer")
+
+    def __init__(self, make: Make, depths: Depths, first: Expr) -> None:
+        self._make = make
+        self.depths = depths
+        self.outer = (depths.relation, depths.calc)
+        self.operands = [first]
+        self.operators: list[tuple[int, str, int]] = []
+        self.ors: list[Expr] = []
+        self.or_offsets: list[int] = []
+        self.ands: list[Expr] = []
+        self.and_offsets: list[int] = []
+
+    def operator(self, kind: str, offset: int) -> None:
+        """An operator that another operand must follow."""
+        precedence = PRECEDENCE[kind]
+        self.reduce(precedence)
+        if precedence > _AND:
+            self.operators.append((precedence, _FUNCTIONS[kind], offset))
+            self.deepen(precedence)
+            return
+        self.depths.relation, self.depths.calc = self.outer
+        self.ands.append(self.operands.pop())
+        if precedence == _AND:
+            self.and_offsets.append(offset)
+            return
+        self.end_ands()
+        self.or_offsets.append(offset)
+
+    def end(self) -> Expr:
+        self.reduce(0)
+        self.depths.relation, self.depths.calc = self.outer
+        last = self.operands.pop()
+        if not self.ands and not self.ors:
+            return last
+        self.ands.append(last)
+        self.end_ands()
+        return self.balance(ast.LOGICAL_OR, self.ors, self.or_offsets, 0, len(self.or_offsets) - 1)
+
+    def reduce(self, precedence: int) -> None:
+        while self.operators and self.operators[-1][0] >= precedence:
+            _, function, offset = self.operators.pop()
+            right = self.operands.pop()
+            self.operands[-1] = self._make(offset, function, self.operands[-1], right)
+
+    def end_ands(self) -> None:
+        self.ors.append(self.balance(ast.LOGICAL_AND, self.ands, self.and_offsets, 0, len(self.and_offsets) - 1))
+        self.ands, self.and_offsets = [], []
+
+    def balance(self, function: str, terms: list[Expr], offsets: list[int], low: int, high: int) -> Expr:
+        if low > high:
+            return terms[low]
+        middle = (low + high + 1) // 2
+        left = self.balance(function, terms, offsets, low, middle - 1)
+        right = self.balance(function, terms, offsets, middle + 1, high)
+        return self._make(offsets[middle], function, left, right)
+
+    def deepen(self, precedence: int) -> None:
+        """Counts what cel-go's left-recursive rules would: each further operator of a chain is one level deeper."""
+        depths = self.depths
+        if precedence == _RELATION:
+            depths.relation += 1
+            depths.calc = self.outer[1]
+        else:
+            depths.calc += 1
+        # Two more: the rule itself, and the operand on the right of the operator.
+        if depths.relation + 2 > MAX_DEPTH or depths.calc + 2 > MAX_DEPTH:
+            raise TooDeepError(RECURSION)

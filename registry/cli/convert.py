@@ -1,0 +1,171 @@
+"""`registry convert check FILE`: conversion rules tried on sample objects, without a server."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from itertools import permutations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from registry.codec.model import DecodeError
+from registry.codec.yaml_decode import decode_yaml
+from registry.codec.yaml_encode import encode_yaml
+from registry.settings import SettingsError
+
+if TYPE_CHECKING:
+    from registry.conversion.declarative.plan import Plan
+    from registry.schema.field import FieldError
+
+Object = dict[str, Any]
+
+
+def add_commands(commands: Any) -> None:
+    convert = commands.add_parser("convert", help="try the conversion rules of a definition, without a server")
+    actions = convert.add_subparsers(dest="action", required=True, metavar="ACTION")
+    check = actions.add_parser(
+        "check",
+        help="check a definition's rules, and convert sample objects to each version and back",
+        description="Checks the conversion rules of the CustomResourceDefinition in the files as the server would, "
+        "converts each other object in them to every version and back, and prints what it becomes. The "
+        "exit code is 1 if the rules are refused, a conversion fails, or an object comes back changed.",
+    )
+    check.add_argument(
+        "file", nargs="+", help="YAML of one definition and samples, single or in a List, in one file or several"
+    )
+    check.add_argument("--quiet", action="store_true", help="print the verdicts, not the objects")
+
+
+def run(typed: dict[str, Any]) -> int:
+    documents = [document for name in typed["file"] for document in _documents(Path(name))]
+    definitions = [d for d in documents if d.get("kind") == "CustomResourceDefinition"]
+    if len(definitions) != 1:
+        raise SettingsError(f"there must be one CustomResourceDefinition in the files, not {len(definitions)}")
+    samples = [d for d in documents if d.get("kind") != "CustomResourceDefinition"]
+    return check(definitions[0], samples, quiet=typed["quiet"])
+
+
+def check(given: Object, samples: list[Object], *, quiet: bool) -> int:
+    from registry.conversion.declarative.check import losses_of, validate_rules
+    from registry.definitions.conversion import RULES
+
+    crd, errors = _definition(given)
+    if RULES not in (crd["metadata"].get("annotations") or {}):
+        raise SettingsError(f"the definition has no annotation {RULES}")
+    errors = errors or validate_rules(crd)
+    for refusal in errors:
+        print(f"refused: {refusal.message()}", file=sys.stderr)
+    if errors:
+        return 1
+    for loss in losses_of(crd):
+        print(f"# acknowledged loss {loss}")
+    plan = _plan(crd)
+    for source, target in permutations([version["name"] for version in crd["spec"]["versions"]], 2):
+        if plan.walks_back(source, target):
+            print(
+                f"# from {source} to {target}: not proven to be undone by the way back, so each object is converted "
+                "back too, which takes longer"
+            )
+    verdicts = [_try(crd, plan, sample, quiet=quiet) for sample in samples]  # each is to be printed
+    return 0 if all(verdicts) else 1
+
+
+def _definition(given: Object) -> tuple[Object, list[FieldError]]:
+    """The definition as it would be stored, whichever version it is given in, and what is wrong with it."""
+    from registry.definitions import decode, defaulting, strategy, validation
+    from registry.definitions.v1beta1 import conversion
+    from registry.definitions.v1beta1 import decode as beta
+
+    try:
+        if given.get("apiVersion") != beta.API_VERSION:
+            crd: Object = decode.decode_definition(given).definition
+            defaulting.default_definition(crd)
+            crd = strategy.prepare_for_create(crd)
+            return crd, validation.validate_create(crd)
+        crd = beta.decode_definition(given).definition
+        beta.default_definition(crd)
+        crd = strategy.prepare_for_create(crd)
+        errors = validation.validate_create(crd, demands=validation.OF_V1BETA1, spec=conversion.internal_beta(crd))
+        return conversion.to_v1(crd), errors
+    except decode.StructDecodeError as error:
+        raise SettingsError(f"the definition cannot be read: {error}") from error
+
+
+def _plan(crd: Object) -> Plan:
+    from registry.conversion.declarative.plan import Plan
+    from registry.definitions.compiled import compile_definition
+
+    definition = compile_definition(crd)
+    schemas = {name: version.schema for name, version in definition.versions.items()}
+    return Plan(definition.group, definition.conversion_rules, schemas)
+
+
+def _try(crd: Object, plan: Plan, sample: Object, *, quiet: bool) -> bool:
+    """Whether a sample becomes each version, and itself again."""
+    from registry.conversion.errors import ConversionError
+    from registry.definitions.compiled import compile_definition
+    from registry.schema.objectmeta.decoding import MetadataDecodeError as MetadataError
+    from registry.schema.objectmeta.decoding import decode_object_meta
+
+    definition = compile_definition(crd)
+    schemas = {name: version.schema for name, version in definition.versions.items()}
+    group, _, own = str(sample.get("apiVersion") or "").rpartition("/")
+    try:
+        given = sample.get("metadata")
+        sample["metadata"] = decode_object_meta({} if given is None else given, unknown=None)
+    except MetadataError as error:
+        print(f"{sample.get('kind')}: {error}", file=sys.stderr)
+        return False
+    name = sample["metadata"].get("name") or ""
+    if group != definition.group or own not in schemas or sample.get("kind") != definition.names.kind:
+        print(f"{sample.get('kind')} {name}: is not of {definition.name} in any of its versions", file=sys.stderr)
+        return False
+    schemas[own]().prune_and_default(sample)
+    well = True
+    for version in schemas:
+        if version == own:
+            continue
+        try:
+            became = plan.convert(sample, f"{group}/{version}")
+            again = plan.convert(became, f"{group}/{own}")
+        except ConversionError as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            well = False
+            continue
+        exact = again == sample
+        well = well and exact
+        print(f"# {name}: {own} to {version}, and back: {'the same' if exact else 'CHANGED'}")
+        if not quiet:
+            print(encode_yaml(became).decode() + "---")
+            if not exact:
+                print(f"# {name} back at {own}:\n{encode_yaml(again).decode()}---")
+    return well
+
+
+def _documents(path: Path) -> Iterator[Object]:
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: {error}") from error
+    for document in re.split(r"^---[ \t]*(?:#.*)?$", text, flags=re.MULTILINE):
+        try:
+            value = decode_yaml(document.encode()).value
+        except DecodeError as error:
+            raise SettingsError(f"{path}: {error}") from error
+        if value is None:
+            continue
+        if not isinstance(value, dict):
+            raise SettingsError(f"{path}: a document is not an object")
+        yield from _items(value, path)
+
+
+def _items(document: Object, path: Path) -> Iterator[Object]:
+    """Those of a List, as `kubectl get -o yaml` writes one; else the document."""
+    if document.get("kind") != "List":
+        yield document
+        return
+    for item in document.get("items") or ():
+        if not isinstance(item, dict):
+            raise SettingsError(f"{path}: an item is not an object")
+        yield item

@@ -1,0 +1,149 @@
+"""What `registry token` does: bearer tokens of tenants, in the database that the settings name."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import datetime
+import os
+import re
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any, Final
+
+from registry.authentication.tokens.bearer import BadToken, BearerTokens
+from registry.authentication.tokens.keys import SigningKeys
+from registry.cli.encryption import encryption_of
+from registry.postgres.server import running_url
+from registry.settings import Settings, SettingsError, load
+from registry.store.errors import StoreError
+from registry.store.store import Store
+from registry.store.tokens import StoredToken
+from registry.store.types import Tenant, TenantName
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_MAX_SECONDS: Final = 100 * 365 * 86400
+_PAGE: Final = 500
+
+
+def run(typed: dict[str, Any], environ: dict[str, str]) -> int:
+    """The exit code."""
+    action = typed.pop("action")
+    arguments = argparse.Namespace(
+        **{
+            name: typed.pop(name)
+            for name in ("tenant", "user", "groups", "description", "expires", "id")
+            if name in typed
+        }
+    )
+    settings = load(typed, environ)
+    seconds = _seconds(arguments.expires) if action == "create" else None
+    try:
+        asyncio.run(_ACTIONS[action](settings, arguments, seconds))
+    except (StoreError, BadToken) as problem:
+        print(f"registry: {problem}", file=sys.stderr)
+        return 1
+    return 0
+
+
+async def _create(settings: Settings, arguments: argparse.Namespace, seconds: int | None) -> None:
+    ends = None if seconds is None else datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds)
+    async with _open_store(settings) as store:
+        tenant = await store.tenant(TenantName(arguments.tenant))
+        token, stored = await BearerTokens(store).create(
+            tenant, arguments.user, arguments.groups, arguments.description, ends
+        )
+    print(token)
+    until = "never expires" if ends is None else f"expires {_time(ends)}"
+    print(
+        f"token {stored.id} of user {stored.user} in tenant {tenant.name}: {until}; it is not shown again",
+        file=sys.stderr,
+    )
+
+
+async def _list(settings: Settings, arguments: argparse.Namespace, seconds: int | None) -> None:
+    async with _open_store(settings) as store:
+        tenant = await store.tenant(TenantName(arguments.tenant))
+        rows: list[tuple[str, ...]] = [("ID", "USER", "GROUPS", "STATE", "CREATED", "EXPIRES", "DESCRIPTION")]
+        rows += [_row(stored) for stored in await _all(store, tenant)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        print("   ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+
+
+async def _all(store: Store, tenant: Tenant) -> list[StoredToken]:
+    found: list[StoredToken] = []
+    while True:
+        page = await store.tokens.list(tenant, found[-1].id if found else "", _PAGE)
+        found += page
+        if len(page) < _PAGE:
+            return found
+
+
+def _row(stored: StoredToken) -> tuple[str, ...]:
+    now = datetime.datetime.now(datetime.UTC)
+    state = "active" if stored.is_good(now) else "revoked" if stored.revoked_at is not None else "expired"
+    expires = _time(stored.expires_at) if stored.expires_at is not None else "never"
+    return (
+        stored.id,
+        stored.user,
+        ",".join(stored.groups) or "-",
+        state,
+        _time(stored.created_at),
+        expires,
+        stored.description,
+    )
+
+
+async def _revoke(settings: Settings, arguments: argparse.Namespace, seconds: int | None) -> None:
+    async with _open_store(settings) as store:
+        tenant = await store.tenant(TenantName(arguments.tenant))
+        stored = await BearerTokens(store).revoke(tenant, arguments.id)
+    if stored is None:
+        raise BadToken(f"tenant {arguments.tenant} has no token {arguments.id}")
+    print(f"token {stored.id} of user {stored.user} is revoked")
+
+
+async def _rotate(settings: Settings, arguments: argparse.Namespace, seconds: int | None) -> None:
+    async with _open_store(settings) as store:
+        # A new key is sealed as the others are, or not made.
+        await store.require_readable()
+        print(f"key {await SigningKeys(store).rotate()} signs from now on")
+
+
+_Action = Callable[[Settings, argparse.Namespace, int | None], Coroutine[Any, Any, None]]
+_ACTIONS: Final[dict[str, _Action]] = {"create": _create, "list": _list, "revoke": _revoke, "rotate-keys": _rotate}
+
+
+@contextlib.asynccontextmanager
+async def _open_store(settings: Settings) -> AsyncIterator[Store]:
+    """The store of a running server, or of the database that is named."""
+    url = settings.database_url
+    if url is None:
+        found = running_url(settings.data_dir / "postgres")
+        if found is None:
+            raise SettingsError(
+                f"no server runs on {settings.data_dir}: start `registry serve`, or name --database-url"
+            )
+        url = found[0]
+    store = await Store.open(url, housekeeping=False, encryption=encryption_of(settings, os.environ))
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def _seconds(text: str) -> int | None:
+    """'90d' as seconds, 'never' as None."""
+    if text == "never":
+        return None
+    form = re.fullmatch(r"([0-9]{1,9})([smhd])", text, re.ASCII)
+    seconds = int(form[1]) * _UNITS[form[2]] if form is not None else 0
+    if not 0 < seconds <= _MAX_SECONDS:
+        raise SettingsError("--expires: must be a time such as 30m, 12h or 90d of at most a hundred years, or never")
+    return seconds
+
+
+def _time(at: datetime.datetime) -> str:
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,178 @@
+"""How a controller writes: through the same verbs as everybody, as the server itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from typing import Final
+
+from registry.api.catalog import TenantCatalog
+from registry.api.conversions import VersionGone
+from registry.api.dependents import FOREGROUND, ORPHAN, SERVER_NAME
+from registry.api.errors import StatusError
+from registry.api.options import DeleteOptions
+from registry.api.request import Backend, CatalogStale, ResourceRequest
+from registry.api.served import Object, Served
+from registry.api.strategies.base import Context
+from registry.api.verbs.delete import delete_with
+from registry.api.verbs.update import UpdateSpec, guaranteed_update
+from registry.authentication.user import ADMINISTRATORS, AUTHENTICATED, User
+from registry.codec.stored import decode_stored
+from registry.controllers.queue import Requeue
+from registry.store.bounds import READ_BYTES
+from registry.store.reads.pages import Place
+from registry.store.types import ObjectKey, Row, Tenant
+
+SERVER: Final = User(SERVER_NAME, (ADMINISTRATORS, AUTHENTICATED))
+# The names that managedFields show for what controllers write, as in a cluster.
+SERVER_MANAGER: Final = "kube-apiserver"
+CONTROLLER_MANAGER: Final = "kube-controller-manager"
+_JUDGEMENTS = 8
+# Deletions that are under way at a time: a transaction takes this many. Each holds its object, so they are bounded by
+# bytes, too.
+_CONCURRENT_DELETES = 64
+_CONCURRENT_BYTES = READ_BYTES
+
+
+class ControllerClient:
+    """One tenant as a controller sees it, which writes under the name `manager`."""
+
+    def __init__(self, backend: Backend, tenant: Tenant, manager: str = SERVER_MANAGER) -> None:
+        self.backend = backend
+        self.tenant = tenant
+        self.manager = manager
+
+    def with_manager(self, manager: str) -> ControllerClient:
+        return ControllerClient(self.backend, self.tenant, manager)
+
+    def context(self) -> Context:
+        return Context(self.tenant, SERVER, self.manager, by_server=True)
+
+    async def catalog(self) -> TenantCatalog:
+        return await self.backend.catalogs.current(self.tenant)
+
+    async def cached_catalog(self) -> TenantCatalog:
+        """What this process knows, perhaps old: for what a commit checks, or who looks again before he says no."""
+        return await self.backend.catalogs.get(self.tenant)
+
+    def request(self, catalog: TenantCatalog, served: Served, key: ObjectKey, subresource: str = "") -> ResourceRequest:
+        namespace, _, name = key.rpartition("/")
+        request = ResourceRequest(
+            self.backend, self.context(), catalog.without_admission(), served, namespace, name, subresource, {}
+        )
+        return replace(request, served=request.converting(served)) if served.converts_contents else request
+
+    async def change(
+        self,
+        group: str,
+        plural: str,
+        key: ObjectKey,
+        make: Callable[[Object], Object],
+        subresource: str = "",
+        *,
+        verb: str = "update",
+        uid: str = "",
+    ) -> Object | None:
+        """Changes one object, and gives what it is then; None where it, or its resource, is gone.
+
+        `uid` is the one that it must have; another raises a StatusError 409.
+        """
+        catalog = await self.cached_catalog()
+        for _ in range(_JUDGEMENTS):
+            definition = catalog.definition(group, plural)
+            if definition is None:
+                return None
+            served = catalog.at_version(definition, definition.versions[definition.storage_version])
+            if subresource:
+                served = served.part(subresource)
+            request = self.request(catalog, served, key, subresource)
+            try:
+                wanted = UpdateSpec(make_object=make, verb=verb, manager=self.manager, uid_precondition=uid)
+                return (await guaranteed_update(request, wanted)).object
+            except CatalogStale as stale:
+                catalog = await self.backend.catalogs.fresh(self.tenant, stale.guards)
+            except StatusError as error:
+                if error.code == 404:
+                    return None
+                raise
+        raise Requeue
+
+    async def delete(self, served: Served, key: ObjectKey, options: DeleteOptions) -> None:
+        """Deletes one object if it is there."""
+        catalog = await self.cached_catalog()
+        for _ in range(_JUDGEMENTS):
+            try:
+                await delete_with(self.request(catalog, served, key), options)
+                return
+            except CatalogStale as stale:
+                catalog = await self.backend.catalogs.fresh(self.tenant, stale.guards)
+                served = _refreshed(catalog, served)
+            except VersionGone:
+                # What nobody can read any more can be deleted all the same.
+                served = served.leniently()
+            except StatusError as error:
+                if error.code == 404:
+                    return
+                raise
+        raise Requeue
+
+    async def delete_all(self, served: Served, options: DeleteOptions, namespace: str | None = None) -> int:
+        """Deletes the objects of a resource, many at a time; how many there were. All are tried before it raises.
+
+        By their keys, so that it holds no more objects than are being deleted, however large all together are.
+        """
+        pending: dict[asyncio.Task[None], int] = {}
+        failure: BaseException | None = None
+        found = 0
+        async for part in self.backend.store.places(self.tenant, served.resource_name, namespace=namespace):
+            for place in part.places:
+                found += 1
+                while pending and (
+                    len(pending) >= _CONCURRENT_DELETES or sum(pending.values()) + place.size > _CONCURRENT_BYTES
+                ):
+                    done, _ = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                    failure = next((e for e in (task.exception() for task in done) if e is not None), failure)
+                    for task in done:
+                        del pending[task]
+                pending[asyncio.create_task(self._delete_at(served, place, options))] = place.size
+        for error in await asyncio.gather(*pending, return_exceptions=True):
+            failure = error if isinstance(error, BaseException) else failure
+        if failure is not None:
+            raise failure
+        return found
+
+    async def _delete_at(self, served: Served, place: Place, options: DeleteOptions) -> None:
+        if place.marked:
+            row, _ = await self.backend.store.load(self.tenant, served.resource_name, place.key)
+            if row is None or _waits(row):
+                return
+        await self.delete(served, place.key, options)
+
+    async def rows(self, served: Served, namespace: str | None = None) -> AsyncIterator[Row]:
+        """The objects of a resource, all at one revision."""
+        async for page in self.backend.store.scan(self.tenant, served.resource_name, namespace=namespace):
+            for row in page.rows:
+                yield row
+
+
+def metadata_of(row: Row) -> Object:
+    """The metadata of a stored object, which is the same at every version."""
+    metadata: Object = decode_stored('{"metadata":{' + row.body)["metadata"]
+    return metadata
+
+
+def _waits(row: Row) -> bool:
+    """Whether the object has been marked and only waits for the finalizers of others. The text is looked at first."""
+    if '"deletionTimestamp"' not in row.body:
+        return False
+    metadata = metadata_of(row)
+    finalizers = metadata.get("finalizers") or ()
+    return bool(metadata.get("deletionTimestamp")) and FOREGROUND not in finalizers and ORPHAN not in finalizers
+
+
+def _refreshed(catalog: TenantCatalog, served: Served) -> Served:
+    """The same resource by newer definitions; as it was where they do not have it any more."""
+    definition = catalog.definition(served.definition.group, served.definition.names.plural)
+    version = definition.versions.get(served.version.name) if definition is not None else None
+    return served if definition is None or version is None else catalog.at_version(definition, version)

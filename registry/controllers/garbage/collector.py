@@ -1,0 +1,289 @@
+"""Garbage collection: what follows in the background when an object goes, is marked, or names an owner.
+
+The process that commits a write goes on with it. Objects that have gone are gathered for a moment and their
+dependents looked up together, by the index of owners: an object that owns nothing costs a share of one query, off the
+path of its request. What a single object's owners and dependents ask for is in garbage.py.
+
+Nothing is lost when a process dies:
+- An owner that waits for its dependents, or for their orphaning, is `pending` in its row; the leader looks at it.
+- The dependents of an object that is gone, and objects with owners that nobody has looked for yet, are in no row.
+  Each process says every few seconds since when it may owe such a look (store/duties.py), and renews that only as far
+  as it has none open that is older. When it dies the leader reads the change log from that time on, and does all of it
+  again: looking twice does no harm. What does not fit into the queues is owed in the same way, by ourselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import logging
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Final, Self
+
+from registry.api.dependents import DeletedObject, Reference
+from registry.api.errors import StatusError
+from registry.api.request import Backend
+from registry.codec.stored import decode_stored
+from registry.controllers.controller_client import CONTROLLER_MANAGER, ControllerClient
+from registry.controllers.garbage.absent_owner_cache import AbsentOwnerCache
+from registry.controllers.garbage.deletion import Garbage
+from registry.controllers.garbage.references import served_by_name, served_by_reference
+from registry.controllers.queue import WorkQueue
+from registry.controllers.work import Look, Work
+from registry.store.errors import StoreError, TenantNotFound
+from registry.store.process_heartbeats import MissedChange
+from registry.store.types import ObjectKey, ResourceName, Row, Tenant, Uid
+
+logger = logging.getLogger(__name__)
+
+_WORKERS: Final = 32
+_MAX_RETRY_SECONDS: Final = 30.0
+# Objects that are gone are gathered this long, and so many of them are asked for in one query.
+GATHER_SECONDS: Final = 0.005
+GATHER_OBJECTS: Final = 500
+# Those that wait to be asked for; beyond it they are found in the change log.
+GONE_LIMIT: Final = 50_000
+_PAGE_ROWS: Final = 500
+RENEW_SECONDS: Final = 10.0
+# What a client has marked is let go no sooner than this: it sees the object once more as it has been answered, and can
+# choose another policy. In a cluster the collector takes tens of milliseconds to a second to see the mark.
+MARK_SECONDS: Final = 0.25
+# An owner that this process has begun with is looked at by the sweep this much later, for what others have missed.
+_SWEEP_AGAIN_SECONDS: Final = 60.0
+_BEGUN_LIMIT: Final = 10_000
+_RETRY_SECONDS: Final = 1.0
+# Of an object that is still there.
+_NOBODY: Final = Uid("")
+
+
+class Collector:
+    """The Dependents of a process. Between entering and leaving it works off what it is told."""
+
+    def __init__(self, backend: Backend, *, renew_seconds: float = RENEW_SECONDS) -> None:
+        self._backend = backend
+        self._absent = AbsentOwnerCache()
+        self._queue: WorkQueue[Work] = WorkQueue(
+            "the garbage collector", self._handle, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
+        )
+        # What is gone and not asked for yet. Invariant: `_gone_since` is the time of the oldest in `_gone` or in the
+        # batch that is being worked on, None when there is neither.
+        self._gone: list[tuple[Tenant, DeletedObject]] = []
+        self._gone_since: float | None = None
+        self._wake = asyncio.Event()
+        # Since when something was dropped for want of room.
+        self._dropped_since: float | None = None
+        # When this process last told the dependents of an owner.
+        self._begun: dict[Work, float] = {}
+        self._renew_seconds = renew_seconds
+        self._duties = backend.store.duties(seconds=3 * renew_seconds)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Self:
+        await self._renew()
+        await self._queue.__aenter__()
+        self._backend.dependents = self
+        self._tasks = [
+            asyncio.create_task(self._ask(), name="dependents of what is gone"),
+            asyncio.create_task(self._keep_duties(), name="duties of the garbage collector"),
+        ]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._backend.dependents = None
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._queue.__aexit__(kind, error, trace)
+        await self._leave()
+
+    async def _leave(self) -> None:
+        """Without open ends our duties are over; else they are left to be found by the leader."""
+        try:
+            async with asyncio.timeout(1):
+                if self.oldest_pending() is None:
+                    await self._duties.end()
+                else:
+                    await self._renew(ending=True)
+        except (StoreError, TimeoutError):
+            pass
+
+    # -- what we are told
+    def notify_owned(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
+        self._enqueue(Work(tenant, resource, key, Look.NEW_OWNERS))
+
+    def notify_marked(self, tenant: Tenant, resource: ResourceName, key: ObjectKey, *, by_server: bool) -> None:
+        """An object waits for the collector. It is `pending`, so it is found again if there is no room."""
+        work = Work(tenant, resource, key, Look.OBJECT)
+        if by_server:
+            self._queue.enqueue(work)
+        else:
+            self._queue.delay(work, MARK_SECONDS)
+
+    def swept(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
+        """The leader has found an object that waits for a collector."""
+        work = Work(tenant, resource, key, Look.OBJECT)
+        begun = self._begun.get(work)
+        if begun is None or begun + _SWEEP_AGAIN_SECONDS < _now():
+            self._queue.enqueue(work)
+
+    def notify_unblocked(self, tenant: Tenant, namespace: str, owners: Sequence[Reference]) -> None:
+        self.notify_gone(tenant, DeletedObject("", "", namespace, "", _NOBODY, owners))
+
+    def notify_gone(self, tenant: Tenant, gone: DeletedObject) -> None:
+        if gone.uid:
+            self._absent.add(tenant, gone)
+        if len(self._gone) >= GONE_LIMIT:
+            self._drop()
+            return
+        self._gone.append((tenant, gone))
+        if self._gone_since is None:
+            self._gone_since = _now()
+        self._wake.set()
+
+    def _enqueue(self, work: Work) -> None:
+        if not self._queue.enqueue(work):
+            self._drop()
+
+    def _drop(self) -> None:
+        if self._dropped_since is None:
+            self._dropped_since = _now()
+
+    # -- what follows
+    async def _handle(self, work: Work) -> None:
+        controlled = ControllerClient(self._backend, work.tenant, CONTROLLER_MANAGER)
+        garbage = Garbage(controlled, self._absent, self._queue.enqueue, self._begin)
+        identity = work._replace(look=Look.OBJECT)
+        await garbage.reconcile(work, again=identity in self._begun)
+
+    def _begin(self, work: Work) -> None:
+        self._begun.pop(work, None)
+        self._begun[work] = _now()
+        while len(self._begun) > _BEGUN_LIMIT:
+            del self._begun[next(iter(self._begun))]
+
+    async def _ask(self) -> None:
+        """For ever: the dependents of what is gone are put into the queue."""
+        while True:
+            await self._wake.wait()
+            await asyncio.sleep(GATHER_SECONDS)
+            self._wake.clear()
+            while self._gone:
+                batch, self._gone = self._gone[:GATHER_OBJECTS], self._gone[GATHER_OBJECTS:]
+                by_tenant: dict[int, list[tuple[Tenant, DeletedObject]]] = {}
+                for tenant, gone in batch:
+                    by_tenant.setdefault(tenant.id, []).append((tenant, gone))
+                await self._spread_all(by_tenant)
+            self._gone_since = None
+
+    async def _spread_all(self, gone: dict[int, list[tuple[Tenant, DeletedObject]]]) -> None:
+        for told in gone.values():
+            await self._query_with_retries(told[0][0], [one for _, one in told])
+
+    async def _query_with_retries(self, tenant: Tenant, gone: list[DeletedObject]) -> None:
+        """The database may be away: it is asked until it answers, for nobody else would."""
+        while True:
+            try:
+                await self._spread(tenant, gone)
+                return
+            except TenantNotFound:
+                return
+            except (StoreError, StatusError) as error:
+                logger.warning("the dependents of what is gone are asked for again: %s", error)
+                await asyncio.sleep(_RETRY_SECONDS)
+            except Exception:
+                logger.exception("the dependents of %s objects could not be told", len(gone))
+                self._drop()
+                return
+
+    async def _spread(self, tenant: Tenant, gone: list[DeletedObject]) -> None:
+        uids = [g.uid for g in gone if g.uid]
+        after: Row | None = None
+        while uids:
+            rows = await self._backend.store.owned_by(tenant, uids, after=after, limit=_PAGE_ROWS)
+            for row in rows:
+                await self._queue.put(Work(tenant, row.resource, row.key, Look.OBJECT))
+            if not rows:
+                break
+            after = rows[-1]
+        blocked = [(g.namespace, r) for g in gone for r in g.owners if r.get("blockOwnerDeletion")]
+        if not blocked:
+            return
+        catalog = await self._backend.catalogs.get(tenant)
+        for namespace, reference in blocked:
+            served = served_by_reference(catalog, reference)
+            if served is not None:
+                key = served.key(namespace, reference.get("name") or "")
+                await self._queue.put(Work(tenant, served.resource_name, key, Look.WAITING))
+
+    # -- what is owed
+    def oldest_pending(self) -> float | None:
+        """The time, by the loop's clock, of the oldest thing that has not been seen to; None when all has been."""
+        times = [t for t in (self._gone_since, self._queue.oldest(), self._dropped_since) if t is not None]
+        return min(times, default=None)
+
+    async def _renew(self, *, ending: bool = False) -> None:
+        """`ending` says that we don't live on: whoever leads may take over at once."""
+        since = self.oldest_pending()
+        age = 0.0 if since is None else _now() - since
+        await self._duties.renew(age, lives=not ending)
+
+    async def _keep_duties(self) -> None:
+        while True:
+            await asyncio.sleep(self._renew_seconds)
+            try:
+                await self._renew()
+                if self._dropped_since is not None and not self._gone and not len(self._queue):
+                    await self._collect_dropped()
+            except StoreError as error:
+                logger.warning("the duties of the garbage collector were not renewed: %s", error)
+
+    async def _collect_dropped(self) -> None:
+        assert self._dropped_since is not None
+        since, self._dropped_since = self._dropped_since, None
+        age = datetime.timedelta(seconds=_now() - since)
+        try:
+            await self._make_good(datetime.datetime.now(datetime.UTC) - age)
+        except BaseException:
+            self._dropped_since = since
+            raise
+
+    async def take_over(self) -> None:
+        """As the leader: makes good what processes that have died owed."""
+        for process, since in await self._duties.dead():
+            logger.info("process %s is gone: what it may owe since %s is looked at", process, since)
+            await self._make_good(since)
+            await self._duties.forget(process, since)
+
+    async def _make_good(self, since: datetime.datetime) -> None:
+        async for page in self._duties.missed_changes(since):
+            gone: dict[int, list[tuple[Tenant, DeletedObject]]] = {}
+            for owed in page:
+                self._backend.enqueue(owed.tenant, owed.resource, owed.key)
+                if owed.last_body is None:
+                    await self._queue.put(Work(owed.tenant, owed.resource, owed.key, Look.NEW_OWNERS))
+                else:
+                    one = await self._deleted_object(owed)
+                    self._absent.add(owed.tenant, one)
+                    gone.setdefault(owed.tenant.id, []).append((owed.tenant, one))
+            await self._spread_all(gone)
+
+    async def _deleted_object(self, owed: MissedChange) -> DeletedObject:
+        catalog = await self._backend.catalogs.get(owed.tenant)
+        served = served_by_name(catalog, owed.resource)
+        group, kind = (served.kind.group, served.kind.name) if served else (owed.resource.partition(".")[2], "")
+        metadata = decode_stored('{"metadata":{' + (owed.last_body or ""))["metadata"]
+        return DeletedObject(
+            group,
+            kind,
+            metadata.get("namespace") or "",
+            metadata.get("name") or "",
+            owed.uid,
+            metadata.get("ownerReferences") or (),
+        )
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,292 @@
+"""What is done with an object because of its owners or its dependents, as kube-controller-manager does it.
+
+An object whose owners are all absent is deleted; one that has a live owner loses its references to the others. An
+owner in foreground deletion waits until no dependent blocks it; one that orphans is let go when nobody names it any
+more. Each function looks at what is there now and does what is due, so it can be run again at any time.
+
+Follows kubernetes pkg/controller/garbagecollector/garbagecollector.go (attemptToDeleteItem, attemptToOrphanWorker).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import NamedTuple
+
+from registry.api.catalog import TenantCatalog
+from registry.api.dependents import FOREGROUND, ORPHAN, Reference
+from registry.api.errors import StatusError
+from registry.api.options import DeleteOptions, Preconditions
+from registry.api.served import Object, Served
+from registry.api.verbs.update import copy_of
+from registry.controllers.controller_client import ControllerClient, metadata_of
+from registry.controllers.events import report_invalid_namespace
+from registry.controllers.garbage.absent_owner_cache import AbsentOwnerCache
+from registry.controllers.garbage.references import served_by_name, served_by_reference
+from registry.controllers.queue import Requeue
+from registry.controllers.work import Look, Work
+from registry.store.types import ObjectKey, ResourceName, Row, Uid
+
+# The objects of a definition are not collected until it is this old. kube-controller-manager learns of a new kind
+# within half a minute; until then what was applied together may name its owners in any order.
+KNOWN_AFTER_SECONDS = 5.0
+
+# Dependents that are changed at a time when an owner orphans them.
+_CONCURRENT_CHANGES = 32
+
+
+class Found(NamedTuple):
+    """An object, with the resource and the definitions that it was found by."""
+
+    catalog: TenantCatalog
+    served: Served
+    row: Row
+    metadata: Object
+
+    @property
+    def namespace(self) -> str:
+        return self.metadata.get("namespace") or ""
+
+    @property
+    def finalizers(self) -> Sequence[str]:
+        return self.metadata.get("finalizers") or ()
+
+
+def _is_new(found: Found) -> bool:
+    """Whether the object's definition has only just been made. Built-in kinds have always been known."""
+    entry = found.catalog.entries.get(ObjectKey(found.served.definition.name))
+    if entry is None or not entry.created:
+        return False
+    age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(entry.created)
+    return age.total_seconds() < KNOWN_AFTER_SECONDS
+
+
+class Garbage:
+    """`spread` is called with each dependent that is to be looked at because its owner goes, `begin` with the owner."""
+
+    def __init__(
+        self,
+        controlled: ControllerClient,
+        absent: AbsentOwnerCache,
+        spread: Callable[[Work], object],
+        begin: Callable[[Work], None],
+    ) -> None:
+        self._controlled = controlled
+        self._store = controlled.backend.store
+        self._tenant = controlled.tenant
+        self._absent = absent
+        self._spread = spread
+        self._begin = begin
+
+    async def reconcile(self, work: Work, *, again: bool = False) -> None:
+        """Does what is due for one object. `again` says that the dependents have been told of the deletion before."""
+        found = await self._find(work.resource, work.key)
+        if found is None:
+            return
+        if found.metadata.get("deletionTimestamp"):
+            if ORPHAN in found.finalizers:
+                await self._orphan(found)
+            elif FOREGROUND in found.finalizers:
+                await self._delete_dependents(found, again=again)
+        elif work.look is not Look.WAITING and found.metadata.get("ownerReferences"):
+            await self._collect(found, work.look)
+
+    async def _find(self, resource: ResourceName, key: ObjectKey) -> Found | None:
+        """The object; None where it is gone or nothing can be due for it."""
+        catalog = await self._controlled.cached_catalog()
+        row, state = await self._store.load(self._tenant, resource, key)
+        if state.guards.definitions != catalog.guards.definitions:
+            catalog = await self._controlled.backend.catalogs.fresh(self._tenant, state.guards)
+        served = served_by_name(catalog, resource)
+        if row is None or served is None:
+            return None
+        if '"ownerReferences"' not in row.body and '"deletionTimestamp"' not in row.body:
+            return None
+        return Found(catalog, served, row, metadata_of(row))
+
+    # -- an object and its owners
+    async def _collect(self, found: Found, look: Look) -> None:
+        if _is_new(found):
+            raise Requeue
+        owners = await self._classify(found)
+        if owners is None or (look is Look.NEW_OWNERS and not owners.absent):
+            return
+        if owners.live:
+            unneeded = {r["uid"] for r in (*owners.absent, *owners.waiting)}
+            if unneeded:
+                await self._drop_references(found.served, found.row.key, found.row.uid, unneeded)
+            return
+        policy = _policy_of(found.finalizers)
+        if owners.waiting and await self._has_dependents(found):
+            if await self._closes_a_circle(found):
+                await self._unblock(found)
+                raise Requeue
+            policy = "Foreground"
+        await self._delete(found, policy)
+
+    async def _classify(self, found: Found) -> Owners | None:
+        """None where it cannot be told: an owner of an unknown kind, or of one that cannot own this object."""
+        owners = Owners([], [], [])
+        for reference in found.metadata["ownerReferences"]:
+            if self._absent.knows(self._tenant, found.namespace, reference):
+                owners.absent.append(reference)
+                continue
+            served = served_by_reference(found.catalog, reference)
+            if served is None:
+                return None
+            if served.namespaced and not found.namespace:
+                await self._report(found, served, reference)
+                return None
+            key = served.key(found.namespace, reference.get("name") or "")
+            row, state = await self._store.load(self._tenant, served.resource_name, key)
+            if state.guards.definitions != found.catalog.guards.definitions:
+                raise Requeue  # the definitions changed: whether the kind is there is asked anew
+            if row is None or row.uid != reference.get("uid"):
+                if served.namespaced:
+                    await self._report(found, served, reference)
+                owners.absent.append(reference)
+            elif '"deletionTimestamp"' in row.body and _deletes_dependents(metadata_of(row)):
+                owners.waiting.append(reference)
+            else:
+                owners.live.append(reference)
+        return owners
+
+    async def _report(self, found: Found, served: Served, reference: Reference) -> None:
+        """Tells in an event that the owner is there, but in a namespace where it cannot own this object."""
+        others = await self._store.in_other_namespaces(
+            self._tenant, served.resource_name, reference.get("name") or "", Uid(reference.get("uid") or "")
+        )
+        if others:
+            await report_invalid_namespace(self._controlled, found.catalog, found.served, found.metadata, reference)
+
+    async def _delete(self, found: Found, policy: str) -> None:
+        """Only as it was looked at: a change in between may have given it an owner."""
+        conditions = Preconditions(found.row.uid, str(found.row.revision))
+        try:
+            await self._controlled.delete(
+                found.served, found.row.key, DeleteOptions(propagation_policy=policy, preconditions=conditions)
+            )
+        except StatusError as error:
+            if error.code == 409:
+                raise Requeue from error
+            raise
+
+    async def _drop_references(self, served: Served, key: ObjectKey, uid: str, unneeded: set[str]) -> None:
+        def without(old: Object) -> Object:
+            new = copy_of(old)
+            kept = [r for r in old["metadata"].get("ownerReferences") or () if r.get("uid") not in unneeded]
+            if kept:
+                new["metadata"]["ownerReferences"] = kept
+            else:
+                new["metadata"].pop("ownerReferences", None)
+            return new
+
+        await self._change(served, key, uid, without)
+
+    async def _change(self, served: Served, key: ObjectKey, uid: str, make: Callable[[Object], Object]) -> None:
+        try:
+            await self._controlled.change(
+                served.definition.group, served.definition.names.plural, key, make, verb="patch", uid=uid
+            )
+        except StatusError as error:
+            if error.code == 409:
+                raise Requeue from error
+            raise
+
+    # -- an owner and its dependents
+    async def _dependents(self, uid: str) -> AsyncIterator[tuple[Row, Object]]:
+        after: Row | None = None
+        while True:
+            rows = await self._store.owned_by(self._tenant, [Uid(uid)], after=after)
+            if not rows:
+                return
+            for row in rows:
+                yield row, metadata_of(row)
+            after = rows[-1]
+
+    async def _delete_dependents(self, found: Found, *, again: bool) -> None:
+        """At first all dependents are looked at; later only those that block. With none of these the owner is free."""
+        blocked = False
+        self._begin(Work(self._tenant, found.served.resource_name, found.row.key, Look.OBJECT))
+        async for row, metadata in self._dependents(found.row.uid):
+            blocking = _blocks(metadata, found.row.uid)
+            blocked = blocked or blocking
+            if not metadata.get("deletionTimestamp") and (blocking or not again):
+                self._spread(Work(self._tenant, row.resource, row.key, Look.OBJECT))
+        if not blocked:
+            await self._remove_finalizer(found, FOREGROUND)
+
+    async def _orphan(self, found: Found) -> None:
+        tasks: set[asyncio.Task[None]] = set()
+        failure: BaseException | None = None
+        async for row, _ in self._dependents(found.row.uid):
+            served = served_by_name(found.catalog, row.resource)
+            if served is None:
+                continue
+            while len(tasks) >= _CONCURRENT_CHANGES:
+                done, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                failure = next((e for e in (task.exception() for task in done) if e is not None), failure)
+            tasks.add(asyncio.create_task(self._drop_references(served, row.key, row.uid, {found.row.uid})))
+        for error in await asyncio.gather(*tasks, return_exceptions=True):
+            failure = error if isinstance(error, BaseException) else failure
+        if failure is not None:
+            raise failure
+        await self._remove_finalizer(found, ORPHAN)
+
+    async def _remove_finalizer(self, found: Found, finalizer: str) -> None:
+        def without(old: Object) -> Object:
+            new = copy_of(old)
+            kept = [f for f in old["metadata"].get("finalizers") or () if f != finalizer]
+            if kept:
+                new["metadata"]["finalizers"] = kept
+            else:
+                new["metadata"].pop("finalizers", None)
+            return new
+
+        await self._change(found.served, found.row.key, found.row.uid, without)
+
+    async def _has_dependents(self, found: Found) -> bool:
+        return bool(await self._store.owned_by(self._tenant, [found.row.uid], limit=1))
+
+    async def _closes_a_circle(self, found: Found) -> bool:
+        """Whether a dependent waits for this object's owners, through which it would wait for itself."""
+        if not any(r.get("blockOwnerDeletion") for r in found.metadata["ownerReferences"]):
+            return False
+        async for _, metadata in self._dependents(found.row.uid):
+            if _deletes_dependents(metadata):
+                return True
+        return False
+
+    async def _unblock(self, found: Found) -> None:
+        def unblocked(old: Object) -> Object:
+            new = copy_of(old)
+            new["metadata"]["ownerReferences"] = [
+                {**r, "blockOwnerDeletion": False} if r.get("blockOwnerDeletion") else r
+                for r in old["metadata"].get("ownerReferences") or ()
+            ]
+            return new
+
+        await self._change(found.served, found.row.key, found.row.uid, unblocked)
+
+
+class Owners(NamedTuple):
+    """The references of an object by what became of the owners."""
+
+    live: list[Reference]
+    absent: list[Reference]
+    waiting: list[Reference]  # in foreground deletion
+
+
+def _policy_of(finalizers: Sequence[str]) -> str:
+    if ORPHAN in finalizers:
+        return "Orphan"
+    return "Foreground" if FOREGROUND in finalizers else "Background"
+
+
+def _deletes_dependents(metadata: Object) -> bool:
+    return bool(metadata.get("deletionTimestamp")) and FOREGROUND in (metadata.get("finalizers") or ())
+
+
+def _blocks(metadata: Object, uid: str) -> bool:
+    return any(r.get("uid") == uid and r.get("blockOwnerDeletion") for r in metadata.get("ownerReferences") or ())

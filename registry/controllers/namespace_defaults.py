@@ -1,0 +1,94 @@
+"""What every namespace has: the service account `default` and the CA certificates of this server.
+
+Both come back when they are deleted, and what others write into the config map's data is removed.
+
+Follows kubernetes pkg/controller/serviceaccount/serviceaccounts_controller.go and
+pkg/controller/certificates/rootcacertpublisher/publisher.go.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from registry.api.admission.namespace_lifecycle import NAMESPACES
+from registry.api.errors import StatusError
+from registry.api.options import WriteOptions
+from registry.api.request import CatalogStale, ResourceRequest
+from registry.api.verbs.create import create_object
+from registry.api.verbs.update import copy_of
+from registry.codec.stored import decode_stored
+from registry.controllers.controller_client import CONTROLLER_MANAGER, ControllerClient
+from registry.controllers.queue import Requeue
+from registry.store.types import ObjectKey, ResourceName
+
+SERVICE_ACCOUNTS: Final = ResourceName("serviceaccounts")
+CONFIG_MAPS: Final = ResourceName("configmaps")
+SERVICE_ACCOUNT: Final = "default"
+CONFIG_MAP: Final = "kube-root-ca.crt"
+_DESCRIPTION: Final = (
+    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal "
+    "endpoints such as the internal service IP or kubernetes.default.svc. No other usage is "
+    "guaranteed across distributions of Kubernetes clusters."
+)
+_NAMES: Final = {SERVICE_ACCOUNTS: SERVICE_ACCOUNT, CONFIG_MAPS: CONFIG_MAP}
+
+
+def namespace_to_complete(resource: ResourceName, key: ObjectKey) -> ObjectKey | None:
+    """The namespace to look at when this object was written; None where it is none of ours."""
+    if resource == NAMESPACES:
+        return key
+    namespace, _, name = key.rpartition("/")
+    return ObjectKey(namespace) if _NAMES.get(resource) == name else None
+
+
+async def ensure_defaults(controlled: ControllerClient, key: ObjectKey, root_ca: str) -> None:
+    """Makes what is missing in one namespace, unless it is ending."""
+    row, _ = await controlled.backend.store.load(controlled.tenant, NAMESPACES, key)
+    if row is None or (decode_stored('{"metadata":{' + row.body)["metadata"]).get("deletionTimestamp"):
+        return
+    controlled = controlled.with_manager(CONTROLLER_MANAGER)
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": SERVICE_ACCOUNT}}
+    await _ensure(controlled, key, SERVICE_ACCOUNTS, account)
+    certificates = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "data": {"ca.crt": root_ca},
+        "metadata": {"name": CONFIG_MAP, "annotations": {"kubernetes.io/description": _DESCRIPTION}},
+    }
+    await _ensure(controlled, key, CONFIG_MAPS, certificates)
+
+
+async def _ensure(
+    controlled: ControllerClient, namespace: ObjectKey, resource: ResourceName, wanted: dict[str, Any]
+) -> None:
+    key = ObjectKey(f"{namespace}/{wanted['metadata']['name']}")
+    row, _ = await controlled.backend.store.load(controlled.tenant, resource, key)
+    if row is None:
+        await _create(controlled, namespace, resource, wanted)
+    elif "data" in wanted and decode_stored('{"metadata":{' + row.body).get("data") != wanted["data"]:
+        await controlled.change("", resource, key, lambda old: {**copy_of(old), "data": wanted["data"]})
+
+
+async def _create(
+    controlled: ControllerClient, namespace: ObjectKey, resource: ResourceName, wanted: dict[str, Any]
+) -> None:
+    catalog = await controlled.cached_catalog()
+    served = catalog.served("", "v1", resource)
+    assert served is not None
+    context = controlled.context()
+    request = ResourceRequest(controlled.backend, context, catalog.without_admission(), served, namespace, "", "", {})
+    obj = {**wanted, "metadata": dict(wanted["metadata"])}
+    try:
+        await create_object(request, obj, WriteOptions(), controlled.manager, "create")
+    except CatalogStale as stale:
+        await controlled.backend.catalogs.fresh(controlled.tenant, stale.guards)
+        raise Requeue from stale
+    except StatusError as error:
+        # Somebody was faster, the namespace ends, or a quota does not allow it (which is tried again).
+        if error.code not in (404, 409) and not _ends(error):
+            raise
+
+
+def _ends(error: StatusError) -> bool:
+    causes = (error.details or {}).get("causes") or ()
+    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)

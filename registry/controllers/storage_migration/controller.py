@@ -1,0 +1,294 @@
+"""Storage migration: what is stored at former storage versions is written again, and status.storedVersions says so.
+
+It is asked for by a StorageVersionMigration, or begins by itself when a definition has had several stored versions for
+a while. Either way the old versions leave status.storedVersions in one write with the proof: the definition is changed
+at the very revision by which no row was found at another version. From that revision on nobody writes at another one,
+for every commit is checked against the definitions of its tenant.
+
+A migration goes on where it was, whoever dies: the object is pending until it has come to its end, and its rows are
+the cursor (rewriting.py). One process at a time works on a resource, by a lease; two would do no harm.
+
+Follows kubernetes pkg/controller/storageversionmigrator/{migrationrunner,customresource,resourceversion}.go.
+"""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from registry.api.catalog import DEFINITIONS
+from registry.api.request import Backend
+from registry.api.served import Object
+from registry.api.strategies.storageversionmigration import FAILED, RUNNING, SUCCEEDED, is_finished
+from registry.api.verbs.update import copy_of
+from registry.controllers.controller_client import ControllerClient
+from registry.controllers.queue import Requeue
+from registry.controllers.storage_migration.rewriting import (
+    MANAGER,
+    Pace,
+    ResourceGone,
+    RewriteOutcome,
+    Rewriting,
+    StillOutdated,
+)
+from registry.controllers.work import Work
+from registry.definitions.conditions import is_true, with_condition
+from registry.definitions.defaulting import storage_version
+from registry.store.leader import Leader
+from registry.store.types import ObjectKey, ResourceName
+
+logger = logging.getLogger(__name__)
+
+MIGRATIONS: Final = ResourceName("storageversionmigrations.storagemigration.k8s.io")
+_GROUP, _PLURAL = "storagemigration.k8s.io", "storageversionmigrations"
+_DEFINITIONS = ("apiextensions.k8s.io", "customresourcedefinitions")
+# A resource may be defined a moment after its migration is asked for, as when both are in one file.
+UNKNOWN_SECONDS: Final = 5.0
+# A holder that died is waited for this long. A batch takes a small part of it.
+LEASE_SECONDS: Final = 6.0
+# After this long others have their turn, and the migration goes on after them.
+SLICE_SECONDS: Final = 20.0
+
+
+@dataclass(slots=True)
+class Migrations:
+    """What the migrations of a process share."""
+
+    backend: Backend
+    pace: Pace
+    # The leases that this process has.
+    held: set[str] = field(default_factory=set)
+
+    async def reconcile(self, work: Work) -> None:
+        """Goes on with one migration: that of a StorageVersionMigration, or of a definition. Raises Unfinished."""
+        controlled = ControllerClient(self.backend, work.tenant, MANAGER)
+        if work.resource == MIGRATIONS:
+            await self._start_requested(controlled, work.key)
+        elif work.resource == DEFINITIONS:
+            await self._automatic(controlled, work.key)
+
+    # -- by a StorageVersionMigration
+    async def _start_requested(self, controlled: ControllerClient, key: ObjectKey) -> None:
+        migration = await _load(controlled, key)
+        if migration is None or is_finished(migration) or migration["metadata"].get("deletionTimestamp"):
+            return
+        wanted = (migration.get("spec") or {}).get("resource") or {}
+        group, plural = wanted.get("group") or "", wanted.get("resource") or ""
+        async with _Lease(self, controlled, group, plural) as lease:
+            await self._carry_out(controlled, key, migration, group, plural, lease)
+
+    async def _carry_out(
+        self, controlled: ControllerClient, key: ObjectKey, migration: Object, group: str, plural: str, lease: _Lease
+    ) -> None:
+        catalog = await controlled.catalog()
+        definition = catalog.definition(group, plural)
+        if definition is None and _age_seconds(migration) < UNKNOWN_SECONDS:
+            raise Requeue
+        await self._begin(controlled, key, migration)
+        if definition is None:
+            await _end(controlled, key, FAILED, "StorageVersionMigrationFailed", "resource does not exist in discovery")
+            return
+        if not definition.strategy:
+            name = migration["metadata"]["name"]
+            running = ("True", "MigrationRunning", f"Migration {name} is running")
+            await _set_definition_condition(controlled, group, plural, running)
+            outcome = await self._rewrite(controlled, group, plural, lease, whole=True)
+            if outcome is None or outcome.failure is not None:
+                await _set_definition_condition(
+                    controlled, group, plural, ("False", "MigrationFailed", "The migration has failed")
+                )
+                why = outcome.failure.message if outcome and outcome.failure else "the resource is gone"
+                await _end(
+                    controlled,
+                    key,
+                    FAILED,
+                    "StorageVersionMigrationFailed",
+                    f"migration encountered unhandled error: {_outcome_message(outcome)}{why}",
+                )
+                return
+            await _finish_definition(controlled, group, plural, outcome)
+        await _end(controlled, key, SUCCEEDED, "StorageVersionMigrationSucceeded", "")
+
+    async def _begin(self, controlled: ControllerClient, key: ObjectKey, migration: Object) -> None:
+        if is_true(migration, RUNNING):
+            return
+        revision = (await self.backend.store.state(controlled.tenant)).revision
+
+        def begun(status: Object) -> Object:
+            status = {**status, "resourceVersion": status.get("resourceVersion") or str(revision)}
+            return with_condition(status, RUNNING, "True", "MigrationRunning", "The migration is running", _now())
+
+        await _change_status(controlled, key, begun)
+
+    # -- of itself
+    async def _automatic(self, controlled: ControllerClient, key: ObjectKey) -> None:
+        plural, _, group = str(key).partition(".")
+        catalog = await controlled.catalog()
+        definition = catalog.definition(group, plural)
+        if definition is None or definition.terminating or definition.strategy:
+            return
+        async with _Lease(self, controlled, group, plural) as lease:
+            outcome = await self._rewrite(controlled, group, plural, lease, whole=False)
+            if outcome is None:
+                return
+            if outcome.failure is not None:
+                logger.warning(
+                    "%s of tenant %s cannot be migrated to its storage version: %s%s",
+                    key,
+                    controlled.tenant.name,
+                    _outcome_message(outcome),
+                    outcome.failure.message,
+                )
+                return  # it is looked at again in a while
+            await _finish_definition(controlled, group, plural, outcome)
+
+    # -- the rows
+    async def _rewrite(
+        self, controlled: ControllerClient, group: str, plural: str, lease: _Lease, *, whole: bool
+    ) -> RewriteOutcome | None:
+        """What came of it, None where the resource is gone. Raises Unfinished when its time is over."""
+        rewriting = Rewriting(controlled, group, plural, self.pace, whole)
+        try:
+            async for _ in rewriting.run():
+                if await lease.is_over():
+                    raise Requeue
+            return await rewriting.outcome()
+        except ResourceGone:
+            return None
+        except StillOutdated as error:
+            raise Requeue from error
+        finally:
+            if rewriting.rewritten:
+                logger.info(
+                    "%d objects of %s.%s of tenant %s have been written again at the storage version",
+                    rewriting.rewritten,
+                    plural,
+                    group,
+                    controlled.tenant.name,
+                )
+
+
+class _Lease:
+    """One migration at a time works on a resource, in all processes; in a while others have their turn."""
+
+    def __init__(self, migrations: Migrations, controlled: ControllerClient, group: str, plural: str) -> None:
+        self._name = f"storage migration of {plural}.{group} of tenant {controlled.tenant.id}"
+        self._leader: Leader = migrations.backend.store.leader(self._name, seconds=LEASE_SECONDS)
+        self._held = migrations.held
+        self._ends = self._renewed = 0.0
+
+    async def __aenter__(self) -> _Lease:
+        """Raises Unfinished where another has it."""
+        if self._name in self._held:
+            raise Requeue
+        self._held.add(self._name)
+        try:
+            if not await self._leader.acquire():
+                raise Requeue
+        except BaseException:
+            self._held.discard(self._name)
+            raise
+        self._renewed = time.monotonic()
+        self._ends = self._renewed + SLICE_SECONDS
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._held.discard(self._name)
+        await self._leader.release()
+
+    async def is_over(self) -> bool:
+        now = time.monotonic()
+        if now - self._renewed > LEASE_SECONDS / 3:
+            if not await self._leader.acquire():
+                return True
+            self._renewed = now
+        return now >= self._ends
+
+
+async def _load(controlled: ControllerClient, key: ObjectKey) -> Object | None:
+    # Built in: any catalog has it.
+    catalog = await controlled.cached_catalog()
+    row, _ = await controlled.backend.store.load(controlled.tenant, MIGRATIONS, key)
+    definition = catalog.definition(_GROUP, _PLURAL)
+    assert definition is not None
+    return None if row is None else catalog.at_version(definition, definition.versions["v1beta1"]).object(row)
+
+
+async def _change_status(
+    controlled: ControllerClient, key: ObjectKey, make: Callable[[Object], Object]
+) -> Object | None:
+    def changed(old: Object) -> Object:
+        return {**copy_of(old), "status": make(dict(old.get("status") or {}))}
+
+    return await controlled.change(_GROUP, _PLURAL, key, changed, subresource="status")
+
+
+async def _end(controlled: ControllerClient, key: ObjectKey, kind: str, reason: str, message: str) -> None:
+    def ended(status: Object) -> Object:
+        now = _now()
+        status = with_condition(status, RUNNING, "False", "MigrationCompleted", "Migration completed", now)
+        return with_condition(status, kind, "True", reason, message, now)
+
+    await _change_status(controlled, key, ended)
+
+
+# -- the definition
+
+
+async def _set_definition_condition(
+    controlled: ControllerClient, group: str, plural: str, condition: tuple[str, str, str]
+) -> None:
+    def told(old: Object) -> Object:
+        return {**copy_of(old), "status": _with_migrating(old, *condition)}
+
+    await controlled.change(*_DEFINITIONS, ObjectKey(f"{plural}.{group}"), told, subresource="status")
+
+
+async def _finish_definition(controlled: ControllerClient, group: str, plural: str, outcome: RewriteOutcome) -> None:
+    """Takes the former versions out of status.storedVersions, if the definition is still that of the outcome.
+
+    Raises Unfinished where it is not: then the rows are looked at again.
+    """
+    definition = outcome.definition
+    key = ObjectKey(f"{plural}.{group}")
+
+    def finished(old: Object) -> Object:
+        if old["metadata"].get("uid") != definition.uid:
+            return copy_of(old)  # another one of the same name; nothing has been migrated of it
+        if old["metadata"].get("resourceVersion") != str(definition.revision):
+            raise Requeue
+        assert storage_version(old) == definition.storage_version, "the catalog is of this revision"
+        message = "The migration has succeeded and the stored versions have been updated"
+        status = _with_migrating(old, "False", "MigrationSucceeded", message)
+        return {**copy_of(old), "status": {**status, "storedVersions": [definition.storage_version]}}
+
+    await controlled.change(*_DEFINITIONS, key, finished, subresource="status")
+
+
+def _with_migrating(crd: Object, status: str, reason: str, message: str) -> dict[str, Any]:
+    """The status with the condition StorageMigrating, which says what generation it is of."""
+    found = with_condition(crd.get("status") or {}, "StorageMigrating", status, reason, message, _now())
+    generation = crd["metadata"].get("generation")
+    conditions = [
+        {**c, "observedGeneration": generation} if c["type"] == "StorageMigrating" else c for c in found["conditions"]
+    ]
+    return {**found, "conditions": conditions}
+
+
+def _outcome_message(outcome: RewriteOutcome | None) -> str:
+    if outcome is None or outcome.failures < 2:
+        return ""
+    return f"{outcome.failures} objects could not be migrated, the first one: "
+
+
+def _age_seconds(obj: Object) -> float:
+    created = datetime.datetime.fromisoformat(obj["metadata"]["creationTimestamp"])
+    return (datetime.datetime.now(datetime.UTC) - created).total_seconds()
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

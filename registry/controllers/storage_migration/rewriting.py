@@ -1,0 +1,196 @@
+"""Writing the rows of a resource again at its storage version, without changing what they say.
+
+The rows themselves are the cursor: one that has been written again is of the storage version and is not found any
+more. So whoever goes on after a death, or beside another by mistake, only does what is left.
+
+No write is lost: each is made at the revision that was read, and one that another was faster with has put the object
+at the storage version itself, for every commit is made under the definitions that are the tenant's (catalog.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from registry.api.catalog import TenantCatalog
+from registry.api.conversions import Image
+from registry.api.errors import StatusError
+from registry.api.request import CatalogStale
+from registry.api.served import Object, Served
+from registry.api.verbs.update import PreparedUpdate, store_update
+from registry.codec.stored import decode_stored
+from registry.controllers.controller_client import ControllerClient
+from registry.definitions.model import Definition
+from registry.store.errors import GuardsChanged, NotFound, RevisionConflict
+from registry.store.types import Actor, ObjectKey, Row
+
+MANAGER: Final = "storage-version-migrator-controller"
+# As many as go into one transaction.
+BATCH: Final = 64
+# Rows that are read at a time.
+_READ: Final = 512
+# So many rows that cannot be converted say that none can: the webhook is not there.
+_MOST_FAILURES: Final = 100
+
+
+class Pace:
+    """At most so many rows a second, counted over each batch: what a migration leaves to everybody else."""
+
+    def __init__(self, rows_per_second: int) -> None:
+        self._rows_per_second = rows_per_second
+        self._next = 0.0
+
+    async def wait(self, rows: int) -> None:
+        """Returns when the next batch of `rows` may begin."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        self._next = max(self._next, now)
+        delay, self._next = self._next - now, self._next + rows / self._rows_per_second
+        await asyncio.sleep(delay)
+
+
+class ResourceGone(Exception):
+    """There is no such resource (any more)."""
+
+
+class StillOutdated(Exception):
+    """The storage version has been changed meanwhile: there is more to write again."""
+
+
+@dataclass(slots=True)
+class RewriteOutcome:
+    """`definition` is the one by which all rows have been found to be of its storage version."""
+
+    definition: Definition
+    rewritten: int = 0
+    failures: int = 0
+    failure: StatusError | None = None
+
+
+@dataclass(slots=True)
+class Rewriting:
+    """The rows of one resource of a tenant. `whole` also takes rows that an earlier schema has processed."""
+
+    controlled: ControllerClient
+    group: str
+    plural: str
+    pace: Pace
+    whole: bool = False
+    rewritten: int = 0
+    _failures: dict[ObjectKey, StatusError] = field(default_factory=dict)
+
+    async def run(self) -> AsyncIterator[int]:
+        """Yields the number of rows after each batch. Raises ResourceGone."""
+        catalog = await self.controlled.catalog()
+        after = ObjectKey("")
+        while True:
+            served = self._served(catalog)
+            rows = await self._outdated_rows(served, after)
+            if not rows:
+                return
+            for start in range(0, len(rows), BATCH):
+                batch = rows[start : start + BATCH]
+                await self.pace.wait(len(batch))
+                try:
+                    self.rewritten += await self._rewrite(catalog, served, batch)
+                except CatalogStale as stale:
+                    catalog = await self.controlled.backend.catalogs.fresh(self.controlled.tenant, stale.guards)
+                    break
+                after = batch[-1].key
+                yield len(batch)
+                if len(self._failures) >= _MOST_FAILURES:
+                    return
+
+    async def outcome(self) -> RewriteOutcome:
+        """What is so after `run`, by the definition of now. Raises StillOutdated, ResourceGone."""
+        catalog = await self.controlled.catalog()
+        served = self._served(catalog)
+        left = await self.controlled.backend.store.rewrites.outdated_rows(
+            self.controlled.tenant,
+            served.resource_name,
+            version=served.version.name,
+            schema=None,
+            after=ObjectKey(""),
+            limit=1,
+        )
+        first = next(iter(self._failures.values()), None)
+        found = RewriteOutcome(served.definition, self.rewritten, len(self._failures), first)
+        if left and found.failure is None:
+            raise StillOutdated
+        return found
+
+    def _served(self, catalog: TenantCatalog) -> Served:
+        definition = catalog.definition(self.group, self.plural)
+        if definition is None:
+            raise ResourceGone
+        return catalog.at_version(definition, definition.versions[definition.storage_version])
+
+    async def _outdated_rows(self, served: Served, after: ObjectKey) -> list[Row]:
+        schema = served.identity if self.whole else None
+        return await self.controlled.backend.store.rewrites.outdated_rows(
+            self.controlled.tenant,
+            served.resource_name,
+            version=served.version.name,
+            schema=schema,
+            after=after,
+            limit=_READ,
+        )
+
+    async def _rewrite(self, catalog: TenantCatalog, served: Served, rows: Sequence[Row]) -> int:
+        objects = await self._objects(catalog, served, rows)
+        writes = [self._write(catalog, served, row, obj) for row, obj in objects]
+        done = await asyncio.gather(*writes, return_exceptions=True)
+        failed = next((e for e in done if isinstance(e, BaseException)), None)
+        if failed is not None:
+            raise failed
+        return sum(1 for written in done if written is True)
+
+    async def _objects(self, catalog: TenantCatalog, served: Served, rows: Sequence[Row]) -> list[tuple[Row, Object]]:
+        """The rows' objects at the storage version; those that cannot be converted are noted and left out."""
+        for row in rows:
+            self._failures.pop(row.key, None)
+        served = self.controlled.request(catalog, served, rows[0].key).served
+        if served.conversions is not None:
+            try:
+                images = [Image(r.uid, r.key, r.revision, r.revision, r.version, r.schema, r.body) for r in rows]
+                texts = await served.conversions.texts(served, images)
+                return [
+                    (row, _with_defaults(served, row, decode_stored(text)))
+                    for row, text in zip(rows, texts, strict=True)
+                ]
+            except StatusError as error:
+                if len(rows) == 1:
+                    self._failures[rows[0].key] = error
+                    return []
+                halves = rows[: len(rows) // 2], rows[len(rows) // 2 :]
+                return [pair for half in halves for pair in await self._objects(catalog, served, half)]
+        found = []
+        for row in rows:
+            try:
+                found.append((row, _with_defaults(served, row, served.object(row))))
+            except StatusError as error:
+                self._failures[row.key] = error
+        return found
+
+    async def _write(self, catalog: TenantCatalog, served: Served, row: Row, obj: Object) -> bool:
+        version, schema, body = served.body(obj)
+        if version == row.version and body == row.body:
+            return False
+        request = self.controlled.request(catalog, served, row.key)
+        changed = PreparedUpdate(obj, obj, row, version, schema, body)
+        try:
+            await store_update(request, changed, catalog.guards, Actor(request.context.user.name, MANAGER, "update"))
+        except (RevisionConflict, NotFound):
+            return False
+        except GuardsChanged as stale:
+            raise CatalogStale(stale.guards) from stale
+        return True
+
+
+def _with_defaults(served: Served, row: Row, obj: Object) -> Object:
+    """With the defaults of the storage version, which a read of the row as it will be stored would fill in."""
+    if row.version != served.version.name:
+        served.version.schema().prune_and_default(obj)
+    return obj

@@ -1,0 +1,113 @@
+"""Runs storage migrations beside the other controllers, with a queue of their own: they may take hours."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Final, Self
+
+from registry.api.catalog import DEFINITIONS
+from registry.api.request import Backend
+from registry.controllers.queue import WorkQueue
+from registry.controllers.storage_migration.controller import MIGRATIONS, Migrations
+from registry.controllers.storage_migration.rewriting import Pace
+from registry.controllers.work import Look, Work
+from registry.store.errors import StoreError
+from registry.store.leader import Leader
+from registry.store.types import ObjectKey, ResourceName, Tenant
+
+logger = logging.getLogger(__name__)
+
+# Migrations that a process carries out at the same time; they share its pace.
+_WORKERS: Final = 2
+_MAX_RETRY_SECONDS: Final = 5.0
+# How often one process of all looks for definitions with several stored versions, and how many it takes at a time.
+LOOK_SECONDS: Final = 60.0
+_LOOK_LIMIT: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationSettings:
+    """`automatic`: definitions that were left alone for `after_seconds` are migrated by themselves."""
+
+    automatic: bool = False
+    after_seconds: float = 600.0
+    rows_per_second: int = 1000
+    look_seconds: float = field(default_factory=lambda: LOOK_SECONDS)
+
+
+class Migrator:
+    """Between entering and leaving, nudged migrations go on."""
+
+    def __init__(self, backend: Backend, settings: MigrationSettings) -> None:
+        self._backend = backend
+        self._settings = settings
+        migrations = Migrations(backend, Pace(settings.rows_per_second))
+        self._queue: WorkQueue[Work] = WorkQueue(
+            "storage migration", migrations.reconcile, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
+        )
+        self._looking: asyncio.Task[None] | None = None
+        self._running = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        await self._running.enter_async_context(self._queue)
+        self._looking = asyncio.create_task(self._look(), name="storage migration look-out")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+        await self._running.aclose()
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
+        """Something is due for this object, if it is a migration."""
+        if resource == MIGRATIONS:
+            self._queue.enqueue(Work(tenant, resource, key, Look.OBJECT))
+
+    async def _look(self) -> None:
+        """What was under way when a process died goes on at once, else when the leader sweeps.
+
+        As the leader: nudges what is to be migrated of itself, in any tenant.
+        """
+        try:
+            for tenant, key in await self._backend.store.rewrites.pending_migrations(MIGRATIONS, limit=_LOOK_LIMIT):
+                self.enqueue(tenant, MIGRATIONS, key)
+        except StoreError as error:
+            logger.warning("unfinished storage migrations have not been found: %s", error)
+        if self._settings.automatic:
+            await self._lead()
+
+    async def _lead(self) -> None:
+        leader = self._backend.store.leader("storage migration", seconds=3 * self._settings.look_seconds)
+        try:
+            while True:
+                await self._enqueue_mixed(leader)
+                await asyncio.sleep(self._settings.look_seconds)
+        finally:
+            # Another need not wait until our time is over.
+            with contextlib.suppress(StoreError, TimeoutError):
+                async with asyncio.timeout(1):
+                    await leader.release()
+
+    async def _enqueue_mixed(self, leader: Leader) -> None:
+        try:
+            if await leader.acquire():
+                found = await self._backend.store.rewrites.mixed_definitions(
+                    DEFINITIONS, seconds=self._settings.after_seconds, limit=_LOOK_LIMIT
+                )
+                for tenant, key in found:
+                    self._queue.enqueue(Work(tenant, DEFINITIONS, key, Look.OBJECT))
+        except StoreError as error:
+            logger.warning("the look-out for storage migrations did not get through: %s", error)
+        except Exception:
+            logger.exception("the look-out for storage migrations failed")

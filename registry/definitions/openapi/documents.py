@@ -1,0 +1,196 @@
+"""OpenAPI v3 documents of what is served: one for each version of a group, made from definitions.
+
+`openapi_v3_hashes` tells which documents there are and changes with their content; a document is made when it is asked
+for, and the caller may keep it by its hash. kubectl needs the documents for `explain`, and to learn from the
+parameters of PATCH and POST whether the server validates fields.
+
+Follows apiextensions-apiserver pkg/controller/openapi/builder/builder.go, apiserver pkg/endpoints/{installer,openapi}
+and kube-openapi pkg/{builder3,handler3}.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from registry.definitions.compiled import schema_digest, schema_json
+from registry.definitions.discovery import Subresources, standard_subresources, verbs_of
+from registry.definitions.model import Definition, Version
+from registry.definitions.openapi.paths import Resource, paths_v3
+from registry.definitions.openapi.types import BASE, SCALE, type_name, types_v3
+from registry.schema.openapi import V3_PREFIX, metadata_v3, published_v3, type_meta
+
+Json = dict[str, Any]
+
+# Part of every hash: to be counted up when other documents are made of the same definitions.
+FORMAT = 2
+
+# Where the reference's own types live; all others are named by their group, backwards.
+_PACKAGES = {
+    "": "io.k8s.api.core",
+    "apiextensions.k8s.io": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
+    "apiregistration.k8s.io": "io.k8s.kube-aggregator.pkg.apis.apiregistration",
+    **{
+        group: f"io.k8s.api.{group.partition('.')[0]}"
+        for group in (
+            "admissionregistration.k8s.io",
+            "authentication.k8s.io",
+            "authorization.k8s.io",
+            "certificates.k8s.io",
+            "coordination.k8s.io",
+            "discovery.k8s.io",
+            "events.k8s.io",
+            "rbac.authorization.k8s.io",
+            "storagemigration.k8s.io",
+        )
+    },
+}
+
+
+def openapi_v3_hashes(
+    definitions: Iterable[Definition], subresources: Subresources = standard_subresources
+) -> dict[str, str]:
+    """The documents by their path under /openapi/v3: `{"api/v1": "5F0E...", "apis/g.example.com/v1": "..."}`."""
+    parts: dict[str, list[str]] = {}
+    for definition, version in _served_versions(definitions):
+        names = definition.names
+        facts = [
+            names.plural,
+            names.kind,
+            names.list_kind,
+            definition.namespaced,
+            list(verbs_of(definition)),
+            [[s.name, s.kind, list(s.verbs)] for s in subresources(definition, version)],
+            list(version.selectable_fields),
+            schema_digest(version),
+        ]
+        parts.setdefault(document_path(definition.group, version.name), []).append(json.dumps(facts))
+    return {
+        path: hashlib.sha512("\n".join([str(FORMAT), *sorted(facts)]).encode()).hexdigest().upper()
+        for path, facts in sorted(parts.items())
+    }
+
+
+def openapi_v3_index(hashes: dict[str, str], prefix: str = "") -> Json:
+    """The document of /openapi/v3. `prefix` is what stands before all paths, such as `/clusters/acme`."""
+    return {
+        "paths": {
+            path: {"serverRelativeURL": f"{prefix}/openapi/v3/{path}?hash={found}"} for path, found in hashes.items()
+        }
+    }
+
+
+def openapi_v3(
+    definitions: Iterable[Definition], group: str, version: str, subresources: Subresources = standard_subresources
+) -> Json | None:
+    """The document of one version of a group; None where nothing is served."""
+    members = [(d, v) for d, v in _served_versions(definitions) if d.group == group and v.name == version]
+    if not members:
+        return None
+    types = types_v3()
+    short_names = set(BASE)
+    schemas: Json = {}
+    paths: Json = {}
+    for definition, v in sorted(members, key=lambda m: m[0].names.plural):
+        resource = resource_of(definition, v, subresources, V3_PREFIX)
+        schemas[resource.kind_name] = kind_schema(definition, v, published_v3(schema_json(v)))
+        schemas[resource.list_name] = list_schema_v3(definition, v, resource)
+        schemas |= input_schemas(resource, published_v3)
+        paths |= paths_v3(resource)
+        if any(s.kind == "Scale" for s in resource.subresources):
+            short_names.update(SCALE)
+    schemas |= {type_name(short): types[short] for short in short_names}
+    return {
+        "openapi": "3.0.0",
+        "info": {"title": "registry", "version": "v0.1.0"},
+        "paths": dict(sorted(paths.items())),
+        "components": {"schemas": dict(sorted(schemas.items()))},
+    }
+
+
+def document_path(group: str, version: str) -> str:
+    return f"apis/{group}/{version}" if group else f"api/{version}"
+
+
+def model_name(group: str, version: str, kind: str) -> str:
+    """`com.example.stable.v1.CronTab`."""
+    package = _PACKAGES.get(group) or ".".join(reversed(group.split(".")))
+    return f"{package}.{version}.{kind}"
+
+
+def resource_of(definition: Definition, version: Version, subresources: Subresources, prefix: str) -> Resource:
+    group, names = definition.group, definition.names
+    return Resource(
+        group=group,
+        version=version.name,
+        plural=names.plural,
+        kind=names.kind,
+        namespaced=definition.namespaced,
+        verbs=frozenset(verbs_of(definition)),
+        builtin=bool(definition.strategy),
+        kind_name=model_name(group, version.name, names.kind),
+        list_name=model_name(group, version.name, names.list_kind),
+        prefix=prefix,
+        subresources=(found := tuple(subresources(definition, version))),
+        taken_names={s.name: model_name(s.group, s.version, s.kind) for s in found if s.taken is not None},
+    )
+
+
+def input_schemas(resource: Resource, published: Callable[[Mapping[str, Any]], Json]) -> Json:
+    """The types of what subresources take that is of another kind."""
+    found: Json = {}
+    for subresource in resource.subresources:
+        if subresource.taken is not None:
+            version = subresource.taken.versions[subresource.version]
+            found[resource.taken_names[subresource.name]] = kind_schema(
+                subresource.taken, version, published(schema_json(version))
+            )
+    return found
+
+
+def kind_schema(definition: Definition, version: Version, schema: Json) -> Json:
+    """A published schema with what tells clients the kind and the selectable fields."""
+    return {**schema, **_extensions(definition, version, definition.names.kind)}
+
+
+def list_schema_v3(definition: Definition, version: Version, resource: Resource) -> Json:
+    return list_schema(definition, version, resource, metadata_v3(LIST_METADATA, "ListMeta"))
+
+
+LIST_METADATA = "The metadata that every list has."
+
+
+def list_schema(definition: Definition, version: Version, resource: Resource, metadata: Json) -> Json:
+    names = definition.names
+    return {
+        "description": f"{names.list_kind} is a list of {names.kind}",
+        "type": "object",
+        "required": ["items"],
+        "properties": {
+            **type_meta(),
+            "metadata": metadata,
+            "items": {
+                "description": f"The {names.plural}.",
+                "type": "array",
+                "items": {"$ref": resource.prefix + resource.kind_name},
+            },
+        },
+        **_extensions(definition, version, names.list_kind),
+    }
+
+
+def _extensions(definition: Definition, version: Version, kind: str) -> Json:
+    found: Json = {
+        "x-kubernetes-group-version-kind": [{"group": definition.group, "version": version.name, "kind": kind}]
+    }
+    if version.selectable_fields:
+        found["x-kubernetes-selectable-fields"] = [
+            {"fieldPath": path.removeprefix(".")} for path in version.selectable_fields
+        ]
+    return found
+
+
+def _served_versions(definitions: Iterable[Definition]) -> list[tuple[Definition, Version]]:
+    return [(d, v) for d in definitions if d.established for v in d.versions.values() if v.served]

@@ -1,0 +1,93 @@
+"""The OpenAPI v2 (Swagger) document: everything that is served in one, for older clients. It loses what v2 cannot say.
+
+Follows kube-openapi pkg/builder/openapi.go and apiextensions-apiserver pkg/controller/openapi/builder/merge.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from registry.definitions.compiled import schema_json
+from registry.definitions.discovery import Subresources, standard_subresources
+from registry.definitions.model import Definition
+from registry.definitions.openapi.documents import LIST_METADATA, input_schemas, kind_schema, list_schema, resource_of
+from registry.definitions.openapi.paths import paths_v3
+from registry.definitions.openapi.types import BASE, SCALE, type_name, types_v2
+from registry.schema.openapi import V2_PREFIX, metadata_v2, published_v2
+
+Json = dict[str, Any]
+
+
+def openapi_v2(definitions: Iterable[Definition], subresources: Subresources = standard_subresources) -> Json:
+    """The document of /openapi/v2. Its hash is that of the v3 documents together: it is made of the same facts."""
+    schemas: Json = {}
+    paths: Json = {}
+    types = types_v2()
+    for definition in definitions:
+        if not definition.established:
+            continue
+        for version in definition.versions.values():
+            if version.served:
+                resource = resource_of(definition, version, subresources, V2_PREFIX)
+                schemas[resource.kind_name] = kind_schema(definition, version, published_v2(schema_json(version)))
+                schemas[resource.list_name] = list_schema(
+                    definition, version, resource, metadata_v2(LIST_METADATA, "ListMeta")
+                )
+                schemas |= input_schemas(resource, published_v2)
+                paths |= {path: _item(item) for path, item in paths_v3(resource).items()}
+    for short in (*BASE, *SCALE):
+        schemas[type_name(short)] = types[short]
+    return {
+        "swagger": "2.0",
+        "info": {"title": "registry", "version": "v1"},
+        "paths": dict(sorted(paths.items())),
+        "definitions": dict(sorted(schemas.items())),
+    }
+
+
+def _item(item: Json) -> Json:
+    return {
+        name: [_parameter(p) for p in value] if name == "parameters" else _operation(value)
+        for name, value in item.items()
+    }
+
+
+def _parameter(parameter: Json) -> Json:
+    return {**{k: v for k, v in parameter.items() if k != "schema"}, **parameter["schema"]}
+
+
+def _operation(operation: Json) -> Json:
+    body = operation.get("requestBody")
+    parameters = [_parameter(p) for p in operation.get("parameters") or ()]
+    if body is not None:
+        parameters.insert(
+            0,
+            {
+                "name": "body",
+                "in": "body",
+                "schema": _schema(body),
+                **({"required": True} if body.get("required") else {}),
+            },
+        )
+    found: Json = {
+        "tags": operation["tags"],
+        "description": operation["description"],
+        "operationId": operation["operationId"],
+        "consumes": list(body["content"]) if body is not None else ["application/json", "application/yaml"],
+        "produces": ["application/json", "application/yaml"],
+        "schemes": ["https"],
+        "responses": {
+            code: {"description": answer["description"], **({"schema": _schema(answer)} if "content" in answer else {})}
+            for code, answer in operation["responses"].items()
+        },
+    }
+    if parameters:
+        found["parameters"] = parameters
+    return found | {k: v for k, v in operation.items() if k.startswith("x-kubernetes-")}
+
+
+def _schema(holder: Json) -> Json:
+    """The schema of a body or an answer, which is the same for all media types."""
+    schema: Json = next(iter(holder["content"].values()))["schema"]
+    return schema

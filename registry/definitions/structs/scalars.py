@@ -1,0 +1,123 @@
+"""Go's scalar types as JSON has them: strings, booleans, integers, float64, bytes and any JSON."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+from registry.definitions.structs.base import Context, GoType, Link, StructDecodeError, mismatch, mismatch_of
+
+INT32 = (-(2**31), 2**31 - 1)
+INT64 = (-(2**63), 2**63 - 1)
+
+
+class Scalar(GoType):
+    def __init__(self, go: str, json_type: type, zero: Any) -> None:
+        self.go, self.json_type, self.zero = go, json_type, zero
+
+    def decode(self, value: Any, link: Link, context: Context) -> Any:
+        if type(value) is self.json_type:
+            return value
+        raise mismatch(value, link, self.go)
+
+
+class Integer(GoType):
+    zero = 0
+
+    def __init__(self, go: str, bounds: tuple[int, int]) -> None:
+        self.go, self.bounds = go, bounds
+
+    def decode(self, value: Any, link: Link, context: Context) -> Any:
+        if type(value) is int and self.bounds[0] <= value <= self.bounds[1]:
+            return value
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            # What does not fit into 64 bits has become a float on the way here, but was written as an integer most
+            # likely.
+            shown = int(value) if isinstance(value, float) and value.is_integer() and abs(value) >= 2**63 else value
+            raise mismatch_of(f"number {shown}", link, self.go)
+        raise mismatch(value, link, self.go)
+
+
+class Number(GoType):
+    """A float64. A whole number is kept as an int where that loses nothing, since Go writes it without a fraction."""
+
+    go = "float64"
+    zero = 0
+
+    def decode(self, value: Any, link: Link, context: Context) -> Any:
+        if type(value) is int:
+            return value if -(2**53) <= value <= 2**53 else _whole(float(value))
+        if type(value) is float:
+            return _whole(value)
+        raise mismatch(value, link, self.go)
+
+
+class Bytes(GoType):
+    """A []byte: base64 in JSON, and kept as base64."""
+
+    go = "[]uint8"
+    by_reference = True
+
+    def decode(self, value: Any, link: Link, context: Context) -> Any:
+        if type(value) is not str:
+            raise mismatch(value, link, self.go)
+        text = value.replace("\r", "").replace("\n", "")
+        try:
+            return base64.b64encode(base64.b64decode(text, validate=True)).decode()
+        except (binascii.Error, ValueError) as error:
+            raise StructDecodeError(f"illegal base64 data at input byte {_corrupt_at(text)}") from error
+
+
+class Raw(GoType):
+    """Any JSON, such as a default."""
+
+    go = "v1.JSON"
+    by_reference = True
+
+    def decode(self, value: Any, link: Link, context: Context) -> Any:
+        return plain_numbers(value)
+
+
+def plain_numbers(value: Any) -> Any:
+    """JSON whose whole floats have become integers: 2.0 is stored as 2."""
+    if type(value) is float:
+        return _whole(value)
+    if type(value) is dict:
+        return {k: plain_numbers(v) for k, v in value.items()}
+    if type(value) is list:
+        return [plain_numbers(v) for v in value]
+    return value
+
+
+def _whole(value: float) -> int | float:
+    # The shortest digits and no more: Go writes 2^63 as 9223372036854776000.
+    if value.is_integer() and -(2**63) <= value < 2**64:
+        digits, _, exponent = repr(value).partition("e")
+        mantissa, _, fraction = digits.partition(".")
+        if exponent:
+            return int(mantissa + fraction.ljust(int(exponent), "0"))
+        return int(mantissa)
+    return value
+
+
+def _corrupt_at(text: str) -> int:
+    """The position of the first byte that is not base64, as encoding/base64 counts."""
+    alphabet = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+    data = text.encode()
+    for position, code in enumerate(data):
+        if chr(code) not in alphabet:
+            padding = data[position:]
+            # Padding may stand at the end of the last group of four only.
+            right = position % 4 >= 2 and len(data) % 4 == 0 and padding == b"=" * (4 - position % 4)
+            return position if not right else len(data)
+    return len(data)
+
+
+STRING = Scalar("string", str, "")
+BOOL = Scalar("bool", bool, False)
+INT_32 = Integer("int32", INT32)
+INT_64 = Integer("int64", INT64)
+FLOAT_64 = Number()
+BYTES = Bytes()
+RAW = Raw()

@@ -1,0 +1,218 @@
+"""Decoding JSON into a Go struct, as the reference does it, and writing it back.
+
+The reference decodes the built-in kinds into typed structs, and that shows: a wrong type is refused with Go's text, an
+unknown field is reported and dropped, null is the same as absent, and what is empty may not be written. A `Struct`
+tells the fields of one such struct; `decode` and `encode` do the rest.
+
+The decoded form is a dict of the fields that were given: a key is absent where Go has a zero value or a nil, and an
+empty list or map that was written is kept, because validation tells it from nil. `encode` gives the canonical form,
+which is stored and served: fields in the order of the struct, `omitempty` fields left out when empty, the others
+written with their zero value.
+
+    Rule = Struct("ValidationRule", (Field("rule", STRING, required=True), Field("message", STRING)))
+    decode(Rule, {"rule": "a", "x": 1}).value    == {"rule": "a"}, and unknown == ["x"]
+    encode(Rule, {"message": ""})                == {"rule": ""}
+
+Follows encoding/json's decode.go as forked in sigs.k8s.io/json (internal/golang/encoding/json).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from registry.definitions.structs.base import Context, GoType, Link, StructDecodeError, mismatch
+from registry.definitions.structs.scalars import STRING
+
+# The reference accepts 10,000 levels. Whatever walks a definition here does so recursively, and orjson writes no more
+# than 254 levels, so that a definition which is nested deeper could not be served.
+MAX_JSON_DEPTH = 200
+
+
+class Pointer(GoType):
+    """What is left out only when it is nil: an empty text or false is written."""
+
+    by_reference = True
+
+    def __init__(self, element: GoType) -> None:
+        self.element, self.go = element, element.go
+
+    def decode(self, value: Any, link: Link, context: Context) -> Any:
+        return self.element.decode(value, link, context)
+
+    def encode(self, value: Any) -> Any:
+        return self.element.encode(value)
+
+    def is_empty(self, value: Any) -> bool:
+        return value is None
+
+
+class Slice(GoType):
+    by_reference = True
+
+    def __init__(self, element: GoType, go: str = "") -> None:
+        self.element, self.go = element, go or f"[]{element.go}"
+
+    def decode(self, value: Any, link: Link, context: Context) -> Any:
+        if type(value) is not list:
+            raise mismatch(value, link, self.go)
+        element = self.element
+        return [
+            element.zero if v is None else element.decode(v, (link, i, None, False), context)
+            for i, v in enumerate(value)
+        ]
+
+    def encode(self, value: Any) -> Any:
+        if value is None:
+            return None  # nil, in a map or a list
+        encode = self.element.encode
+        return [encode(v) for v in value]
+
+
+class Map(GoType):
+    by_reference = True
+
+    def __init__(self, element: GoType) -> None:
+        self.element, self.go = element, f"map[string]{element.go}"
+
+    def decode(self, value: Any, link: Link, context: Context) -> Any:
+        if type(value) is not dict:
+            raise mismatch(value, link, self.go)
+        element = self.element
+        return {
+            k: element.zero if v is None else element.decode(v, (link, k, None, False), context)
+            for k, v in value.items()
+        }
+
+    def encode(self, value: Any) -> Any:
+        encode = self.element.encode
+        return {k: encode(value[k]) for k in sorted(value)}
+
+
+class OneOf(GoType):
+    """A type with a decoder of its own, which is chosen by the JSON type of the value.
+
+    It is such a decoder that swallows the unknown fields below it and hides the structs inside from error texts.
+    """
+
+    by_reference = True
+
+    def __init__(self, go: str, decode: Callable[[Any, Link, Context], Any], encode: Callable[[Any], Any]) -> None:
+        self.go, self._decode, self._encode = go, decode, encode
+
+    def decode(self, value: Any, link: Link, context: Context) -> Any:
+        context.quiet += 1
+        try:
+            return self._decode(value, (link[0], link[1], link[2], True), context)
+        finally:
+            context.quiet -= 1
+
+    def encode(self, value: Any) -> Any:
+        return self._encode(value)
+
+    def is_empty(self, value: Any) -> bool:
+        return value is None or value == []
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a struct. A `required` one has no omitempty and is always written."""
+
+    name: str
+    type: GoType
+    required: bool = False
+
+
+class Struct(GoType):
+    def __init__(self, name: str, fields: tuple[Field, ...] = (), package: str = "v1") -> None:
+        self.name, self.go = name, f"{package}.{name}"
+        self.extend(fields)
+
+    def extend(self, fields: tuple[Field, ...]) -> None:
+        """Set the fields; apart from the constructor for the sake of structs that hold themselves."""
+        self.fields = fields
+        self._types = {f.name: f.type for f in fields}
+        self._order = {f.name: position for position, f in enumerate(fields)}
+        self._required = [f for f in fields if f.required]
+
+    @property
+    def zero(self) -> Any:
+        return {}
+
+    def decode(self, value: Any, link: Link, context: Context) -> Any:
+        if type(value) is not dict:
+            raise mismatch(value, link, self.go)
+        types, name = self._types, self.name
+        out = {}
+        for key, v in value.items():
+            field_type = types.get(key)
+            if field_type is None:
+                context.note((link, key, name, False))
+            elif v is not None:
+                out[key] = field_type.decode(v, (link, key, name, False), context)
+        return out
+
+    def encode(self, value: Any) -> Any:
+        types = self._types
+        out = {}
+        if not self._required:  # a schema has forty fields, and of these few are given
+            for key in sorted(value, key=self._order.__getitem__):
+                v = value[key]
+                if v is not None and not types[key].is_empty(v):
+                    out[key] = types[key].encode(v)
+            return out
+        for field in self.fields:
+            v = value.get(field.name)
+            if v is None:
+                if field.required:
+                    zero = field.type.zero
+                    out[field.name] = field.type.encode(zero) if zero is not None else None
+            elif field.required or not field.type.is_empty(v):
+                out[field.name] = field.type.encode(v)
+        return out
+
+    def is_empty(self, value: Any) -> bool:
+        return False  # Go never leaves out a struct
+
+
+STRINGS = Slice(STRING)
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """The decoded value, and the paths of unknown fields in the order of the document."""
+
+    value: dict[str, Any]
+    unknown: list[str]
+
+
+def decode(struct: Struct, body: Any) -> Typed:
+    """`body` as `struct`; null is the zero value. Raises DecodeError with Go's text. `body` is not changed."""
+    if deeper_than(body, MAX_JSON_DEPTH):
+        raise StructDecodeError("exceeded max depth")
+    context = Context([])
+    root: Link = (None, "", None, False)
+    return Typed({} if body is None else struct.decode(body, root, context), context.unknown)
+
+
+def encode(struct: Struct, value: dict[str, Any]) -> dict[str, Any]:
+    """The canonical form of a decoded value; unchanged when it is encoded again."""
+    encoded: dict[str, Any] = struct.encode(value)
+    return encoded
+
+
+def deeper_than(value: Any, limit: int) -> bool:
+    """Whether JSON is nested more than `limit` levels deep; it uses no stack."""
+    level = [value]
+    for _ in range(limit):
+        below: list[Any] = []
+        for v in level:
+            if type(v) is dict:
+                below.extend(v.values())
+            elif type(v) is list:
+                below.extend(v)
+        if not below:
+            return False
+        level = below
+    return any(type(v) is dict or type(v) is list for v in level)

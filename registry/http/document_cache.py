@@ -1,0 +1,66 @@
+"""Documents that are made once for a state of the definitions: discovery and OpenAPI.
+
+Those of thousands of definitions take seconds and megabytes: they are made aside of the event loop, once for all who
+ask at the same time, and what is kept is bounded in bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Final
+
+# Of all tenants, in one process. A larger document is made each time.
+MAX_BYTES: Final = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    body: bytes
+    tag: str  # for ETag, unquoted
+
+
+def document(body: bytes, tag: str = "") -> Document:
+    """With the tag that its bytes give, where none is given."""
+    return Document(body, tag or hashlib.sha512(body).hexdigest()[:64].upper())
+
+
+class DocumentCache:
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._made: OrderedDict[Hashable, Document] = OrderedDict()
+        self._making: dict[Hashable, asyncio.Future[Document]] = {}
+
+    async def get(self, key: Hashable, make: Callable[[], Document], *, aside: bool) -> Document:
+        """The document of `key`, by `make` where there is none; `aside` in a thread. What `make` raises is raised."""
+        made = self._made.get(key)
+        if made is not None:
+            self._made.move_to_end(key)
+            return made
+        if not aside:
+            return self._keep(key, make())
+        making = self._making.get(key)
+        if making is None:
+            making = self._making[key] = asyncio.ensure_future(asyncio.to_thread(make))
+            making.add_done_callback(lambda done: self._store(key, done))
+        # One who goes away does not end what others wait for.
+        return await asyncio.shield(making)
+
+    def _store(self, key: Hashable, done: asyncio.Future[Document]) -> None:
+        del self._making[key]
+        if not done.cancelled() and done.exception() is None:
+            self._keep(key, done.result())
+
+    def _keep(self, key: Hashable, made: Document) -> Document:
+        if len(made.body) > self._max_bytes:
+            return made
+        self._made[key] = made
+        self._bytes += len(made.body)
+        while self._bytes > self._max_bytes:
+            _, eldest = self._made.popitem(last=False)
+            self._bytes -= len(eldest.body)
+        return made

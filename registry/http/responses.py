@@ -1,0 +1,384 @@
+"""From what a verb answers to the bytes that the client asked for.
+
+JSON of an object or a list is the stored text, passed on; every other form is made from the decoded objects. Lists are
+streamed: no more than a chunk is held. Watches are in stream.py.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import orjson
+from starlette.types import Scope, Send
+
+from registry import logs
+from registry.api.answers import DocumentAnswer, ListAnswer, ObjectAnswer
+from registry.api.errors import StatusError, bad_request, not_acceptable, plain_internal, too_large
+from registry.api.options import Query
+from registry.api.served import Object, Served
+from registry.api.strategies.base import Context
+from registry.api.tables.jsonpath import Visits
+from registry.api.tables.table import (
+    TABLE_VISITS,
+    IncludeObjectError,
+    Table,
+    check_include_object,
+    partial_object_metadata,
+)
+from registry.codec import proto
+from registry.codec.json_encode import encode_json
+from registry.codec.stored import decode_stored
+from registry.codec.yaml_encode import encode_yaml
+from registry.flowcontrol.time_slice import TimeSlice
+from registry.http.negotiation import JSON, PARTIAL, PARTIAL_LIST, PROTOBUF, TABLE, YAML, Representation
+from registry.http.warnings import warning_headers
+
+# Smaller answers are not worth compressing (apiserver writers.go, defaultGzipThresholdBytes).
+GZIP_THRESHOLD_BYTES = 128 * 1024
+# The fastest level, as kube-apiserver: clients are near, and processors dear.
+_GZIP_LEVEL = 1
+# Small items of a list are sent together. Not less than the threshold: one piece that is smaller is the whole list.
+PIECE_BYTES = GZIP_THRESHOLD_BYTES
+# What a list in protobuf, which is one of metadata alone, may have.
+PROTOBUF_LIST_BYTES = 64 << 20
+# What is encrypted and handed over at a time; more would keep others waiting.
+PART_BYTES = 64 * 1024
+_FIXED = [(b"cache-control", b"no-cache, private")]
+Headers = list[tuple[bytes, bytes]]
+
+
+def headers_for(media_type: str, warnings: Sequence[str]) -> Headers:
+    """The header fields that every answer has. The audit id names the request in logs."""
+    headers = [(b"audit-id", logs.audit_id().encode()), *_FIXED, (b"content-type", media_type.encode())]
+    return headers + warning_headers(warnings) if warnings else headers
+
+
+async def send_body(send: Send, scope: Scope, code: int, headers: Headers, body: bytes) -> int:
+    headers.append((b"content-length", str(len(body)).encode()))
+    await send({"type": "http.response.start", "status": code, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+    return code
+
+
+async def send_status(
+    send: Send, scope: Scope, error: StatusError, representation: Representation, warnings: Sequence[str]
+) -> int:
+    """A failure. A Table cannot be had of it, only its encoding is the client's choice."""
+    headers = headers_for(representation.media_type, warnings)
+    if error.retry_after_seconds:
+        headers.append((b"retry-after", str(error.retry_after_seconds).encode()))
+    status = error.status()
+    body = proto.encode_proto(status) if representation.encoding == PROTOBUF else document(status, representation)
+    return await send_body(send, scope, error.code, headers, body)
+
+
+async def send_page_not_found(send: Send, scope: Scope, warnings: Sequence[str]) -> int:
+    return await send_body(send, scope, 404, headers_for("text/plain", warnings), b"404 page not found\n")
+
+
+def document(value: Mapping[str, Any], representation: Representation) -> bytes:
+    """A decoded document in JSON (with the newline that Go's encoder leaves) or YAML."""
+    if representation.encoding == YAML:
+        return encode_yaml(value)
+    if representation.pretty:
+        return orjson.dumps(value, option=orjson.OPT_INDENT_2)
+    return encode_json(value) + b"\n"
+
+
+class Form:
+    """How objects are to look: the representation, and what a Table needs to know. `custom`: of custom resources."""
+
+    def __init__(self, representation: Representation, table: Table | None, include: str, *, custom: bool) -> None:
+        self.representation = representation
+        self.table = table
+        self.include = include
+        self._custom = custom
+        self.is_plain = representation.transform == "" and representation.encoding == JSON and not representation.pretty
+        self.cache_key = (representation, include)
+
+    def of_object(self, obj: Object, now: float, *, headers: bool = True) -> Mapping[str, Any]:
+        """One object in its form; a Table of one row."""
+        match self.representation.transform:
+            case "":
+                return obj
+            case kind if kind == TABLE:
+                assert self.table is not None
+                row = self.table.row(obj, now, self.include, self.representation.version)
+                metadata = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
+                return self.table.document([row], metadata, self.representation.version, headers)
+            case kind if kind == PARTIAL:
+                return partial_object_metadata(obj, self.representation.version)
+            case _ if self._custom:
+                raise plain_internal("content is not a list")
+            case _:
+                raise not_acceptable(
+                    f"you requested {PARTIAL_LIST}, but the requested object is not a list "
+                    f"({go_type(obj['apiVersion'], obj['kind'])})"
+                )
+
+
+def form_of(representation: Representation, table: Table, query: Query, *, custom: bool) -> Form:
+    """Raises 400 for a bad includeObject."""
+    include = ""
+    if representation.transform == TABLE:
+        given = query.get("includeObject")
+        try:
+            include = check_include_object(given[0] if given else "")
+        except IncludeObjectError as error:
+            raise bad_request(str(error)) from error
+    return Form(representation, table if representation.transform == TABLE else None, include, custom=custom)
+
+
+def list_form_of(representation: Representation, served: Served, query: Query) -> Form:
+    """Raises 400 for a bad includeObject, 406 for the form of an object asked of a list."""
+    custom = not served.definition.strategy
+    if representation.transform == PARTIAL:
+        list_kind = served.definition.names.list_kind
+        found = "*unstructured.UnstructuredList" if custom else go_type(served.api_version, list_kind)
+        raise not_acceptable(f"you requested {PARTIAL}, but the requested object is a list ({found})")
+    return form_of(representation, served.table, query, custom=custom)
+
+
+def go_type(api_version: str, kind: str) -> str:
+    """The type that stands for a built-in kind in kube-apiserver's messages: `*core.ConfigMap`, `*rbac.Role`."""
+    group = api_version.rpartition("/")[0].partition(".")[0]
+    return f"*{'core' if group in ('', 'events') else group}.{kind}"
+
+
+async def respond_object(send: Send, scope: Scope, answer: ObjectAnswer, form: Form, context: Context) -> int:
+    representation = form.representation
+    if form.is_plain:
+        body = answer.text.encode() + b"\n"
+    else:
+        shown = form.of_object(answer.object, time.time())
+        body = proto.encode_proto(shown) if representation.encoding == PROTOBUF else document(shown, representation)
+    headers = headers_for(representation.media_type, context.warnings)
+    return await send_body(send, scope, answer.code, headers, body)
+
+
+async def respond_document(
+    send: Send, scope: Scope, answer: DocumentAnswer, representation: Representation, context: Context, query: Query
+) -> int:
+    shown: Mapping[str, Any] = answer.body
+    if answer.table is not None:
+        shown = form_of(representation, answer.table, query, custom=False).of_object(answer.body, time.time())
+    headers = headers_for(representation.media_type, context.warnings)
+    body = proto.encode_proto(shown) if representation.encoding == PROTOBUF else document(shown, representation)
+    return await send_body(send, scope, answer.code, headers, body)
+
+
+async def respond_list(
+    send: Send, scope: Scope, answer: ListAnswer, form: Form, context: Context, accept_encoding: bytes
+) -> int:
+    """A list in pieces; a short one in one piece with its length."""
+    headers = headers_for(form.representation.media_type, context.warnings)
+    if form.is_plain:
+        pieces = _plain_list(answer)
+    elif form.representation.encoding == PROTOBUF:
+        pieces = _proto_list(answer, form)
+    else:
+        pieces = _formed_list(answer, form)
+    async with aclosing(_joined(pieces)) as joined:
+        return await _stream(send, scope, headers, joined, accept_encoding)
+
+
+async def _joined(pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """The same bytes in pieces of PIECE_BYTES at least, but for the last; there is one at least."""
+    parts: list[bytes] = []
+    size = 0
+    async with aclosing(pieces):
+        async for piece in pieces:
+            parts.append(piece)
+            size += len(piece)
+            if size >= PIECE_BYTES:
+                whole = piece if len(parts) == 1 else b"".join(parts)
+                parts, size = [], 0
+                del piece
+                yield whole
+                del whole
+    if parts:
+        yield b"".join(parts)
+
+
+def list_metadata(answer: ListAnswer) -> dict[str, Any]:
+    metadata: dict[str, Any] = {}
+    # Lists of custom resources tell an empty token, too (unstructured data has no omitempty).
+    if answer.continue_ or not answer.served.definition.strategy:
+        metadata["continue"] = answer.continue_
+    if answer.remaining:
+        metadata["remainingItemCount"] = answer.remaining
+    metadata["resourceVersion"] = str(answer.revision)
+    return metadata
+
+
+async def _plain_list(answer: ListAnswer) -> AsyncGenerator[bytes, None]:
+    """`{"apiVersion":"g/v1","items":[...],"kind":"WidgetList","metadata":{...}}`, many small items at a time."""
+    served = answer.served
+    yield f'{{"apiVersion":"{served.api_version}","items":['.encode()
+    separator = ""
+    # Items of the server's own kinds do not repeat what they are.
+    head = f'{{"apiVersion":"{served.api_version}","kind":"{served.kind.name}",' if served.definition.strategy else ""
+    async for texts in answer.chunks:
+        if head:
+            texts = ["{" + text.removeprefix(head) if text.startswith(head) else text for text in texts]
+        for some in _batches(texts):
+            yield (separator + ",".join(some)).encode()
+            separator = ","
+    kind = served.definition.names.list_kind
+    yield f'],"kind":"{kind}","metadata":{encode_json(list_metadata(answer)).decode()}}}\n'.encode()
+
+
+def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """So many texts at a time as make a piece."""
+    start, size = 0, 0
+    for place, text in enumerate(texts, 1):
+        size += len(text)
+        if size >= PIECE_BYTES:
+            yield texts[start:place]
+            start, size = place, 0
+    if start < len(texts):
+        yield texts[start:]
+
+
+# Stands for the items in a document that is made without them. No text of a client's comes behind them.
+_ITEMS = "-- the items --"
+
+
+async def _formed_list(answer: ListAnswer, form: Form) -> AsyncGenerator[bytes, None]:
+    """The other forms of a list, item by item: no more than one object is decoded at a time."""
+    now, is_builtin = time.time(), bool(answer.served.definition.strategy)
+    item_bytes, separator, mark = _ITEM_FORMS[_layout(form.representation)]
+    ending = b""
+    slices, visits = TimeSlice.current(), Visits(TABLE_VISITS)
+    async for texts in answer.chunks:
+        for text in texts:
+            item = item_bytes(_item(decode_stored(text), form, now, visits, is_builtin=is_builtin))
+            if ending:
+                yield separator
+            else:
+                beginning, _, ending = _list_document(answer, form, [_ITEMS]).rpartition(mark)
+                yield beginning
+            yield item
+            if slices.expired():
+                await slices.rest_for_client()
+    yield ending or _list_document(answer, form, [])
+
+
+def _layout(representation: Representation) -> str:
+    if representation.encoding == YAML:
+        return YAML
+    return "pretty" if representation.pretty else JSON
+
+
+def _pretty_item(item: Any) -> bytes:
+    """Indented as deep as the items of a list are: `{\n  "": [\n    <item>\n  ]\n}` without what is around it."""
+    return orjson.dumps({"": [item]}, option=orjson.OPT_INDENT_2)[14:-6]
+
+
+def _yaml_item(item: Any) -> bytes:
+    return encode_yaml({"i": [item]}).removeprefix(b"i:\n")
+
+
+# How one item is encoded, what stands between two, and how the mark looks that stands for all.
+_ITEM_FORMS: dict[str, tuple[Callable[[Any], bytes], bytes, bytes]] = {
+    JSON: (encode_json, b",", encode_json(_ITEMS)),
+    "pretty": (_pretty_item, b",\n    ", encode_json(_ITEMS)),
+    YAML: (_yaml_item, b"", _yaml_item(_ITEMS)),
+}
+
+
+async def _proto_list(answer: ListAnswer, form: Form) -> AsyncGenerator[bytes, None]:
+    """A PartialObjectMetadataList. Protobuf says how long it is before it begins, so that all of it is held."""
+    version, slices = form.representation.version, TimeSlice.current()
+    items: list[bytes] = []
+    size = 0
+    async for texts in answer.chunks:
+        for text in texts:
+            items.append(proto.encode_list_item(partial_object_metadata(decode_stored(text), version)))
+            size += len(items[-1])
+            if size > PROTOBUF_LIST_BYTES:
+                raise too_large(f"the list has more than {PROTOBUF_LIST_BYTES >> 20} MiB: ask for pages of it, or JSON")
+            if slices.expired():
+                await slices.rest_for_client()
+    yield proto.encode_list_beginning(_partial_list(answer, form), size)
+    items.reverse()
+    while items:
+        yield items.pop()
+
+
+def _list_document(answer: ListAnswer, form: Form, items: Sequence[Any]) -> bytes:
+    representation = form.representation
+    metadata = list_metadata(answer)
+    if form.table is not None:
+        if not answer.continue_:
+            metadata.pop("continue", None)
+        return document(form.table.document(items, metadata, representation.version), representation)
+    if representation.transform == PARTIAL_LIST:
+        return document({**_partial_list(answer, form), "items": items or None}, representation)
+    served = answer.served
+    return document(
+        {
+            "apiVersion": served.api_version,
+            "items": items,
+            "kind": served.definition.names.list_kind,
+            "metadata": metadata,
+        },
+        representation,
+    )
+
+
+def _partial_list(answer: ListAnswer, form: Form) -> dict[str, Any]:
+    return {
+        "kind": PARTIAL_LIST,
+        "apiVersion": f"meta.k8s.io/{form.representation.version}",
+        "metadata": list_metadata(answer),
+    }
+
+
+def _item(obj: Object, form: Form, now: float, visits: Visits, *, is_builtin: bool) -> Any:
+    if form.table is not None:
+        return form.table.row(obj, now, form.include, form.representation.version, visits)
+    if form.representation.transform == PARTIAL_LIST:
+        return partial_object_metadata(obj, form.representation.version)
+    if is_builtin:
+        del obj["apiVersion"], obj["kind"]
+    return obj
+
+
+async def _stream(
+    send: Send, scope: Scope, headers: Headers, pieces: AsyncIterator[bytes], accept_encoding: bytes
+) -> int:
+    """Sends pieces; compressed where the client takes gzip and there is more than one, which means it is long."""
+    piece: bytes | None = await anext(pieces)
+    assert piece is not None
+    if len(piece) < GZIP_THRESHOLD_BYTES:
+        return await send_body(send, scope, 200, headers, piece)
+    packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, 31) if b"gzip" in accept_encoding else None
+    slices = TimeSlice.current()
+    if packer is not None:
+        headers += [(b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    if scope["method"] == "HEAD":
+        await send({"type": "http.response.body", "body": b""})
+        return 200
+    while piece is not None:
+        await _send_piece(send, piece, packer, slices)
+        piece = None  # it need not be held while the next one is made
+        piece = await anext(pieces, None)
+    await send({"type": "http.response.body", "body": packer.flush() if packer else b""})
+    return 200
+
+
+async def _send_piece(send: Send, piece: bytes, packer: Any, slices: TimeSlice) -> None:
+    for start in range(0, len(piece), PART_BYTES):
+        part = piece if len(piece) <= PART_BYTES else piece[start : start + PART_BYTES]
+        if packer is not None:
+            part = packer.compress(part)
+        if part:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        if slices.expired():
+            await slices.yield_now()

@@ -1,0 +1,138 @@
+"""Takes connections from the listening sockets: so many at a time, and those beyond are closed before TLS begins.
+
+uvicorn would have the event loop accept: without a bound, and with one TLS context for good. Here a connection counts
+from the moment in which it is accepted, so those that never finish their handshake count too, and `context` may be
+replaced at any time: each connection is made with the one that stands when it comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import resource
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from prometheus_client import Counter, Gauge
+
+from registry.http.serving.protocol import Protocol
+
+logger = logging.getLogger(__name__)
+
+CONNECTIONS: Final = Gauge("registry_open_connections", "Connections that are open, in their TLS handshake or after.")
+REFUSED: Final = Counter("registry_connections_refused", "Connections closed at once, for there were too many.")
+
+# A client that has connected has this long for its TLS handshake; afterwards the limits of protocol.py count.
+HANDSHAKE_SECONDS: Final = 30.0
+# What else a process has open: PostgreSQL, webhooks, files.
+OTHER_FILES: Final = 128
+# Connections that are accepted in a row, before others have their turn.
+_IN_A_ROW: Final = 64
+# Where the process or the machine has no more files, it looks again after this time.
+_RETRY_SECONDS: Final = 1.0
+_NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+# How often it is told in the log that connections are refused.
+_TELL_SECONDS: Final = 60.0
+
+
+def most_connections(wanted: int) -> int:
+    """The limit of a process: what the settings say, but no more than it can have files open."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return wanted if files == resource.RLIM_INFINITY else max(1, min(wanted, files - OTHER_FILES))
+
+
+class Acceptor:
+    """Between `start` and `stop`. Invariant: `count` sockets have been accepted and have not ended."""
+
+    def __init__(
+        self,
+        listeners: Sequence[socket.socket],
+        make: Callable[[], Protocol],
+        context: ssl.SSLContext | None,
+        limit: int,
+    ) -> None:
+        self.context = context
+        self.count = 0
+        self._listeners = listeners
+        self._make = make
+        self._limit = limit
+        self._handshakes: set[asyncio.Task[None]] = set()
+        self._retry: asyncio.TimerHandle | None = None
+        self._told = -_TELL_SECONDS
+
+    def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._retry = None
+        for listener in self._listeners:
+            loop.add_reader(listener, self._accept, listener)
+
+    def stop(self) -> None:
+        """No more are accepted, and those in their handshake end; the others are not touched."""
+        self._pause()
+        if self._retry is not None:
+            self._retry.cancel()
+        for task in self._handshakes:
+            task.cancel()
+
+    def _pause(self) -> None:
+        loop = asyncio.get_running_loop()
+        for listener in self._listeners:
+            loop.remove_reader(listener)
+
+    def _accept(self, listener: socket.socket) -> None:
+        for _ in range(_IN_A_ROW):
+            try:
+                accepted, _address = listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as problem:
+                if problem.errno not in _NO_ROOM:
+                    raise
+                logger.error("no connection can be accepted: %s", problem.strerror)
+                self._pause()
+                self._retry = asyncio.get_running_loop().call_later(_RETRY_SECONDS, self.start)
+                return
+            if self.count >= self._limit:
+                self._refuse(accepted)
+            else:
+                self._begin(accepted)
+
+    def _refuse(self, accepted: socket.socket) -> None:
+        accepted.close()
+        REFUSED.inc()
+        now = asyncio.get_running_loop().time()
+        if now - self._told >= _TELL_SECONDS:
+            self._told = now
+            logger.warning("%d connections are open, which is the limit: others are refused", self._limit)
+
+    def _begin(self, accepted: socket.socket) -> None:
+        accepted.setblocking(False)
+        self.count += 1
+        CONNECTIONS.set(self.count)
+        task = asyncio.get_running_loop().create_task(self._connect(accepted))
+        self._handshakes.add(task)
+        task.add_done_callback(self._handshakes.discard)
+
+    async def _connect(self, accepted: socket.socket) -> None:
+        protocol = self._make()
+        protocol.when_lost = self._connection_closed
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: protocol,
+                accepted,
+                ssl=self.context,
+                ssl_handshake_timeout=HANDSHAKE_SECONDS if self.context is not None else None,
+            )
+        except OSError as problem:  # an SSLError is one, and so is a time-out
+            logger.debug("a connection did not come about: %s", problem)
+        finally:
+            if not protocol.was_made:
+                accepted.close()
+                self._connection_closed()
+
+    def _connection_closed(self) -> None:
+        self.count -= 1
+        CONNECTIONS.set(self.count)

@@ -1,0 +1,444 @@
+"""The HTTP/1.1 connection: uvicorn's, with the limits, facts and speed that a public API server needs.
+
+Added to uvicorn's:
+- limits of time and size for a request's head, for what frames its body (chunk extensions, trailers), for its body,
+  for requests that are sent ahead of their answers, and for an answer that the client does not read;
+- a limit for what all connections together keep of requests that are not taken up yet (`Backlog`);
+- requests that two servers could read differently are refused (heads.py), in the order of the answers;
+- trailers are dropped: uvicorn would show them to the application as headers, past a proxy that removes some;
+- the client's TLS certificate in the scope, where a client CA is configured:
+  `scope["extensions"]["tls"] == {"client_certificate": b"<DER>"}`;
+- an answer of known length leaves in one write, head and body together: one TLS record, one system call
+  (a fifth of the CPU of a small answer; docs/decisions/http-server.md).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+import httptools
+from uvicorn._types import ASGI3Application, ASGIReceiveEvent, ASGISendEvent, HTTPResponseStartEvent
+from uvicorn.protocols.http import httptools_impl
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from registry.flowcontrol.time_slice import IS_GONE
+from registry.http.serving.heads import FIELDS_LIMIT, RefusalLog, Refused, check_head
+
+# What kube-apiserver allows: net/http's DefaultMaxHeaderBytes is 1 MiB, its ReadHeaderTimeout 32 s. Nobody needs a
+# mebibyte of headers; 128 KiB hold the longest selectors and continue tokens many times over.
+HEAD_LIMIT_BYTES = 128 * 1024
+HEAD_SECONDS = 32.0
+# For a body, which has 3 MiB at most: kube-apiserver gives a whole request a minute.
+BODY_SECONDS = 60.0
+# A body of which less than this comes in such a time is a stalled one: what it holds is needed by others.
+BODY_STALL_SECONDS = 15.0
+BODY_STALL_BYTES = 1024
+# What frames a body in chunks may exceed what such a body needs by so much, and so long its trailers may be
+# (net/http/internal/chunked.go, net/http/transfer.go).
+EXCESS_LIMIT_BYTES = 16 * 1024
+TRAILER_LIMIT_BYTES = 4 * 1024
+CHUNK_ALLOWANCE_BYTES = 18
+# Of a body that nobody reads, since the answer has been sent before, so much is dropped; then the connection ends.
+UNREAD_LIMIT_BYTES = 4 * 1024 * 1024
+# Requests that wait in a connection for the answers to those before them.
+PIPELINE_LIMIT = 16
+# For a client that has been sent more than its connection takes to read on. What waits for it is some 64 KiB.
+READ_SECONDS = 120.0
+
+# What the connections of a process keep together of requests that the application has not taken up; a connection that
+# keeps little is never ended for it.
+BACKLOG_LIMIT_BYTES = 64 * 1024 * 1024
+BACKLOG_SMALL_BYTES = 16 * 1024
+_PIPELINED_BYTES: Final = 4 * 1024
+
+TOO_LATE = Refused(408)
+TOO_LARGE = Refused(431)
+TOO_MUCH = Refused(429, "the server has no room for this request now", [(b"retry-after", b"1")])
+
+# Above this, copying head and body together costs more than a second write.
+JOINED_LIMIT_BYTES = 64 * 1024
+
+# Admission webhooks may refuse with codes that have no name; Go names them like this.
+for _code in range(100, 1000):
+    STATUS_LINE.setdefault(_code, b"HTTP/1.1 %d status code %d\r\n" % (_code, _code))
+
+
+class Cycle(RequestResponseCycle):
+    """One request and its answer.
+
+    Invariant: `_head` is not empty exactly between the start of an answer of known length and its first body.
+    """
+
+    _head = b""
+    # Called when the application has taken what had come of the body.
+    when_taken: Callable[[], None] = staticmethod(lambda: None)
+
+    def is_gone(self) -> bool:
+        """Whether the client has hung up."""
+        return self.disconnected
+
+    async def receive(self) -> ASGIReceiveEvent:
+        message = await super().receive()
+        self.when_taken()
+        return message
+
+    async def send(self, message: ASGISendEvent) -> None:
+        if self._head:
+            await self._send_with_head(message)
+        elif message["type"] == "http.response.start" and not self.response_started and self._hold(message):
+            pass
+        else:
+            await super().send(message)
+
+    def _hold(self, message: HTTPResponseStartEvent) -> bool:
+        """Whether the head can wait for its body; if so, it is encoded and kept. Streams' heads leave at once."""
+        if self.disconnected or not self.keep_alive or self.scope["method"] == "HEAD":
+            return False
+        length = -1
+        parts = [STATUS_LINE[message["status"]]]
+        for name, value in (*self.default_headers, *message.get("headers", ())):
+            parts += (name, b": ", value, b"\r\n")
+            if name == b"content-length":
+                length = int(value)
+            elif name == b"connection" or name == b"transfer-encoding":
+                return False
+        parts.append(b"\r\n")
+        head = b"".join(parts)
+        lines = len(parts) // 4 + 2
+        if length < 0 or head.count(b"\n") != lines or head.count(b"\r") != lines or 0 in head:
+            return False  # uvicorn's own way refuses what could forge a header.
+        self._head = head
+        self.response_started = True
+        self.waiting_for_100_continue = False
+        self.chunked_encoding = False
+        self.expected_content_length = length
+        return True
+
+    async def _send_with_head(self, message: ASGISendEvent) -> None:
+        if self.flow.write_paused and not self.disconnected:
+            await self.flow.drain()
+        head, self._head = self._head, b""
+        if self.disconnected:
+            return
+        body = message.get("body", b"") if message["type"] == "http.response.body" else b""
+        whole = not message.get("more_body") and len(body) == self.expected_content_length
+        if not whole or len(body) > JOINED_LIMIT_BYTES:
+            self.transport.write(head)
+            await super().send(message)
+            return
+        self.transport.write(head + body)
+        self.expected_content_length = 0
+        self.response_complete = True
+        self.message_event.set()
+        if not self.keep_alive:  # The server began to stop in between.
+            self.transport.close()
+        self.on_response()
+
+
+# uvicorn looks its class up by this name for each request and offers no other way to replace it.
+httptools_impl.RequestResponseCycle = Cycle  # type: ignore[misc]
+
+
+class Backlog:
+    """Bytes that the connections of this process keep of requests that are not taken up or not whole."""
+
+    bytes = 0
+
+
+_backlog: Final = Backlog()
+_refusals: Final = RefusalLog()
+
+
+class Protocol(HttpToolsProtocol):
+    """One connection.
+
+    Invariant: `_head_timer` is armed exactly while a request's head is incomplete, from the first byte on (for the
+    first request: from the connection on). `_body_timer` is armed while a body is incomplete that did not come with its
+    head, `_stall_timer` while more has been written than the client takes. `_last_words` is what is written when the
+    requests before are answered, after which the connection ends; nothing is read once it is there.
+    """
+
+    _extensions: dict[str, Any] | None = None
+    _head_timer: asyncio.TimerHandle | None = None
+    _body_timer: asyncio.TimerHandle | None = None
+    _stall_timer: asyncio.TimerHandle | None = None
+    # Whether there is a connection, or was; told of its end, once.
+    was_made = False
+    when_lost: Callable[[], None] = staticmethod(lambda: None)
+    _is_lost = False
+    _reading_head = False
+    _reading_body = False
+    # Of the last request: its head as it came and as it was parsed, its trailers.
+    _head_bytes = 0
+    _parsed_bytes = 0
+    _trailer_bytes = 0
+    # Of its body: what has come, in how many chunks, with what excess, how much since the timer was armed, and for how
+    # many seconds more it may come.
+    _body_bytes = 0
+    _chunks = 0
+    _excess_bytes = 0
+    _timed_bytes = 0
+    _body_seconds = 0.0
+    _unread_bytes = 0
+    _kept_bytes = 0
+    _read_messages = 0
+    _running: RequestResponseCycle | None = None
+    _last_words: bytes | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.was_made = True
+        self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
+        tls = transport.get_extra_info("ssl_object")
+        certificate = tls.getpeercert(binary_form=True) if tls is not None else None
+        if certificate is not None:
+            self._extensions = {"tls": {"client_certificate": certificate}}
+
+    @property
+    def shows_certificate(self) -> bool:
+        """Whether the client has shown one that was good when the connection was made."""
+        return self._extensions is not None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._disarm()
+        self._disarm_body()
+        self.resume_writing()
+        self.pipeline.clear()
+        if self._running is not None and not self._running.response_complete:
+            # uvicorn notifies the last request only, which need not be the one that is being served.
+            self._running.disconnected = True
+            self._running.message_event.set()
+        super().connection_lost(exc)
+        self._is_lost = True
+        self._keep(0)
+        self.when_lost()
+
+    # -- what comes
+    def data_received(self, data: bytes) -> None:
+        self._unset_keepalive_if_required()
+        if self._last_words is not None or self.transport.is_closing():
+            return
+        in_body, body_bytes, chunks = self._reading_body, self._body_bytes, self._chunks
+        self._read_messages = 0
+        try:
+            self._feed(data)
+        except httptools.HttpParserError as error:
+            cause = error.__context__
+            self._refuse(cause if isinstance(cause, Refused) else Refused(400))
+            return
+        if self._reading_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > HEAD_LIMIT_BYTES:
+                self._refuse(TOO_LARGE)
+            elif self._head_timer is None:
+                self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
+        elif self._reading_body:
+            if in_body and not self._read_messages:
+                read = self._body_bytes - body_bytes
+                needed = 3 * read + CHUNK_ALLOWANCE_BYTES * (self._chunks - chunks)
+                self._excess_bytes = max(0, self._excess_bytes + len(data) - needed)
+                if self._excess_bytes > EXCESS_LIMIT_BYTES:
+                    self._refuse(Refused(400, "chunked encoding contains too much non-data"))
+            if self._unread_bytes > UNREAD_LIMIT_BYTES:
+                self.transport.close()
+            elif self._body_timer is None:
+                self._body_seconds = BODY_SECONDS
+                self._arm_body()
+        elif self._head_timer is None and self.timeout_keep_alive_task is None and self._is_answered():
+            # Bytes between requests (empty lines, which the parser skips) have stopped the time for idle connections.
+            self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
+        if self._kept_bytes or self._reading_head or self._reading_body or len(data) > BACKLOG_SMALL_BYTES:
+            self._count_kept()
+        if self._kept_bytes > BACKLOG_SMALL_BYTES and _backlog.bytes > BACKLOG_LIMIT_BYTES:
+            self._refuse(TOO_MUCH)
+
+    def _feed(self, data: bytes) -> None:
+        """Upgrades are not offered: what follows a request that asks for one is the next request."""
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            rest = memoryview(data)[upgrade.args[0] :]
+            while rest:
+                try:
+                    self.parser.feed_data(rest)
+                    return
+                except httptools.HttpParserUpgrade as another:
+                    rest = rest[another.args[0] :]
+
+    def _should_upgrade(self) -> bool:
+        return False
+
+    def on_message_begin(self) -> None:
+        if len(self.pipeline) >= PIPELINE_LIMIT:
+            raise TOO_MUCH
+        super().on_message_begin()
+        self._read_messages += 1
+        self._reading_head = True
+        self._head_bytes = self._parsed_bytes = self._trailer_bytes = 0
+        self._body_bytes = self._chunks = self._excess_bytes = self._unread_bytes = 0
+        if self._extensions is not None:
+            self.scope["extensions"] = self._extensions
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._reading_head:
+            self._trailer_bytes += len(name) + len(value) + 4
+            if self._trailer_bytes > TRAILER_LIMIT_BYTES:
+                raise Refused(400, "suspiciously long trailer after chunked body")
+            return
+        self._parsed_bytes += len(name) + len(value) + 4
+        if self._parsed_bytes > HEAD_LIMIT_BYTES or len(self.headers) >= FIELDS_LIMIT:
+            raise TOO_LARGE
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        if self._head_timer is not None:
+            self._disarm()
+        check_head(
+            self.parser.get_method(),
+            self.parser.get_http_version(),
+            self.url,
+            self.headers,
+            upgrades=self.parser.should_upgrade(),
+        )
+        super().on_headers_complete()
+        self._reading_head = False
+        self._reading_body = True
+        self._head_bytes = self._parsed_bytes + len(self.url)
+        assert isinstance(self.cycle, Cycle)
+        self.cycle.when_taken = self._count_kept
+        self.scope[IS_GONE] = self.cycle.is_gone  # type: ignore[typeddict-unknown-key]
+
+    def on_chunk_header(self) -> None:
+        self._chunks += 1
+
+    def on_body(self, body: bytes) -> None:
+        self._body_bytes += len(body)
+        if self.cycle.response_complete:
+            self._unread_bytes += len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._reading_body = False
+        if self._body_timer is not None:
+            self._disarm_body()
+        super().on_message_complete()
+        if self.cycle.response_complete:
+            self._forget()
+
+    # -- what is kept
+    def _count_kept(self) -> None:
+        if self._is_lost:
+            return
+        kept = len(self.pipeline) * _PIPELINED_BYTES
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            kept += self._head_bytes + len(cycle.body)
+        elif self._reading_head:
+            kept += self._head_bytes
+        self._keep(kept)
+
+    def _keep(self, count: int) -> None:
+        _backlog.bytes += count - self._kept_bytes
+        self._kept_bytes = count
+
+    def _forget(self) -> None:
+        """Drops the last request, which is answered and has come as a whole: an idle connection keeps nothing of it."""
+        self.cycle = self._running = None  # type: ignore[assignment]
+        self.headers, self.url = [], b""
+        self.scope = None  # type: ignore[assignment]
+
+    # -- what goes
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def _is_answered(self) -> bool:
+        """Whether no request waits for its answer."""
+        return self._running is None or self._running.response_complete
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._is_answered():
+            if self._last_words is not None:
+                self._end()
+            elif not self._reading_head and not self._reading_body:
+                self._forget()
+            elif self._reading_body:
+                self.cycle.body = bytearray()
+        if self._kept_bytes:
+            self._count_kept()
+
+    def _refuse(self, refused: Refused) -> None:
+        """Ends the connection with this answer, after the answers to the requests that were whole before."""
+        if self._last_words is not None:
+            return
+        _refusals.note(self.client, refused)
+        self._last_words = refused.encode(self.server_state.default_headers)
+        self._disarm_body()
+        broken = self.cycle if self._reading_body else None
+        if broken is not None and self.pipeline and self.pipeline[0][0] is broken:
+            self.pipeline.popleft()
+        elif broken is not None and not broken.response_complete and not broken.response_started:
+            self._end()
+        elif broken is not None:
+            self.transport.close()
+        if not self.transport.is_closing() and self._is_answered():
+            self._end()
+
+    def _end(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.write(self._last_words or b"")
+            self.transport.close()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._stall_timer is None:
+            self._stall_timer = self.loop.call_later(READ_SECONDS, self._client_does_not_read)
+
+    def resume_writing(self) -> None:
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
+            self._stall_timer = None
+        super().resume_writing()
+
+    # -- what takes too long
+    def _disarm(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _disarm_body(self) -> None:
+        if self._body_timer is not None:
+            self._body_timer.cancel()
+            self._body_timer = None
+
+    def _arm_body(self) -> None:
+        self._timed_bytes = self._body_bytes
+        seconds = min(BODY_STALL_SECONDS, self._body_seconds)
+        self._body_timer = self.loop.call_later(seconds, self._body_is_late, seconds)
+
+    def _body_is_late(self, seconds: float) -> None:
+        """Whether the body is too slow is looked at after every BODY_STALL_SECONDS: `seconds` have passed since."""
+        self._body_timer = None
+        if self.transport.is_closing():
+            return
+        if self.flow.read_paused:
+            self._body_seconds = BODY_SECONDS  # it is us who do not read on
+            self._arm_body()
+            return
+        self._body_seconds -= seconds
+        if self._body_seconds > 0 and self._body_bytes - self._timed_bytes >= BODY_STALL_BYTES:
+            self._arm_body()
+        else:
+            self._refuse(TOO_LATE)
+
+    def _client_does_not_read(self) -> None:
+        self._stall_timer = None
+        self.transport.abort()
+
+    def _head_is_late(self) -> None:
+        self._head_timer = None
+        if not self.transport.is_closing():
+            self.transport.close()

@@ -1,0 +1,234 @@
+"""One serving process: uvicorn on sockets that are already bound, ended in order.
+
+On the first SIGTERM or SIGINT the process stops accepting, sets `app.state.stopping` (an asyncio.Event: watches wait
+for it and end their streams cleanly), lets requests in flight finish within `shutdown_seconds`, then ends the
+application's lifespan. A second signal ends at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import logging
+import signal
+import socket
+import ssl
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+import uvicorn
+from starlette.applications import Starlette
+
+from registry.http.serving import tls
+from registry.http.serving.acceptor import Acceptor, most_connections
+from registry.http.serving.protocol import Protocol
+from registry.http.serving.tls_files import TlsFiles
+from registry.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+APPLICATION = "registry.http.app:create_app"
+
+# Longer than the idle time of common load balancers (60 s), which must be the first to close.
+KEEP_ALIVE_SECONDS = 75
+# How often the files of TLS are looked at.
+LOOK_SECONDS = 60.0
+BACKLOG = 2048
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class ServeError(Exception):
+    """The server cannot be started; the text is one line for the user."""
+
+
+def bind(host: str, port: int, count: int) -> list[socket.socket]:
+    """`count` listening sockets on one port, one for each process.
+
+    On Linux the kernel spreads connections evenly over sockets that share a port. They stay open in the parent, so
+    that what waits in a queue survives the death of a process. Elsewhere one socket is shared by all.
+    """
+    try:
+        # The first without SO_REUSEPORT: with it, another server's port would be shared instead of refused.
+        first = _listen(host, port, reuse_port=False)
+        if count == 1:
+            return [first]
+        if sys.platform != "linux":
+            return [first, *(first.dup() for _ in range(count - 1))]
+        port = first.getsockname()[1]
+        first.close()
+        return [_listen(host, port, reuse_port=True) for _ in range(count)]
+    except (OSError, UnicodeError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
+        raise ServeError(f"cannot listen on {host} port {port}: {reason}") from problem
+
+
+def _listen(host: str, port: int, *, reuse_port: bool) -> socket.socket:
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    made = socket.socket(family, kind, protocol)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if reuse_port:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if family == socket.AF_INET6 and host in ("::", ""):
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        made.bind(address)
+        made.listen(BACKLOG)
+        made.setblocking(False)
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def run(
+    settings: Settings,
+    listener: socket.socket,
+    *,
+    application: str = APPLICATION,
+    when_ready: Callable[[], None] = lambda: None,
+    parent: socket.socket | None = None,
+) -> None:
+    """Serve until told to stop. `parent`: a connection whose end means that the parent process is gone."""
+    module, _, factory = application.partition(":")
+    app = getattr(importlib.import_module(module), factory)(settings)
+    Server(settings, app, when_ready, parent).run(sockets=[listener])
+
+
+def certificates(settings: Settings) -> tls.Certificates | None:
+    """What to serve with: the user's certificate, else our own (made where needed), else, with plain HTTP, none."""
+    if settings.plain_http:
+        return None
+    if settings.tls_cert_file is not None and settings.tls_private_key_file is not None:
+        return tls.Certificates(settings.tls_cert_file, settings.tls_private_key_file, None)
+    return tls.ensure_certificates(settings.data_dir, settings.host, settings.tls_names)
+
+
+def security_headers(settings: Settings) -> list[tuple[str, str]]:
+    """What every answer carries. Answers are no pages, so nothing is said of frames and scripts."""
+    headers = [("x-content-type-options", "nosniff")]
+    if settings.strict_transport_security:
+        headers.append(("strict-transport-security", settings.strict_transport_security))
+    return headers
+
+
+def root_certificates(settings: Settings) -> str:
+    """What clients verify this server by, in PEM: our own authority, or the certificate that the user brings."""
+    served = certificates(settings)
+    if served is None:
+        return ""
+    return (served.authority or served.certificate).read_text(encoding="ascii", errors="replace")
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server with our shutdown and with certificates that are taken up anew when their files change."""
+
+    def __init__(
+        self, settings: Settings, app: Starlette, when_ready: Callable[[], None], parent: socket.socket | None
+    ) -> None:
+        files = None if settings.plain_http else TlsFiles(lambda: _certificates(settings), settings.client_ca_file)
+        config = uvicorn.Config(
+            app,
+            http=Protocol,
+            loop="uvloop",
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            headers=security_headers(settings),
+            proxy_headers=False,
+            backlog=BACKLOG,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=settings.shutdown_seconds,
+            ssl_context_factory=None if files is None else lambda _config, _default: files.context(),
+        )
+        super().__init__(config)
+        self._app = app
+        self._when_ready = when_ready
+        self._parent = parent
+        self._files = files
+        self._settings = settings
+        self._acceptor: Acceptor | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._app.state.stopping = asyncio.Event()
+        # Connections are accepted by us: uvicorn is to have no listener of its own.
+        await super().startup([])
+        if self.lifespan.should_exit:
+            raise ServeError("the application did not start; its messages are above")
+        context = self.config.ssl if isinstance(self.config.ssl, ssl.SSLContext) else None
+        self._acceptor = Acceptor(
+            sockets or [], self._protocol, context, most_connections(self._settings.max_connections)
+        )
+        self._acceptor.start()
+        if self._parent is not None:
+            asyncio.get_running_loop().add_reader(self._parent, self._parent_is_gone)
+        self._when_ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Called ten times a second by uvicorn, `counter` rising by one."""
+        if self._files is not None and (counter + 1) % round(LOOK_SECONDS * 10) == 0:
+            await self._look_again(self._files)
+        return await super().on_tick(counter)
+
+    def _protocol(self) -> Protocol:
+        return Protocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._app.state.stopping.set()
+        if self._acceptor is not None:
+            self._acceptor.stop()
+        if self._parent is not None:
+            asyncio.get_running_loop().remove_reader(self._parent)
+        await super().shutdown(sockets)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """As uvicorn's, but the signal isn't raised again at the end: the caller has things to put in order."""
+        previous = {number: signal.signal(number, self.handle_exit) for number in STOP_SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self.should_exit:
+            self.force_exit = True
+        self.should_exit = True
+
+    def _parent_is_gone(self) -> None:
+        assert self._parent is not None
+        try:
+            gone = not self._parent.recv(64)
+        except ConnectionError:  # It died before it read what we had said.
+            gone = True
+        if gone:
+            asyncio.get_running_loop().remove_reader(self._parent)
+            logger.warning("the parent process is gone: stopping")
+            self.should_exit = True
+
+    async def _look_again(self, files: TlsFiles) -> None:
+        """Serves new connections by files that have changed, and renews our own certificate when it nears its end.
+
+        Where the authorities of clients change, connections that have shown a certificate end with the request that
+        they are at: who comes back is judged by the new ones.
+        """
+        renewed = await asyncio.get_running_loop().run_in_executor(None, files.look_again)
+        if renewed is None or self._acceptor is None:
+            return
+        self._acceptor.context = renewed.context
+        if renewed.client_ca:
+            for connection in list(self.server_state.connections):
+                if isinstance(connection, Protocol) and connection.shows_certificate:
+                    connection.shutdown()
+
+
+def _certificates(settings: Settings) -> tls.Certificates:
+    found = certificates(settings)
+    assert found is not None, "it is not plain HTTP"
+    return found

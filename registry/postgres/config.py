@@ -1,0 +1,119 @@
+"""The configuration of the embedded PostgreSQL, written anew at each start.
+
+An owner who wants other values puts them into `local.conf` in the same folder; they come last and win.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from registry.postgres.account import Account
+from registry.postgres.binaries import Binaries
+
+MEBIBYTE = 1 << 20
+
+
+def files(
+    *,
+    folder: Path,
+    socket_folder: Path,
+    port: int | None,
+    major: int,
+    compression: str,
+    role: str,
+    account_names: Iterable[str],
+    overrides: Mapping[str, str],
+) -> dict[str, str]:
+    """The content of postgresql.conf, pg_hba.conf and pg_ident.conf, by name."""
+    settings = {
+        "listen_addresses": "127.0.0.1" if port is not None else "",
+        "port": str(port if port is not None else 5432),
+        "unix_socket_directories": str(socket_folder),
+        "unix_socket_permissions": "0700",
+        "hba_file": str(folder / "pg_hba.conf"),
+        "ident_file": str(folder / "pg_ident.conf"),
+        "password_encryption": "scram-sha-256",
+        **_tuning(major, compression),
+        **overrides,
+    }
+    lines = [f"{name} = {_quoted(value)}" for name, value in settings.items()]
+    own = f"include_if_exists = {_quoted(str(folder / 'local.conf'))}"
+    names = sorted(set(account_names))
+    return {
+        "postgresql.conf": "# Written at each start. Your own settings go into local.conf.\n"
+        + "\n".join([*lines, own, ""]),
+        "pg_hba.conf": (
+            f"local all {role} peer map=registry\n"
+            # For pg_basebackup and a standby on this machine: `all` does not mean these.
+            f"local replication {role} peer map=registry\n"
+            "local all all scram-sha-256\n"
+            "host all all 127.0.0.1/32 scram-sha-256\n"
+            "host all all ::1/128 scram-sha-256\n"
+        ),
+        "pg_ident.conf": "".join(f"registry {_quoted_name(name)} {role}\n" for name in names),
+    }
+
+
+def best_compression(binaries: Binaries, account: Account, data: Path) -> str:
+    """'lz4' where this build has it (packagers' do, the wheels do not), else 'pglz'."""
+    asked = ["-c", "default_toast_compression=lz4", "-c", "config_file=" + str(data / "postgresql.conf")]
+    told = account.run(
+        [binaries.program("postgres"), "-D", str(data), *asked, "-C", "default_toast_compression"],
+        environment=environment(),
+    )
+    return "lz4" if told.returncode == 0 else "pglz"
+
+
+# A page of a list is put together in several copies of some megabytes. By default glibc gives such memory back after
+# each query, and the next one faults it in again: half of PostgreSQL's time for a page of 500 objects. So a backend may
+# keep this much; other C libraries do not read it.
+_ALLOCATION = {"MALLOC_MMAP_THRESHOLD_": str(16 * MEBIBYTE), "MALLOC_TRIM_THRESHOLD_": str(32 * MEBIBYTE)}
+
+
+def environment() -> dict[str, str]:
+    """What PostgreSQL's programs get from ours: nothing that could change what they do (PGDATA, PGPORT, locales)."""
+    return {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C", "TZ": "UTC", **_ALLOCATION}
+
+
+def _tuning(major: int, compression: str) -> dict[str, str]:
+    tuning = {
+        "max_connections": "100",
+        "shared_buffers": f"{_shared_buffers_bytes() // MEBIBYTE}MB",
+        # Small objects, many writes: let checkpoints be rare and full-page images small.
+        "max_wal_size": "2GB",
+        "min_wal_size": "160MB",
+        "checkpoint_timeout": "15min",
+        "wal_compression": "on" if major < 15 or compression == "pglz" else compression,
+        "default_toast_compression": compression,
+        # An acknowledged write is on disk. A revision that was told must never be given out again after a crash.
+        "fsync": "on",
+        "synchronous_commit": "on",
+        "full_page_writes": "on",
+        # Queries here take microseconds to milliseconds: compiling them never pays.
+        "jit": "off",
+        "random_page_cost": "1.1",
+        # A forgotten transaction holds back the clean-up of the counter rows, which makes every write slower.
+        "idle_in_transaction_session_timeout": "10min",
+        "log_line_prefix": "%m [%p] ",
+        "log_timezone": "UTC",
+        "timezone": "UTC",
+    }
+    if major >= 18:
+        tuning["io_method"] = "sync"  # No three further processes for reads that are nearly always in memory.
+    return tuning
+
+
+def _shared_buffers_bytes() -> int:
+    """A thirty-second of the memory, within reason: this server shares the machine with everything else."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(max(memory // 32, 64 * MEBIBYTE), 256 * MEBIBYTE)
+
+
+def _quoted(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def _quoted_name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,81 @@
+"""Reports give way to the API: processes of report logins have a lower priority than all others.
+
+PostgreSQL has a process for each session, and knows no priorities. Where it runs under our hands those of logins for
+reports (reporting_logins.py) are told to the operating system as less urgent, soon after they begin: they get what the
+server and its own sessions leave of the processors, and a tenth where nothing is left. Not less than that: now and then
+a report holds for a moment what a write waits for.
+
+Linux may share the processors among sessions first (sched_autogroup, see sched(7)), and each process of PostgreSQL is a
+session of its own; there its group is what must be lowered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import psycopg
+
+# Of 1024 that a process has otherwise, this one gets 110.
+NICE: Final = 10
+PAUSE_SECONDS: Final = 0.5
+
+logger = logging.getLogger(__name__)
+
+# Parallel workers have the name of their session's login.
+_PROCESSES: Final = """
+    SELECT a.pid FROM pg_stat_activity a
+    WHERE a.datname = current_database() AND a.usename IN (SELECT name FROM report_logins)
+"""
+
+
+class ReportPriorities:
+    """A thread that looks for new processes as long as the block lasts."""
+
+    def __init__(self, url: str, *, pause_seconds: float = PAUSE_SECONDS) -> None:
+        self._url = url
+        self._pause_seconds = pause_seconds
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="priorities of reports", daemon=True)
+        self._known: set[int] = set()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ending.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        connection: psycopg.Connection[tuple[int]] | None = None
+        while not self._ending.wait(self._pause_seconds):
+            try:
+                if connection is None or connection.closed:
+                    connection = psycopg.connect(
+                        self._url, autocommit=True, connect_timeout=10, application_name="registry priorities"
+                    )
+                self._lower({row[0] for row in connection.execute(_PROCESSES)})
+            except psycopg.Error as error:  # it starts anew, or the tables are not there yet
+                logger.debug("the sessions of reports are not known: %s", error)
+                if connection is not None:
+                    connection.close()
+                    connection = None
+        if connection is not None:
+            connection.close()
+
+    def _lower(self, processes: set[int]) -> None:
+        for pid in processes - self._known:
+            with contextlib.suppress(OSError):  # it has gone, or is somebody else's
+                if os.getpriority(os.PRIO_PROCESS, pid) < NICE:
+                    os.setpriority(os.PRIO_PROCESS, pid, NICE)
+            with contextlib.suppress(OSError):  # a system without such groups
+                Path(f"/proc/{pid}/autogroup").write_text(str(NICE))
+        self._known = processes

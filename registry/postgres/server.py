@@ -1,0 +1,419 @@
+"""An embedded PostgreSQL: a real server in a folder of ours, started and ended with this process.
+
+What it promises:
+- one process at a time serves a folder; a second start says who does;
+- never as root (see account.py); the socket stands in a folder that only the account may enter, and connections are
+  known by their operating system account (peer); TCP, with a password, on loopback only, only when asked for;
+- it ends when this process ends, however that happens: a watchdog holds the other end of a pipe;
+- what a crash leaves behind (an orphan, a stale or broken postmaster.pid) is cleared away on the next start;
+- should PostgreSQL itself die, it is started again, and nothing that was acknowledged is lost.
+
+The folder:   lock · postgresql.conf · pg_hba.conf · pg_ident.conf · local.conf (the owner's own settings, optional)
+              data/ (PGDATA) · run/ (the socket) · password (for TCP) · postgres.log · url · compression
+              binaries/ (perhaps a copy)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+from urllib.parse import quote
+
+import psycopg
+
+from registry.postgres import config as embedded_config
+from registry.postgres import orphans
+from registry.postgres.account import Account, AccountError, account_for
+from registry.postgres.binaries import Binaries, BinariesError, find_binaries
+
+logger = logging.getLogger(__name__)
+
+ROLE = "registry"
+DATABASE = "registry"
+
+# sun_path holds 104 bytes on macOS and 108 on Linux; '/.s.PGSQL.5432' takes 15 and lock files some more.
+LONGEST_SOCKET_FOLDER_BYTES = 85
+
+# What held the folder (shared memory of backends that still die) goes within that, or not by waiting.
+START_RETRY_SECONDS = 5.0
+# Crash recovery replays the write-ahead log before connections are let in; it says how long by itself.
+READY_SECONDS = 120.0
+STOP_SECONDS = 30.0
+POLL_SECONDS = 0.005
+LOG_LIMIT_BYTES = 10_000_000
+
+# Reads until its pipe ends, which is when we end, then stops the server. Runs under the server's account.
+WATCHDOG = 'read -r _; kill -INT "$1" 2>/dev/null'
+
+
+class EmbeddedPostgresError(Exception):
+    """PostgreSQL could not be started or served; the text is for the user."""
+
+
+class EmbeddedPostgres:
+    """The life cycle of one server. Methods are called from one thread; a second thread restarts it after a crash."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        binaries: Path | None = None,
+        user: str | None = None,
+        port: int | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """`port` None means the socket only. `settings` are PostgreSQL's own, over ours."""
+        self.folder = folder.absolute()
+        self.port = port
+        self._wanted_binaries = binaries
+        self._wanted_user = user
+        self._settings = dict(settings or {})
+        self._data = self.folder / "data"
+        self._account: Account
+        self._binaries: Binaries
+        self._socket_folder: Path
+        self._lock: IO[str] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._watchdog: subprocess.Popen[bytes] | None = None
+        self._keeper: threading.Thread | None = None
+        self._stopping = threading.Event()
+        # Held while a process is made and while `_stopping` is set: what is made is seen by `stop`, or is not made.
+        self._spawning = threading.Lock()
+
+    @property
+    def url(self) -> str:
+        """The database by its socket: 'postgresql://registry@/registry?host=%2Fvar%2Flib%2Fregistry%2F...'."""
+        port = f"&port={self.port}" if self.port is not None else ""  # It names the socket too.
+        return f"postgresql://{ROLE}@/{DATABASE}?host={quote(str(self._socket_folder), safe='')}{port}"
+
+    @property
+    def tcp_url(self) -> str | None:
+        """The database by TCP, password included, where a port was asked for."""
+        if self.port is None:
+            return None
+        return f"postgresql://{ROLE}:{quote(self._password())}@127.0.0.1:{self.port}/{DATABASE}"
+
+    @property
+    def binaries(self) -> Binaries:
+        return self._binaries
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process and self._process.poll() is None else None
+
+    def start(self) -> str:
+        """Start the server, making the folder's content first where there is none; answers `url`."""
+        try:
+            self._account = account_for(self._wanted_user)
+            self._prepare_folder()
+            self._take_lock()
+        except (AccountError, OSError) as problem:
+            raise EmbeddedPostgresError(f"embedded PostgreSQL: {problem}") from problem
+        try:
+            self._binaries = find_binaries(
+                self._wanted_binaries, self._account, self.folder / "binaries", major=self._major_of_data()
+            )
+            self._make_data()
+            self._socket_folder = self._choose_socket_folder()
+            self._write_configuration()
+            self._launch()
+            self._ensure_database()
+        except BinariesError as problem:
+            self.stop()
+            raise EmbeddedPostgresError(str(problem)) from problem
+        except BaseException:
+            self.stop()
+            raise
+        # What `running_url` reads: for `registry psql` from another process.
+        (self.folder / "url").write_text(f"{self.url}\n{self._binaries.folder}\n")
+        self._keeper = threading.Thread(target=self._keep_running, name="postgres-keeper", daemon=True)
+        self._keeper.start()
+        return self.url
+
+    def stop(self) -> None:
+        """Stop the server in an orderly way and let the folder go. Calling it twice is harmless."""
+        with self._spawning:
+            self._stopping.set()
+        if self._process is not None:
+            self._end_process(self._process)
+        if self._keeper is not None and self._keeper is not threading.current_thread():
+            self._keeper.join()
+        self._end_watchdog()
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # ---- the folder
+
+    def _prepare_folder(self) -> None:
+        """Parents are made as usual and never changed."""
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        self._account.make_outer_folder(self.folder)
+        if not self._account.reaches(self.folder):
+            raise AccountError(
+                f"the account {self._account.name!r}, which runs PostgreSQL, cannot reach {self.folder}: choose "
+                "another --data-dir, or another account with --postgres-user"
+            )
+
+    def _take_lock(self) -> None:
+        lock = open(self.folder / "lock", "a+")  # noqa: SIM115 - kept open as long as the server runs
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as problem:
+            lock.seek(0)
+            holder = lock.read().strip()
+            lock.close()
+            raise EmbeddedPostgresError(
+                f"another process{f' (pid {holder})' if holder else ''} already serves {self.folder}: stop it first, "
+                "or choose another --data-dir"
+            ) from problem
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+        self._lock = lock
+
+    def _major_of_data(self) -> int | None:
+        try:
+            return int((self._data / "PG_VERSION").read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def _make_data(self) -> None:
+        """initdb beside the final place, written to disk, then renamed: a crash on the way leaves nothing half made."""
+        if self._major_of_data() is not None:
+            return
+        if self._data.exists():
+            raise EmbeddedPostgresError(f"{self._data} exists but holds no PostgreSQL data: move it away")
+        password = self.folder / "password"
+        password.unlink(missing_ok=True)  # An older one may belong to another account.
+        with open(password, "w", opener=_private) as file:
+            file.write(secrets.token_urlsafe(24) + "\n")
+        self._account.let_read(password)
+        unfinished = self.folder / "data.new"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        self._account.make_folder(unfinished)
+        initdb = self._binaries.program("initdb")
+        self._run_or_fail(
+            [initdb, "-D", str(unfinished), "-U", ROLE, "--pwfile", str(password), "--auth-local=peer",
+             "--auth-host=scram-sha-256", "--locale=C", "--encoding=UTF8", "--no-sync", "--no-instructions"]
+        )  # fmt: skip
+        self._run_or_fail([initdb, "--sync-only", "-D", str(unfinished)])
+        unfinished.rename(self._data)
+
+    def _choose_socket_folder(self) -> Path:
+        """`run` in our folder; a private one in the temporary folder where that path is too long for a socket."""
+        wanted = self.folder / "run"
+        if len(os.fsencode(wanted)) <= LONGEST_SOCKET_FOLDER_BYTES:
+            self._account.make_folder(wanted)
+            return wanted
+        kept = self.folder / "run-elsewhere"
+        with contextlib.suppress(FileNotFoundError):
+            known = Path(kept.read_text().strip())
+            if known.is_dir() and not known.is_symlink() and known.stat().st_uid == self._account.uid:
+                return known
+        made = Path(tempfile.mkdtemp(prefix="registry-pg-", dir="/tmp"))
+        if self._account.changes:
+            os.chown(made, self._account.uid, self._account.gid)
+        kept.write_text(f"{made}\n")
+        return made
+
+    def _write_configuration(self) -> None:
+        compression = embedded_config.best_compression(self._binaries, self._account, self._data)
+        self._remember_compression(compression)
+        files = embedded_config.files(
+            folder=self.folder,
+            socket_folder=self._socket_folder,
+            port=self.port,
+            major=self._binaries.major,
+            compression=compression,
+            role=ROLE,
+            account_names={self._account.name, "root" if self._account.changes else self._account.name},
+            overrides=self._settings,
+        )
+        for name, text in files.items():
+            path = self.folder / name
+            path.write_text(text)
+            self._account.let_read(path)
+
+    def _remember_compression(self, compression: str) -> None:
+        """Rows that one build has compressed with lz4 cannot be read by a build without it (the wheels)."""
+        used = self.folder / "compression"
+        if compression == "lz4":
+            used.write_text("lz4\n")
+        elif used.exists():
+            raise EmbeddedPostgresError(
+                f"the data in {self.folder} are compressed with lz4, which the PostgreSQL in {self._binaries.folder} "
+                f"cannot read: install a PostgreSQL {self._binaries.major} that can (packagers' can), or name it with "
+                "REGISTRY_PG_BIN"
+            )
+
+    def _password(self) -> str:
+        return (self.folder / "password").read_text().strip()
+
+    # ---- the process
+
+    def _launch(self) -> None:
+        """Start `postgres` and wait until it takes connections; try again while an orphan of a crash still ends."""
+        deadline: float | None = None
+        while True:
+            orphans.clear(self._data)
+            with self._spawning:
+                if self._stopping.is_set():
+                    raise EmbeddedPostgresError("PostgreSQL does not start: it was told to stop")
+                self._spawn()
+            deadline = deadline or time.monotonic() + START_RETRY_SECONDS
+            if self._wait_until_ready():
+                return
+            if time.monotonic() > deadline or self._stopping.is_set():
+                raise EmbeddedPostgresError(f"PostgreSQL does not start:\n{self._log_tail()}")
+            time.sleep(0.2)  # What held the folder (shared memory of dying backends) goes away by itself.
+
+    def _spawn(self) -> None:
+        log = self.folder / "postgres.log"
+        if log.exists() and log.stat().st_size > LOG_LIMIT_BYTES:
+            log.replace(self.folder / "postgres.log.1")
+        # What users store may stand in messages: the log is ours alone.
+        with open(log, "ab", opener=_private) as output:
+            self._process = subprocess.Popen(
+                [self._binaries.program("postgres"), "-D", str(self._data),
+                 "-c", f"config_file={self.folder / 'postgresql.conf'}"],
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=embedded_config.environment(),
+                # A Ctrl+C of the terminal is for us alone: PostgreSQL must outlive the last accepted write.
+                start_new_session=True,
+                **self._account.spawn_arguments(),
+            )  # fmt: skip
+        self._start_watchdog()
+
+    def _wait_until_ready(self) -> bool:
+        """Whether it takes connections; False once it has exited. The last line of postmaster.pid tells."""
+        assert self._process is not None
+        deadline = time.monotonic() + READY_SECONDS
+        status = self._data / "postmaster.pid"
+        while time.monotonic() < deadline:
+            if self._process.poll() is not None:
+                return False
+            with contextlib.suppress(OSError):
+                lines = status.read_text(errors="replace").splitlines()
+                if len(lines) >= 8 and lines[0] == str(self._process.pid) and lines[7].strip() == "ready":
+                    return True
+            time.sleep(POLL_SECONDS)
+        raise EmbeddedPostgresError(f"PostgreSQL was not ready within {READY_SECONDS:.0f} s:\n{self._log_tail()}")
+
+    def _start_watchdog(self) -> None:
+        assert self._process is not None
+        self._end_watchdog()
+        self._watchdog = subprocess.Popen(
+            ["/bin/sh", "-c", WATCHDOG, "registry-watchdog", str(self._process.pid)],
+            cwd="/",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            **self._account.spawn_arguments(),
+        )
+
+    def _end_watchdog(self) -> None:
+        """End it before its pipe closes: by then the number of the dead server may belong to somebody else."""
+        if self._watchdog is not None:
+            self._watchdog.kill()
+            self._watchdog.wait()
+            if self._watchdog.stdin is not None:
+                self._watchdog.stdin.close()
+            self._watchdog = None
+
+    def _keep_running(self) -> None:
+        """Start the server again when it dies without our asking. Runs in a thread of its own."""
+        while True:
+            assert self._process is not None
+            code = self._process.wait()
+            if self._stopping.is_set():
+                return
+            logger.error("PostgreSQL ended unexpectedly (%s): starting it again", code)
+            try:
+                self._launch()
+            except (EmbeddedPostgresError, OSError) as problem:
+                if self._stopping.is_set():
+                    return
+                logger.critical("%s", problem)
+                # A full disk may have been the reason, and may be over later; the answers are 503 until then.
+                if self._stopping.wait(5):
+                    return
+
+    def _end_process(self, process: subprocess.Popen[bytes]) -> None:
+        """SIGINT is PostgreSQL's fast shutdown: transactions in flight are rolled back, what is committed is kept."""
+        for number, patience in ((signal.SIGINT, STOP_SECONDS), (signal.SIGQUIT, 5.0), (signal.SIGKILL, 5.0)):
+            if process.poll() is not None:
+                return
+            process.send_signal(number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(patience)
+
+    # ---- helpers
+
+    def _ensure_database(self) -> None:
+        try:
+            with psycopg.connect(self.url):
+                return
+        except psycopg.OperationalError as problem:
+            if f'database "{DATABASE}" does not exist' not in str(problem):
+                raise EmbeddedPostgresError(f"embedded PostgreSQL: {problem}") from problem
+        maintenance = self.url.replace(f"/{DATABASE}?", "/postgres?", 1)
+        with psycopg.connect(maintenance, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {DATABASE}")
+
+    def _run_or_fail(self, command: list[str]) -> None:
+        try:
+            done = self._account.run(command, environment=embedded_config.environment())
+        except (OSError, subprocess.TimeoutExpired) as problem:
+            raise EmbeddedPostgresError(f"{Path(command[0]).name}: {problem}") from problem
+        if done.returncode != 0:
+            raise EmbeddedPostgresError(f"{Path(command[0]).name} failed:\n{(done.stdout + done.stderr)[-2000:]}")
+
+    def _log_tail(self) -> str:
+        with contextlib.suppress(OSError):
+            return (self.folder / "postgres.log").read_text(errors="replace")[-2000:]
+        return "(no log)"
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def running_url(folder: Path) -> tuple[str, Path] | None:
+    """The URL (by socket) and the programs' folder of the server that runs in `folder`; None when none does."""
+    try:
+        with open(folder / "lock") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError:
+                url, programs = (folder / "url").read_text().splitlines()
+                return url, Path(programs)
+    except (OSError, ValueError):
+        pass
+    return None

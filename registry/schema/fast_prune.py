@@ -1,0 +1,104 @@
+"""A quick look at an object: is there nothing to prune and no null to drop?
+
+A closure answers yes without allocating in the ordinary case. What is out of the ordinary (a list where an object is
+expected) is left to the complete way: a no only means that pruning.py and nulls.py take a look.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from registry.schema.checks import Check, always, lazily, never
+from registry.schema.model import UNSET, Structural
+from registry.schema.pruning import META_FIELDS
+from registry.schema.values import Json
+
+
+def compile_fast_prune(schema: Structural, *, is_root: bool = False) -> Check:
+    """A check of dicts and lists: True means that pruning and dropping of nulls would change nothing."""
+    if (
+        schema.preserve_unknown_fields
+        and not schema.properties
+        and schema.items is None
+        and schema.additional_properties is None
+    ):
+        return always
+    for_objects = _object_check(schema, is_root)
+    for_lists = _list_check(schema)
+
+    def check(value: Any) -> bool:
+        if value.__class__ is dict:
+            return for_objects(value)
+        return for_lists(value)
+
+    return check
+
+
+def _object_check(schema: Structural, is_root: bool) -> Check:
+    additional = schema.additional_properties
+    if isinstance(additional, Structural) and not schema.properties and not schema.embedded_resource and not is_root:
+        return _map_check(additional)
+    skipped = META_FIELDS if is_root or schema.embedded_resource else frozenset()
+    known = skipped | frozenset(schema.properties)
+    keeps = schema.preserve_unknown_fields and additional is None
+    null_is_fine = skipped | {
+        name for name, inner in schema.properties.items() if inner.nullable or inner.default is not UNSET
+    }
+    containers = lazily(schema.properties, compile_fast_prune)
+    containers.update(dict.fromkeys(skipped, always))
+    rest = always if keeps else never
+    find = containers.get
+
+    def check(value: dict[str, Json]) -> bool:
+        for name, inner in value.items():
+            kind = inner.__class__
+            if kind is dict or kind is list:
+                if not find(name, rest)(inner):
+                    return False
+            elif name not in known:
+                if not keeps:
+                    return False
+            elif inner is None and name not in null_is_fine:
+                return False
+        return True
+
+    return check
+
+
+def _map_check(schema: Structural) -> Check:
+    null_is_fine = schema.nullable or schema.default is not UNSET
+    inner_check: Check | None = None
+
+    def check(value: dict[str, Json]) -> bool:
+        nonlocal inner_check
+        for inner in value.values():
+            kind = inner.__class__
+            if kind is dict or kind is list:
+                if inner_check is None:
+                    inner_check = compile_fast_prune(schema)
+                if not inner_check(inner):
+                    return False
+            elif inner is None and not null_is_fine:
+                return False
+        return True
+
+    return check
+
+
+def _list_check(schema: Structural) -> Check:
+    items = schema.items
+    if items is None or (schema.preserve_unknown_fields and not items.preserve_unknown_fields):
+        return never
+    inner_check: Check | None = None
+
+    def check(value: list[Json]) -> bool:
+        nonlocal inner_check
+        for item in value:
+            if item.__class__ is dict or item.__class__ is list:
+                if inner_check is None:
+                    inner_check = compile_fast_prune(items)
+                if not inner_check(item):
+                    return False
+        return True
+
+    return check

@@ -1,0 +1,346 @@
+"""A quick look at a value: is it valid?
+
+A closure answers yes without allocating in the ordinary case. What is out of the ordinary (another type than expected,
+a format on a list, a fractional bound) is left to the complete way, validation.py. A text that is too expensive to
+match against its pattern is answered by TooExpensive, because a check may stand in a `not`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from registry.schema.checks import Check, always, lazily, never
+from registry.schema.formats.formats import format_check
+from registry.schema.model import Structural
+from registry.schema.numbers import to_int64
+from registry.schema.patterns import PatternError, compile_pattern
+from registry.schema.validation import is_valid, schema_format, schema_types
+from registry.schema.values import Json
+
+
+def compile_fast_validate(schema: Structural) -> Check:
+    """A check of any value: True means that validation.py would find no error."""
+
+    def ask(value: Any) -> bool:
+        return is_valid(schema, value)
+
+    form = schema_format(schema)
+    types = schema_types(schema)
+    if schema.int_or_string:
+        check = _int_or_string(schema, form, ask)
+    elif not types:
+        check = _untyped(schema, form, ask)
+    else:
+        check = _TYPED.get(schema.type, _of_unknown_type)(schema, form, ask)
+    more = _combinators(schema)
+    if schema.enum:
+        texts = frozenset(known for known in schema.enum if known.__class__ is str)
+        if schema.type == "string" and not more and not form and _string_check(schema, "") is None:
+            return lambda value: value in texts if value.__class__ is str else ask(value)
+        integers = frozenset(known for known in schema.enum if known.__class__ is int)
+        more.insert(
+            0,
+            lambda value: (
+                value in texts
+                if value.__class__ is str
+                else ((value.__class__ is int and value in integers) or ask(value))
+            ),
+        )
+    if not more:
+        return _with_null(schema, check) if schema.nullable and types else check
+    return _all_of(check, more, ask)
+
+
+def _all_of(first: Check, more: list[Check], ask: Check) -> Check:
+    """Combinators do not look at nulls, so those are left to the complete way."""
+    if len(more) == 1:
+        second = more[0]
+        return lambda value: first(value) and second(value) if value is not None else ask(value)
+
+    def check(value: Any) -> bool:
+        if value is None:
+            return ask(value)
+        if not first(value):
+            return False
+        for one in more:  # noqa: SIM110 - a generator would double the time
+            if not one(value):
+                return False
+        return True
+
+    return check
+
+
+def _with_null(schema: Structural, check: Check) -> Check:
+    return lambda value: value is None or check(value)
+
+
+def _string_check(schema: Structural, form: str) -> Check | None:
+    """A check of texts by length, pattern and format; None when there is nothing to check."""
+    low = schema.min_length or 0
+    high = schema.max_length
+    matches: Check | None = None
+    if schema.pattern:
+        try:
+            matches = compile_pattern(schema.pattern)
+        except PatternError:
+            matches = never
+    fits = format_check(form) if form else None
+    if matches is None and fits is None:
+        if high is None:
+            return None if low <= 0 else (lambda value: len(value) >= low)
+        return lambda value: low <= len(value) <= high
+
+    def check(value: str) -> bool:
+        size = len(value)
+        if size < low or (high is not None and size > high):
+            return False
+        if matches is not None and not matches(value):
+            return False
+        return fits is None or fits(value)
+
+    return check
+
+
+def _string(schema: Structural, form: str, ask: Check) -> Check:
+    inner = _string_check(schema, form)
+    if inner is None:
+        return lambda value: value.__class__ is str or ask(value)
+    return lambda value: inner(value) if value.__class__ is str else ask(value)
+
+
+def _boolean(schema: Structural, form: str, ask: Check) -> Check:
+    return lambda value: value.__class__ is bool or ask(value)
+
+
+def _integer_bounds(schema: Structural, form: str) -> tuple[int, int] | None:
+    """The least and greatest integer that may stand; None when a bound is such that the complete way must look."""
+    low, high = (-1 << 31, (1 << 31) - 1) if form == "int32" else (-1 << 63, (1 << 63) - 1)
+    for bound in (schema.minimum, schema.maximum):
+        if bound is not None and (
+            not float(bound).is_integer() or not low <= float(bound) <= high or abs(bound) > 1 << 53
+        ):
+            return None
+    if schema.minimum is not None:
+        low = int(schema.minimum) + schema.exclusive_minimum
+    if schema.maximum is not None:
+        high = int(schema.maximum) - schema.exclusive_maximum
+    return low, high
+
+
+def _is_plain_whole(value: Any) -> bool:
+    """Whether a value is a float such as 1.0, so small that it is the same as the integer."""
+    return value.__class__ is float and value.is_integer() and -(2.0**53) < value < 2.0**53
+
+
+def _integer(schema: Structural, form: str, ask: Check) -> Check:
+    bounds = _integer_bounds(schema, form)
+    if bounds is None:
+        return ask
+    low, high = bounds
+    factor = schema.multiple_of
+    if factor is not None:
+        if not 0 < factor < 1 << 31 or not float(factor).is_integer():
+            return ask
+        whole = int(factor)
+        return lambda value: (value.__class__ is int and low <= value <= high and value % whole == 0) or ask(value)
+    if form != "int32" and schema.minimum is None and schema.maximum is None:
+        return lambda value: value.__class__ is int or _is_plain_whole(value) or ask(value)
+    return lambda value: low <= value <= high if value.__class__ is int or _is_plain_whole(value) else ask(value)
+
+
+def _number(schema: Structural, form: str, ask: Check) -> Check:
+    if schema.multiple_of is not None or form == "float":
+        return ask
+    if schema.minimum is None and schema.maximum is None:
+        return lambda value: value.__class__ is float or value.__class__ is int or ask(value)
+    low = float("-inf") if schema.minimum is None else float(schema.minimum)
+    high = float("inf") if schema.maximum is None else float(schema.maximum)
+    low_int = -1 << 63 if schema.minimum is None else to_int64(low)
+    high_int = (1 << 63) - 1 if schema.maximum is None else to_int64(high)
+    no_low, no_high = schema.exclusive_minimum, schema.exclusive_maximum
+
+    def check(value: Any) -> bool:
+        if value.__class__ is float:
+            return low <= value <= high and not (no_low and value == low) and not (no_high and value == high)
+        if value.__class__ is int:
+            return (
+                low_int <= value <= high_int
+                and not (no_low and value == low_int)
+                and not (no_high and value == high_int)
+            )
+        return ask(value)
+
+    return check
+
+
+def _int_or_string(schema: Structural, form: str, ask: Check) -> Check:
+    if form or schema.multiple_of is not None or schema.minimum is not None or schema.maximum is not None:
+        return ask
+    inner = _string_check(schema, "")
+    if inner is None:
+        return lambda value: value.__class__ is str or value.__class__ is int or _is_plain_whole(value) or ask(value)
+    return lambda value: (
+        inner(value) if value.__class__ is str else (value.__class__ is int or _is_plain_whole(value) or ask(value))
+    )
+
+
+def _list(schema: Structural, form: str, ask: Check) -> Check:
+    low = schema.min_items or 0
+    high = schema.max_items
+    items = schema.items
+    item_check: Check | None = None if items is not None else always
+
+    def check(value: Any) -> bool:
+        nonlocal item_check
+        if value.__class__ is not list:
+            return ask(value)
+        size = len(value)
+        if size < low or (high is not None and size > high):
+            return False
+        for item in value:
+            if item_check is None:
+                assert items is not None
+                item_check = compile_fast_validate(items)
+            if not item_check(item):
+                return False
+        return True
+
+    return check
+
+
+def _object(schema: Structural, form: str, ask: Check) -> Check:
+    low = schema.min_properties or 0
+    high = schema.max_properties
+    required = schema.required
+    fields = _fields(schema)
+    if low <= 0 and high is None:
+        if not required:
+            return lambda value: fields(value) if value.__class__ is dict else ask(value)
+        if len(required) == 1:
+            name = required[0]
+            return lambda value: name in value and fields(value) if value.__class__ is dict else ask(value)
+
+    def check(value: Any) -> bool:
+        if value.__class__ is not dict:
+            return ask(value)
+        size = len(value)
+        if size < low or (high is not None and size > high):
+            return False
+        for name in required:
+            if name not in value:
+                return False
+        return fields(value)
+
+    return check
+
+
+def _fields(schema: Structural) -> Check:
+    """The check of an object's fields, one by one."""
+    additional = schema.additional_properties
+    if isinstance(additional, Structural) and not schema.properties:
+        return _map_values(additional)
+    if not schema.properties and additional is not False:
+        return always
+    rest: Check = never if additional is False else always
+    if isinstance(additional, Structural):
+        rest = compile_fast_validate(additional)
+    checks = lazily(schema.properties, compile_fast_validate)
+    find = checks.get
+
+    def check(value: dict[str, Json]) -> bool:
+        for name, inner in value.items():  # noqa: SIM110 - a generator would double the time
+            if not find(name, rest)(inner):
+                return False
+        return True
+
+    return check
+
+
+def _map_values(schema: Structural) -> Check:
+    value_check: Check | None = None
+
+    def check(value: dict[str, Json]) -> bool:
+        nonlocal value_check
+        for inner in value.values():
+            if value_check is None:
+                value_check = compile_fast_validate(schema)
+            if not value_check(inner):
+                return False
+        return True
+
+    return check
+
+
+_TYPED: dict[str, Callable[[Structural, str, Check], Check]] = {
+    "string": _string,
+    "boolean": _boolean,
+    "integer": _integer,
+    "number": _number,
+    "array": _list,
+    "object": _object,
+}
+
+
+def _of_unknown_type(_schema: Structural, _form: str, ask: Check) -> Check:
+    """Definitions that keep unknown fields may name a type that there is not; no value is of it."""
+    return ask
+
+
+def _untyped(schema: Structural, form: str, ask: Check) -> Check:
+    """Branches of combinators, and nodes that take anything."""
+    if form or schema.multiple_of is not None or schema.minimum is not None or schema.maximum is not None:
+        return ask
+    by_kind: dict[type, Check] = {}
+    text_check = _string_check(schema, "")
+    if text_check is not None:
+        by_kind[str] = text_check
+    if schema.items is not None or schema.min_items is not None or schema.max_items is not None:
+        by_kind[list] = _list(schema, form, ask)
+    if (
+        schema.properties
+        or schema.required
+        or schema.additional_properties is not None
+        or schema.min_properties is not None
+        or schema.max_properties is not None
+    ):
+        by_kind[dict] = _object(schema, form, ask)
+    if not by_kind:
+        return always
+    find = by_kind.get
+
+    def check(value: Any) -> bool:
+        inner = find(value.__class__)
+        return inner is None or inner(value)
+
+    return check
+
+
+def _combinators(schema: Structural) -> list[Check]:
+    checks: list[Check] = []
+    if schema.any_of and not _only_repeats_int_or_string(schema):
+        any_of = [compile_fast_validate(branch) for branch in schema.any_of]
+        checks.append(lambda value: any(branch(value) for branch in any_of))
+    if schema.one_of:
+        one_of = [compile_fast_validate(branch) for branch in schema.one_of]
+        checks.append(lambda value: sum(branch(value) for branch in one_of) == 1)
+    checks.extend(compile_fast_validate(branch) for branch in schema.all_of)
+    if schema.not_ is not None:
+        refused = compile_fast_validate(schema.not_)
+        checks.append(lambda value: not refused(value))
+    return checks
+
+
+def _only_repeats_int_or_string(schema: Structural) -> bool:
+    """The anyOf of integer and string that generators write beside x-kubernetes-int-or-string says nothing new."""
+    return (
+        schema.int_or_string
+        and [branch.type for branch in schema.any_of] == ["integer", "string"]
+        and all(
+            not _combinators(branch)
+            and branch.enum is None
+            and _string_check(branch, branch.format) is None
+            and _untyped(branch, branch.format, never) is always
+            for branch in schema.any_of
+        )
+    )

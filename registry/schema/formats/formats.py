@@ -1,0 +1,228 @@
+"""The formats of strings that Kubernetes enforces, and which format of a schema counts at all.
+
+Dashes in a format's name do not count (`date-time` is `datetime`), its case does. Unknown formats are ignored.
+The checks are those of kube-openapi pkg/validation/strfmt and of the Go functions that it calls (net/url, net/mail,
+net, time), odd corners included: `duration` takes `3 weeks`, `byte` refuses the empty text, `ipv4` takes `010.0.0.1`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from registry.schema.formats.mail import is_email
+from registry.schema.formats.net import is_cidr, is_hostname, is_ipv4, is_ipv6, is_mac, is_request_uri
+
+Check = Callable[[str], bool]
+
+
+def effective_format(schema_type: str, name: str) -> str:
+    """The format as it is enforced, "" for none: `effective_format("boolean", "ipv4")` is "".
+
+    `schema_type` is "" for a schema without a type and for int-or-string.
+    """
+    if not name:
+        return ""
+    if schema_type in ("", "string"):
+        return name if name.replace("-", "") in CHECKS else ""
+    if schema_type == "integer":
+        return name if name in ("int32", "int64") else ""
+    if schema_type == "number":
+        return name if name in ("float", "double") else ""
+    return ""
+
+
+def format_check(name: str) -> Check | None:
+    """The check of a string format, None where strings are not checked by it (int32, double, unknown ones)."""
+    return CHECKS.get(name.replace("-", ""))
+
+
+def _full(pattern: str, flags: int = 0) -> Check:
+    fullmatch = re.compile(pattern, re.ASCII | flags).fullmatch
+    return lambda text: fullmatch(text) is not None
+
+
+# ---- identifiers
+
+_is_object_id = _full("[0-9a-fA-F]{24}")
+_is_uuid = _full("[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}", re.IGNORECASE)
+_is_uuid3 = _full("[0-9a-f]{8}-?[0-9a-f]{4}-?3[0-9a-f]{3}-?[0-9a-f]{4}-?[0-9a-f]{12}", re.IGNORECASE)
+_is_uuid4 = _full("[0-9a-f]{8}-?[0-9a-f]{4}-?4[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}", re.IGNORECASE)
+_is_uuid5 = _full("[0-9a-f]{8}-?[0-9a-f]{4}-?5[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}", re.IGNORECASE)
+_is_isbn10_text = _full("[0-9]{9}[0-9X]")
+_is_isbn13_text = _full("[0-9]{13}")
+_is_card_number = _full(
+    r"4[0-9]{12}(?:[0-9]{3})?|5[1-5][0-9]{14}|6(?:011|5[0-9][0-9])[0-9]{12}|3[47][0-9]{13}"
+    r"|3(?:0[0-5]|[68][0-9])[0-9]{11}|(?:2131|1800|35\d{3})\d{11}"
+)
+_is_ssn_text = _full(r"\d{3}[- ]?\d{2}[- ]?\d{4}")
+
+_GO_BLANKS_AND_DASHES = str.maketrans("", "", "\t\n\f\r -")
+
+
+def _is_isbn10(text: str) -> bool:
+    text = text.translate(_GO_BLANKS_AND_DASHES)
+    if not _is_isbn10_text(text):
+        return False
+    digits = [10 if digit == "X" else int(digit) for digit in text]
+    return sum(place * digit for place, digit in enumerate(digits, start=1)) % 11 == 0
+
+
+def _is_isbn13(text: str) -> bool:
+    text = text.translate(_GO_BLANKS_AND_DASHES)
+    if not _is_isbn13_text(text):
+        return False
+    total = sum(int(digit) * (3 if place % 2 else 1) for place, digit in enumerate(text[:12]))
+    return int(text[12]) == -total % 10
+
+
+def _is_credit_card(text: str) -> bool:
+    """Everything that is no digit is passed over; the rest must be a known kind of number with a right check digit."""
+    text = re.sub("[^0-9]+", "", text)
+    if not _is_card_number(text):
+        return False
+    doubled = [int(digit) * (2 if place % 2 else 1) for place, digit in enumerate(reversed(text))]
+    return sum(number // 10 + number % 10 for number in doubled) % 10 == 0
+
+
+def _is_ssn(text: str) -> bool:
+    return len(text) == 11 and _is_ssn_text(text)  # so both separators must be there
+
+
+# ---- texts
+
+_is_hex_color = _full("#?(?:[0-9a-fA-F]{3}|[0-9a-fA-F]{6})")
+_BYTE = r"(?:0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])"
+_BLANK = "[\t\n\f\r ]*"
+_is_rgb_color = _full(rf"rgb\({_BLANK}{_BYTE}{_BLANK},{_BLANK}{_BYTE}{_BLANK},{_BLANK}{_BYTE}{_BLANK}\)")
+_is_base64 = _full(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})")
+_is_label = _full("[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
+_is_subdomain = _full(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
+
+
+def _is_short_name(text: str) -> bool:
+    return len(text) <= 63 and _is_label(text)
+
+
+def _is_long_name(text: str) -> bool:
+    return len(text) <= 253 and _is_subdomain(text)
+
+
+# ---- times
+
+_date = re.compile(r"(\d{4})-(\d\d)-(\d\d)", re.ASCII).fullmatch
+_ordinary_date_time = re.compile(
+    r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z"
+).fullmatch
+_time_of_day = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:.[0-9]+)?(?:z|[+-][0-9]{2}:[0-9]{2})").fullmatch
+_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+
+
+def _is_date(text: str) -> bool:
+    found = _date(text)
+    if found is None:
+        return False
+    year, month, day = (int(number) for number in found.groups())
+    if not 1 <= month <= 12 or not 1 <= day <= _DAYS[month - 1]:
+        return False
+    return not (month == 2 and day == 29) or (year % 4 == 0 and (year % 100 != 0 or year % 400 == 0))
+
+
+def _is_date_time(text: str) -> bool:
+    """`2024-01-02T03:04:05Z` with any offset and any decimals; a text after a second `t` is not looked at."""
+    if _ordinary_date_time(text):
+        return True
+    parts = text.lower().split("t")
+    if len(parts) < 2 or not _is_date(parts[0]):
+        return False
+    found = _time_of_day(parts[1])
+    return found is not None and found[1] <= "23" and found[2] <= "59" and found[3] <= "59"
+
+
+_go_duration = re.compile(r"[-+]?(?:0|(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)", re.ASCII).fullmatch
+_go_duration_part = re.compile(r"(\d*)(?:\.(\d*))?([a-zµμ]+)", re.ASCII)
+# Possessive, and from the start of a run of digits only: otherwise a long run would take quadratic time.
+_scala_duration = re.compile(r"(?<![0-9])([0-9]++)[\t\n\f\r ]*+([A-Za-zµ]+)")
+_NANOSECONDS = {
+    "ns": 1,
+    "us": 10**3,
+    "µs": 10**3,
+    "μs": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "h": 3600 * 10**9,
+}
+_SHORT_UNITS = frozenset({"ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"})
+_LONG_UNITS = ("nano", "micro", "milli", "sec", "min", "hour", "day", "week")
+
+
+def _is_duration(text: str) -> bool:
+    """What Go's time.ParseDuration takes, else a text with at least one `<number> <unit>` somewhere in it."""
+    if _go_duration(text) and _fits_duration(text):
+        return True
+    found = _scala_duration.findall(text)
+    if any(_number(number) >= 1 << 63 for number, _ in found):
+        return False
+    for _, unit in found:
+        unit = unit.lower()
+        if unit in _SHORT_UNITS or unit.startswith(_LONG_UNITS):
+            return True
+    return False
+
+
+def _fits_duration(text: str) -> bool:
+    """Whether the sum is below 2^63 nanoseconds (about 292 years)."""
+    total = 0
+    for whole, decimals, unit in _go_duration_part.findall(text):
+        nanoseconds = _NANOSECONDS[unit]
+        total += _number(whole) * nanoseconds
+        if decimals:
+            total += int(decimals[:18].ljust(18, "0")) * nanoseconds // 10**18
+    return total < 1 << 63
+
+
+def _number(digits: str) -> int:
+    """The number that `digits` stand for ("" is 0); 2^63 for any that is clearly above."""
+    if len(digits) >= 19:
+        digits = digits.lstrip("0")
+        if len(digits) >= 20:
+            return 1 << 63
+    return int(digits or "0")
+
+
+def _anything(text: str) -> bool:
+    return True
+
+
+CHECKS: Mapping[str, Check] = MappingProxyType(
+    {
+        "bsonobjectid": _is_object_id,
+        "uri": is_request_uri,
+        "email": is_email,
+        "hostname": is_hostname,
+        "ipv4": is_ipv4,
+        "ipv6": is_ipv6,
+        "cidr": is_cidr,
+        "mac": is_mac,
+        "uuid": _is_uuid,
+        "uuid3": _is_uuid3,
+        "uuid4": _is_uuid4,
+        "uuid5": _is_uuid5,
+        "isbn": lambda text: _is_isbn10(text) or _is_isbn13(text),
+        "isbn10": _is_isbn10,
+        "isbn13": _is_isbn13,
+        "creditcard": _is_credit_card,
+        "ssn": _is_ssn,
+        "hexcolor": _is_hex_color,
+        "rgbcolor": _is_rgb_color,
+        "byte": _is_base64,
+        "password": _anything,
+        "date": _is_date,
+        "duration": _is_duration,
+        "datetime": _is_date_time,
+        "k8sshortname": _is_short_name,
+        "k8slongname": _is_long_name,
+    }
+)

@@ -1,0 +1,153 @@
+"""The formats of the network: uri, hostname, ipv4, ipv6, cidr, mac, as Go's net and net/url read them.
+
+`ipv4` and `cidr` are read by an older, lenient reader (k8s.io/utils/net.ParseIPSloppy) that takes leading zeros;
+`ipv6` by today's strict one.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+from registry.schema.patterns import compile_pattern
+
+# The labels of a hostname may hold letters and symbols of any script; RE2 knows the classes, Python's re does not.
+_HOSTNAME = (
+    r"^([a-zA-Z0-9\p{S}\p{L}]((-?[a-zA-Z0-9\p{S}\p{L}]{0,62})?)"
+    r"|([a-zA-Z0-9\p{S}\p{L}](([a-zA-Z0-9-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?)(\.)){1,}"
+    r"([a-zA-Z\p{L}]){2,63})$"
+)
+_plain_hostname = re.compile(r"(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?\.)+[a-zA-Z]{2,63}").fullmatch
+
+
+def is_hostname(text: str) -> bool:
+    if len(text) <= 255 and _plain_hostname(text):
+        return True
+    data = text.encode()
+    return len(data) <= 255 and compile_pattern(_HOSTNAME)(text) and all(len(p) <= 63 for p in data.split(b"."))
+
+
+# ---- addresses
+
+_lenient_octet = re.compile("[0-9]+").fullmatch
+_lenient_group = re.compile("[0-9a-fA-F]+").fullmatch
+
+
+def is_ipv4(text: str) -> bool:
+    """`10.0.0.1`, `010.0.0.1`, but also `::ffff:10.0.0.1`."""
+    return "." in text and (_lenient_ipv4(text) or _lenient_ipv6(text))
+
+
+def is_ipv6(text: str) -> bool:
+    if ":" not in text or "%" in text or "/" in text:
+        return False
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def is_cidr(text: str) -> bool:
+    address, slash, mask = text.partition("/")
+    if not slash or not _lenient_octet(mask):
+        return False
+    bits = _small(mask)
+    if _lenient_ipv4(address):
+        return bits <= 32
+    return bits <= 128 and _lenient_ipv6(address)
+
+
+def _lenient_ipv4(text: str) -> bool:
+    octets = text.split(".")
+    return len(octets) == 4 and all(_lenient_octet(octet) and _small(octet) <= 255 for octet in octets)
+
+
+def _small(digits: str) -> int:
+    """The number that `digits` stand for; 1000 for any number above."""
+    digits = digits.lstrip("0")
+    return int(digits or "0") if len(digits) <= 3 else 1000
+
+
+def _lenient_ipv6(text: str) -> bool:
+    """Groups of any length up to ffff in value, at most one `::`, perhaps an IPv4 address at the end."""
+    head, ellipsis, tail = text.partition("::")
+    if "::" in tail or tail.startswith(":"):
+        return False
+    groups = (head.split(":") if head else []) + (tail.split(":") if tail else [])
+    if not groups:
+        return bool(ellipsis)
+    size = len(groups)
+    if "." in groups[-1]:
+        if (ellipsis and not tail) or not _lenient_ipv4(groups[-1]):
+            return False
+        groups.pop()
+        size += 1
+    if size > 7 if ellipsis else size != 8:
+        return False
+    return all(_lenient_group(g) and len(g.lstrip("0")) <= 4 for g in groups)
+
+
+_mac = re.compile(
+    r"(?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}(?:(?::[0-9a-fA-F]{2}){2}|(?::[0-9a-fA-F]{2}){14})?"
+    r"|(?:[0-9a-fA-F]{2}-){5}[0-9a-fA-F]{2}(?:(?:-[0-9a-fA-F]{2}){2}|(?:-[0-9a-fA-F]{2}){14})?"
+    r"|(?:[0-9a-fA-F]{4}\.){2}[0-9a-fA-F]{4}(?:\.[0-9a-fA-F]{4}|(?:\.[0-9a-fA-F]{4}){7})?"
+    r"|[0-9a-fA-F]{12}(?:[0-9a-fA-F]{4}|[0-9a-fA-F]{28})?"
+).fullmatch
+
+
+def is_mac(text: str) -> bool:
+    """6, 8 or 20 bytes, separated by `:`, by `-`, in fours by `.`, or not at all."""
+    return _mac(text) is not None
+
+
+# ---- URIs
+
+_control = re.compile("[\x00-\x1f\x7f]").search
+_scheme = re.compile("([a-zA-Z][a-zA-Z0-9+.-]*):").match
+_bad_escape = re.compile("%(?![0-9a-fA-F]{2})").search
+_user_info = re.compile(r"[A-Za-z0-9\-._:~!$&'()*+,;=%@]*").fullmatch
+_host = re.compile(r"(?:[A-Za-z0-9\-_.~!$&'()*+,;=:\[\]<>\"\x80-\U0010ffff]++|%[89a-fA-F][0-9a-fA-F]|%25)*+").fullmatch
+_port = re.compile("(?::[0-9]*)?").fullmatch
+
+
+def is_request_uri(text: str) -> bool:
+    """An absolute URI or an absolute path: what url.ParseRequestURI takes."""
+    if not text or _control(text) or text.startswith(":"):
+        return False
+    if text == "*":
+        return True
+    found = _scheme(text)
+    rest = text[found.end() :] if found else text
+    rest = rest.partition("?")[0]
+    if not rest.startswith("/"):
+        return found is not None
+    if found and rest.startswith("//"):
+        authority, slash, path = rest[2:].partition("/")
+        if not _is_authority(authority):
+            return False
+        rest = slash + path
+    return not _bad_escape(rest)
+
+
+def _is_authority(authority: str) -> bool:
+    user, at, host = authority.rpartition("@")
+    if at and (not _user_info(user) or _bad_escape(user)):
+        return False
+    return _is_host(host)
+
+
+def _is_host(host: str) -> bool:
+    bracket = host.rfind("[")
+    if bracket > 0:
+        return False
+    if bracket == 0:
+        end = host.rfind("]")
+        if end < 0 or not _port(host[end + 1 :]):
+            return False
+        address, zone, name = host[1:end].partition("%25")
+        return is_ipv6(address) and (not zone or name != "")
+    colon = host.rfind(":")
+    if colon >= 0 and not _port(host[colon:]):
+        return False
+    return _host(host) is not None

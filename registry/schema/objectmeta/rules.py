@@ -1,0 +1,328 @@
+"""The rules on ObjectMeta: names, namespaces, labels, annotations, owners, finalizers, managed fields.
+
+All functions take metadata as decode_object_meta gives it. The reference checks the same metadata more than once on an
+update, and lists a cause as often; validate_update_thrice does the same.
+
+Follows apimachinery pkg/api/validation/objectmeta.go, pkg/apis/meta/v1/validation/validation.go, apiserver
+pkg/registry/rest/{create,update}.go and apiextensions-apiserver pkg/registry/customresource/validator.go, all at 1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from registry.schema.field import (
+    MAX_ERRORS,
+    FieldError,
+    GoText,
+    forbidden,
+    go_json,
+    go_quote,
+    invalid,
+    joined,
+    required,
+    shortened,
+    too_long,
+)
+from registry.schema.names import (
+    NameFunction,
+    dns1123_label,
+    label_key,
+    label_value,
+    name_is_dns_subdomain,
+    name_is_path_segment,
+)
+
+MAX_ANNOTATIONS_BYTES = 262144
+MAX_MANAGER_BYTES = 128
+MAX_SUBRESOURCE_BYTES = 256
+
+ORPHAN = "orphan"
+FOREGROUND_DELETION = "foregroundDeletion"
+_STANDARD_FINALIZERS = frozenset({ORPHAN, FOREGROUND_DELETION, "kubernetes"})
+
+Meta = Mapping[str, Any]
+
+
+def validate_object_meta(
+    meta: Meta, *, namespaced: bool, name_function: NameFunction = name_is_dns_subdomain, path: str = "metadata"
+) -> list[FieldError]:
+    """The errors of a new object's metadata, in the reference's order; a generated name must already be there."""
+    errors: list[FieldError] = []
+    generate_name = meta.get("generateName")
+    if generate_name:
+        for message in name_function(generate_name, True):
+            errors.append(invalid(f"{path}.generateName", generate_name, message))
+    name = meta.get("name")
+    if not name:
+        errors.append(required(f"{path}.name", "name or generateName is required"))
+    else:
+        for message in name_function(name, False):
+            errors.append(invalid(f"{path}.name", name, message))
+    namespace = meta.get("namespace")
+    if namespaced:
+        if not namespace:
+            errors.append(required(f"{path}.namespace"))
+        else:
+            for message in dns1123_label(namespace):
+                errors.append(invalid(f"{path}.namespace", namespace, message))
+    elif namespace:
+        errors.append(forbidden(f"{path}.namespace", "not allowed on this type"))
+    return errors + validate_object_meta_common(meta, path=path)
+
+
+def validate_object_meta_common(meta: Meta, *, path: str = "metadata") -> list[FieldError]:
+    """The part of the rules that does not look at names and namespace."""
+    errors: list[FieldError] = []
+    _generation(meta, path, errors)
+    _labels(meta, path, errors)
+    _annotations(meta, path, errors)
+    _owner_references(meta, path, errors)
+    _finalizers(meta, path, errors)
+    _managed_fields(meta, path, errors)
+    return errors
+
+
+def validate_object_meta_update(new: Meta, old: Meta, *, path: str = "metadata") -> list[FieldError]:
+    """What a type's own strategy says of the metadata of an update (ValidateObjectMetaUpdate)."""
+    errors = _transition(new, old, path)
+    _labels(new, path, errors)
+    _annotations(new, path, errors)
+    _owner_references(new, path, errors)
+    _managed_fields(new, path, errors)
+    return errors
+
+
+def validate_update_thrice(new: Meta, old: Meta, *, namespaced: bool, path: str = "metadata") -> list[FieldError]:
+    """All that the reference says of the metadata in an update of a custom resource, causes repeated as it does.
+
+    What every update checks first (rest.validateCommonFields) comes first: the rules of a new object with any path
+    segment as a name, and those of an update; then the type's own strategy checks the update once more. So a wrong
+    label is reported three times, a changed uid twice. A type with no rules of its own leaves out the last.
+    """
+    errors = validate_object_meta(new, namespaced=namespaced, name_function=name_is_path_segment, path=path)
+    if not errors and not _transition(new, old, path):
+        return errors  # the other rules have just been checked
+    update = validate_object_meta_update(new, old, path=path)
+    return errors + update + update
+
+
+def _transition(new: Meta, old: Meta, path: str) -> list[FieldError]:
+    """The rules that look at both objects."""
+    errors: list[FieldError] = []
+    if old.get("deletionTimestamp"):
+        _no_new_finalizers(new, old, path, errors)
+    if not new.get("resourceVersion"):
+        errors.append(invalid(f"{path}.resourceVersion", "", "must be specified for an update"))
+    _generation(new, path, errors)
+    if new.get("generation", 0) < old.get("generation", 0):
+        errors.append(invalid(f"{path}.generation", new.get("generation", 0), "must not be decremented"))
+    for name, empty in _IMMUTABLE:
+        mine, theirs = new.get(name, empty), old.get(name, empty)
+        if mine != theirs:
+            errors.append(invalid(f"{path}.{name}", mine, "field is immutable"))
+    return errors
+
+
+# A pointer or a time that is not there prints as null, a text as "".
+_IMMUTABLE: tuple[tuple[str, Any], ...] = (
+    ("name", ""),
+    ("namespace", ""),
+    ("uid", ""),
+    ("creationTimestamp", None),
+    ("deletionTimestamp", None),
+    ("deletionGracePeriodSeconds", None),
+)
+
+
+def validate_common_fields(new: Meta, old: Meta, *, namespaced: bool, path: str = "metadata") -> list[FieldError]:
+    """What every update checks before the type's own strategy does (rest.validateCommonFields)."""
+    return [
+        *validate_object_meta(new, namespaced=namespaced, name_function=name_is_path_segment, path=path),
+        *validate_object_meta_update(new, old, path=path),
+    ]
+
+
+def finalizer_warnings(new: Meta, old: Meta | None = None, *, path: str = "metadata.finalizers") -> list[str]:
+    """The warnings on the finalizers that are new in `new`, in order of their names, for custom resources."""
+    finalizers = new.get("finalizers")
+    if not finalizers:
+        return []
+    added = set(finalizers) - set(old.get("finalizers") or () if old is not None else ())
+    warnings: list[str] = []
+    for finalizer in sorted(added):
+        start = f"{path}: {go_quote(finalizer)}: "
+        warnings.extend(start + message for message in label_key(finalizer))
+        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+            including = "including a path (/) " if "." in finalizer else ""
+            warnings.append(
+                f"{start}prefer a domain-qualified finalizer name {including}to avoid accidental conflicts "
+                "with other finalizer writers"
+            )
+    return warnings
+
+
+def owner_reference_warnings(meta: dict[str, Any], *, after_admission: bool = False) -> list[str]:
+    """Removes owner references that are there twice, in place, and says so in a warning.
+
+    The reference looks before mutating admission, but for patches, and once more `after_admission` with other words.
+    """
+    references = meta.get("ownerReferences")
+    if not references or len(references) < 2:
+        return []
+    kept: dict[frozenset[Any], dict[str, Any]] = {}
+    doubles: dict[str, None] = {}
+    for reference in references:
+        # Members are texts and booleans, which are never equal to each other.
+        if kept.setdefault(frozenset(reference.items()), reference) is not reference:
+            doubles[reference.get("uid", "")] = None
+    if not doubles:
+        return []
+    meta["ownerReferences"] = list(kept.values())
+    happens = " after mutating admission happens" if after_admission else ""
+    return [
+        f".metadata.ownerReferences contains duplicate entries{happens}; API server dedups owner references in "
+        "1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) "
+        f"observed: {joined(doubles, ', ')}"
+    ]
+
+
+# ---- one field each
+
+
+def _generation(meta: Meta, path: str, errors: list[FieldError]) -> None:
+    generation = meta.get("generation", 0)
+    if generation < 0:
+        errors.append(invalid(f"{path}.generation", generation, "must be greater than or equal to 0"))
+
+
+def _labels(meta: Meta, path: str, errors: list[FieldError]) -> None:
+    labels = meta.get("labels")
+    if not labels:
+        return
+    for key, value in labels.items():
+        for message in label_key(key):
+            errors.append(invalid(f"{path}.labels", key, message))
+        for message in label_value(value):
+            errors.append(invalid(f"{path}.labels", value, message))
+
+
+def _annotations(meta: Meta, path: str, errors: list[FieldError]) -> None:
+    annotations = meta.get("annotations")
+    if not annotations:
+        return
+    size = 0
+    for key, value in annotations.items():
+        for message in label_key(key.lower()):
+            errors.append(invalid(f"{path}.annotations", key, message))
+        size += len(key) + (len(value) if value.isascii() else len(value.encode()))
+    if size > MAX_ANNOTATIONS_BYTES:
+        errors.append(too_long(f"{path}.annotations", MAX_ANNOTATIONS_BYTES))
+
+
+def _owner_references(meta: Meta, path: str, errors: list[FieldError]) -> None:
+    references = meta.get("ownerReferences")
+    if not references:
+        return
+    path = f"{path}.ownerReferences"
+    controller = ""
+    quoted: GoText | None = None  # all references; each error shows the same text
+    for reference in references:
+        _owner_reference(reference, path, errors)
+        if reference.get("controller"):
+            this = shortened(f"{reference.get('kind', '')}/{reference.get('name', '')}")
+            if controller:
+                if quoted is None:
+                    quoted = GoText(f"[{joined(map(_owner_json, references), ',')}]")
+                errors.append(
+                    invalid(
+                        path,
+                        quoted,
+                        'Only one reference can have Controller set to true. Found "true" in references '
+                        f"for {controller} and {this}",
+                    )
+                )
+            else:
+                controller = this
+        if len(errors) > MAX_ERRORS:
+            return
+
+
+def _owner_reference(reference: Meta, path: str, errors: list[FieldError]) -> None:
+    """One reference; of a built-in kind, empty members are not there."""
+    api_version, kind = reference.get("apiVersion", ""), reference.get("kind", "")
+    group, _, version = api_version.rpartition("/")
+    if not version or "/" in group:
+        errors.append(invalid(f"{path}.apiVersion", api_version, "version must not be empty"))
+    for name in ("kind", "name", "uid"):
+        if not reference.get(name):
+            errors.append(invalid(f"{path}.{name}", "", "must not be empty"))
+    if api_version in ("v1", "/v1") and kind == "Event":
+        errors.append(
+            invalid(path, GoText(_owner_json(reference)), "/v1, Kind=Event is disallowed from being an owner")
+        )
+
+
+def _owner_json(reference: Meta) -> str:
+    """As Go prints the struct: its fields in their order, not sorted."""
+    names = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
+    return "{" + ",".join(f'"{name}":{go_json(reference[name])}' for name in names if name in reference) + "}"
+
+
+def _finalizers(meta: Meta, path: str, errors: list[FieldError]) -> None:
+    finalizers = meta.get("finalizers")
+    if not finalizers:
+        return
+    for finalizer in finalizers:
+        for message in label_key(finalizer):
+            errors.append(invalid(f"{path}.finalizers", finalizer, message))
+    if ORPHAN in finalizers and FOREGROUND_DELETION in finalizers:
+        errors.append(
+            invalid(
+                f"{path}.finalizers", finalizers, f"finalizer {ORPHAN} and {FOREGROUND_DELETION} cannot be both set"
+            )
+        )
+
+
+def _no_new_finalizers(new: Meta, old: Meta, path: str, errors: list[FieldError]) -> None:
+    extra = sorted(set(new.get("finalizers") or ()) - set(old.get("finalizers") or ()))
+    if extra:
+        shown = joined(map(go_quote, extra), ", ")
+        errors.append(
+            forbidden(
+                f"{path}.finalizers",
+                "no new finalizers can be added if the object is being deleted, "
+                f"found new finalizers []string{{{shown}}}",
+            )
+        )
+
+
+def _managed_fields(meta: Meta, path: str, errors: list[FieldError]) -> None:
+    for position, entry in enumerate(meta.get("managedFields") or ()):
+        here = f"{path}.managedFields[{position}]"
+        operation = entry.get("operation", "")
+        if operation not in ("Apply", "Update"):
+            errors.append(invalid(f"{here}.operation", operation, "must be `Apply` or `Update`"))
+        fields_type = entry.get("fieldsType", "")
+        if fields_type and fields_type != "FieldsV1":
+            errors.append(invalid(f"{here}.fieldsType", fields_type, "must be `FieldsV1`"))
+        errors.extend(validate_field_manager(entry.get("manager", ""), f"{here}.manager"))
+        if len(entry.get("subresource", "").encode()) > MAX_SUBRESOURCE_BYTES:
+            errors.append(too_long(f"{here}.subresource", MAX_SUBRESOURCE_BYTES))
+
+
+def validate_field_manager(manager: str, path: str) -> list[FieldError]:
+    """The rules on a field manager's name; an empty one counts as not given."""
+    errors: list[FieldError] = []
+    if len(manager.encode()) > MAX_MANAGER_BYTES:
+        errors.append(too_long(path, MAX_MANAGER_BYTES))
+    if not manager.isprintable():
+        position = 0
+        for character in manager:
+            if not character.isprintable():
+                errors.append(
+                    invalid(path, manager, f"invalid character U+{ord(character):04X} (at position {position})")
+                )
+            position += len(character.encode())
+    return errors

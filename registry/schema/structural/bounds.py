@@ -1,0 +1,89 @@
+"""How large a schema may be.
+
+The reference has no such bounds but the size of a request, in which a schema fits that takes minutes to compile. Real
+definitions have at most some 20,000 nodes and 25 levels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from registry.schema.field import FieldError, forbidden, too_many
+
+Schema = Mapping[str, Any]
+
+# Whatever walks a schema calls itself two or three times a level, and Python has room for 1,000 calls.
+MAX_DEPTH = 100
+MAX_NODES = 60_000
+MAX_ENUM_VALUES = 20_000
+# Errors name their place, and one may be found at every node: the names on the way there must not be long, too.
+MAX_PATH_LENGTH = 2_000
+# An error about the keys of a list shows all of them, and there may be one for each key.
+MAX_LIST_MAP_KEYS_LENGTH = 2_000
+
+_ONE = ("items", "additionalProperties", "not", "additionalItems")
+_SEVERAL = ("allOf", "anyOf", "oneOf", "items")
+_NAMED = ("properties", "patternProperties", "definitions", "dependencies")
+
+
+def validate_bounds(schema: Schema, path: str) -> list[FieldError]:
+    """What makes `schema` too large, at most one error. It uses no stack, whatever the depth."""
+    count = 0
+    level: list[tuple[Schema, int]] = [(schema, 0)]
+    for _ in range(MAX_DEPTH):
+        below: list[tuple[Schema, int]] = []
+        for node, length in level:
+            enum, keys = node.get("enum"), node.get("x-kubernetes-list-map-keys")
+            if enum is not None and len(enum) > MAX_ENUM_VALUES:
+                return [too_many(f"{path}...enum", len(enum), MAX_ENUM_VALUES)]
+            if keys is not None and sum(map(len, keys)) + len(keys) > MAX_LIST_MAP_KEYS_LENGTH:
+                return [
+                    forbidden(
+                        f"{path}...x-kubernetes-list-map-keys",
+                        f"must not have more than {MAX_LIST_MAP_KEYS_LENGTH} characters in all",
+                    )
+                ]
+            below.extend((child, length + len(name)) for name, child in _named_children(node))
+        count += len(level)
+        if count + len(below) > MAX_NODES:
+            return [forbidden(path, f"must not have more than {MAX_NODES} nodes")]
+        if any(length > MAX_PATH_LENGTH for _, length in below):
+            return [forbidden(path, f"must not have paths of more than {MAX_PATH_LENGTH} characters")]
+        if not below:
+            return []
+        level = below
+    return [forbidden(path, f"must not be nested more than {MAX_DEPTH} levels deep")]
+
+
+def children(schema: Schema) -> Iterator[Schema]:
+    """The schemas right below a node, in whatever keyword they stand."""
+    for _, child in _named_children(schema):
+        yield child
+
+
+def _named_children(schema: Schema) -> Iterator[tuple[str, Schema]]:
+    for word in _ONE:
+        child = schema.get(word)
+        if type(child) is dict:
+            yield word, child
+    for word in _SEVERAL:
+        several = schema.get(word)
+        if type(several) is list:
+            for child in several:
+                yield word, child
+    for word in _NAMED:
+        named = schema.get(word)
+        if named:
+            for name, child in named.items():
+                if type(child) is dict:
+                    yield name, child
+
+
+def nodes(schema: Schema) -> Iterator[Schema]:
+    """All nodes of a schema whose depth has been bounded, a node before those below it."""
+    pending = [schema]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(children(node))

@@ -1,0 +1,118 @@
+"""Whether the defaults of a schema are values of it.
+
+Each default is judged by the node that it stands at: pruned, valid, and with a right apiVersion, kind and metadata
+where it is, or is part of, an embedded resource. Defaults below additionalProperties are not looked at.
+
+Follows apiextensions-apiserver pkg/apiserver/schema/defaulting/{validation,surroundingobject}.go at v0.36.2. The
+reference goes through properties in random order, we in that of their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from registry.schema.embedded import EmbeddedError, EmbeddedResources
+from registry.schema.field import FieldError, invalid
+from registry.schema.model import UNSET, Structural
+from registry.schema.patterns import begin_matching
+from registry.schema.pruning import META_FIELDS, prune
+from registry.schema.validation import validate
+from registry.schema.values import Json, deep_copy, same
+
+# Asks the validation rules of a node about a value: (node, whether it is a resource, value, path).
+Rules = Callable[[Structural, bool, Json, str], list[FieldError]]
+
+# What an embedded resource has beside the part of its metadata for which a default is tried.
+_TYPE_META = {"kind": "Validation", "apiVersion": "validation/v1"}
+
+
+def validate_defaults(schema: Structural, path: str, rules: Rules) -> list[FieldError]:
+    """The errors of all defaults in the schema of a resource, which must be structural.
+
+    Where a default has metadata of an embedded resource, that is decoded in place, as the reference does: unknown
+    fields in it are dropped from the definition.
+    """
+    begin_matching()
+    errors: list[FieldError] = []
+    root = replace(schema, embedded_resource=True)
+    _check(root, path, _Place(root, (), False), rules, errors)
+    return errors
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a node stands: in which resource, on which way from its root (None for an item of a list)."""
+
+    resource: Structural
+    way: tuple[str | None, ...]
+    inside_meta: bool
+
+
+def _check(schema: Structural, path: str, place: _Place, rules: Rules, errors: list[FieldError]) -> None:
+    if schema.embedded_resource:
+        place = _Place(schema, (), False)
+    if schema.default is not UNSET:
+        errors.extend(_check_default(schema, f"{path}.default", place, rules))
+    if schema.items is not None:
+        _check(schema.items, f"{path}.items", replace(place, way=(*place.way, None)), rules, errors)
+    for name in sorted(schema.properties):
+        inside_meta = place.inside_meta or (schema.embedded_resource and name in META_FIELDS)
+        below = _Place(place.resource, (*place.way, name), inside_meta)
+        _check(schema.properties[name], f"{path}.properties[{name}]", below, rules, errors)
+
+
+def _check_default(schema: Structural, path: str, place: _Place, rules: Rules) -> list[FieldError]:
+    value = schema.default
+    unpruned: list[FieldError] = []
+    if place.inside_meta:
+        why = _unfit_metadata(value, place)
+        if why:
+            return [invalid(path, value, f"must result in valid metadata: {why}")]
+    else:
+        pruned = deep_copy(value)
+        prune(pruned, schema, is_root=schema.embedded_resource)
+        if not same(pruned, value):
+            unpruned = [invalid(path, value, "must not have unknown fields")]
+        resources = EmbeddedResources(schema)
+        try:
+            resources.coerce(value, None, path)
+        except EmbeddedError as error:
+            return [*unpruned, error.error]
+        errors = resources.validate(value, path)
+        if errors:
+            return unpruned + errors
+    errors = validate(_without_int_or_string(schema), value, prefix=path)
+    return unpruned + (errors or rules(schema, schema is place.resource, value, path))
+
+
+def _without_int_or_string(schema: Structural) -> Structural:
+    """The schema as the reference sees it here: it knows nothing of x-kubernetes-int-or-string but the anyOf beside."""
+    properties = {name: _without_int_or_string(s) for name, s in schema.properties.items()}
+    additional = schema.additional_properties
+    items = _without_int_or_string(schema.items) if schema.items is not None else None
+    if isinstance(additional, Structural):
+        additional = _without_int_or_string(additional)
+    if (
+        not schema.int_or_string
+        and items is schema.items
+        and additional is schema.additional_properties
+        and all(properties[name] is s for name, s in schema.properties.items())
+    ):
+        return schema
+    return replace(schema, int_or_string=False, items=items, additional_properties=additional, properties=properties)
+
+
+def _unfit_metadata(value: Json, place: _Place) -> str:
+    """What is wrong with a resource that has `value` on this way, and else only what it must have."""
+    resource = deep_copy(value)
+    for step in reversed(place.way):
+        resource = [resource] if step is None else {step: resource}
+    resource = {**_TYPE_META, **resource}
+    resources = EmbeddedResources(place.resource)
+    try:
+        resources.coerce(resource, None)
+    except EmbeddedError as error:
+        return str(error)
+    texts = list(dict.fromkeys(e.message() for e in resources.validate(resource)))
+    return f"[{', '.join(texts)}]" if len(texts) > 1 else "".join(texts)

@@ -1,0 +1,322 @@
+"""Writes, coalesced: what waits together is committed together, each with a precondition and a result of its own.
+
+A transaction holds its domain's counter through the flush to disk, so a domain has one commit a flush, and queueing for
+the counter inside PostgreSQL makes it worse with each that queues (docs: facts on PostgreSQL). So a process queues by
+itself: a few lanes, each with a connection; a domain always uses the same lane. A lane sends what waits, up to 64
+writes, and what comes meanwhile waits for its next turn. A lane that is idle sends at once.
+
+When something fails, by what is known then:
+
+    what failed                        was it written?        then
+    one write's precondition           no, but the others     that write's error, the others' results
+    the call (a value, a constraint)   no, none               the writes one by one, so that only the bad one fails
+    the call (read-only, full disk)    no, none               Unavailable for all
+    a deadlock                         no, none               once more
+    the connection                     not known              see recovery.py: found out from the log, else Uncertain
+
+Tenants near a limit: their writes that grow are not written at first, and sent again to be counted one by one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import struct
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+import psycopg
+
+from registry.store.commit import batch as batches
+from registry.store.commit import recovery
+from registry.store.commit.batch import COMMIT, COMMIT_SHARED, COMMIT_TENANT, Pending, Waiting
+from registry.store.connection import PATIENCE, STATEMENT_TIMEOUT_MS, connect_patiently
+from registry.store.documents import strip_document
+from registry.store.errors import (
+    AlreadyExists,
+    GuardsChanged,
+    InUse,
+    NotFound,
+    QuotaExceeded,
+    RevisionConflict,
+    SharingRefused,
+    StoreError,
+    TenancyRefused,
+    TenantNotFound,
+    TenantSuspended,
+    Unavailable,
+    Uncertain,
+    ValueRefused,
+)
+from registry.store.translate import is_conflict_of_transactions, is_transient, lacks_partition, translate
+from registry.store.types import Committed, DomainId, Guards, Row, Tenant, Uid, Write
+
+logger = logging.getLogger(__name__)
+
+# What may wait in one lane. At 5,000 writes a second this is two seconds' worth; more would only time out.
+MAX_WAITING: Final = 10_000
+MAX_WAITING_BYTES: Final = 128 << 20
+
+# A call that gives no sign of life for longer than PostgreSQL would let it run has lost its connection.
+_CALL_TIMEOUT: Final = STATEMENT_TIMEOUT_MS / 1000 + 5
+
+T = TypeVar("T")
+OnCommit = Callable[[dict[DomainId, int]], None]
+MakePartitions = Callable[[], Awaitable[object]]
+
+
+class Writer:
+    """`on_commit` is told the newest revision of each domain that a transaction has written to."""
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        on_commit: OnCommit,
+        make_partitions: MakePartitions,
+        lanes: int = 2,
+        patience: float = PATIENCE,
+    ) -> None:
+        self._lanes = [WriterConnection(dsn, on_commit, make_partitions, patience) for _ in range(lanes)]
+
+    async def commit(self, tenant: Tenant, write: Write) -> Committed:
+        """Commits one write, or raises why not (registry.store.errors).
+
+        Cancelled before the write was sent, nothing is written; cancelled later, it is written all the same.
+        """
+        return await self._lanes[tenant.domain % len(self._lanes)].submit(tenant, write)
+
+    async def close(self) -> None:
+        """Takes no more writes and ends when those accepted are committed."""
+        await asyncio.gather(*(lane.close() for lane in self._lanes))
+
+
+class WriterConnection:
+    def __init__(self, dsn: str, on_commit: OnCommit, make_partitions: MakePartitions, patience: float) -> None:
+        self._dsn = dsn
+        self._on_commit = on_commit
+        self._make_partitions = make_partitions
+        self._patience = patience
+        self._waiting = Waiting()
+        self._wake = asyncio.Event()
+        self._closing = False
+        self._link: recovery.Link | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def submit(self, tenant: Tenant, write: Write) -> asyncio.Future[Committed]:
+        if self._closing:
+            raise Unavailable("the store is closed")
+        if len(self._waiting) >= MAX_WAITING or self._waiting.size >= MAX_WAITING_BYTES:
+            raise Unavailable("too many writes wait")
+        loop = asyncio.get_running_loop()
+        if self._task is None:
+            self._task = loop.create_task(self._run(), name="registry writer")
+        pending = Pending(tenant, write, batches.size_of(write), loop.create_future())
+        self._waiting.append(pending)
+        self._wake.set()
+        return pending.done
+
+    async def close(self) -> None:
+        self._closing = True
+        self._wake.set()
+        if self._task is not None:
+            await self._task
+        await self._disconnect()
+
+    async def _run(self) -> None:
+        while True:
+            if not self._waiting:
+                if self._closing:
+                    return
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            batch = self._waiting.take()
+            if not batch:
+                continue
+            try:
+                await self._commit(batch)
+            except Exception as error:
+                # Whatever it is, nobody may wait for ever, and the lane goes on.
+                logger.exception("a batch of writes failed in an unforeseen way")
+                await self._disconnect()
+                _fail(batch, Uncertain(f"unforeseen: {error}"))
+
+    async def _commit(self, batch: list[Pending], *, again: bool = True, exact: bool = False) -> None:
+        """Settles every write of the batch; `exact` counts each by itself in its tenant's limits."""
+        batch_id = random.getrandbits(62)
+        try:
+            link = await self._connect()
+        except Unavailable as error:
+            # Patience is over, also for those behind: to let each batch wait anew would only keep their callers.
+            _fail(batch, error)
+            while self._waiting:
+                _fail(self._waiting.take(), error)
+            return
+        try:
+            arguments = batches.parameters(batch, batch_id, exact=exact)
+            call = COMMIT
+            if batch[0].write.tenancy is not None:
+                call, arguments["tenancy"] = COMMIT_TENANT, batch[0].write.tenancy
+            elif batch[0].write.sharing is not None:
+                call, arguments["sharing"] = COMMIT_SHARED, batch[0].write.sharing
+            async with asyncio.timeout(_CALL_TIMEOUT):
+                cursor = await link.connection.execute(call.sql, arguments, binary=True)
+                rows = await cursor.fetchall()
+        except (psycopg.Error, OSError, TimeoutError) as error:
+            await self._fail(batch, batch_id, error, again=again)
+        except (ValueError, OverflowError, struct.error) as error:
+            # A text that is not Unicode, an integer beyond 64 bits: found before anything was sent.
+            await self._one_by_one(batch, ValueRefused(f"not a value for PostgreSQL: {error}"))
+        else:
+            near = self._settle(batch, rows)
+            if near:
+                await self._commit(near, exact=True)
+
+    async def _fail(self, batch: list[Pending], batch_id: int, error: Exception, *, again: bool) -> None:
+        link = self._link
+        if not isinstance(error, psycopg.Error) or link is None or link.connection.closed:
+            await self._recover(batch, batch_id, error)
+        elif is_conflict_of_transactions(error) and again:
+            await self._commit(batch, again=False)
+        elif lacks_partition(error) and again:
+            try:
+                await self._make_partitions()
+            except StoreError as failure:
+                _fail(batch, failure)
+            else:
+                await self._commit(batch, again=False)
+        elif is_transient(error):
+            logger.error("PostgreSQL refuses writes: %s", translate(error))
+            _fail(batch, translate(error))
+        else:
+            await self._one_by_one(batch, translate(error))
+
+    async def _one_by_one(self, batch: list[Pending], error: StoreError) -> None:
+        """Finds the write that the transaction failed for; it alone gets the error."""
+        if len(batch) > 1:
+            for pending in batch:
+                await self._commit([pending])
+        elif batch[0].write.doc is not None:
+            # The reporting column is ours, not the user's: it must not make a write fail.
+            logger.warning("%s %s is stored without its doc: %s", batch[0].write.resource, batch[0].write.key, error)
+            doc = batch[0].write.doc
+            less = strip_document(doc)
+            batch[0].write = replace(batch[0].write, doc=None if less == doc else less)
+            await self._commit(batch)
+        else:
+            _fail(batch, error)
+
+    async def _recover(self, batch: list[Pending], batch_id: int, error: Exception) -> None:
+        """The connection broke during the call. Asks PostgreSQL what became of it, and repeats what was not written."""
+        logger.warning("a writer lost its connection during a commit: %s", str(error).partition("\n")[0])
+        lost, self._link = self._link, None
+        if lost is not None:
+            lost.connection.pgconn.finish()
+        try:
+            found = await self._patiently(lambda link: recovery.outcome(link.connection, lost, batch_id, batch))
+        except StoreError as failure:
+            await self._disconnect()
+            _fail(batch, Uncertain(f"the connection broke during a commit: {failure}"))
+            return
+        repeat = []
+        for pending, committed in zip(batch, found, strict=True):
+            if committed is None:
+                repeat.append(pending)
+            elif not pending.done.done():
+                pending.done.set_result(committed)
+        self._deliver((p.tenant.domain, c.revision) for p, c in zip(batch, found, strict=True) if c is not None)
+        # They may repeat any number of times, as each time PostgreSQL was there again and had not written them.
+        self._waiting.put_back(repeat)
+
+    def _settle(self, batch: list[Pending], rows: list[tuple[Any, ...]]) -> list[Pending]:
+        """Gives each its outcome; those that are near a limit of their tenant have none yet."""
+        given, near = [], []
+        for pending, row in zip(batch, rows, strict=True):
+            if row[1] == "near":
+                near.append(pending)
+                continue
+            outcome = _outcome(pending.write, row)
+            if isinstance(outcome, Committed):
+                given.append((pending.tenant.domain, outcome.revision))
+            if pending.done.done():
+                continue
+            if isinstance(outcome, Committed):
+                pending.done.set_result(outcome)
+            else:
+                pending.done.set_exception(outcome)
+        self._deliver(given)
+        return near
+
+    def _deliver(self, given: Any) -> None:
+        newest: dict[DomainId, int] = {}
+        for domain, revision in given:
+            if revision > newest.get(domain, 0):
+                newest[domain] = revision
+        if newest:
+            self._on_commit(newest)
+
+    async def _connect(self) -> recovery.Link:
+        """The connection, a new one if it is gone. Raises Unavailable when patience is over."""
+        if self._link is not None and not self._link.connection.closed:
+            return self._link
+        return await self._patiently(_itself)
+
+    async def _patiently(self, ask: Callable[[recovery.Link], Awaitable[T]]) -> T:
+        """Asks on a new connection, and again if that breaks, while there is patience: for what may be repeated."""
+        deadline = asyncio.get_running_loop().time() + self._patience
+        while True:
+            connection = await connect_patiently(self._dsn, "writer", patience=self._patience)
+            try:
+                self._link = await recovery.link(connection)
+                return await ask(self._link)
+            except (psycopg.Error, OSError) as error:
+                await connection.close()
+                if asyncio.get_running_loop().time() > deadline:
+                    raise Unavailable(str(error).partition("\n")[0]) from error
+
+    async def _disconnect(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            await link.connection.close()
+
+
+async def _itself(link: recovery.Link) -> recovery.Link:
+    return link
+
+
+def _outcome(write: Write, row: tuple[Any, ...]) -> Committed | StoreError:
+    _, outcome, revision, definitions, namespaces, uid, found, version, schema, body, refusal = row
+    current = None if found is None else Row(write.resource, write.key, Uid(uid), found, version, schema, body)
+    if outcome == "ok":
+        return Committed(revision, current, Guards(definitions, namespaces))
+    if outcome == "missing":
+        return NotFound(f"{write.resource} {write.key} does not exist")
+    if outcome == "used":
+        return InUse(f"{write.resource} {write.key} is in use")
+    if outcome == "guards":
+        return GuardsChanged(Guards(definitions, namespaces))
+    if outcome == "tenant":
+        return TenantNotFound("the tenant does not exist")
+    if outcome == "suspended":
+        return TenantSuspended("the tenant is suspended")
+    if outcome == "quota":
+        what, requested, used, limit = refusal.split(" ")
+        return QuotaExceeded(what, int(requested), int(used), int(limit))
+    if outcome == "tenancy":
+        reason, _, name = refusal.partition(" ")
+        return TenancyRefused(reason, name)
+    if outcome == "sharing":
+        reason, _, detail = refusal.partition(" ")
+        return SharingRefused(reason, detail)
+    assert current is not None
+    return AlreadyExists(current) if outcome == "exists" else RevisionConflict(current)
+
+
+def _fail(batch: list[Pending], error: StoreError) -> None:
+    for pending in batch:
+        if not pending.done.done():
+            # To each an exception of its own: raising one adds to its traceback.
+            pending.done.set_exception(type(error)(str(error)))

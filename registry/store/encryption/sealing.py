@@ -1,0 +1,217 @@
+"""Encryption at rest: bodies of some resources are sealed on their way into the database, and opened on their way out.
+
+Each tenant has data keys of its own (`tenant_keys`), each wrapped by a master key that is not in the database
+(master_keys.py). The newest seals; the others open what they have sealed until it is sealed anew (resealing.py). What
+is stored of a body is again the rest of a JSON object, so that no SQL that reads bodies as JSON fails on it:
+
+    "sealed":"1.<tenant>.<number of the data key>.<base64 of nonce, cipher text and tag>"}}
+
+With owner references there is an empty mark of them behind it, by which lookups in SQL find it. What stands beside the
+body stays readable: names, labels, selectable fields, uids, revisions and who wrote. The sealed text is bound to the
+tenant, the resource and the key of the object.
+
+A body that is not sealed costs one look at its first characters.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+import os
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from registry.store.connection import Pool
+from registry.store.encryption.master_keys import KEY_BYTES, NONCE_BYTES, CannotUnseal, MasterKeys
+from registry.store.errors import Unreadable
+from registry.store.statements import statement
+from registry.store.types import Change, Operation, Row, Tenant, TenantId, Write
+
+logger = logging.getLogger(__name__)
+
+MARK: Final = '"sealed":"'
+_FORMAT: Final = "1"
+_OWNED: Final = ',"ownerReferences":[]'
+# How long a process goes on to seal with a key that is not the tenant's newest any more.
+CURRENT_SECONDS: Final = 10.0
+# Data keys that a process keeps opened; of some 300 bytes each.
+CACHE_KEYS: Final = 10_000
+
+NEWEST_KEY: Final = statement(
+    "newest-data-key",
+    "The newest data key of a tenant; by the primary key.",
+    """
+    SELECT number, master, wrapped FROM tenant_keys WHERE tenant_id = %(tenant)s::bigint ORDER BY number DESC LIMIT 1
+    """,
+)
+
+DATA_KEY: Final = statement(
+    "data-key",
+    "One data key of a tenant; by the primary key.",
+    """
+    SELECT number, master, wrapped FROM tenant_keys
+    WHERE tenant_id = %(tenant)s::bigint AND number = %(number)s::bigint
+    """,
+)
+
+ADD_KEY: Final = statement(
+    "add-data-key",
+    "A new data key, unless another process has just made it.",
+    """
+    INSERT INTO tenant_keys (tenant_id, number, master, wrapped)
+    VALUES (%(tenant)s::bigint, %(number)s::bigint, %(master)s::text, %(wrapped)s::bytea)
+    ON CONFLICT (tenant_id, number) DO NOTHING
+    """,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Encryption:
+    """What a server is told: its master keys, and the resources to be sealed (`secrets`, `widgets.example.com`)."""
+
+    masters: MasterKeys
+    resources: frozenset[str]
+
+
+class Sealing:
+    """Without `encryption` nothing is sealed, and what is sealed cannot be read: Unreadable."""
+
+    def __init__(self, pool: Pool, encryption: Encryption | None) -> None:
+        self._pool = pool
+        self.masters = encryption.masters if encryption else None
+        self.resources = encryption.resources if encryption else frozenset()
+        # Unwrapped data keys, the least recently used first.
+        self._keys: OrderedDict[tuple[TenantId, int], AESGCM] = OrderedDict()
+        # The number that each tenant seals with, and when it was read.
+        self._current: OrderedDict[TenantId, tuple[int, float]] = OrderedDict()
+
+    # -- in
+    async def write(self, tenant: Tenant, write: Write) -> Write:
+        """The write with its body sealed, where its resource is to be."""
+        if write.resource not in self.resources or write.operation is Operation.DELETE:
+            return write
+        number, cipher = await self.current(tenant.id)
+        body = seal_body(tenant.id, write.resource, write.key, number, cipher, write.body, owned=bool(write.owners))
+        return replace(write, body=body, doc=None)
+
+    async def current(self, tenant: TenantId) -> tuple[int, AESGCM]:
+        """The key that the tenant seals with now; made where there is none."""
+        known = self._current.get(tenant)
+        if known is not None and time.monotonic() - known[1] < CURRENT_SECONDS:
+            return known[0], await self.key(tenant, known[0])
+        rows = await self._pool.fetch(NEWEST_KEY, {"tenant": tenant})
+        if not rows:
+            await self.make_key(tenant, 1)
+            rows = await self._pool.fetch(NEWEST_KEY, {"tenant": tenant})
+        number, master, wrapped = rows[0]
+        self._current[tenant] = (number, time.monotonic())
+        if len(self._current) > CACHE_KEYS:
+            self._current.popitem(last=False)
+        return number, self._remember(tenant, number, master, wrapped)
+
+    async def make_key(self, tenant: TenantId, number: int) -> None:
+        assert self.masters is not None, "resources are sealed only where there are master keys"
+        wrapped = self.masters.wrap(os.urandom(KEY_BYTES), purpose_of(tenant, number))
+        await self._pool.execute(
+            ADD_KEY, {"tenant": tenant, "number": number, "master": self.masters.first, "wrapped": wrapped}
+        )
+
+    # -- out
+    async def text(self, tenant: TenantId, resource: str, key: str, body: str) -> str:
+        """A body as it was before it was sealed. Raises Unreadable.
+
+        `tenant` 0 is for what is read of several tenants at once: then the body itself says whose it is.
+        """
+        if not body.startswith(MARK):
+            return body
+        owner, number, blob = _parse(resource, key, body)
+        if tenant not in (owner, 0):
+            raise Unreadable(f"{resource} {key} was moved here from another tenant")
+        tenant = owner
+        cipher = await self.key(tenant, number)
+        try:
+            plain = cipher.decrypt(blob[:NONCE_BYTES], blob[NONCE_BYTES:], _bound(tenant, resource, key))
+        except (InvalidTag, ValueError) as error:
+            raise Unreadable(f"{resource} {key} is damaged, or was moved here") from error
+        return plain.decode("utf-8", "surrogatepass")
+
+    async def row(self, tenant: TenantId, row: Row) -> Row:
+        if not row.body.startswith(MARK):
+            return row
+        return replace(row, body=await self.text(tenant, row.resource, row.key, row.body))
+
+    async def rows(self, tenant: TenantId, rows: Sequence[Row]) -> Sequence[Row]:
+        # Without master keys a server is not started where anything may be sealed: a look at one tells enough.
+        looked_at = rows if self.masters is not None else rows[:1]
+        if not any(row.body.startswith(MARK) for row in looked_at):
+            return rows
+        return [await self.row(tenant, row) for row in rows]
+
+    async def changes(self, tenant: TenantId, changes: Iterable[Change]) -> None:
+        """Opens changes in place: they are shared, so each is opened once."""
+        for change in changes:
+            if change.body.startswith(MARK):
+                change.body = await self.text(tenant, change.resource, change.key, change.body)
+            previous = change.previous_body
+            if previous is not None and previous.startswith(MARK):
+                change.previous_body = await self.text(tenant, change.resource, change.key, previous)
+
+    async def key(self, tenant: TenantId, number: int) -> AESGCM:
+        known = self._keys.get((tenant, number))
+        if known is not None:
+            self._keys.move_to_end((tenant, number))
+            return known
+        rows = await self._pool.fetch(DATA_KEY, {"tenant": tenant, "number": number})
+        if not rows:
+            raise Unreadable(f"the data key {number} of a tenant is gone")
+        return self._remember(tenant, *rows[0])
+
+    def _remember(self, tenant: TenantId, number: int, master: str, wrapped: bytes) -> AESGCM:
+        try:
+            if self.masters is None:
+                raise CannotUnseal("this server has no master key")
+            cipher = AESGCM(self.masters.unwrap(bytes(wrapped), purpose_of(tenant, number), master))
+        except CannotUnseal as error:
+            logger.error("the data key %s of tenant %s cannot be unwrapped: %s", number, tenant, error)
+            raise Unreadable(f"a data key cannot be unwrapped: {error}") from error
+        self._keys[tenant, number] = cipher
+        if len(self._keys) > CACHE_KEYS:
+            self._keys.popitem(last=False)
+        return cipher
+
+
+def purpose_of(tenant: TenantId, number: int) -> str:
+    return f"data-key/{tenant}/{number}"
+
+
+def seal_body(tenant: TenantId, resource: str, key: str, number: int, cipher: AESGCM, body: str, *, owned: bool) -> str:
+    nonce = os.urandom(NONCE_BYTES)
+    sealed = nonce + cipher.encrypt(nonce, body.encode("utf-8", "surrogatepass"), _bound(tenant, resource, key))
+    return f'{prefix_of(tenant, number)}{base64.b64encode(sealed).decode()}"{_OWNED if owned else ""}}}}}'
+
+
+def prefix_of(tenant: TenantId, number: int) -> str:
+    """How every body begins that is sealed with a data key."""
+    return f"{MARK}{_FORMAT}.{tenant}.{number}."
+
+
+def _parse(resource: str, key: str, body: str) -> tuple[TenantId, int, bytes]:
+    """Whose it is, the number of the data key, and what it has sealed."""
+    form, owner, number, encoded = [*body[len(MARK) :].partition('"')[0].split("."), "", "", ""][:4]
+    if form == _FORMAT and all(text.isascii() and text.isdigit() for text in (owner, number)):
+        try:
+            return TenantId(int(owner)), int(number), base64.b64decode(encoded, validate=True)
+        except binascii.Error:
+            pass
+    raise Unreadable(f"{resource} {key} is sealed in a way that this server does not know")
+
+
+def _bound(tenant: TenantId, resource: str, key: str) -> bytes:
+    return f"{tenant}/{resource}/{key}".encode("utf-8", "surrogatepass")

@@ -1,0 +1,309 @@
+"""The feed of a process: each change is read once, kept for a while, and handed to all who subscribed.
+
+"Position" of a domain's feed: the revision up to which it has read, in order and without a hole. Revisions are gapless
+and visible in their order, so what a read finds after the position is what comes next, or there is nothing yet.
+
+    who wakes it                            how soon
+    a commit of this process                at once
+    a notification of another process       some 5 ms
+    the poll of the counters                1 s; 0.1 s while notifications are not known to arrive
+
+A subscription is either live (the feed appends to its queue) or behind (it reads by itself: from the ring of recent
+changes when that reaches back far enough, else from the log). It starts behind, becomes live when it has caught up, and
+falls behind again when its reader is too slow for its queue: the queue is dropped and read again later. So memory is
+bounded by the queues' limits, and nothing is lost, repeated or reordered: a subscription always continues from the
+revision that its reader was last given.
+
+The ring is bounded for the whole process, oldest change first, whichever domain it is of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from registry.store.connection import Pool
+from registry.store.encryption.sealing import Sealing
+from registry.store.errors import StoreError, TenantNotFound, Unavailable
+from registry.store.feed import log
+from registry.store.feed.signals import Listener, Notifier
+from registry.store.feed.subscription import Subscription
+from registry.store.types import Change, DomainId, ResourceName, Tenant, TenantId
+
+logger = logging.getLogger(__name__)
+
+POLL_SECONDS: Final = 1.0
+UNHEALTHY_POLL_SECONDS: Final = 0.1
+
+# New watches most often start a few seconds back; the log serves the others.
+RING_CHANGES: Final = 20_000
+RING_BYTES: Final = 48 << 20
+
+# Watches end every some minutes and come again at once: the ring of a domain outlives its last subscription for that.
+LINGER_SECONDS: Final = 60.0
+
+# Domains asked for in one read.
+MAX_DOMAINS: Final = 200
+
+
+class DomainFeed:
+    """What the feed knows of one domain."""
+
+    __slots__ = ("base", "domain", "newest", "position", "read", "ring", "since_unused", "subscriptions")
+
+    def __init__(self, domain: DomainId, position: int) -> None:
+        self.domain = domain
+        self.position = position
+        # Invariant: the ring holds every change with base < revision <= position.
+        self.base = position
+        self.ring: deque[tuple[TenantId, Change]] = deque()
+        # The newest revision heard of: when it is above the position there is something to read.
+        self.newest = position
+        # Grows with each read that has brought changes.
+        self.read = 0
+        self.subscriptions: dict[tuple[TenantId, ResourceName | None], set[Subscription]] = {}
+        self.since_unused: float | None = None
+
+    def recent(self, tenant: TenantId, resource: ResourceName | None, after: int) -> list[Change] | None:
+        """The changes after a revision, from the ring; None when it does not reach back so far."""
+        if after < self.base:
+            return None
+        found: list[Change] = []
+        for owner, change in reversed(self.ring):
+            if change.revision <= after:
+                break
+            if tenant in (owner, log.ALL_TENANTS) and (resource is None or change.resource == resource):
+                found.append(change)
+        found.reverse()
+        return found
+
+    def publish(self, changes: list[tuple[TenantId, Change]]) -> None:
+        """Takes the next changes in: appends them to the ring and gives each subscription its share of them.
+
+        No await in here: the position and the queues change together.
+        """
+        self.ring.extend(changes)
+        self.position = changes[-1][1].revision
+        self.newest = max(self.newest, self.position)
+        if not self.subscriptions:
+            return
+        shares: dict[tuple[TenantId, ResourceName | None], list[Change]] = {}
+        for tenant, change in changes:
+            all_of: tuple[tuple[TenantId, ResourceName | None], ...] = (
+                (tenant, change.resource), (tenant, None), (log.ALL_TENANTS, change.resource))  # fmt: skip
+            for which in all_of:
+                if which in self.subscriptions:
+                    shares.setdefault(which, []).append(change)
+        for which, share in shares.items():
+            shared = tuple(share)
+            size = sum([change.size for change in shared])
+            for subscription in self.subscriptions[which]:
+                subscription.push(shared, size)
+
+
+class Feed:
+    def __init__(self, pool: Pool, dsn: str, listen_dsn: str, process: str, sealing: Sealing) -> None:
+        self._pool = pool
+        self._sealing = sealing
+        self._process = process
+        self.notifier = Notifier(dsn, process)
+        self.listener = Listener(listen_dsn, process, self.notifier, self._heard)
+        self._domains: dict[DomainId, DomainFeed] = {}
+        # In the order in which they were read: whose oldest change is the oldest of all, and its size.
+        self._ages: deque[tuple[DomainFeed, int]] = deque()
+        self._ring_bytes = 0
+        self._reads = 0
+        self._wake = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._closed = False
+
+    def notify_committed(self, news: dict[DomainId, int]) -> None:
+        """This process has committed: its own feeds are woken at once, other processes by a notification."""
+        self.notifier.notify(news)
+        self._heard(news, hint_all=False)
+
+    async def subscribe(self, tenant: Tenant, resource: ResourceName | None, after: int) -> Subscription:
+        """A subscription to what comes after a revision. Raises RevisionExpired, TenantNotFound, Unavailable."""
+        if self._closed:
+            raise Unavailable("the store is closed")
+        if not self._tasks:
+            self.listener.start()
+            self._tasks = [
+                asyncio.create_task(self._read_forever(), name="registry feed"),
+                asyncio.create_task(self._poll_forever(), name="registry feed poll"),
+            ]
+        feed = self._domains.get(tenant.domain)
+        if feed is None:
+            counters = await log.counters(self._pool, [tenant.domain])
+            if tenant.domain not in counters:
+                raise TenantNotFound(f"tenant {tenant.name} does not exist")
+            # Another subscription may have made it meanwhile.
+            feed = self._domains.setdefault(tenant.domain, DomainFeed(tenant.domain, counters[tenant.domain][0]))
+        subscription = Subscription(self._pool, feed, tenant, resource, after, self._unsubscribe, self._sealing)
+        feed.subscriptions.setdefault((tenant.id, resource), set()).add(subscription)
+        feed.since_unused = None
+        try:
+            await subscription.start()
+        except BaseException:
+            subscription.close()
+            raise
+        return subscription
+
+    async def close(self) -> None:
+        """Ends all subscriptions: their readers get Unavailable when they have read what had come."""
+        self._closed = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.listener.close()
+        for feed in self._domains.values():
+            _end(feed, Unavailable("the store is closed"))
+
+    def _unsubscribe(self, feed: DomainFeed, subscription: Subscription) -> None:
+        which = (subscription.tenant.id, subscription.resource)
+        others = feed.subscriptions.get(which)
+        if others is None:
+            return
+        others.discard(subscription)
+        if not others:
+            del feed.subscriptions[which]
+        if not feed.subscriptions:
+            feed.since_unused = asyncio.get_running_loop().time()
+
+    def _heard(self, news: dict[DomainId, int], hint_all: bool = True) -> None:
+        if not news and hint_all:
+            # What was missed is not known: look at all.
+            for feed in self._domains.values():
+                feed.newest = max(feed.newest, feed.position + 1)
+            self._wake.set()
+        for domain, revision in news.items():
+            known = self._domains.get(domain)
+            if known is not None and revision > known.newest:
+                known.newest = revision
+                self._wake.set()
+
+    async def _read_forever(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            try:
+                await self._read()
+            except StoreError as error:
+                logger.warning("the change log cannot be read: %s", error)
+                self._wake.set()
+                await asyncio.sleep(UNHEALTHY_POLL_SECONDS)
+            except Exception:
+                logger.exception("reading the change log failed in an unforeseen way")
+                self._wake.set()
+                await asyncio.sleep(POLL_SECONDS)
+
+    async def _read(self) -> None:
+        """Reads until nothing is known to be left."""
+        while True:
+            behind = [feed for feed in self._domains.values() if feed.newest > feed.position]
+            if not behind:
+                return
+            # Large changes of some may leave no room for others: those come first that have waited longest.
+            behind.sort(key=lambda feed: feed.read)
+            behind = behind[:MAX_DOMAINS]
+            asked = {feed.domain: (feed, feed.position, feed.newest) for feed in behind}
+            found = await log.news(self._pool, {domain: entry[1] for domain, entry in asked.items()})
+            quiet = []
+            for domain, (feed, position, newest) in asked.items():
+                changes = found.get(domain)
+                if not changes:
+                    # A hint that was too high, a log cut above our position, or a tenant that is gone.
+                    quiet.append((feed, newest))
+                elif changes[0][1].revision != position + 1:
+                    await self._start_again([feed])
+                else:
+                    self._reads += 1
+                    feed.read = self._reads
+                    feed.publish(changes)
+                    self._remember(feed, changes)
+            if quiet:
+                await self._check(quiet)
+
+    async def _check(self, quiet: list[tuple[DomainFeed, int]]) -> None:
+        """Why was there nothing? Either nothing came, or what came has been compacted or deleted with its tenant."""
+        counters = await log.counters(self._pool, [feed.domain for feed, _ in quiet])
+        for feed, newest in quiet:
+            if feed.domain not in counters:
+                self._forget(feed)
+                _end(feed, TenantNotFound("the tenant does not exist"))
+                continue
+            revision, floor = counters[feed.domain]
+            if floor > feed.position:
+                await self._start_again([feed])
+            elif feed.newest == newest:
+                feed.newest = max(revision, feed.position)
+
+    async def _start_again(self, feeds: Iterable[DomainFeed]) -> None:
+        """The log has a hole after a position. The feed goes on from now; subscriptions find out from the log."""
+        for feed in feeds:
+            counters = await log.counters(self._pool, [feed.domain])
+            if feed.domain in counters:
+                feed.ring.clear()
+                feed.position = feed.base = feed.newest = counters[feed.domain][0]
+                for subscriptions in feed.subscriptions.values():
+                    for subscription in subscriptions:
+                        subscription.fall_behind()
+
+    def _remember(self, feed: DomainFeed, changes: list[tuple[TenantId, Change]]) -> None:
+        for _, change in changes:
+            size = change.size
+            self._ages.append((feed, size))
+            self._ring_bytes += size
+        while self._ages and (len(self._ages) > RING_CHANGES or self._ring_bytes > RING_BYTES):
+            oldest, size = self._ages.popleft()
+            self._ring_bytes -= size
+            # A feed that has started again or has been forgotten has nothing left of that age.
+            if oldest.ring:
+                oldest.base = oldest.ring.popleft()[1].revision
+
+    async def _poll_forever(self) -> None:
+        """The net under the hints: looks at the counters, and whether the tenants are still there."""
+        while True:
+            await asyncio.sleep(POLL_SECONDS if self.listener.healthy else UNHEALTHY_POLL_SECONDS)
+            self._retire()
+            try:
+                await self._poll(list(self._domains))
+            except StoreError as error:
+                logger.warning("the counters cannot be polled: %s", error)
+            except Exception:
+                logger.exception("polling the counters failed in an unforeseen way")
+
+    async def _poll(self, domains: list[DomainId]) -> None:
+        if not domains:
+            return
+        counters = await log.counters(self._pool, domains)
+        self._heard({domain: revision for domain, (revision, _) in counters.items()}, hint_all=False)
+        watched = {tenant for feed in self._domains.values() for tenant, _ in feed.subscriptions}
+        watched.discard(log.ALL_TENANTS)
+        if watched:
+            gone = watched - await log.alive(self._pool, list(watched))
+            for feed in list(self._domains.values()):
+                _end(feed, TenantNotFound("the tenant does not exist"), gone)
+
+    def _retire(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for feed in list(self._domains.values()):
+            if feed.since_unused is not None and now - feed.since_unused > LINGER_SECONDS:
+                self._forget(feed)
+
+    def _forget(self, feed: DomainFeed) -> None:
+        if self._domains.get(feed.domain) is feed:
+            del self._domains[feed.domain]
+        feed.ring.clear()
+        feed.base = feed.position
+
+
+def _end(feed: DomainFeed, error: StoreError, tenants: Collection[TenantId] | None = None) -> None:
+    """Ends the feed's subscriptions, or those of some tenants."""
+    for (tenant, _), subscriptions in list(feed.subscriptions.items()):
+        if tenants is None or tenant in tenants:
+            for subscription in list(subscriptions):
+                subscription.end(error)

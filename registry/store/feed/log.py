@@ -1,0 +1,190 @@
+"""Reading the change log: rows become Changes."""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+from registry.store.arrays import BigintArray
+from registry.store.bounds import READ_BYTES
+from registry.store.commit.batch import label_prefix
+from registry.store.connection import Pool
+from registry.store.errors import RevisionExpired, TenantNotFound
+from registry.store.statements import statement
+from registry.store.types import Actor, Change, ChangeType, DomainId, ObjectKey, ResourceName, TenantId, Uid
+
+COLUMNS: Final = """
+    c.tenant_id, c.revision, c.type, c.resource, c.key, c.uid, c.version, c.schema_id, c.body, c.labels,
+    c.previous_revision, c.previous_version, c.previous_schema_id, c.previous_body, c.previous_labels,
+    c.actor_user, c.actor_manager, c.actor_verb, c.at
+"""
+
+# What a row brings along, before compression (bounds.py).
+SIZE: Final = "coalesce(octet_length(c.body), 0) + coalesce(octet_length(c.previous_body), 0)"
+
+# The first of each domain come before the second of any, so that a domain of large changes does not hold up the others.
+NEWS: Final = statement(
+    "news",
+    "The next changes of several domains, each after a revision, up to some bytes together; by the log's index of"
+    " revisions.",
+    "SELECT c.domain_id,"
+    + COLUMNS
+    + """
+    FROM (
+        SELECT c.*, """
+    + SIZE
+    + """ AS size, sum("""
+    + SIZE
+    + """) OVER (
+            ORDER BY c.revision - c.position, c.ordinal ROWS UNBOUNDED PRECEDING) AS upto
+        FROM unnest(%(domains)s::bigint[], %(positions)s::bigint[]) WITH ORDINALITY AS w (domain_id, position, ordinal)
+        CROSS JOIN LATERAL (
+            SELECT c.*, w.position, w.ordinal FROM changes c
+            WHERE c.domain_id = w.domain_id AND c.revision > w.position AND c.revision <= w.position + %(rows)s::bigint
+        ) c
+    ) c
+    WHERE c.upto <= %(bytes)s::bigint OR c.upto = c.size
+    ORDER BY c.domain_id, c.revision
+    """,
+)
+
+ALIVE: Final = statement(
+    "alive",
+    "Which of some tenants there still are; by their primary key.",
+    "SELECT id FROM tenants WHERE id = ANY (%(tenants)s) AND deleted_at IS NULL",
+)
+
+COUNTERS: Final = statement(
+    "counters",
+    "The counters and floors of some domains; by their primary key.",
+    "SELECT id, revision, floor FROM domains WHERE id = ANY (%(domains)s::bigint[])",
+)
+
+# `+ 0` keeps the planner from the index of keys, by which it would have to sort.
+REPLAY: Final = statement(
+    "replay",
+    "The changes of one tenant in a window of revisions, with the domain's counter and floor in the same snapshot;"
+    " by the log's index of revisions.",
+    "SELECT d.revision AS current, d.floor, c.* FROM domains d LEFT JOIN LATERAL (SELECT"
+    + COLUMNS
+    + """
+        FROM (
+            SELECT c.*, """
+    + SIZE
+    + """ AS size, sum("""
+    + SIZE
+    + """) OVER (
+                ORDER BY c.revision ROWS UNBOUNDED PRECEDING) AS upto
+            FROM changes c
+            WHERE c.domain_id = d.id AND c.revision > %(after)s::bigint AND c.revision <= %(upto)s::bigint
+                AND (%(tenant)s::bigint = 0 OR c.tenant_id + 0 = %(tenant)s::bigint)
+                AND (%(resource)s::text IS NULL OR c.resource = %(resource)s::text)
+        ) c
+        WHERE c.upto <= %(bytes)s::bigint OR c.upto = c.size
+        ORDER BY c.revision
+        LIMIT %(rows)s::bigint
+    ) c ON true
+    WHERE d.id = %(domain)s::bigint
+    ORDER BY c.revision
+    """,
+)
+
+# In place of a tenant: all tenants of a domain. No tenant has this number.
+ALL_TENANTS: Final = TenantId(0)
+
+# The window bounds the work where few of the revisions are of the resource; rows and bytes bound the answer.
+REPLAY_WINDOW: Final = 10_000
+MAX_ROWS: Final = 500
+MAX_BYTES: Final = READ_BYTES
+
+
+async def counters(pool: Pool, domains: list[DomainId]) -> dict[DomainId, tuple[int, int]]:
+    """Revision and floor of each domain that exists."""
+    rows = await pool.fetch(COUNTERS, {"domains": BigintArray(domains)})
+    return {DomainId(row[0]): (row[1], row[2]) for row in rows}
+
+
+async def alive(pool: Pool, tenants: list[TenantId]) -> set[TenantId]:
+    return {TenantId(row[0]) for row in await pool.fetch(ALIVE, {"tenants": BigintArray(tenants)})}
+
+
+async def news(pool: Pool, positions: dict[DomainId, int]) -> dict[DomainId, list[tuple[TenantId, Change]]]:
+    """For each domain its next changes after its position: all that there are, or the first of many.
+
+    Where all together are too large, the domains that were named last may get none.
+    """
+    rows = await pool.fetch(
+        NEWS,
+        {
+            "domains": BigintArray(list(positions)),
+            "positions": BigintArray(list(positions.values())),
+            "rows": MAX_ROWS,
+            "bytes": MAX_BYTES,
+        },
+    )
+    found: dict[DomainId, list[tuple[TenantId, Change]]] = {}
+    for row in rows:
+        found.setdefault(row[0], []).append((row[1], change_of(row[1:])))
+    return found
+
+
+async def replay(
+    pool: Pool, tenant: TenantId, domain: DomainId, resource: ResourceName | None, after: int
+) -> tuple[tuple[Change, ...], int]:
+    """The next changes after a revision, and the revision up to which there are no others. Bounded: call it again.
+
+    `tenant` may be ALL_TENANTS. It is at the end when it gives no changes and a revision that is not past `after` +
+    REPLAY_WINDOW.
+    Raises RevisionExpired when `after` is below the floor. An `after` in the future gives nothing, and itself.
+    """
+    rows = await pool.fetch(
+        REPLAY,
+        {
+            "domain": domain,
+            "tenant": tenant,
+            "resource": resource,
+            "after": after,
+            "upto": after + REPLAY_WINDOW,
+            "rows": MAX_ROWS,
+            "bytes": MAX_BYTES,
+        },
+    )
+    if not rows:
+        raise TenantNotFound("the tenant does not exist")
+    current, floor = rows[0][:2]
+    if after < floor:
+        raise RevisionExpired(after, floor, current)
+    changes = tuple([change_of(row[2:]) for row in rows if row[3] is not None])
+    if changes:
+        return changes, changes[-1].revision
+    return changes, max(after, min(after + REPLAY_WINDOW, current))
+
+
+def change_of(row: tuple[Any, ...]) -> Change:
+    (
+        tenant, revision, kind, resource, key, uid, version, schema, body, labels,
+        previous_revision, previous_version, previous_schema, previous_body, previous_labels,
+        user, manager, verb, at,
+    ) = row  # fmt: skip
+    skip = len(label_prefix(tenant, resource))
+    return Change(
+        revision=revision,
+        type=_TYPES[kind],
+        resource=cast(ResourceName, resource),
+        key=cast(ObjectKey, key),
+        uid=cast(Uid, uid),
+        version=version,
+        schema=schema,
+        body=previous_body if body is None else body,
+        labels=[label[skip:] for label in labels] if labels else (),
+        previous_revision=previous_revision or 0,
+        previous_version=previous_version or "",
+        previous_schema=previous_schema or 0,
+        previous_body=previous_body,
+        previous_labels=[label[skip:] for label in previous_labels] if previous_labels else (),
+        actor=Actor(user, manager, verb),
+        at=at,
+        tenant=TenantId(tenant),
+    )
+
+
+_TYPES: Final = {member.value: member for member in ChangeType}

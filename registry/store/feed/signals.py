@@ -1,0 +1,224 @@
+"""Wake-ups between processes: LISTEN/NOTIFY as a hint. Whoever is woken reads the log; a lost wake-up costs delay only.
+
+A NOTIFY inside a writing transaction takes a lock of the whole cluster until the flush (a third to a seventh of the
+writes remain), so it goes out afterwards, from a connection of its own, at most one every 5 ms for all that was
+committed meanwhile. Its errors are swallowed: a full queue of PostgreSQL's must not fail anybody.
+
+The payload is "<process> <domain>:<revision> ..."; without domains it means: look at all of yours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable
+from typing import Final
+
+import psycopg
+from psycopg.sql import SQL, Identifier
+
+from registry.store.connection import Connection, connect
+from registry.store.statements import statement
+from registry.store.types import DomainId
+
+logger = logging.getLogger(__name__)
+
+# PostgreSQL's limit is 8,000 bytes.
+MAX_PAYLOAD: Final = 7_500
+
+# Two whole numbers of 64 bits and a colon.
+MAX_ITEM: Final = 39
+
+INTERVAL: Final = 0.005
+
+# How long a notification to ourselves may take before we believe that they do not arrive (a pooler in between).
+SELF_TEST_SECONDS: Final = 1.0
+
+NOTIFY: Final = statement("notify", "Wakes the other processes.", "SELECT pg_notify(%(channel)s, %(payload)s)")
+
+# Whoever may connect may listen and notify, logins for reports too: so the name is a secret of the processes.
+MAKE_CHANNEL: Final = statement(
+    "make-channel",
+    "Makes the name of the channel on which processes wake each other, once for a database.",
+    """
+    INSERT INTO settings (name, value)
+    VALUES ('notify-channel', to_jsonb('registry_' || replace(gen_random_uuid()::text, '-', '')))
+    ON CONFLICT (name) DO NOTHING
+    """,
+)
+CHANNEL: Final = statement(
+    "channel",
+    "The name of that channel; by the primary key.",
+    "SELECT value #>> '{}' FROM settings WHERE name = 'notify-channel'",
+)
+
+OnSignal = Callable[[dict[DomainId, int]], None]
+
+
+class Notifier:
+    """Says what this process has committed, from a connection of its own."""
+
+    def __init__(self, dsn: str, process: str) -> None:
+        self._dsn = dsn
+        self._process = process
+        self._news: dict[DomainId, int] = {}
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._connection: Connection | None = None
+        self._channel = ""
+        self._sending = asyncio.Lock()
+        self._closed = False
+
+    def notify(self, news: dict[DomainId, int]) -> None:
+        if self._closed:
+            return
+        self._news.update(news)
+        self._wake.set()
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name="registry notifier")
+
+    async def send(self, payload: str) -> None:
+        """Sends now. Raises psycopg's errors."""
+        # The listener's self-test sends here as well: one connection for both, not one each.
+        async with self._sending:
+            if self._connection is None or self._connection.closed:
+                self._connection = await connect(self._dsn, "notifier")
+                self._channel = await channel_of(self._connection)
+            await self._connection.execute(NOTIFY.sql, {"channel": self._channel, "payload": payload})
+
+    async def close(self) -> None:
+        """Tells the last news, if that works at once."""
+        self._closed = True
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        if self._news:
+            try:
+                async with asyncio.timeout(1):
+                    await self.send(encode(self._process, self._news))
+            except (psycopg.Error, OSError, TimeoutError):
+                pass
+        if self._connection is not None:
+            await self._connection.close()
+
+    async def _run(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            news = dict(self._news)
+            try:
+                await self.send(encode(self._process, news))
+                # Others may have come meanwhile.
+                self._news = {d: revision for d, revision in self._news.items() if news.get(d) != revision}
+            except (psycopg.Error, OSError) as error:
+                logger.warning("other processes were not woken, and will see it by polling: %s", error)
+                await asyncio.sleep(1)
+            await asyncio.sleep(INTERVAL)
+
+
+class Listener:
+    """Hears what others have committed. `on_signal` gets the domains, or {} for "look at all of yours".
+
+    `healthy` says whether hints can be relied on to come; else the feed polls ten times a second.
+    """
+
+    def __init__(self, dsn: str, process: str, notifier: Notifier, on_signal: OnSignal) -> None:
+        self._dsn = dsn
+        self._process = process
+        self._notifier = notifier
+        self._on_signal = on_signal
+        self._task: asyncio.Task[None] | None = None
+        self._heard_self = asyncio.Event()
+        self._self_test: str | None = None
+        self.healthy = False
+
+    def start(self) -> None:
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name="registry listener")
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        pause = 0.05
+        while True:
+            try:
+                connection = await connect(self._dsn, "listener")
+            except (psycopg.Error, OSError) as error:
+                logger.warning("the listener cannot connect: %s", str(error).partition("\n")[0])
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, 2.0)
+                continue
+            pause = 0.05
+            try:
+                await self._listen(connection)
+            except (psycopg.Error, OSError) as error:
+                logger.warning("the listener lost its connection: %s", str(error).partition("\n")[0])
+            finally:
+                self.healthy = False
+                await connection.close()
+
+    async def _listen(self, connection: Connection) -> None:
+        await connection.execute(SQL("LISTEN {}").format(Identifier(await channel_of(connection))))
+        # What was committed before this moment was not heard: look once.
+        self._on_signal({})
+        test = asyncio.create_task(self._test(), name="registry listener self-test")
+        try:
+            # This connection runs nothing else, or notifications could be missed (psycopg issue 962).
+            async for notification in connection.notifies():
+                self._hear(notification.payload)
+        finally:
+            test.cancel()
+
+    def _hear(self, payload: str) -> None:
+        if payload == self._self_test:
+            self._heard_self.set()
+            return
+        process, news = decode(payload)
+        if process != self._process:
+            self._on_signal(news)
+
+    async def _test(self) -> None:
+        """Sends a notification to ourselves until one arrives: then hints work."""
+        while True:
+            self._self_test = f"test-{secrets.token_hex(8)}"
+            self._heard_self.clear()
+            try:
+                await self._notifier.send(self._self_test)
+                async with asyncio.timeout(SELF_TEST_SECONDS):
+                    await self._heard_self.wait()
+                self.healthy = True
+                return
+            except TimeoutError:
+                logger.error("notifications do not arrive (a pooler in transaction mode?): polling instead")
+                await asyncio.sleep(30)
+            except (psycopg.Error, OSError) as error:
+                logger.warning("the listener's self-test could not be sent: %s", str(error).partition("\n")[0])
+                await asyncio.sleep(1)
+
+
+async def channel_of(connection: Connection) -> str:
+    await connection.execute(MAKE_CHANNEL.sql)
+    row = await (await connection.execute(CHANNEL.sql)).fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+def encode(process: str, news: dict[DomainId, int]) -> str:
+    payload = process + "".join([f" {domain}:{revision}" for domain, revision in news.items()])
+    return payload if len(payload) <= MAX_PAYLOAD else process
+
+
+def decode(payload: str) -> tuple[str, dict[DomainId, int]]:
+    """The process and its news. What cannot be read is no news in particular: look at all."""
+    process, *items = payload.split(" ")
+    news: dict[DomainId, int] = {}
+    for item in items:
+        domain, _, revision = item.partition(":")
+        if not (domain.isdecimal() and revision.isdecimal() and len(item) <= MAX_ITEM):
+            return process, {}
+        news[DomainId(int(domain))] = int(revision)
+    return process, news

@@ -1,0 +1,239 @@
+"""One reader of a domain's feed: the changes of one tenant or of all, of one resource or of all.
+
+See feed.py for how it works.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from registry.store.bounds import READ_BYTES
+from registry.store.connection import Pool
+from registry.store.encryption.sealing import Sealing
+from registry.store.errors import RevisionExpired, StoreError, TenantNotFound, Unavailable
+from registry.store.feed import log
+from registry.store.types import Batch, Change, ResourceName, Tenant
+
+if TYPE_CHECKING:
+    from registry.store.feed.feed import DomainFeed
+
+# What may wait for a reader before it has to read again from the ring or the log. The changes are shared with all
+# others who wait for them, so this bounds how far back their bodies are kept.
+MAX_QUEUED: Final = 1_000
+MAX_QUEUED_BYTES: Final = READ_BYTES
+# What its reader is given at a time.
+MAX_BATCH_BYTES: Final = READ_BYTES
+
+
+class Subscription:
+    """For one reader at a time: `await next_batch()` again and again, then `close()`; or `async for batch in ...`."""
+
+    __slots__ = (
+        "_error", "_feed", "_held", "_left", "_live", "_pool", "_queue", "_queued", "_queued_bytes", "_sealing",
+        "_waiter", "position", "resource", "tenant",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        pool: Pool,
+        feed: DomainFeed,
+        tenant: Tenant,
+        resource: ResourceName | None,
+        after: int,
+        left: Callable[[DomainFeed, Subscription], None],
+        sealing: Sealing,
+    ) -> None:
+        self._pool = pool
+        self._feed = feed
+        self.tenant = tenant
+        self.resource = resource
+        self._left = left
+        # Up to here the reader has been given everything.
+        self.position = after
+        # Invariant: live means that the queue holds all of ours between `position` and the feed's position.
+        self._live = False
+        self._queue: deque[tuple[tuple[Change, ...], int]] = deque()
+        self._queued = 0
+        self._queued_bytes = 0
+        self._waiter: asyncio.Future[None] | None = None
+        self._error: StoreError | None = None
+        self._sealing = sealing
+        # What is being opened for the reader: cancelled meanwhile, he gets it next time.
+        self._held: Batch | None = None
+
+    async def start(self) -> None:
+        """Raises RevisionExpired if the log no longer reaches back to where this begins."""
+        if self.position < self._feed.base:
+            domain = self.tenant.domain
+            counters = await log.counters(self._pool, [domain])
+            if domain not in counters:
+                raise TenantNotFound(f"tenant {self.tenant.name} does not exist")
+            revision, floor = counters[domain]
+            if self.position < floor:
+                raise RevisionExpired(self.position, floor, revision)
+
+    async def next_batch(self, timeout: float | None = None) -> Batch:  # noqa: ASYNC109 (nothing is cancelled by it)
+        """Waits for changes, at most `timeout` seconds, and gives all that came; none when the time is over.
+
+        Either way `revision` says how far this is: all of ours up to there has been given. A subscription that began at
+        a revision in the future gives nothing up to there. Raises RevisionExpired when it was so slow that the log was
+        cut before it read on, TenantNotFound, Unreadable, and Unavailable; after Unavailable it may be called again,
+        unless the store is closed. Cancelled, it loses nothing.
+        """
+        if self._sealing.masters is None:
+            return await self._next_batch(timeout)
+        batch = self._held or await self._next_batch(timeout)
+        self._held = batch
+        if self.tenant.id == log.ALL_TENANTS:
+            for change in batch.changes:
+                await self._sealing.changes(change.tenant, (change,))
+        else:
+            await self._sealing.changes(self.tenant.id, batch.changes)
+        self._held = None
+        return batch
+
+    async def _next_batch(self, timeout: float | None) -> Batch:  # noqa: ASYNC109
+        deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
+        while True:
+            if self._queue:
+                return self._drain()
+            if self._error is not None:
+                raise self._error
+            if not self._live:
+                batch = await self._catch_up()
+                if batch is not None:
+                    return batch
+            elif not await self._wait(deadline):
+                if self._live:
+                    self.position = max(self.position, self._feed.position)
+                return Batch((), self.position)
+            if deadline is not None and not self._queue and asyncio.get_running_loop().time() >= deadline:
+                if self._live:
+                    self.position = max(self.position, self._feed.position)
+                return Batch((), self.position)
+
+    def __aiter__(self) -> Subscription:
+        return self
+
+    async def __anext__(self) -> Batch:
+        return await self.next_batch()
+
+    def close(self) -> None:
+        self.end(Unavailable("the subscription is closed"))
+
+    def end(self, error: StoreError) -> None:
+        """Takes it off the feed; the reader gets what is queued, then `error`."""
+        if self._error is None:
+            self._error = error
+            self._left(self._feed, self)
+            self._wake()
+
+    # What the feed calls. None of it awaits.
+
+    def push(self, changes: tuple[Change, ...], size: int) -> None:
+        if not self._live:
+            return
+        if changes[0].revision <= self.position:
+            # We have read further than the feed had, or began in the future.
+            changes = tuple([change for change in changes if change.revision > self.position])
+            if not changes:
+                return
+        if self._queue and (self._queued >= MAX_QUEUED or self._queued_bytes >= MAX_QUEUED_BYTES):
+            self.fall_behind()
+            return
+        self._queue.append((changes, size))
+        self._queued += len(changes)
+        self._queued_bytes += size
+        self._wake()
+
+    def fall_behind(self) -> None:
+        """Drops the queue: the reader will read on by itself from where it stands."""
+        self._live = False
+        self._forget_queue()
+        self._wake()
+
+    @property
+    def live(self) -> bool:
+        return self._live
+
+    def _drain(self) -> Batch:
+        changes: tuple[Change, ...]
+        if len(self._queue) == 1:
+            # The usual case; the tuple is the same object for all subscriptions.
+            changes = self._queue[0][0]
+            self._forget_queue()
+        else:
+            changes = self._first_shares()
+        # What is still queued begins behind the last of these.
+        self.position = changes[-1].revision if self._queue else max(self.position, self._feed.position)
+        return Batch(changes, self.position)
+
+    def _first_shares(self) -> tuple[Change, ...]:
+        """Takes shares out of the queue, as many as a batch may have bytes, and one at least."""
+        taken: list[Change] = []
+        size = 0
+        while self._queue and (not taken or size + self._queue[0][1] <= MAX_BATCH_BYTES):
+            share, share_size = self._queue.popleft()
+            taken += share
+            size += share_size
+        self._queued -= len(taken)
+        self._queued_bytes -= size
+        return tuple(taken)
+
+    async def _catch_up(self) -> Batch | None:
+        """The next changes from the ring, which makes it live, or else from the log."""
+        recent = self._feed.recent(self.tenant.id, self.resource, self.position)
+        if recent is None:
+            changes, revision = await log.replay(
+                self._pool, self.tenant.id, self.tenant.domain, self.resource, self.position
+            )
+            self.position = revision
+            return Batch(changes, revision) if changes else None
+        fitting = _fitting(recent)
+        if len(fitting) < len(recent):
+            recent = fitting
+            self.position = recent[-1].revision
+            return Batch(tuple(recent), self.position)
+        self._live = True
+        self.position = max(self.position, self._feed.position)
+        return Batch(tuple(recent), self.position) if recent else None
+
+    async def _wait(self, deadline: float | None) -> bool:
+        """Waits to be woken; False when the time is over."""
+        assert self._waiter is None, "a subscription has one reader"
+        loop = asyncio.get_running_loop()
+        self._waiter = waiter = loop.create_future()
+        timer = None if deadline is None else loop.call_at(deadline, _resolve, waiter)
+        try:
+            await waiter
+        finally:
+            self._waiter = None
+            if timer is not None:
+                timer.cancel()
+        return bool(self._queue) or self._error is not None or not self._live
+
+    def _wake(self) -> None:
+        if self._waiter is not None:
+            _resolve(self._waiter)
+
+    def _forget_queue(self) -> None:
+        self._queue.clear()
+        self._queued = self._queued_bytes = 0
+
+
+def _fitting(changes: list[Change]) -> list[Change]:
+    """The first changes, as many as a batch may have; one at least."""
+    size = 0
+    for count, change in enumerate(changes):
+        size += change.size
+        if count and (count >= MAX_QUEUED or size > MAX_BATCH_BYTES):
+            return changes[:count]
+    return changes
+
+
+def _resolve(waiter: asyncio.Future[Any]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

@@ -1,0 +1,147 @@
+"""What processes owe: each says here since when it may have left something undone, so that another can make it good.
+
+A process renews its row while it lives. One that has died leaves a row that expires; what it owes is then found in the
+change log from that time on. The rows share the table of leaders: the name is `duties/<process>`, the holder the time
+from which the log is to be read, both by the clock of PostgreSQL, by which the log is written too. Beside it stands
+`session/<process>`, a session of the process: when that is gone, the process is, and its time need not be waited for
+(leader.py says what this does not find out).
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import AsyncIterator
+from typing import Any, Final, NamedTuple
+
+from registry.store.bounds import READ_BYTES, within_bytes
+from registry.store.connection import Pool
+from registry.store.encryption.sealing import Sealing
+from registry.store.statements import statement
+from registry.store.tenants import tenant_of
+from registry.store.types import ObjectKey, ResourceName, Tenant, Uid
+
+# A transaction that takes longer than this from its time stamp to its commit is not reckoned with.
+MARGIN_SECONDS: Final = 60.0
+PAGE_ROWS: Final = 500
+
+RENEW: Final = statement(
+    "renew-duties",
+    "Says that a process lives and what it may owe; by the primary key.",
+    """
+    INSERT INTO leaders AS l (name, holder, expires_at)
+    SELECT said.name, said.holder, clock_timestamp() + %(seconds)s::float8 * interval '1 second'
+    FROM pg_stat_activity a, LATERAL (VALUES
+        ('duties/' || %(process)s::text, (clock_timestamp() - %(age)s::float8 * interval '1 second')::text),
+        ('session/' || %(process)s::text, a.pid || '/' || extract(epoch FROM a.backend_start))) AS said (name, holder)
+    WHERE a.pid = pg_backend_pid()
+    ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at
+    """,
+)
+
+DEAD: Final = statement(
+    "dead-processes",
+    "Processes that have not renewed their duties in time, or whose session is gone; reads the whole table, of two rows"
+    " a process and one a job.",
+    """
+    SELECT substr(d.name, 8), d.holder::timestamptz
+    FROM leaders d LEFT JOIN leaders s ON s.name = 'session/' || substr(d.name, 8)
+    WHERE d.name >= 'duties/' AND d.name < 'duties0' AND (d.expires_at < clock_timestamp()
+        OR (s.name IS NOT NULL AND NOT EXISTS (
+            SELECT FROM pg_stat_activity a WHERE a.pid::text = split_part(s.holder, '/', 1)
+            AND (a.backend_start IS NULL OR extract(epoch FROM a.backend_start)::text = split_part(s.holder, '/', 2)))))
+    ORDER BY d.name
+    """,
+)
+
+FORGET: Final = statement(
+    "forget-duties",
+    "Ends the duties of a process, if it is ours or has not renewed them since they were found; by the primary key.",
+    """
+    DELETE FROM leaders WHERE name IN ('duties/' || %(process)s::text, 'session/' || %(process)s::text)
+        AND (%(since)s::timestamptz IS NULL OR EXISTS (
+            SELECT FROM leaders d WHERE d.name = 'duties/' || %(process)s::text
+            AND d.holder::timestamptz = %(since)s::timestamptz))
+    """,
+)
+
+# Read page by page in the order of the log's index of revisions; older partitions are left out by `at`.
+OWED: Final = statement(
+    "owed",
+    "Since a time: the objects that are gone, those that were written with owners, and new namespaces, up to some"
+    " bytes; by the log's index of revisions, over the partitions since then.",
+    within_bytes(
+        """
+    SELECT t.id, t.name, t.domain_id AS domain, t.definitions_revision, t.namespaces_revision, t.attributes,
+        c.domain_id, c.revision, c.resource, c.key, c.uid,
+        CASE WHEN c.type = 'DELETED' THEN c.previous_body END AS body
+    FROM changes c JOIN tenants t ON t.id = c.tenant_id
+    WHERE c.at >= %(since)s::timestamptz AND (c.domain_id, c.revision) > (%(domain)s::bigint, %(revision)s::bigint)
+        AND (c.type = 'DELETED' OR strpos(c.body, '"ownerReferences"') > 0
+            OR (c.type = 'ADDED' AND c.resource = 'namespaces')) AND t.deleted_at IS NULL
+    ORDER BY c.domain_id, c.revision LIMIT %(limit)s::bigint
+        """,
+        "r.domain_id, r.revision",
+        "coalesce(octet_length(r.body), 0)",
+    ),
+)
+
+
+class MissedChange(NamedTuple):
+    """A change whose consequences may be missing. `last_body` is that of an object that is gone, else None."""
+
+    tenant: Tenant
+    resource: ResourceName
+    key: ObjectKey
+    uid: Uid
+    last_body: str | None
+
+
+class ProcessHeartbeats:
+    """Those of this process, and a look at the others'."""
+
+    def __init__(self, pool: Pool, process: str, sealing: Sealing, *, seconds: float = 30.0) -> None:
+        self._pool = pool
+        self._sealing = sealing
+        self._process = process
+        self._seconds = seconds
+
+    async def renew(self, age_seconds: float, *, lives: bool = True) -> None:
+        """We live for the next `seconds`, and all that we committed before `age_seconds` ago has been seen to.
+
+        `lives` False: we are about to end, and leave the rest to others.
+        """
+        seconds = self._seconds if lives else 0.0
+        await self._pool.execute(RENEW, {"process": self._process, "age": age_seconds, "seconds": seconds})
+
+    async def end(self) -> None:
+        """We owe nothing any more."""
+        await self._pool.execute(FORGET, {"process": self._process, "since": None})
+
+    async def dead(self) -> list[tuple[str, datetime.datetime]]:
+        """The processes that are gone without an end, and since when they may owe something."""
+        rows = await self._pool.fetch(DEAD, {})
+        return [(row[0], row[1]) for row in rows]
+
+    async def forget(self, process: str, since: datetime.datetime) -> None:
+        """What a dead process owed since then has been made good, or taken on by us; it stays where it lives after all,
+        and has said so meanwhile."""
+        await self._pool.execute(FORGET, {"process": process, "since": since})
+
+    async def missed_changes(self, since: datetime.datetime) -> AsyncIterator[list[MissedChange]]:
+        """Every change since then that may have consequences, in pages."""
+        start = since - datetime.timedelta(seconds=MARGIN_SECONDS)
+        domain, revision = 0, 0
+        while True:
+            rows = await self._pool.fetch(
+                OWED, {"since": start, "domain": domain, "revision": revision, "limit": PAGE_ROWS, "bytes": READ_BYTES}
+            )
+            if not rows:
+                return
+            yield [await self._missed_change(row) for row in rows]
+            domain, revision = rows[-1][6], rows[-1][7]
+
+    async def _missed_change(self, row: tuple[Any, ...]) -> MissedChange:
+        tenant, body = tenant_of(row), row[11]
+        if body is not None:
+            body = await self._sealing.text(tenant.id, row[8], row[9], body)
+        return MissedChange(tenant, ResourceName(row[8]), ObjectKey(row[9]), Uid(row[10]), body)

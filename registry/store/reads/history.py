@@ -1,0 +1,158 @@
+"""What the change log knows of one object, and which objects of a resource are gone.
+
+Both go back as far as the log is kept (compaction.py). Pages are bounded by rows and by bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString
+
+from registry.store.bounds import READ_BYTES, within_bytes
+from registry.store.commit.batch import storable
+from registry.store.connection import Pool
+from registry.store.errors import TenantNotFound
+from registry.store.feed import log
+from registry.store.statements import Statement, statement
+from registry.store.types import Change, Guards, ObjectKey, ResourceName, State, Tenant
+
+# A page of enormous objects ends early.
+MAX_PAGE_BYTES: Final = READ_BYTES
+
+# What every answer begins with: the counter, the horizon of the log and the guards, in the snapshot of the rows.
+_STATE: Final = """
+    SELECT d.revision AS current, d.floor, t.definitions_revision, t.namespaces_revision
+    FROM tenants t JOIN domains d ON d.id = t.domain_id
+    WHERE t.id = %(tenant)s::bigint AND t.deleted_at IS NULL
+"""
+
+_SIZE: Final = log.SIZE.replace("c.", "r.")
+
+OBJECT_HISTORY: Final = statement(
+    "object-history",
+    "The changes of one object before a revision, newest first; by the log's index of keys.",
+    "SELECT s.*, c.* FROM ("
+    + _STATE
+    + ") s LEFT JOIN LATERAL (SELECT"
+    + log.COLUMNS
+    + ", c.found FROM ("
+    + within_bytes(
+        """
+        SELECT *, count(*) OVER () AS found FROM (
+            SELECT * FROM changes c
+            WHERE c.tenant_id = %(tenant)s::bigint AND c.resource = %(resource)s::text
+                AND c.key = %(key)s::text AND c.revision < %(before)s::bigint
+            ORDER BY c.revision DESC LIMIT %(limit)s::bigint
+        ) c
+        """,
+        "r.revision DESC",
+        _SIZE,
+    )
+    + """) c) c ON true
+    ORDER BY c.revision DESC
+    """,
+)
+
+
+def _deleted_statement(condition: LiteralString) -> Statement:
+    return statement(
+        "deleted",
+        "The deletions of a range of keys whose objects have not come again, in the order of the keys, each key's last;"
+        " by the log's index of deletions and the primary key.",
+        "SELECT s.*, c.* FROM ("
+        + _STATE
+        + ") s LEFT JOIN LATERAL (SELECT"
+        + log.COLUMNS
+        + ", c.found FROM ("
+        + within_bytes(
+            """
+            SELECT *, count(*) OVER () AS found FROM (
+                SELECT DISTINCT ON (c.key) c.* FROM changes c
+                WHERE c.type = 'DELETED' AND c.tenant_id = %(tenant)s::bigint AND c.resource = %(resource)s::text
+                    AND c.key > %(after)s::text """
+            + condition
+            + """
+                    AND NOT EXISTS (
+                        SELECT 1 FROM objects o
+                        WHERE o.tenant_id = c.tenant_id AND o.resource = c.resource AND o.key = c.key
+                    )
+                ORDER BY c.key, c.revision DESC LIMIT %(limit)s::bigint
+            ) c
+            """,
+            "r.key",
+            _SIZE,
+        )
+        + """) c) c ON true
+    ORDER BY c.key
+    """,
+    )
+
+
+_DELETED: Final = _deleted_statement("")
+_DELETED_IN_NAMESPACE: Final = _deleted_statement("AND c.key < %(end)s::text")
+_DELETED_KEY: Final = _deleted_statement("AND c.key = %(key)s::text")
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A page of changes. `floor` is the revision after which the log is whole."""
+
+    changes: Sequence[Change]
+    more: bool
+    floor: int
+    state: State
+
+
+async def of_object(
+    pool: Pool, tenant: Tenant, resource: ResourceName, key: ObjectKey, *, before: int, limit: int
+) -> Past:
+    """The changes of one object with revisions below `before`, newest first."""
+    parameters = {
+        "tenant": tenant.id,
+        "resource": resource,
+        "key": storable(key),
+        "before": before,
+        "limit": limit + 1,
+        "bytes": MAX_PAGE_BYTES,
+    }
+    return _past(tenant, await pool.fetch(OBJECT_HISTORY, parameters), limit)
+
+
+async def list_deleted(
+    pool: Pool,
+    tenant: Tenant,
+    resource: ResourceName,
+    *,
+    namespace: str | None,
+    key: ObjectKey | None,
+    after: ObjectKey,
+    limit: int,
+) -> Past:
+    """The last deletion of each key that has no object now, in the order of the keys after `after`; of `key` alone
+    where it is named, which then is one of the namespace."""
+    start = storable(after)
+    parameters: dict[str, Any] = {
+        "tenant": tenant.id,
+        "resource": resource,
+        "limit": limit + 1,
+        "after": start,
+        "bytes": MAX_PAGE_BYTES,
+    }
+    if key is not None:
+        return _past(tenant, await pool.fetch(_DELETED_KEY, {**parameters, "key": storable(key)}), limit)
+    if namespace is not None:
+        # "0" is the character after "/".
+        start = max(start.encode(), f"{storable(namespace)}/".encode()).decode()
+        parameters |= {"end": f"{storable(namespace)}0", "after": start}
+    find = _DELETED if namespace is None else _DELETED_IN_NAMESPACE
+    return _past(tenant, await pool.fetch(find, parameters), limit)
+
+
+def _past(tenant: Tenant, rows: list[tuple[Any, ...]], limit: int) -> Past:
+    if not rows:
+        raise TenantNotFound(f"tenant {tenant.name} does not exist")
+    current, floor, definitions, namespaces = rows[0][:4]
+    fits = [row for row in rows if row[5] is not None][:limit]
+    changes = [log.change_of(row[4:-1]) for row in fits]
+    return Past(changes, bool(fits) and rows[0][-1] > len(fits), floor, State(current, Guards(definitions, namespaces)))

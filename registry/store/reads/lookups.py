@@ -1,0 +1,254 @@
+"""What controllers ask: how many objects there are, whose dependents, and what is in a namespace."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from registry.store.arrays import TextArray
+from registry.store.bounds import READ_BYTES, within_bytes
+from registry.store.commit.batch import owner_element, storable
+from registry.store.connection import Pool
+from registry.store.statements import statement
+from registry.store.tenants import tenant_of
+from registry.store.types import ObjectKey, ResourceName, Row, Tenant, TenantId, Uid
+
+COUNT: Final = statement(
+    "count",
+    "How many objects of a resource a tenant has; by the primary key.",
+    "SELECT count(*) FROM objects WHERE tenant_id = %(tenant)s::bigint AND resource = %(resource)s::text",
+)
+
+RESOURCES: Final = statement(
+    "resources",
+    "How many objects of each resource a tenant has; by the primary key.",
+    "SELECT resource, count(*) FROM objects WHERE tenant_id = %(tenant)s::bigint GROUP BY resource ORDER BY resource",
+)
+
+OWNED_BY: Final = statement(
+    "owned-by",
+    "The first objects that name one of some owners, in the order of their keys after one of them, up to some bytes; by"
+    " the index of owners.",
+    within_bytes(
+        """
+        SELECT resource, key, uid, revision, version, schema_id, body FROM objects
+        WHERE owners IS NOT NULL AND owners && %(owners)s AND tenant_id = %(tenant)s::bigint
+            AND (resource, key) > (%(resource)s::text, %(key)s::text)
+        ORDER BY resource, key LIMIT %(limit)s::bigint
+        """,
+        "r.resource, r.key",
+    ),
+)
+
+IN_OTHER_NAMESPACES: Final = statement(
+    "in-other-namespaces",
+    "The namespaces in which an object of a name has a uid; by the primary key, once for each namespace.",
+    """
+    SELECT n.key FROM objects n
+    JOIN objects o ON o.tenant_id = n.tenant_id AND o.resource = %(resource)s::text
+        AND o.key = n.key || '/' || %(name)s::text
+    WHERE n.tenant_id = %(tenant)s::bigint AND n.resource = 'namespaces' AND o.uid = %(uid)s::text
+    ORDER BY n.key
+    """,
+)
+
+PENDING: Final = statement(
+    "pending",
+    "What controllers have not finished with, in all tenants; by the partial index of it.",
+    """
+    SELECT t.id, t.name, t.domain_id, t.definitions_revision, t.namespaces_revision, t.attributes, o.resource, o.key
+    FROM objects o JOIN tenants t ON t.id = o.tenant_id
+    WHERE o.pending AND t.deleted_at IS NULL
+    ORDER BY o.tenant_id, o.resource, o.key LIMIT %(limit)s::bigint
+    """,
+)
+
+# A part of all tenants at a time, whether or not they have such objects: so no query is long, however many there are.
+EVERYWHERE: Final = statement(
+    "everywhere",
+    "The objects of a resource in some tenants, in the order of tenants and keys; by the primary keys.",
+    """
+    WITH chosen AS MATERIALIZED (
+        SELECT id, name, domain_id, definitions_revision, namespaces_revision, attributes FROM tenants
+        WHERE id >= %(tenant)s::bigint AND deleted_at IS NULL ORDER BY id LIMIT %(tenants)s::bigint
+    )
+    SELECT found.*, last.id, last.tenants FROM (SELECT max(id) AS id, count(*) AS tenants FROM chosen) last LEFT JOIN (
+        SELECT s.*, o.key FROM chosen s CROSS JOIN LATERAL (
+            SELECT key FROM objects
+            WHERE tenant_id = s.id AND resource = %(resource)s::text AND key > CASE s.id
+                WHEN %(tenant)s::bigint THEN %(key)s::text ELSE '' END
+            ORDER BY key LIMIT %(limit)s::bigint
+        ) o
+        ORDER BY s.id, o.key LIMIT %(limit)s::bigint
+    ) found ON true
+    ORDER BY found.id, found.key
+    """,
+)
+
+# The resources of a tenant are few, its objects many: from one resource to the next, and in each to the namespace.
+IN_NAMESPACE: Final = statement(
+    "resources-in-namespace",
+    "How many objects of each resource a namespace holds; by the primary key, without reading other namespaces.",
+    """
+    WITH RECURSIVE kinds AS (
+        SELECT min(resource) AS resource FROM objects WHERE tenant_id = %(tenant)s::bigint
+        UNION ALL
+        SELECT (
+            SELECT min(o.resource) FROM objects o
+            WHERE o.tenant_id = %(tenant)s::bigint AND o.resource > k.resource
+        ) FROM kinds k WHERE k.resource IS NOT NULL
+    )
+    SELECT k.resource, n.count FROM kinds k CROSS JOIN LATERAL (
+        SELECT count(*) AS count FROM objects o
+        WHERE o.tenant_id = %(tenant)s::bigint AND o.resource = k.resource
+            AND o.key > %(first)s::text AND o.key < %(last)s::text
+    ) n
+    WHERE k.resource IS NOT NULL AND n.count > 0
+    ORDER BY k.resource
+    """,
+)
+
+
+NEWEST_OF: Final = statement(
+    "newest-of",
+    "How many objects some resources have together, and the newest revision among them; by the primary key.",
+    """
+    SELECT count(*), coalesce(max(revision), 0) FROM objects
+    WHERE tenant_id = %(tenant)s::bigint AND resource = ANY (%(resources)s)
+    """,
+)
+
+ROWS_OF: Final = statement(
+    "rows-of",
+    "The first objects of some resources after one of them, with the bodies of those that are newer than a revision, up"
+    " to some bytes; by the primary key.",
+    within_bytes(
+        """
+        SELECT resource, key, revision, CASE WHEN revision > %(newer)s::bigint THEN body END AS body,
+            count(*) OVER () AS found FROM objects
+        WHERE tenant_id = %(tenant)s::bigint AND resource = ANY (%(resources)s)
+            AND (resource, key) > (%(resource)s::text, %(key)s::text)
+        """,
+        "r.resource, r.key",
+        "coalesce(octet_length(r.body), 0)",
+    ),
+)
+
+IN_USE: Final = statement(
+    "in-use",
+    "Whether a definition has objects, or a namespace holds any (r0004_in_use.sql); by the primary key.",
+    "SELECT registry_in_use(%(tenant)s::bigint, %(resource)s::text, %(key)s::text)",
+)
+
+
+# Tenants that one query of EVERYWHERE looks into: some 20 ms.
+_TENANTS: Final = 5_000
+
+
+class Part(NamedTuple):
+    """Some of the objects of a resource in all tenants. `next` is where to go on, None at the end."""
+
+    found: Sequence[tuple[Tenant, ObjectKey]]
+    next: tuple[TenantId, ObjectKey] | None
+
+
+BEGINNING: Final = (TenantId(0), ObjectKey(""))
+
+
+class Lookups:
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def count(self, tenant: Tenant, resource: ResourceName) -> int:
+        rows = await self._pool.fetch(COUNT, {"tenant": tenant.id, "resource": resource})
+        count: int = rows[0][0]
+        return count
+
+    async def in_use(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> bool:
+        parameters = {"tenant": tenant.id, "resource": resource, "key": storable(key)}
+        rows = await self._pool.fetch(IN_USE, parameters)
+        return bool(rows[0][0])
+
+    async def resources(self, tenant: Tenant) -> list[tuple[ResourceName, int]]:
+        rows = await self._pool.fetch(RESOURCES, {"tenant": tenant.id})
+        return [(ResourceName(row[0]), row[1]) for row in rows]
+
+    async def owned_by(
+        self, tenant: Tenant, uids: Sequence[Uid], *, after: Row | None = None, limit: int = 500
+    ) -> list[Row]:
+        rows = await self._pool.fetch(
+            OWNED_BY,
+            {
+                "tenant": tenant.id,
+                "owners": TextArray([owner_element(tenant.id, uid) for uid in uids]),
+                "resource": after.resource if after else "",
+                "key": after.key if after else "",
+                "limit": limit,
+                "bytes": READ_BYTES,
+            },
+        )
+        return [Row(ResourceName(row[0]), ObjectKey(row[1]), Uid(row[2]), *row[3:7]) for row in rows]
+
+    async def in_other_namespaces(self, tenant: Tenant, resource: ResourceName, name: str, uid: Uid) -> list[str]:
+        rows = await self._pool.fetch(
+            IN_OTHER_NAMESPACES,
+            {"tenant": tenant.id, "resource": resource, "name": storable(name), "uid": storable(uid)},
+        )
+        return [row[0] for row in rows]
+
+    async def pending(self, limit: int) -> list[tuple[Tenant, ResourceName, ObjectKey]]:
+        rows = await self._pool.fetch(PENDING, {"limit": limit})
+        return [(tenant_of(row), ResourceName(row[6]), ObjectKey(row[7])) for row in rows]
+
+    async def everywhere(self, resource: ResourceName, after: tuple[TenantId, ObjectKey], limit: int) -> Part:
+        rows = await self._pool.fetch(
+            EVERYWHERE, {"resource": resource, "tenant": after[0], "key": after[1], "tenants": _TENANTS, "limit": limit}
+        )
+        found = [(tenant_of(row), ObjectKey(row[6])) for row in rows if row[0] is not None]
+        last, tenants = rows[0][7:]
+        if len(found) == limit:
+            return Part(found, (found[-1][0].id, found[-1][1]))
+        return Part(found, (TenantId(last + 1), ObjectKey("")) if tenants == _TENANTS else None)
+
+    async def resources_in_namespace(self, tenant: Tenant, namespace: str) -> list[tuple[ResourceName, int]]:
+        name = storable(namespace)
+        rows = await self._pool.fetch(IN_NAMESPACE, {"tenant": tenant.id, "first": f"{name}/", "last": f"{name}0"})
+        return [(ResourceName(row[0]), row[1]) for row in rows]
+
+    async def newest_of(self, tenant: Tenant, resources: Sequence[ResourceName]) -> tuple[int, int]:
+        rows = await self._pool.fetch(NEWEST_OF, {"tenant": tenant.id, "resources": TextArray(resources)})
+        return rows[0][0], rows[0][1]
+
+    async def rows_of(
+        self, tenant: Tenant, resources: Sequence[ResourceName], *, newer: int
+    ) -> AsyncIterator[list[RowOf]]:
+        parameters = {
+            "tenant": tenant.id,
+            "resources": TextArray(resources),
+            "newer": newer,
+            "resource": "",
+            "key": "",
+            "bytes": READ_BYTES,
+        }
+        rows = await self._pool.fetch(ROWS_OF, parameters)
+        if not rows or rows[0][4] == len(rows):
+            yield _rows_of(rows)
+            return
+        # More than one query brings: in one snapshot, or a change between two of them would never be seen.
+        async with self._pool.connection() as connection, connection.transaction():
+            await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            while True:
+                cursor = await connection.execute(ROWS_OF.sql, parameters, binary=True)
+                rows = await cursor.fetchall()
+                if not rows:
+                    return
+                yield _rows_of(rows)
+                parameters |= {"resource": rows[-1][0], "key": rows[-1][1]}
+
+
+# Resource, key, revision, and the body of one that is newer than what is known.
+RowOf = tuple[ResourceName, ObjectKey, int, str | None]
+
+
+def _rows_of(rows: list[tuple[Any, ...]]) -> list[RowOf]:
+    return [(ResourceName(row[0]), ObjectKey(row[1]), row[2], row[3]) for row in rows]

@@ -1,0 +1,356 @@
+"""Lists: pages of rows in the order of their keys, each exact at one revision, with no transaction held between them.
+
+The first page is what is there now; its revision R is read in the same statement. A later page at R takes the rows that
+have not changed since R, and for the keys that have, the previous state in their first change after R: the log is an
+undo log. An unlimited list is a chain of such pages, so it never holds a large result twice, and reads ahead by one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString, NamedTuple
+
+from registry.flowcontrol.time_slice import TimeSlice
+from registry.store.bounds import READ_BYTES
+from registry.store.commit.batch import storable
+from registry.store.connection import Pool
+from registry.store.encryption.sealing import MARK
+from registry.store.errors import RevisionExpired, RevisionInFuture, TenantNotFound
+from registry.store.reads.selectors import Predicate, predicate
+from registry.store.statements import Statement, statement
+from registry.store.types import (
+    DomainId,
+    Guards,
+    ObjectKey,
+    Page,
+    Requirement,
+    ResourceName,
+    Row,
+    State,
+    Tenant,
+    TenantId,
+)
+
+# Rows a query of an unlimited list, the first; later ones have up to twice as many. Enough to make the query's own cost
+# small, few enough to bound what is held twice, and how long reading them holds the event loop.
+CHUNK_ROWS: Final = 500
+CHUNK_BYTES: Final = READ_BYTES
+
+# A page of enormous objects ends early rather than fill the memory; it has one object at least.
+MAX_PAGE_BYTES: Final = READ_BYTES
+
+# Keys that are read at a time, without bodies.
+PLACES: Final = 2_000
+
+# Up to so many changes since R, all of them are looked at for the undo (some 0.4 µs each); beyond, the page's own keys.
+NEAR: Final = 2_000
+
+# Behind every key.
+_LAST_KEY: Final = "\U0010ffff"
+
+# Counting what remains is bounded: Kubernetes lets servers leave the count out.
+MAX_COUNTED: Final = 100_000
+
+# Lists that are being paged through at the same time.
+MAX_REMEMBERED: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What one list asks for. `key` asks for one object; `at` None for the rows of now."""
+
+    resource: ResourceName
+    namespace: str | None = None
+    at: int | None = None
+    after: ObjectKey | None = None
+    requirements: Sequence[Requirement] = ()
+    key: ObjectKey | None = None
+
+
+class Place(NamedTuple):
+    """Where an object is, without its body: `size` is the body's, in bytes. `marked` says that it may be terminating:
+    for certain where the body is not sealed."""
+
+    key: ObjectKey
+    size: int
+    marked: bool
+
+
+class Places(NamedTuple):
+    """As a Page, without bodies."""
+
+    places: Sequence[Place]
+    revision: int
+    more: bool
+    state: State
+
+
+class Pages:
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        # The newest revision seen of each domain, to choose how to look for the undo. Bounded by clearing it.
+        self._seen: dict[DomainId, int] = {}
+        # How many rows remained after a page. What was true at a revision stays so: the next page need not count.
+        self._counted: OrderedDict[tuple[TenantId, ResourceName, str | None, int, ObjectKey], int] = OrderedDict()
+
+    async def page(self, tenant: Tenant, query: Query, limit: int | None) -> Page:
+        """At most `limit` rows after `query.after`. Raises RevisionExpired, RevisionInFuture, TenantNotFound."""
+        if limit:
+            page = await self._page(tenant, query, limit)
+            if page.more and not query.requirements:
+                remaining = await self._remaining(tenant, query, page)
+                return Page(page.rows, page.revision, True, remaining, page.state)
+            return page
+        chunks = []
+        async with aclosing(self.scan(tenant, query)) as scan:
+            async for chunk in scan:
+                chunks.append(chunk)
+        rows = chunks[0].rows if len(chunks) == 1 else [row for chunk in chunks for row in chunk.rows]
+        return Page(rows, chunks[0].revision, False, None, chunks[0].state)
+
+    async def scan(self, tenant: Tenant, query: Query, rows: int = CHUNK_ROWS) -> AsyncGenerator[Page, None]:
+        """All rows in chunks, all at the revision of the first; at least one chunk, perhaps empty.
+
+        The next chunk is on its way while the caller works on this one.
+        """
+        page = await self._page(tenant, query, rows)
+        while page.more:
+            rest = Query(
+                query.resource, query.namespace, page.revision, page.rows[-1].key, query.requirements, query.key
+            )
+            ahead = asyncio.create_task(self._page(tenant, rest, _next_size(page.rows)))
+            try:
+                yield page
+                page = await ahead
+            finally:
+                ahead.cancel()
+        yield page
+
+    async def places(self, tenant: Tenant, query: Query, limit: int) -> Places:
+        """At most `limit` objects after `query.after`, without their bodies."""
+        state, total, columns = await self._fetch(tenant, query, limit, _GATHERED_PLACES)
+        found = [Place(*values) for values in zip(*columns, strict=True)][:limit] if total else []
+        return Places(found, state.revision if query.at is None else query.at, total > len(found), state)
+
+    async def _page(self, tenant: Tenant, query: Query, limit: int) -> Page:
+        state, total, columns = await self._fetch(tenant, query, limit, _GATHERED)
+        found: list[Row] = []
+        if total:
+            resource = query.resource
+            slices = TimeSlice.current()
+            for values in zip(*columns, strict=True):
+                found.append(Row(resource, *values))
+                if slices.expired():
+                    await slices.yield_now()
+            del found[limit:]
+        # `total` is one above the limit when there are more; it is above what was given when that was cut by bytes.
+        return Page(found, state.revision if query.at is None else query.at, total > len(found), None, state)
+
+    async def _fetch(
+        self, tenant: Tenant, query: Query, limit: int, gathered: LiteralString
+    ) -> tuple[State, int, list[Any]]:
+        """The state, how many rows were found, one more than `limit` at the most, and the columns of those that fit."""
+        condition = predicate(tenant.id, query.resource, query.requirements)
+        parameters = {**_range_parameters(query), **condition.values, "tenant": tenant.id, "domain": tenant.domain}
+        parameters["resource"] = query.resource
+        parameters["limit"] = limit + 1
+        parameters["bytes"] = MAX_PAGE_BYTES
+        if query.at is None:
+            chosen = _page_now(query, condition, gathered)
+        else:
+            parameters["at"] = query.at
+            near = self._seen.get(tenant.domain, 0) - query.at <= NEAR
+            chosen = _page_at(query, condition, gathered, near=near)
+        # With a selector the best plan depends on its values: not prepared, so planned with them.
+        rows = await self._pool.fetch(chosen, parameters, prepare=not query.requirements)
+        if not rows:
+            raise TenantNotFound(f"tenant {tenant.name} does not exist")
+        current, floor, definitions, namespaces, total, *columns = rows[0]
+        if len(self._seen) > 100_000:
+            self._seen.clear()
+        self._seen[tenant.domain] = current
+        at = current if query.at is None else query.at
+        if at < floor:
+            raise RevisionExpired(at, floor, current)
+        if at > current:
+            raise RevisionInFuture(at, current)
+        return State(current, Guards(definitions, namespaces)), total, columns
+
+    async def _remaining(self, tenant: Tenant, query: Query, page: Page) -> int | None:
+        rest = Query(query.resource, query.namespace, page.revision, page.rows[-1].key)
+        place = (tenant.id, query.resource, query.namespace, page.revision)
+        known = self._counted.get((*place, page.rows[-1].key))
+        if known is not None:
+            return known  # this page has been asked for before
+        before = self._counted.get((*place, query.after)) if query.after is not None else None
+        counted = await self._count(tenant, rest) if before is None else before - len(page.rows)
+        if counted is not None:
+            self._counted[*place, page.rows[-1].key] = counted
+            if len(self._counted) > MAX_REMEMBERED:
+                self._counted.popitem(last=False)
+        return counted
+
+    async def _count(self, tenant: Tenant, rest: Query) -> int | None:
+        parameters = {**_range_parameters(rest), "tenant": tenant.id, "domain": tenant.domain}
+        parameters |= {"resource": rest.resource, "at": rest.at, "cap": MAX_COUNTED}
+        rows = await self._pool.fetch(_remaining_statement(rest), parameters)
+        counted: int = rows[0][0]
+        return counted if counted < MAX_COUNTED else None
+
+
+def _next_size(rows: Sequence[Row]) -> int:
+    average = sum(len(row.body) for row in rows) // len(rows) + 1
+    return max(10, min(CHUNK_ROWS * 2, CHUNK_BYTES // average))
+
+
+def _range_parameters(query: Query) -> dict[str, Any]:
+    if query.key is not None:
+        key = storable(query.key)
+        return {"key": key, "after": storable(query.after or ""), "before": key + "\x01"}
+    after = storable(query.after or "")
+    if query.namespace is None:
+        return {"after": after, "before": _LAST_KEY}
+    namespace = storable(query.namespace)
+    # "0" is the character after "/": all keys of the namespace, and no other, are between the two.
+    return {"after": max(after.encode(), f"{namespace}/".encode()).decode(), "before": f"{namespace}0"}
+
+
+def _range(query: Query, column: LiteralString) -> LiteralString:
+    if query.key is not None:
+        return column + " = %(key)s::text AND " + column + " > %(after)s::text"
+    if query.namespace is None:
+        return column + " > %(after)s::text"
+    return column + " > %(after)s::text AND " + column + " < %(before)s::text"
+
+
+_STATE: Final = """
+    SELECT d.revision AS current, d.floor, t.definitions_revision, t.namespaces_revision
+    FROM tenants t JOIN domains d ON d.id = t.domain_id
+    WHERE t.id = %(tenant)s::bigint AND t.deleted_at IS NULL
+"""
+
+_COLUMNS: Final = "o.key, o.uid, o.revision, o.version, o.schema_id, o.body"
+
+# A page is one row of arrays. As rows of their own, psycopg would wait for the socket some hundred times a page, each
+# time through the event loop, since libpq takes what comes in portions of 16 kB until it sees a longer message.
+_FITS: Final = " FILTER (WHERE r.upto <= %(bytes)s::bigint OR r.place = 1)"
+_GATHERED: Final = (
+    "SELECT count(*) AS total, array_agg(r.key)"
+    + _FITS
+    + ", array_agg(r.uid)"
+    + _FITS
+    + ", array_agg(r.revision)"
+    + _FITS
+    + ", array_agg(r.version)"
+    + _FITS
+    + ", array_agg(r.schema_id)"
+    + _FITS
+    + ", array_agg(r.body)"
+    + _FITS
+    + " FROM (SELECT f.*, sum(octet_length(f.body)) OVER w AS upto, row_number() OVER w AS place FROM found f"
+    " WINDOW w AS (ORDER BY f.key ROWS UNBOUNDED PRECEDING)) r"
+)
+
+# A sealed body is not looked into: its object may be marked.
+_GATHERED_PLACES: Final = (
+    "SELECT count(*) AS total, array_agg(f.key ORDER BY f.key), array_agg(octet_length(f.body) ORDER BY f.key),"
+    " array_agg(strpos(f.body, '\"deletionTimestamp\"') > 0 OR starts_with(f.body, '" + MARK + "') ORDER BY f.key)"
+    " FROM found f"
+)
+
+
+def _page_now(query: Query, condition: Predicate, gathered: LiteralString) -> Statement:
+    return statement(
+        "page-now",
+        "The first rows of a range of keys, with the state of the tenant; by the primary key, or the index of labels.",
+        "WITH found AS ("
+        " SELECT " + _COLUMNS + " FROM objects o"
+        " WHERE o.tenant_id = %(tenant)s::bigint AND o.resource = %(resource)s::text AND "
+        + _range(query, "o.key")
+        + " AND "
+        + condition.sql("o.labels", "o.key")
+        + " ORDER BY o.key LIMIT %(limit)s::bigint"
+        ") SELECT * FROM (" + _STATE + ") s CROSS JOIN (" + gathered + ") a",
+    )
+
+
+def _page_at(query: Query, condition: Predicate, gathered: LiteralString, *, near: bool) -> Statement:
+    return statement(
+        "page-at",
+        "The first rows of a range of keys as they were at a revision: those unchanged since, by the primary key, and"
+        " the previous states of those changed, by the log's index of revisions or its indexes of keys.",
+        "WITH same AS MATERIALIZED ("
+        " SELECT " + _COLUMNS + " FROM objects o"
+        " WHERE o.tenant_id = %(tenant)s::bigint AND o.resource = %(resource)s::text AND "
+        + _range(query, "o.key")
+        + " AND o.revision <= %(at)s::bigint AND "
+        + condition.sql("o.labels", "o.key")
+        + " ORDER BY o.key LIMIT %(limit)s::bigint"
+        "), edge AS ("
+        # No key behind the last one found can be among the first rows, if enough were found.
+        " SELECT max(key) AS key FROM same HAVING count(*) = %(limit)s::bigint"
+        "), touched AS (" + (_touched_by_revision(query) if near else _touched_by_key(query)) + "), found AS ("
+        " SELECT * FROM same UNION ALL"
+        " SELECT u.key, u.uid, u.previous_revision, u.previous_version, u.previous_schema_id, u.previous_body"
+        " FROM touched u WHERE u.previous_revision IS NOT NULL AND "
+        + condition.sql("u.previous_labels", "u.key")
+        + " ORDER BY key LIMIT %(limit)s::bigint"
+        ") SELECT * FROM (" + _STATE + ") s CROSS JOIN (" + gathered + ") a",
+    )
+
+
+_TOUCHED: Final = (
+    "c.key, c.uid, c.previous_revision, c.previous_version, c.previous_schema_id, c.previous_body, c.previous_labels"
+)
+
+_UP_TO_EDGE: Final = " <= coalesce((SELECT key FROM edge), %(before)s::text)"
+
+
+def _touched_by_revision(query: Query) -> LiteralString:
+    # `+ 0` and `|| ''` keep the planner from the index of keys: without statistics, or with a plan for any values, it
+    # takes that one, and walks through the whole log of the resource.
+    return (
+        " SELECT DISTINCT ON (c.key) " + _TOUCHED + " FROM changes c"
+        " WHERE c.domain_id = %(domain)s::bigint AND c.revision > %(at)s::bigint"
+        " AND c.tenant_id + 0 = %(tenant)s::bigint AND c.resource || '' = %(resource)s::text"
+        " AND " + _range(query, "c.key || ''") + " AND c.key || ''" + _UP_TO_EDGE + " ORDER BY c.key, c.revision"
+    )
+
+
+def _touched_by_key(query: Query) -> LiteralString:
+    """What was touched is there with a later revision, or has been deleted later: found without reading the log."""
+    return (
+        " SELECT f.* FROM ("
+        " SELECT o.key FROM objects o WHERE o.tenant_id = %(tenant)s::bigint AND o.resource = %(resource)s::text"
+        " AND " + _range(query, "o.key") + " AND o.key" + _UP_TO_EDGE + " AND o.revision > %(at)s::bigint"
+        " UNION"
+        " SELECT c.key FROM changes c WHERE c.tenant_id = %(tenant)s::bigint AND c.resource = %(resource)s::text"
+        " AND c.type = 'DELETED' AND "
+        + _range(query, "c.key")
+        + " AND c.key"
+        + _UP_TO_EDGE
+        + " AND c.revision > %(at)s::bigint"
+        ") k CROSS JOIN LATERAL ("
+        " SELECT " + _TOUCHED + " FROM changes c WHERE c.tenant_id = %(tenant)s::bigint"
+        " AND c.resource = %(resource)s::text AND c.key = k.key AND c.revision > %(at)s::bigint"
+        " ORDER BY c.revision LIMIT 1"
+        ") f"
+    )
+
+
+def _remaining_statement(query: Query) -> Statement:
+    return statement(
+        "remaining",
+        "How many rows a range of keys had at a revision: those of now, less those that came since, and those that"
+        " went; by the primary key and the log's index of revisions.",
+        "SELECT (SELECT count(*) FROM (SELECT 1 FROM objects o WHERE o.tenant_id = %(tenant)s::bigint"
+        " AND o.resource = %(resource)s::text AND " + _range(query, "o.key") + " LIMIT %(cap)s::bigint) n)"
+        " + (SELECT count(*) FILTER (WHERE c.type = 'DELETED') - count(*) FILTER (WHERE c.type = 'ADDED')"
+        " FROM changes c WHERE c.domain_id = %(domain)s::bigint AND c.revision > %(at)s::bigint"
+        " AND c.tenant_id + 0 = %(tenant)s::bigint AND c.resource || '' = %(resource)s::text"
+        " AND " + _range(query, "c.key || ''") + ")",
+    )

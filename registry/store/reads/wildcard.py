@@ -1,0 +1,154 @@
+"""Reading all tenants of one revision domain at once: pages of rows exact at one revision, by tenant and key.
+
+Either what a provider may see, the objects of its own definition in the tenants that had bound it at that revision, or
+all tenants of the domain. Which tenants these are is read by the same statement as the rows. The log is an undo log as
+in pages.py. Rows bring their labels along: selectors are judged by the caller, since what is stored of labels begins
+with the tenant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, LiteralString, NamedTuple
+
+from registry.store.bounds import READ_BYTES, within_bytes
+from registry.store.commit.batch import label_prefix, storable
+from registry.store.connection import Pool
+from registry.store.errors import RevisionExpired, RevisionInFuture, TenantNotFound
+from registry.store.statements import Statement, statement
+from registry.store.types import DomainId, Guards, ObjectKey, ResourceName, Row, Tenant, TenantId, TenantName, Uid
+
+# The place before the first tenant.
+START: Final = (TenantId(0), ObjectKey(""))
+
+_BY_PROVIDER: Final = """
+    SELECT t.id, t.name, t.definitions_revision, t.namespaces_revision FROM api_bindings b
+    JOIN tenants t ON t.id = b.tenant_id AND t.deleted_at IS NULL
+    JOIN place p ON b.since <= p.at AND coalesce(b.until > p.at, true)
+    WHERE b.provider_id = %(provider)s::bigint AND b.resource = %(resource)s::text
+        AND t.domain_id = %(domain)s::bigint AND t.id >= %(after_tenant)s::bigint
+"""
+
+_BY_DOMAIN: Final = """
+    SELECT t.id, t.name, t.definitions_revision, t.namespaces_revision FROM tenants t
+    WHERE t.domain_id = %(domain)s::bigint AND t.deleted_at IS NULL AND t.id >= %(after_tenant)s::bigint
+"""
+
+
+def _page(tenants: LiteralString) -> Statement:
+    return statement(
+        "page-across",
+        "The first rows of a range of keys of several tenants as they were at a revision, with the domain's state; by"
+        " the indexes of providers or domains, the primary key, and the log's index of revisions.",
+        """
+        WITH place AS MATERIALIZED (
+            SELECT d.revision AS current, d.floor, coalesce(%(at)s::bigint, d.revision) AS at
+            FROM domains d WHERE d.id = %(domain)s::bigint
+        ), seen AS MATERIALIZED ("""
+        + tenants
+        + """
+        ), same AS MATERIALIZED (
+            SELECT s.id AS tenant_id, o.key, o.uid, o.revision, o.version, o.schema_id, o.body, o.labels
+            FROM (SELECT id FROM seen ORDER BY id) s CROSS JOIN LATERAL (
+                SELECT o.* FROM objects o
+                WHERE o.tenant_id = s.id AND o.resource = %(resource)s::text AND o.revision <= (SELECT at FROM place)
+                    AND o.key > CASE s.id WHEN %(after_tenant)s::bigint THEN %(after)s::text ELSE %(from)s::text END
+                    AND (%(before)s::text IS NULL OR o.key < %(before)s::text)
+                ORDER BY o.key LIMIT %(limit)s::bigint
+            ) o
+            ORDER BY s.id, o.key LIMIT %(limit)s::bigint
+        ), touched AS (
+            SELECT DISTINCT ON (c.tenant_id, c.key) c.tenant_id, c.key, c.uid, c.previous_revision,
+                c.previous_version, c.previous_schema_id, c.previous_body, c.previous_labels
+            FROM changes c JOIN seen s ON s.id = c.tenant_id
+            WHERE c.domain_id = %(domain)s::bigint AND c.revision > (SELECT at FROM place)
+                AND c.resource || '' = %(resource)s::text
+                AND c.key || '' > CASE c.tenant_id WHEN %(after_tenant)s::bigint THEN %(after)s::text
+                    ELSE %(from)s::text END
+                AND (%(before)s::text IS NULL OR c.key || '' < %(before)s::text)
+            ORDER BY c.tenant_id, c.key, c.revision
+        ), found AS (
+            SELECT * FROM same
+            UNION ALL
+            SELECT u.tenant_id, u.key, u.uid, u.previous_revision, u.previous_version, u.previous_schema_id,
+                u.previous_body, u.previous_labels
+            FROM touched u WHERE u.previous_revision IS NOT NULL
+            ORDER BY tenant_id, key LIMIT %(limit)s::bigint
+        )
+        SELECT p.current, p.floor, p.at, (SELECT count(*) FROM found),
+            s.name, s.definitions_revision, s.namespaces_revision,
+            f.tenant_id, f.key, f.uid, f.revision, f.version, f.schema_id, f.body, f.labels
+        FROM place p LEFT JOIN ("""
+        + within_bytes("SELECT * FROM found", "r.tenant_id, r.key")
+        + """) f ON true
+            LEFT JOIN seen s ON s.id = f.tenant_id
+        ORDER BY f.tenant_id, f.key
+        """,
+    )
+
+
+_OF_PROVIDER: Final = _page(_BY_PROVIDER)
+_OF_DOMAIN: Final = _page(_BY_DOMAIN)
+
+
+class AcrossRow(NamedTuple):
+    """A row, and the tenant whose it is."""
+
+    tenant: Tenant
+    row: Row
+    labels: Sequence[str]
+
+    @property
+    def place(self) -> tuple[TenantId, ObjectKey]:
+        return self.tenant.id, self.row.key
+
+
+class AcrossPage(NamedTuple):
+    rows: Sequence[AcrossRow]
+    revision: int
+    more: bool
+
+
+async def page(
+    pool: Pool,
+    domain: DomainId,
+    provider: Tenant | None,
+    resource: ResourceName,
+    *,
+    namespace: str | None,
+    at: int | None,
+    after: tuple[TenantId, ObjectKey],
+    limit: int,
+) -> AcrossPage:
+    """At most `limit` rows after a place, fewer where they are large.
+
+    Raises RevisionExpired, RevisionInFuture, TenantNotFound (of the domain).
+    """
+    start, before = "", None
+    if namespace:
+        # "0" is the character after "/": all keys of the namespace, and no other, are between the two.
+        start, before = f"{storable(namespace)}/", f"{storable(namespace)}0"
+    values = {
+        "domain": domain, "resource": resource, "at": at, "after_tenant": after[0], "limit": limit + 1, "from": start,
+        "after": max(start.encode(), storable(after[1]).encode()).decode(), "before": before,
+        "provider": provider.id if provider is not None else None, "bytes": READ_BYTES,
+    }  # fmt: skip
+    # Planned with its values: how many tenants there are decides.
+    rows = await pool.fetch(_OF_DOMAIN if provider is None else _OF_PROVIDER, values, prepare=False)
+    if not rows:
+        raise TenantNotFound("there are no such tenants")
+    current, floor, revision, total = rows[0][:4]
+    if revision < floor:
+        raise RevisionExpired(revision, floor, current)
+    if revision > current:
+        raise RevisionInFuture(revision, current)
+    found = []
+    for row in rows[:limit]:
+        name, definitions, namespaces, tenant, key, uid, changed, version, schema, body, labels = row[4:]
+        if tenant is None:
+            break
+        skip = len(label_prefix(tenant, resource))
+        owner = Tenant(TenantId(tenant), TenantName(name), domain, Guards(definitions, namespaces))
+        stored = Row(resource, ObjectKey(key), Uid(uid), changed, version, schema, body)
+        found.append(AcrossRow(owner, stored, [label[skip:] for label in labels] if labels else ()))
+    return AcrossPage(found, revision, total > len(found))

@@ -1,0 +1,133 @@
+"""Makes and drops the SQL of views wherever they stand. For registry/store/reporting/views.py: in its transaction,
+under its lock.
+
+What everybody sees, in `reports` and `reports_all`, is made or the transaction fails. A tenant's own schema shows the
+same again, under short names: what cannot be made there keeps nobody else from his views.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from registry.store.connection import Connection
+from registry.store.reporting import choice as reporting_choice
+from registry.store.reporting.catalogue import shared_facets, stored_shape, update_view
+from registry.store.reporting.choice import TOO_MANY
+from registry.store.reporting.locations import count_relations, has_view, places_of, run_as
+from registry.store.reporting.model import Shape, View, shape_from_json
+from registry.store.reporting.setup import OWN_SCHEMA, Roles
+from registry.store.reporting.sql import Place, child_name, comments, drops, statements
+from registry.store.translate import is_transient, translate
+from registry.store.types import TenantId
+
+logger = logging.getLogger(__name__)
+
+
+async def make(
+    connection: Connection, roles: Roles, resource: str, view: View, tenants: Sequence[TenantId]
+) -> dict[int, str]:
+    """The SQL of a view wherever it stands, if it has changed; else only in the schemas of these tenants.
+
+    Gives the tenants in whose own schemas it is not, and why.
+    """
+    facets = await shared_facets(connection, view.id, view.shape)
+    live = {slot: list(path) for (path, _), slot in facets.items()}
+    is_new = view.live is None
+    refused: dict[int, str] = {}
+    for owner, place in await places_of(connection, roles, resource, view, tenants if live == view.live else None):
+        texts = list(statements(place, view.shape, facets))
+        if is_new or place.tenant_id is not None:
+            texts += comments(place, view.shape)
+        if place.tenant_id is None:
+            await run_as(connection, owner, texts)
+        elif why := await _make_own(connection, owner, place, view.shape, texts):
+            logger.warning("%s is not in the schema %s: %s", resource, place.schema, why)
+            refused[place.tenant_id] = why
+    if live != view.live:
+        await connection.execute(
+            "UPDATE report_views SET shape = jsonb_set(shape, '{live}', %s) WHERE id = %s", (Jsonb(live), view.id)
+        )
+    return refused
+
+
+async def unmake(connection: Connection, roles: Roles, resource: str, view: View, tenants: Sequence[TenantId]) -> None:
+    """Drops a view from the schemas of these tenants: they leave it."""
+    for owner, place in await places_of(connection, roles, resource, view, tenants):
+        await run_as(connection, owner, list(drops(place, view.shape)))
+
+
+async def remake(connection: Connection, roles: Roles, only_across: bool = False) -> None:
+    """Every view, wherever it stands. One that cannot be made does not keep the others from being made."""
+    cursor = await connection.execute("SELECT id, resource, name, shape, digests FROM report_views ORDER BY id")
+    for view_id, resource, name, shape, digests in await cursor.fetchall():
+        view = await _with_room(connection, View(view_id, name, digests, shape_from_json(shape), 0, 0))
+        await connection.execute(
+            "UPDATE report_views SET shape = %s || jsonb_strip_nulls(jsonb_build_object('live', shape -> 'live'))"
+            " WHERE id = %s",
+            (Jsonb(stored_shape(name, view.shape)), view_id),
+        )
+        facets = await shared_facets(connection, view_id, view.shape)
+        for owner, place in await places_of(connection, roles, resource, view, None):
+            if only_across and not place.across:
+                continue
+            texts = [*statements(place, view.shape, facets), *comments(place, view.shape)]
+            why = await _replace(connection, owner, place, view.shape, texts)
+            if why:
+                logger.warning("the views of %s cannot be made in %s: %s", resource, place.schema, why)
+            if why and place.tenant_id is None:
+                await connection.execute(
+                    "UPDATE report_definitions SET state = 'refused', reason = %s"
+                    " WHERE view_id = %s AND state = 'ready' AND reason <> 'bound'",
+                    (refusal(why), view_id),
+                )
+            await asyncio.sleep(0)
+
+
+def refusal(why: str) -> str:
+    return f"PostgreSQL does not take its views: {why}"
+
+
+async def _make_own(connection: Connection, owner: str, place: Place, shape: Shape, texts: Sequence[str]) -> str:
+    """In a tenant's schema, which has room as long as all others do; why not, where it cannot be made."""
+    is_there = await has_view(connection, place.schema, place.name)
+    if not is_there and await count_relations(connection) + shape.relations > reporting_choice.MAX_VIEWS:
+        return TOO_MANY
+    return await _replace(connection, owner, place, shape, texts)
+
+
+async def _replace(connection: Connection, owner: str, place: Place, shape: Shape, texts: Sequence[str]) -> str:
+    """Views are replaced; those of other columns than the new ones, as an earlier version made them, are dropped."""
+    try:
+        async with connection.transaction():
+            await run_as(connection, owner, texts)
+        return ""
+    except psycopg.Error as error:
+        if is_transient(error):
+            raise
+    try:
+        async with connection.transaction():
+            await run_as(connection, owner, [*drops(place, shape), *texts])
+        return ""
+    except psycopg.Error as error:
+        if is_transient(error):
+            raise
+        return str(translate(error))
+
+
+async def _with_room(connection: Connection, view: View) -> View:
+    """A view that was made before there were histories of child views goes on without where there is no room."""
+    first = view.shape.children[:1]
+    if not first or view.shape.bare:
+        return view
+    if await has_view(connection, OWN_SCHEMA, child_name(view.name, first[0], "_history")):
+        return view
+    room = reporting_choice.MAX_VIEWS - reporting_choice.ROOM_FOR_CHILD_HISTORIES
+    if await count_relations(connection) + 2 * len(view.shape.children) <= room:
+        return view
+    return await update_view(connection, view, replace(view.shape, bare=True), view.digests[-1])

@@ -1,0 +1,176 @@
+"""Where views stand: the schemas `reports` and `reports_all` and those of tenants, and the names in them.
+
+Every function runs in the transaction of registry/store/reporting/views.py, under its lock.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from registry.store.arrays import BigintArray
+from registry.store.connection import Connection
+from registry.store.reporting.model import View
+from registry.store.reporting.setup import ALL_SCHEMA, OWN_SCHEMA, Roles
+from registry.store.reporting.sql import SQL_VERSION, Place, identifier
+from registry.store.types import Tenant, TenantId
+
+SUFFIXES: Final = ("_raw", "_history", "_conditions_history", "_conditions", "_as_of", "_at_revision")
+
+
+async def one_row(connection: Connection, text: str, values: Sequence[Any]) -> tuple[Any, ...] | None:
+    cursor = await connection.execute(text.encode(), values)
+    return await cursor.fetchone()
+
+
+async def run_as(connection: Connection, owner: str, texts: Sequence[str]) -> None:
+    """Statements as the owner of views, in one round trip."""
+    script = "; ".join([f"SET LOCAL ROLE {identifier(owner)}", *texts, "RESET ROLE"])
+    await connection.execute(script.encode(), prepare=False)
+
+
+async def places_of(
+    connection: Connection, roles: Roles, resource: str, view: View, tenants: Sequence[TenantId] | None
+) -> list[tuple[str, Place]]:
+    """Where a view stands, and who owns it there: in `reports`, in `reports_all` if that is there, and in the schemas
+    of its tenants. With tenants: only in theirs."""
+    found = []
+    if tenants is None:
+        found.append((roles.owner, Place(OWN_SCHEMA, view.name, resource, view.id, roles.tables)))
+        if await has_schema(connection, ALL_SCHEMA):
+            found.append((roles.owner_all, Place(ALL_SCHEMA, view.name, resource, view.id, roles.tables, across=True)))
+    cursor = await connection.execute(
+        "SELECT s.name, s.tenant_id, d.short_name FROM report_schemas s JOIN report_definitions d"
+        " ON d.tenant_id = s.tenant_id WHERE d.view_id = %s AND (%s OR s.tenant_id = ANY (%s))"
+        " ORDER BY s.tenant_id",
+        (view.id, tenants is None, BigintArray(tenants or ())),
+    )
+    for schema, tenant_id, short in await cursor.fetchall():
+        if short is None:
+            # Of a definition that is another tenant's: it is named where there is a schema.
+            short = await short_name(connection, tenant_id, resource)
+            await connection.execute(
+                "UPDATE report_definitions SET short_name = %s WHERE tenant_id = %s AND resource = %s",
+                (short, tenant_id, resource),
+            )
+        found.append((roles.owner, Place(schema, short, resource, view.id, roles.tables, tenant_id=tenant_id)))
+    return found
+
+
+async def copies_of(connection: Connection, tenant: Tenant, view: View | None) -> int:
+    """In how many schemas a view stands, once a tenant has it: in `reports`, in `reports_all`, in those of its
+    tenants."""
+    row = await one_row(
+        connection,
+        "SELECT count(*) FROM report_schemas s WHERE s.tenant_id = %s OR s.tenant_id IN"
+        " (SELECT d.tenant_id FROM report_definitions d WHERE d.view_id = %s)",
+        (tenant.id, view.id if view else None),
+    )
+    assert row is not None
+    return 2 + int(row[0])
+
+
+async def consumers_of(connection: Connection, tenant: Tenant, resource: str) -> list[TenantId]:
+    """The tenants that have schemas of their own and use this definition."""
+    cursor = await connection.execute(
+        "SELECT b.tenant_id FROM api_bindings b JOIN report_schemas s ON s.tenant_id = b.tenant_id"
+        " WHERE b.provider_id = %s AND b.resource = %s AND b.until IS NULL",
+        (tenant.id, resource),
+    )
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def short_name(connection: Connection, tenant: TenantId, resource: str) -> str:
+    """The plural, with a digest where another definition of the tenant is called so, or what a view of one would be.
+
+    Never two underscores, as names of child views have them.
+    """
+    plain = re.sub("_+", "_", re.sub("[^a-z0-9]", "_", resource.partition(".")[0].lower()))[:48].strip("_")
+    wanted, number = plain, 0
+    while True:
+        rivals = [wanted, *(f"{wanted}{s}" for s in SUFFIXES), *(wanted.removesuffix(s) for s in SUFFIXES)]
+        if not await one_row(
+            connection,
+            "SELECT 1 FROM report_definitions WHERE tenant_id = %s AND resource <> %s AND short_name = ANY (%s)",
+            (tenant, resource, rivals),
+        ):
+            return wanted
+        digest = hashlib.blake2b(f"{resource} {number}".encode(), digest_size=4).hexdigest()
+        wanted, number = f"{plain[:39]}_{digest}", number + 1
+
+
+async def count_relations(connection: Connection) -> int:
+    """All views of ours. Those of `reports` count twice: `reports_all` has them too, or will once a login needs it."""
+    row = await one_row(
+        connection,
+        "SELECT coalesce(sum(CASE n.nspname WHEN %s THEN 2 ELSE 1 END), 0) FROM pg_class c"
+        " JOIN pg_namespace n ON n.oid = c.relnamespace JOIN report_schemas s ON s.name = n.nspname"
+        " WHERE c.relkind = 'v' AND n.nspname <> %s",
+        (OWN_SCHEMA, ALL_SCHEMA),
+    )
+    assert row is not None
+    return int(row[0])
+
+
+async def has_schema(connection: Connection, name: str) -> bool:
+    return await one_row(connection, "SELECT 1 FROM report_schemas WHERE name = %s", (name,)) is not None
+
+
+async def has_view(connection: Connection, schema: str, name: str) -> bool:
+    return (
+        await one_row(
+            connection,
+            "SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+            " WHERE n.nspname = %s AND c.relname = %s",
+            (schema, name),
+        )
+        is not None
+    )
+
+
+def version_text() -> str:
+    return f"Views of custom resources, kept in step with their definitions (made by version {SQL_VERSION})"
+
+
+async def version_made_by(connection: Connection) -> int:
+    """By which version of ours the views have been made; 0 where there are none."""
+    row = await one_row(
+        connection, "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = %s", (OWN_SCHEMA,)
+    )
+    return SQL_VERSION if row is not None and row[0] == version_text() else 0
+
+
+async def is_of_others(connection: Connection, roles: Roles) -> bool:
+    """Whether the views belong to another role than they should: in a database that was copied, renamed or restored."""
+    row = await one_row(
+        connection,
+        "SELECT pg_get_userbyid(nspowner) <> %s FROM pg_namespace WHERE nspname = %s",
+        (roles.owner, OWN_SCHEMA),
+    )
+    return row is not None and bool(row[0])
+
+
+async def drop_schema_of(connection: Connection, tenant: TenantId) -> bool:
+    """Whether there was one. It goes with the tenant's own views in it; those that other tenants have, too, stay."""
+    row = await one_row(connection, "DELETE FROM report_schemas WHERE tenant_id = %s RETURNING name", (tenant,))
+    if row is None:
+        return False
+    await connection.execute(f"DROP SCHEMA IF EXISTS {identifier(row[0])} CASCADE".encode(), prepare=False)
+    return True
+
+
+async def drop_schemas(connection: Connection) -> None:
+    """All schemas of views. What they were made of stays: the shapes, with columns of fields that are no more."""
+    cursor = await connection.execute("DELETE FROM report_schemas RETURNING name")
+    for (name,) in await cursor.fetchall():
+        await connection.execute(f"DROP SCHEMA IF EXISTS {identifier(name)} CASCADE".encode(), prepare=False)
+
+
+def is_schema_name(name: str) -> bool:
+    plain = name.isascii() and name.replace("_", "a").isalnum() and not name[0].isdigit() and name == name.lower()
+    return plain and len(name) <= 63 and not name.startswith("pg_") and name not in _RESERVED_SCHEMAS
+
+
+_RESERVED_SCHEMAS: Final = frozenset({"public", "information_schema", OWN_SCHEMA, ALL_SCHEMA})

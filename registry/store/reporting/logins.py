@@ -1,0 +1,303 @@
+"""Logins for reports: made, listed, withdrawn. A login reads the views that its kind of reader may, and nothing else.
+
+What a session may see is decided by the row in `report_logins` under the name that it was opened with. Time-outs stand
+in the role's settings; a session can change its own, so the server ends what goes on for longer (`ENFORCE`). A login
+can also change its own password and settings, which PostgreSQL always allows: what it was granted is kept (`KEEP`), and
+put back by reporting_repair.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import re
+import secrets
+from dataclasses import dataclass
+from typing import Any, Final
+
+import psycopg
+from psycopg.pq.abc import PGconn
+
+from registry.store.arrays import BigintArray
+from registry.store.connection import Connection
+from registry.store.reporting.setup import ALL_SCHEMA, OWN_SCHEMA, Roles, begin, roles_of
+from registry.store.reporting.sql import identifier, literal
+from registry.store.statements import statement
+
+CONNECTIONS: Final = 5
+TIMEOUT_SECONDS: Final = 60
+IDLE_SECONDS: Final = 60
+# What holds back the clean-up of old rows: a transaction, however short its statements are.
+TRANSACTION_SECONDS: Final = 900
+# What the sorts of one session may take of the disk at a time.
+TEMP_FILES: Final = "2GB"
+
+# Readers of reports write nothing, so not these either; PUBLIC may use them from the start.
+_WRITING: Final = (
+    "lo_creat(integer)",
+    "lo_create(oid)",
+    "lo_from_bytea(oid, bytea)",
+    "lo_unlink(oid)",
+    "lo_put(oid, bigint, bytea)",
+    "lowrite(integer, bytea)",
+    "lo_truncate(integer, integer)",
+    "lo_truncate64(integer, bigint)",
+    "pg_logical_emit_message(boolean, text, text)",
+    "pg_logical_emit_message(boolean, text, bytea)",
+)
+# What the server waits for is held by such locks: whoever knows their numbers could make it wait for ever.
+_LOCKING: Final = tuple(
+    f"pg_{trying}advisory_{xact}lock{shared}({arguments})"
+    for trying in ("", "try_")
+    for xact in ("", "xact_")
+    for shared in ("", "_shared")
+    for arguments in ("bigint", "integer, integer")
+)
+
+ENFORCE: Final = statement(
+    "enforce-limits-of-logins",
+    "Ends what report logins do for longer than they may, whatever they have set; reads all sessions.",
+    """
+    SELECT CASE WHEN s.lasts_long OR a.state <> 'active' THEN pg_terminate_backend(a.pid)
+                ELSE pg_cancel_backend(a.pid) END
+    FROM pg_stat_activity a JOIN report_logins l ON l.name = a.usename,
+        LATERAL (SELECT coalesce(a.xact_start < clock_timestamp() - interval '1 second'
+            * greatest(%(transaction_seconds)s, 2 * l.timeout_seconds), false) AS lasts_long) s
+    WHERE a.datname = current_database() AND (s.lasts_long
+        OR a.state = 'active' AND a.query_start < clock_timestamp() - 1.1 * l.timeout_seconds * interval '1 second'
+        OR a.state LIKE 'idle in transaction%%' AND a.state_change < clock_timestamp() - interval '75 seconds')
+    """,
+)
+
+
+KEEP: Final = statement(
+    "keep-grant-of-login",
+    "Keeps what a login was granted: the password as PostgreSQL stores it, and the settings of the role. Of which role"
+    " in which database goes with it, since a copy of the database has other ones.",
+    """
+    INSERT INTO settings (name, value)
+    SELECT 'report-login:' || r.rolname, jsonb_build_object('role', r.oid::bigint, 'database', d.oid::bigint,
+        'password', %(password)s::text, 'settings', to_jsonb(s.setconfig))
+    FROM pg_roles r JOIN pg_database d ON d.datname = current_database()
+        LEFT JOIN pg_db_role_setting s ON s.setrole = r.oid AND s.setdatabase = d.oid
+    WHERE r.rolname = %(name)s::text
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value
+    """,
+)
+
+
+class LoginError(Exception):
+    """A login cannot be made or withdrawn; the text is for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """`tenants` None: all. With a `provider` none: it sees what others have bound of that tenant."""
+
+    name: str
+    tenants: tuple[str, ...] | None
+    across: bool
+    connections: int
+    timeout_seconds: int
+    created_at: datetime.datetime
+    sessions: int
+    provider: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a login is to be. One tenant's, or across several, or with None across all; a provider's is across, and has
+    no tenants: which they are, their bindings say."""
+
+    name: str
+    tenants: tuple[str, ...] | None
+    across: bool
+    connections: int = CONNECTIONS
+    timeout_seconds: int = TIMEOUT_SECONDS
+    password: str | None = None
+    provider: str | None = None
+
+
+async def grant(connection: Connection, wish: Wish) -> str:
+    """Makes the login, or changes it, and gives its password: a new one where none was wished for.
+
+    `reports_all` must be there for one across tenants. Raises LoginError.
+    """
+    if not re.fullmatch("[a-z_][a-z0-9_]{0,62}", wish.name) or wish.name.startswith("pg_"):
+        raise LoginError(f"{wish.name!r} is no name for a login: use lower case letters, digits and underscores")
+    password = wish.password or secrets.token_urlsafe(24)
+    async with connection.transaction():
+        await begin(connection)  # not while a server puts back what a login has changed
+        roles = await roles_of(connection)
+        tenants = await _tenant_ids(connection, wish.tenants)
+        providers = await _tenant_ids(connection, (wish.provider,)) if wish.provider else None
+        known = await _one(connection, "SELECT 1 FROM report_logins WHERE name = %s", wish.name)
+        exists = await _one(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", wish.name)
+        if exists and not known:
+            raise LoginError(f"there is a role {wish.name} already, which is none of ours")
+        quoted = identifier(wish.name)
+        secret = _encrypt(connection.pgconn, password, wish.name)
+        await _do(
+            connection,
+            f"{'ALTER' if exists else 'CREATE'} ROLE {quoted} LOGIN NOCREATEDB NOCREATEROLE"
+            f" INHERIT CONNECTION LIMIT {int(wish.connections)} PASSWORD {literal(secret)}",
+        )
+        await _put(connection, wish, tenants, providers[0] if providers else None)
+        await equip(connection, roles, wish, tenants, secret)
+    return password
+
+
+async def equip(
+    connection: Connection, roles: Roles, wish: Wish, tenants: list[int] | None, secret: str | None
+) -> None:
+    """Gives a login its settings and rights, and keeps what was granted. `secret` is its password as PostgreSQL stores
+    it; None where that is not known."""
+    quoted = identifier(wish.name)
+    schemas = await _schemas(connection, wish, tenants)
+    for where in (f"ALTER ROLE {quoted}", f"ALTER ROLE {quoted} IN DATABASE {identifier(roles.database)}"):
+        await _do(connection, f"{where} RESET ALL")
+    await _set(connection, quoted, roles, wish, schemas)
+    await _give(connection, quoted, roles, wish, schemas)
+    await connection.execute(KEEP.sql, {"name": wish.name, "password": secret})
+
+
+async def revoke(connection: Connection, name: str) -> None:
+    """Ends its sessions and removes the login. Raises LoginError."""
+    async with connection.transaction():
+        if not await _one(connection, "SELECT 1 FROM report_logins WHERE name = %s", name):
+            raise LoginError(f"there is no login {name} for reports")
+        await connection.execute("DELETE FROM report_logins WHERE name = %s", (name,))
+        await connection.execute("DELETE FROM settings WHERE name = %s", (f"report-login:{name}",))
+        if await _one(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", name):
+            quoted = identifier(name)
+            await _do(connection, f"ALTER ROLE {quoted} NOLOGIN")
+            if not await _one(connection, "SELECT pg_has_role(current_user, %s, 'MEMBER')", name):
+                await _do(connection, f"GRANT {quoted} TO CURRENT_USER")
+            await connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", (name,)
+            )
+            await _do(connection, f"DROP OWNED BY {quoted}")
+            await _do(connection, f"DROP ROLE {quoted}")
+
+
+async def logins(connection: Connection) -> list[Login]:
+    cursor = await connection.execute("""
+        SELECT l.name, CASE WHEN l.tenant_ids IS NOT NULL THEN ARRAY(
+                SELECT t.name FROM tenants t WHERE t.id = ANY (l.tenant_ids) ORDER BY t.name) END,
+            l.across, coalesce(r.rolconnlimit, 0), l.timeout_seconds, l.created_at,
+            (SELECT count(*) FROM pg_stat_activity a WHERE a.usename = l.name),
+            (SELECT t.name FROM tenants t WHERE t.id = l.provider_id)
+        FROM report_logins l LEFT JOIN pg_roles r ON r.rolname = l.name ORDER BY l.name
+    """)
+    return [Login(row[0], None if row[1] is None else tuple(row[1]), *row[2:]) for row in await cursor.fetchall()]
+
+
+async def close_side_doors(connection: Connection, *, embedded: bool) -> None:
+    """Takes from PUBLIC what a reader of reports needs not: temporary tables, large objects, messages in the WAL,
+    advisory locks, and in a PostgreSQL of our own the other databases. Where the database is somebody else's, that is
+    left to its owner (docs/sql.md)."""
+    row = await (
+        await connection.execute(
+            "SELECT current_database(), pg_has_role(current_user, datdba, 'MEMBER'),"
+            " (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) FROM pg_database"
+            " WHERE datname = current_database()"
+        )
+    ).fetchone()
+    assert row is not None
+    database, owns, is_superuser = row
+    async with connection.transaction():
+        if owns:
+            await _do(connection, f"GRANT CONNECT, TEMPORARY ON DATABASE {identifier(database)} TO CURRENT_USER")
+            await _do(connection, f"REVOKE TEMPORARY ON DATABASE {identifier(database)} FROM PUBLIC")
+        if is_superuser:
+            owner = await (
+                await connection.execute(
+                    "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = 'objects'::regclass"
+                )
+            ).fetchone()
+            assert owner is not None
+            for function in _LOCKING:
+                await _do(connection, f"GRANT EXECUTE ON FUNCTION pg_catalog.{function} TO {identifier(owner[0])}")
+            for function in (*_WRITING, *_LOCKING):
+                await _do(connection, f"REVOKE EXECUTE ON FUNCTION pg_catalog.{function} FROM PUBLIC")
+        if is_superuser and embedded:
+            for other in ("postgres", "template1"):
+                await _do(connection, f"REVOKE CONNECT ON DATABASE {identifier(other)} FROM PUBLIC")
+
+
+def _encrypt(connection: PGconn, password: str, name: str) -> str:
+    """So that the password itself is in no log of PostgreSQL."""
+    return connection.encrypt_password(password.encode(), name.encode(), b"scram-sha-256").decode()
+
+
+async def _tenant_ids(connection: Connection, names: tuple[str, ...] | None) -> list[int] | None:
+    if names is None:
+        return None
+    cursor = await connection.execute(
+        "SELECT name, id FROM tenants WHERE name = ANY (%s) AND deleted_at IS NULL", (list(names),)
+    )
+    found: dict[str, int] = {row[0]: row[1] for row in await cursor.fetchall()}
+    for name in names:
+        if name not in found:
+            raise LoginError(f"there is no tenant {name}")
+    return [found[name] for name in names]
+
+
+async def _put(connection: Connection, wish: Wish, tenants: list[int] | None, provider: int | None) -> None:
+    await connection.execute(
+        "INSERT INTO report_logins (name, across, tenant_ids, timeout_seconds, provider_id) VALUES (%s, %s, %s, %s, %s)"
+        " ON CONFLICT (name) DO UPDATE SET across = excluded.across, tenant_ids = excluded.tenant_ids,"
+        " timeout_seconds = excluded.timeout_seconds, provider_id = excluded.provider_id",
+        (wish.name, wish.across, None if tenants is None else BigintArray(tenants), wish.timeout_seconds, provider),
+    )
+
+
+async def _schemas(connection: Connection, wish: Wish, tenants: list[int] | None) -> list[str]:
+    if wish.across:
+        return [ALL_SCHEMA]
+    assert tenants is not None
+    cursor = await connection.execute("SELECT name FROM report_schemas WHERE tenant_id = %s", (tenants[0],))
+    return [*(row[0] for row in await cursor.fetchall()), OWN_SCHEMA]
+
+
+async def _set(connection: Connection, quoted: str, roles: Roles, wish: Wish, schemas: list[str]) -> None:
+    settings = {
+        "default_transaction_read_only": "on",
+        "statement_timeout": f"{int(wish.timeout_seconds)}s",
+        "idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s",
+        "random_page_cost": "1.1",
+        "jit": "off",
+        # A report may take long, but no more than one processor.
+        "max_parallel_workers_per_gather": "0",
+    }
+    where = f"ALTER ROLE {quoted} IN DATABASE {identifier(roles.database)}"
+    for name, value in settings.items():
+        await _do(connection, f"{where} SET {name} = {literal(value)}")
+    await _do(connection, f"{where} SET search_path = {', '.join(map(identifier, schemas))}")
+    with contextlib.suppress(psycopg.errors.InsufficientPrivilege):  # then it is left to the database's owner
+        async with connection.transaction():
+            await _do(connection, f"{where} SET temp_file_limit = {literal(TEMP_FILES)}")
+
+
+async def _give(connection: Connection, quoted: str, roles: Roles, wish: Wish, schemas: list[str]) -> None:
+    for across in (False, True):
+        reader = roles.of(across)[1]
+        if across == wish.across:
+            await _do(connection, f"GRANT {identifier(reader)} TO {quoted}")
+        elif await _one(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", reader):
+            await _do(connection, f"REVOKE {identifier(reader)} FROM {quoted}")
+    await _do(connection, f"GRANT CONNECT ON DATABASE {identifier(roles.database)} TO {quoted}")
+    for schema in schemas:
+        if schema not in (OWN_SCHEMA, ALL_SCHEMA):
+            await _do(connection, f"SET LOCAL ROLE {identifier(roles.owner)}")
+            await _do(connection, f"GRANT USAGE ON SCHEMA {identifier(schema)} TO {quoted}")
+            await _do(connection, "RESET ROLE")
+
+
+async def _one(connection: Connection, text: str, value: Any) -> bool:
+    row = await (await connection.execute(text.encode(), (value,))).fetchone()
+    return row is not None and bool(row[0])
+
+
+async def _do(connection: Connection, text: str) -> None:
+    await connection.execute(text.encode(), prepare=False)

@@ -1,0 +1,184 @@
+"""The shape of a set of reporting views: what is kept in `report_views.shape`, and what SQL is written from.
+
+A column is found by its path and kind; once it has a name and a place it keeps both for good.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+Path = tuple[str, ...]
+
+# A copy of the object that kubectl leaves there: with all that is sensitive in it.
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+class Kind(enum.StrEnum):
+    """The type of a column."""
+
+    TEXT = "text"
+    INTEGER = "bigint"
+    NUMBER = "double precision"
+    BOOLEAN = "boolean"
+    TIME = "timestamptz"
+    DATE = "date"
+    JSON = "jsonb"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A leaf of the schema. `hidden` columns have been published and are NULL now: the field has become sensitive."""
+
+    name: str
+    kind: Kind
+    path: Path
+    description: str = ""
+    hidden: bool = False
+
+    @property
+    def identity(self) -> tuple[Path, Kind]:
+        return self.path, self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A view with one row an element of an array. `path` leads there, one Path an array passed on the way."""
+
+    name: str
+    path: tuple[Path, ...]
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """`redacted` is what the raw view leaves out. `has_ready` says that conditions tell whether an object is ready.
+    `bare` child views have no histories: there was no room for them."""
+
+    columns: tuple[Column, ...]
+    children: tuple[Child, ...] = ()
+    redacted: tuple[Path, ...] = ()
+    has_ready: bool = False
+    namespaced: bool = True
+    description: str = ""
+    bare: bool = False
+
+    @property
+    def relations(self) -> int:
+        """How many views a schema gets by it: the main one, raw, history, and the children with theirs."""
+        return 3 + len(self.children) * (1 if self.bare else 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """A shape that another has grown to: whether a view that other tenants have too may grow so, and whether there was
+    no room for all columns."""
+
+    shape: Shape
+    may_share: bool
+    full: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """A field that is indexed: the column of `objects` that holds it, and what of an object it is."""
+
+    slot: str
+    path: Path
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a definition asks for. `digest` is equal for equal definitions; `reason` says what has been left out."""
+
+    resource: str
+    plural: str
+    group: str
+    version: str
+    digest: str
+    shape: Shape
+    facets: tuple[Facet, ...] = ()
+    reason: str = ""
+    enabled: bool = True
+    wants_condition: bool = False
+    layout: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A row of `report_views`. `others` are tenants that have it, apart from the one in question."""
+
+    id: int
+    name: str
+    digests: tuple[str, ...]
+    shape: Shape
+    last_tenant: int
+    others: int
+    # The facets that its SQL uses; None: it has none yet.
+    live: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is kept of a definition: its view, if it has one, and the revision as of which."""
+
+    view: int | None
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What has become of a definition: 'ready', 'off' or 'refused', and why."""
+
+    state: str
+    reason: str = ""
+    view: str = ""
+
+
+def shape_to_json(shape: Shape) -> dict[str, Any]:
+    return {
+        "columns": [_column_to_json(c) for c in shape.columns],
+        "children": [
+            {"name": c.name, "path": [list(p) for p in c.path], "columns": [_column_to_json(x) for x in c.columns]}
+            for c in shape.children
+        ],
+        "redacted": [list(p) for p in shape.redacted],
+        "ready": shape.has_ready,
+        "namespaced": shape.namespaced,
+        "description": shape.description,
+        **({"bare": True} if shape.bare else {}),
+    }
+
+
+def shape_from_json(value: Mapping[str, Any]) -> Shape:
+    return Shape(
+        columns=_columns(value["columns"]),
+        children=tuple(
+            Child(c["name"], tuple(tuple(p) for p in c["path"]), _columns(c["columns"])) for c in value["children"]
+        ),
+        redacted=tuple(tuple(p) for p in value["redacted"]),
+        has_ready=value["ready"],
+        namespaced=value["namespaced"],
+        description=value["description"],
+        bare=value.get("bare", False),
+    )
+
+
+def _column_to_json(column: Column) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": column.name, "kind": column.kind.value, "path": list(column.path)}
+    if column.description:
+        found["description"] = column.description
+    if column.hidden:
+        found["hidden"] = True
+    return found
+
+
+def _columns(values: Sequence[Mapping[str, Any]]) -> tuple[Column, ...]:
+    return tuple(
+        Column(v["name"], Kind(v["kind"]), tuple(v["path"]), v.get("description", ""), v.get("hidden", False))
+        for v in values
+    )

@@ -1,0 +1,370 @@
+"""The SQL of reporting views, from their shape. Every name and text that a user has chosen is quoted here.
+
+A view belongs to a role that may read the base tables below row-level security, and may do nothing else; who may read
+the view needs no right to any table. So the rows that a login sees are decided by policies on `objects`, `changes` and
+`tenants` alone (registry/store/reporting/setup.py), whatever a view says, and on every PostgreSQL from 14 on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from registry.store.reporting.model import LAST_APPLIED, Child, Column, Kind, Path, Shape
+
+# Count up when views are made differently: all are made anew then.
+SQL_VERSION: Final = 6
+
+_DESCRIPTIONS: Final[Mapping[str, str]] = {
+    "tenant": "Tenant that the object belongs to",
+    "namespace": "metadata.namespace",
+    "name": "metadata.name",
+    "uid": "metadata.uid; child views have it too",
+    "labels": "metadata.labels",
+    "annotations": "metadata.annotations",
+    "owner_references": "metadata.ownerReferences",
+    "finalizers": "metadata.finalizers",
+    "generation": "metadata.generation",
+    "resource_version": "metadata.resourceVersion as a number: comparable within a tenant",
+    "stored_version": "API version that the object is stored in",
+    "created_at": "When the object was created",
+    "updated_at": "When the object was last written",
+    "deletion_timestamp": "metadata.deletionTimestamp: the object waits for its finalizers",
+    "ready": "Whether the condition Ready (else Available) is True",
+    "ready_reason": "Reason of that condition",
+    "ready_since": "lastTransitionTime of that condition",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a set of views is made: in `schema`, for the roles that may read it. `across`: rows of many tenants."""
+
+    schema: str
+    name: str
+    resource: str
+    view_id: int
+    tables: str
+    across: bool = False
+    # The tenant whose schema it is.
+    tenant_id: int | None = None
+
+    def relation(self, suffix: str = "") -> str:
+        return f"{identifier(self.schema)}.{identifier(self.name + suffix)}"
+
+
+def identifier(name: str) -> str:
+    return '"' + name.replace("\x00", "").replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """Correct whatever standard_conforming_strings says. PostgreSQL has no U+0000; documents have U+FFFD for it."""
+    text = text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
+    return "E'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def _unseen(column: str) -> str:
+    """A text column behind an expression: so a condition on it uses no index and no statistics, in which there are the
+    values of others, and is tried on no row before its policy. What EXPLAIN tells is the same, whatever others have."""
+    return f"({column} || '')"
+
+
+# As `t` below.
+TENANT_NAME: Final = _unseen("t.name")
+
+
+def array(path: Path) -> str:
+    return "ARRAY[" + ", ".join(map(literal, path)) + "]::text[]"
+
+
+def statements(place: Place, shape: Shape, facets: Mapping[tuple[Path, Kind], str]) -> Iterator[str]:
+    """Makes or replaces all views of a shape. `facets` are the columns that stand for a field, `ready` among them."""
+    yield _view(place.relation(), _main(place, shape, facets))
+    yield _view(place.relation("_raw"), _raw(place, shape))
+    yield _view(place.relation("_history"), _history(place, shape))
+    yield from _as_of(place)
+    for child in shape.children:
+        yield _view(_of_child(place, child), _child(place, shape, child))
+        if not shape.bare:
+            yield _view(_of_child(place, child, "_history"), _child_history(place, shape, child))
+
+
+def comments(place: Place, shape: Shape) -> Iterator[str]:
+    yield _comment("VIEW", place.relation(), shape.description or f"Objects of {place.resource}")
+    yield _comment("VIEW", place.relation("_raw"), f"Objects of {place.resource} whole, without sensitive fields")
+    yield _comment(
+        "VIEW",
+        place.relation("_history"),
+        f"States of objects of {place.resource} within the retention time, deleted ones too",
+    )
+    for name, text in _DESCRIPTIONS.items():
+        yield _comment("COLUMN", f"{place.relation()}.{identifier(name)}", text)
+    yield from _column_comments(place.relation(), shape.columns, ())
+    yield from _column_comments(place.relation("_history"), shape.columns, ())
+    for child in shape.children:
+        relation = _of_child(place, child)
+        flat = tuple(step for path in child.path for step in (*path[:-1], f"{path[-1]}[]"))
+        elements = f"Elements of {'.'.join(flat)} of {place.resource}"
+        yield _comment("VIEW", relation, f"{elements}; position counts from 0")
+        if not shape.bare:
+            # Its columns have the comments of the view without history: a comment is a row of the catalogue.
+            yield _comment(
+                "VIEW", _of_child(place, child, "_history"), f"{elements} in each state within the retention time"
+            )
+        yield from _column_comments(relation, child.columns, flat)
+
+
+def drops(place: Place, shape: Shape) -> Iterator[str]:
+    yield f"DROP FUNCTION IF EXISTS {place.relation('_as_of')}(timestamptz)"
+    yield f"DROP FUNCTION IF EXISTS {place.relation('_at_revision')}(bigint)"
+    for child in shape.children:
+        for suffix in ("_history", ""):
+            yield f"DROP VIEW IF EXISTS {_of_child(place, child, suffix)}"
+    for suffix in ("_history", "_raw", ""):
+        yield f"DROP VIEW IF EXISTS {place.relation(suffix)}"
+
+
+def child_name(name: str, child: Child, suffix: str = "") -> str:
+    """Two underscores, which no main view has: so it never meets another definition's. No child's own name ends like a
+    history's (registry/reporting/fields.py)."""
+    return _short(f"{name}_conditions" if child.name == "conditions" else f"{name}__{child.name}", suffix)
+
+
+def _of_child(place: Place, child: Child, suffix: str = "") -> str:
+    return f"{identifier(place.schema)}.{identifier(child_name(place.name, child, suffix))}"
+
+
+def _short(name: str, suffix: str) -> str:
+    """63 bytes, the suffix whole; `name` is of letters, digits and underscores. As registry/reporting/names.py."""
+    data = name.encode()
+    longest = 63 - len(suffix)
+    if len(data) <= longest:
+        return name + suffix
+    digest = hashlib.blake2b(data, digest_size=4).hexdigest()
+    return data[: longest - 9].decode("utf-8", "ignore").rstrip("_") + "_" + digest + suffix
+
+
+def _view(relation: str, query: str) -> str:
+    return f"CREATE OR REPLACE VIEW {relation} AS {query}"
+
+
+def _comment(what: str, which: str, text: str) -> str:
+    return f"COMMENT ON {what} {which} IS {literal(text)}"
+
+
+def _column_comments(relation: str, columns: Sequence[Column], above: tuple[str, ...]) -> Iterator[str]:
+    for column in columns:
+        path = ".".join((*above, *column.path))
+        text = f"{column.description}\n({path})" if column.description else path
+        yield _comment("COLUMN", f"{relation}.{identifier(column.name)}", text)
+
+
+def _main(place: Place, shape: Shape, facets: Mapping[tuple[Path, Kind], str]) -> str:
+    columns = [*_identity(shape, "o"), *_metadata(place), *_ready(place, facets, shape)]
+    for column in shape.columns:
+        facet = None if column.hidden else facets.get(column.identity)
+        columns.append((f"o.facet_{facet}" if facet else _value(place, "o.doc", column), column.name))
+    # What the indexes are of; true of every object of these definitions.
+    indexed = " AND o.facet_any" if facets else ""
+    return f"SELECT {_list(columns)} FROM {_rows(place)} WHERE {_mine(place, 'o')}{indexed}"
+
+
+def _raw(place: Place, shape: Shape) -> str:
+    left_out = (("metadata", "facets"), ("metadata", "annotations", LAST_APPLIED))
+    document = "o.doc" + "".join(f" #- {array(path)}" for path in left_out)
+    if shape.redacted:
+        # One literal: thousands of calls in each other would be too many.
+        document = f"{place.tables}.report_without({document}, {literal(json.dumps(shape.redacted))}::jsonb)"
+    columns = [*_identity(shape, "o"), (f"({document})", "object")]
+    return f"SELECT {_list(columns)} FROM {_rows(place)} WHERE {_mine(place, 'o')}"
+
+
+def _child(place: Place, shape: Shape, child: Child) -> str:
+    joins, columns = _elements(place, child, "o.doc")
+    return f"SELECT {_list([*_identity(shape, 'o'), *columns])} FROM {_rows(place)}{joins} WHERE {_mine(place, 'o')}"
+
+
+def _child_history(place: Place, shape: Shape, child: Child) -> str:
+    joins, columns = _elements(place, child, "h.doc")
+    return f"SELECT {_list([*_state(place, shape), *columns])} {_states(place)}{joins}"
+
+
+def _elements(place: Place, child: Child, document: str) -> tuple[str, list[tuple[str, str]]]:
+    """What a row with a document is joined with for a row an element, and the columns of that."""
+    source = document
+    joins = []
+    for number, path in enumerate(child.path, 1):
+        found = f"{source} #> {array(path)}"
+        elements = f"CASE jsonb_typeof({found}) WHEN 'array' THEN {found} END"
+        joins.append(
+            f" CROSS JOIN LATERAL jsonb_array_elements({elements}) WITH ORDINALITY AS e{number} (value, number)"
+        )
+        source = f"e{number}.value"
+    columns = [(f"e{len(child.path) - 1}.number - 1", "parent_position")] if len(child.path) > 1 else []
+    columns.append((f"e{len(child.path)}.number - 1", "position"))
+    columns += [(_value(place, source, column), column.name) for column in child.columns]
+    return "".join(joins), columns
+
+
+def _history(place: Place, shape: Shape) -> str:
+    columns = [*_state(place, shape), ("h.doc #> '{metadata,labels}'", "labels")]
+    columns += _ready_from(place, "h.doc", shape)
+    columns += [(_value(place, "h.doc", column), column.name) for column in shape.columns]
+    return f"SELECT {_list(columns)} {_states(place)}"
+
+
+def _states(place: Place) -> str:
+    """Three kinds of states: those that the log tells of, those before the first change in it, those it never tells of.
+
+    `floor` is the revision up to which the log has been dropped.
+    """
+    tables, resource = place.tables, literal(place.resource)
+    states = f"""
+        SELECT c.tenant_id, c.key, c.uid, c.revision, c.at AS valid_from,
+            CASE c.type WHEN 'ADDED' THEN 'create' WHEN 'MODIFIED' THEN 'update' ELSE 'delete' END AS operation,
+            {_unseen("c.actor_user")} AS actor_user, {_unseen("c.actor_manager")} AS actor_manager, c.actor_verb,
+            {tables}.report_document(coalesce(c.body, c.previous_body)) AS doc
+        FROM {tables}.changes c WHERE c.resource = {resource} AND {_mine(place, "c")}
+        UNION ALL
+        SELECT c.tenant_id, c.key, c.uid, c.previous_revision, NULL, 'earlier', NULL, NULL, NULL,
+            {tables}.report_document(c.previous_body)
+        FROM {tables}.changes c JOIN {tables}.domains d ON d.id = c.domain_id
+        WHERE c.resource = {resource} AND c.previous_revision <= d.floor AND {_mine(place, "c")}
+        UNION ALL
+        SELECT o.tenant_id, o.key, o.uid, o.revision, o.updated_at, 'earlier', NULL, NULL, NULL,
+            o.doc
+        FROM {tables}.objects o JOIN {tables}.tenants ot ON ot.id = o.tenant_id
+            JOIN {tables}.domains d ON d.id = ot.domain_id
+        WHERE o.resource = {resource} AND o.revision <= d.floor AND {_mine(place, "o")}
+    """
+    return f"FROM ({states}) h LEFT JOIN {tables}.tenants t ON t.id = h.tenant_id"
+
+
+def _state(place: Place, shape: Shape) -> list[tuple[str, str]]:
+    """Whose state it is, from when to when, and who has made it so."""
+    resource = literal(place.resource)
+    following = (
+        f"FROM {place.tables}.changes n WHERE n.tenant_id = h.tenant_id AND n.resource = {resource}"
+        " AND n.key = h.key AND n.revision > h.revision ORDER BY n.revision LIMIT 1"
+    )
+    return [
+        *_identity(shape, "h"),
+        ("h.revision", "revision"),
+        ("h.operation", "operation"),
+        ("h.valid_from", "valid_from"),
+        (f"CASE h.operation WHEN 'delete' THEN h.valid_from ELSE (SELECT n.at {following}) END", "valid_to"),
+        (f"CASE h.operation WHEN 'delete' THEN h.revision ELSE (SELECT n.revision {following}) END", "next_revision"),
+        ("h.actor_user", "user_name"),
+        ("h.actor_manager", "field_manager"),
+        ("h.actor_verb", "verb"),
+    ]
+
+
+def _as_of(place: Place) -> Iterator[str]:
+    """Functions that stand for the view in a query, and run with the caller's rights."""
+    history = place.relation("_history")
+    made = "CREATE OR REPLACE FUNCTION {}({}) RETURNS SETOF {} LANGUAGE sql STABLE AS {}"
+    moment = (
+        f"SELECT * FROM {history} h WHERE h.operation <> 'delete'"
+        " AND (h.valid_from IS NULL OR h.valid_from <= $1) AND (h.valid_to IS NULL OR h.valid_to > $1)"
+    )
+    revision = (
+        f"SELECT * FROM {history} h WHERE h.operation <> 'delete' AND h.revision <= $1"
+        " AND (h.next_revision IS NULL OR h.next_revision > $1)"
+    )
+    yield made.format(place.relation("_as_of"), "timestamptz", history, literal(moment))
+    yield made.format(place.relation("_at_revision"), "bigint", history, literal(revision))
+
+
+def _rows(place: Place) -> str:
+    # Left, so that it costs nothing where the tenant's name is not asked for.
+    return f"{place.tables}.objects o LEFT JOIN {place.tables}.tenants t ON t.id = o.tenant_id"
+
+
+def _mine(place: Place, row: str) -> str:
+    """The rows whose tenant's definition belongs to this view. Of one tenant: found once for the whole query."""
+    member = (
+        f"FROM {place.tables}.report_definitions m WHERE m.resource = {literal(place.resource)}"
+        f" AND m.view_id = {int(place.view_id)}"
+    )
+    of_resource = f"{row}.resource = {literal(place.resource)}"
+    if place.across:
+        return f"{of_resource} AND EXISTS (SELECT 1 {member} AND m.tenant_id = {row}.tenant_id)"
+    tenant = f"{place.tables}.report_tenant()"
+    only = f" AND m.tenant_id = {int(place.tenant_id)}" if place.tenant_id is not None else ""
+    return f"{of_resource} AND {row}.tenant_id = (SELECT m.tenant_id {member} AND m.tenant_id = {tenant}{only})"
+
+
+def _identity(shape: Shape, row: str) -> list[tuple[str, str]]:
+    key = f"{row}.key"
+    place = ('NULL::text COLLATE "C"', key)
+    if shape.namespaced:
+        place = (f"split_part({key}, '/', 1)", f"split_part({key}, '/', 2)")
+    return [(TENANT_NAME, "tenant"), (place[0], "namespace"), (place[1], "name"), (f"{row}.uid", "uid")]
+
+
+def _metadata(place: Place) -> list[tuple[str, str]]:
+    return [
+        ("o.doc #> '{metadata,labels}'", "labels"),
+        (f"(o.doc #> '{{metadata,annotations}}') - {literal(LAST_APPLIED)}", "annotations"),
+        ("o.doc #> '{metadata,ownerReferences}'", "owner_references"),
+        ("o.doc #> '{metadata,finalizers}'", "finalizers"),
+        (f"{place.tables}.report_int(o.doc #> '{{metadata,generation}}')", "generation"),
+        ("o.revision", "resource_version"),
+        ("o.version", "stored_version"),
+        ("o.created_at", "created_at"),
+        ("o.updated_at", "updated_at"),
+        (f"{place.tables}.report_time(o.doc #>> '{{metadata,deletionTimestamp}}')", "deletion_timestamp"),
+    ]
+
+
+def _ready(place: Place, facets: Mapping[tuple[Path, Kind], str], shape: Shape) -> list[tuple[str, str]]:
+    if READY not in facets or not shape.has_ready:
+        return _ready_from(place, "o.doc", shape)
+    reason = _ready_from(place, "o.doc", shape)[1]
+    return [("o.facet_ready", "ready"), reason, ("o.facet_ready_since", "ready_since")]
+
+
+READY: Final = (("status", "conditions"), Kind.BOOLEAN)
+
+
+def _ready_from(place: Place, document: str, shape: Shape) -> list[tuple[str, str]]:
+    """In every view, so that one may be added to a definition later, and all are alike."""
+    if not shape.has_ready:
+        return [("NULL::boolean", "ready"), ("NULL::text", "ready_reason"), ("NULL::timestamptz", "ready_since")]
+    field = f"{place.tables}.report_ready({document}, '{{}}')"
+    return [
+        (f"{field.format('status')} = 'True'", "ready"),
+        (field.format("reason"), "ready_reason"),
+        (f"{place.tables}.report_time({field.format('lastTransitionTime')})", "ready_since"),
+    ]
+
+
+def _value(place: Place, document: str, column: Column) -> str:
+    # Every text by its bytes, as the indexed columns are: a view's column cannot change its collation later.
+    collation = ' COLLATE "C"' if column.kind is Kind.TEXT else ""
+    if column.hidden:
+        return f"NULL::{column.kind.value}{collation}"
+    path = array(column.path)
+    match column.kind:
+        case Kind.TEXT:
+            return f"({document} #>> {path}){collation}"
+        case Kind.INTEGER:
+            return f"{place.tables}.report_int({document} #> {path})"
+        case Kind.NUMBER:
+            return f"{place.tables}.report_float({document} #> {path})"
+        case Kind.BOOLEAN:
+            return f"CASE {document} #> {path} WHEN 'true'::jsonb THEN true WHEN 'false'::jsonb THEN false END"
+        case Kind.TIME:
+            return f"{place.tables}.report_time({document} #>> {path})"
+        case Kind.DATE:
+            return f"{place.tables}.report_date({document} #>> {path})"
+        case Kind.JSON:
+            return f"nullif({document} #> {path}, 'null'::jsonb)"
+
+
+def _list(columns: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(f"{value} AS {identifier(name)}" for value, name in columns)

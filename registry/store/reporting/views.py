@@ -1,0 +1,361 @@
+"""Keeps reporting views in step with definitions: which view a definition belongs to, and what it shows.
+
+One change at a time in a database, under an advisory lock, in one transaction: what readers see is always whole. A view
+whose last definition has gone stays for the retention time, since its history does.
+
+    reporting_choice.py      which view a definition is to have, and its shape
+    reporting_making.py      the SQL of a view, wherever it stands
+    reporting_schemas.py     schemas of tenants of their own
+    reporting_catalogue.py   the rows that are kept of all that
+    reporting_documents.py   the documents of objects
+    reporting_repair.py      what logins have changed of themselves
+"""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from registry.store.connection import Connection, Pool
+from registry.store.errors import StoreError, Unstorable
+from registry.store.reporting import choice as reporting_choice
+from registry.store.reporting.catalogue import (
+    add_reason,
+    drop_empty,
+    expired_views,
+    is_living,
+    known_view,
+    note_all_empty,
+    note_empty,
+    put_definition,
+    retry_refused,
+    stored_shape,
+    update_view,
+    views_of,
+)
+from registry.store.reporting.choice import Grow, choose, describe_omitted, fit_shape
+from registry.store.reporting.ddl import make, refusal, remake, unmake
+from registry.store.reporting.locations import (
+    SUFFIXES,
+    consumers_of,
+    copies_of,
+    count_relations,
+    drop_schemas,
+    has_schema,
+    is_of_others,
+    one_row,
+    version_made_by,
+    version_text,
+)
+from registry.store.reporting.logins import ENFORCE, TRANSACTION_SECONDS
+from registry.store.reporting.model import Facet, Outcome, Report, Shape, View
+from registry.store.reporting.setup import ALL_SCHEMA, OWN_SCHEMA, Roles, begin, make_policies, make_schema, roles_of
+from registry.store.reporting.sql import SQL_VERSION, identifier, literal
+from registry.store.reporting.statements import BOUND, DEFINITIONS, GONE, OUTDATED, SETTLED
+from registry.store.reporting.tenant_schemas import follow_bindings, name_schema
+from registry.store.reporting_repair import Drift, repair
+from registry.store.tenants import tenant_of
+from registry.store.types import ObjectKey, ResourceName, Tenant
+
+# How often passwords of logins are set again where the server may not read whether they have changed.
+UNSEEN_SECONDS: Final = 3600.0
+
+
+class ReportingUnavailable(Exception):
+    """The database does not let us make what reports need; the text says what is missing."""
+
+
+class Reporting:
+    """`grow` is how shapes grow (registry/reporting/evolution.py). `name` gives the name that a new view would like,
+    `mark` one like it that is not taken.
+    """
+
+    def __init__(
+        self, pool: Pool, grow: Grow, name: Callable[[str, str], str], mark: Callable[[str, str], str]
+    ) -> None:
+        self._pool = pool
+        self._grow = grow
+        self._name = name
+        self._mark = mark
+        self._roles: Roles | None = None
+        self._passwords_set = -UNSEEN_SECONDS
+
+    async def prepare(self) -> None:
+        """Roles, policies and schemas, and all views anew where they are made differently now.
+
+        Raises ReportingUnavailable. Doing it again does no harm.
+        """
+        try:
+            async with self._pool.connection() as connection:
+                roles = await roles_of(connection)
+                if await _is_due(connection, roles):
+                    across = await has_schema(connection, ALL_SCHEMA)
+                    for which in (False, True)[: 1 + across]:
+                        await make_policies(connection, roles, which)
+                    async with connection.transaction():
+                        await begin(connection)
+                        if await _is_due(connection, roles):
+                            await _make_all(connection, roles, across)
+                self._roles = roles
+        except StoreError as error:
+            if isinstance(error.__cause__, psycopg.errors.InsufficientPrivilege):
+                raise unavailable(error) from error
+            raise
+
+    async def make_across(self) -> None:
+        """The second set of views, which show many tenants: it is there once a login needs it."""
+        try:
+            async with self._pool.connection() as connection:
+                roles = await roles_of(connection)
+                if await has_schema(connection, ALL_SCHEMA):
+                    return
+                await make_policies(connection, roles, across=True)
+                async with connection.transaction():
+                    await begin(connection)
+                    await make_schema(connection, roles, across=True)
+                    await remake(connection, roles, only_across=True)
+        except StoreError as error:
+            if isinstance(error.__cause__, psycopg.errors.InsufficientPrivilege):
+                raise unavailable(error) from error
+            raise
+
+    # ---- which tenants and definitions are due
+
+    async def outdated_tenants(self, limit: int) -> list[Tenant]:
+        await self._pool.execute(GONE, {})
+        return [tenant_of(row) for row in await self._pool.fetch(OUTDATED, {"limit": limit})]
+
+    async def due_definitions(self, tenant: Tenant, definitions: ResourceName) -> list[ObjectKey]:
+        """The definitions of a tenant that views have not been made by as they are now, and those that are gone."""
+        rows = await self._pool.fetch(DEFINITIONS, {"tenant": tenant.id, "resource": definitions})
+        return [ObjectKey(key) for key, now, then in rows if now != then]
+
+    async def mark_done(self, tenant: Tenant, revision: int) -> None:
+        await self._pool.execute(SETTLED, {"tenant": tenant.id, "revision": revision})
+
+    async def follow_bindings(self) -> None:
+        """Tenants that use a definition of another see their objects in its view."""
+        async with self._pool.connection() as connection, connection.transaction():
+            await begin(connection)
+            await follow_bindings(connection, self._roles or await roles_of(connection))
+
+    async def bound(self, tenant: Tenant, resource: str) -> list[Tenant]:
+        """The tenants that use this definition."""
+        rows = await self._pool.fetch(BOUND, {"tenant": tenant.id, "resource": resource})
+        return [tenant_of(row) for row in rows]
+
+    # ---- one definition
+
+    async def apply_report(self, tenant: Tenant, report: Report, revision: int, *, indexed: bool) -> Outcome:
+        """Makes the views of a definition as of its `revision`. `indexed`: all its objects carry the report's facets;
+        else its views do without them until `indexed` is called."""
+        try:
+            async with self._pool.connection() as connection, connection.transaction():
+                await begin(connection)
+                return await self._apply_report(connection, tenant, report, revision, indexed)
+        except Unstorable as error:
+            outcome = Outcome("refused", refusal(str(error)))
+        async with self._pool.connection() as connection, connection.transaction():
+            await begin(connection)
+            known = await known_view(connection, tenant, report.resource)
+            if await is_living(connection, tenant.id) and (known is None or known.revision <= revision):
+                await put_definition(connection, tenant, report, revision, known.view if known else None, outcome)
+        return outcome
+
+    async def _apply_report(
+        self, connection: Connection, tenant: Tenant, report: Report, revision: int, indexed: bool
+    ) -> Outcome:
+        if not await is_living(connection, tenant.id):
+            return Outcome("off")
+        roles = self._roles or await roles_of(connection)
+        known = await known_view(connection, tenant, report.resource)
+        if known is not None and known.revision > revision:
+            return Outcome("ready")  # somebody knows of a later state
+        views = await views_of(connection, report.resource, tenant.id)
+        before = next((v for v in views if known is not None and v.id == known.view), None)
+        if not report.enabled:
+            await self._move(connection, roles, tenant, report, before, None)
+            await put_definition(connection, tenant, report, revision, None, Outcome("off", "views are switched off"))
+            await note_empty(connection, report.resource)
+            return Outcome("off")
+        view, wanted = choose(views, before, report, tenant.id, self._grow)
+        had = None if view is None else view.shape
+        shape: Shape | None = wanted
+        if wanted is not had:
+            copies = await copies_of(connection, tenant, view)
+            shape = fit_shape(wanted, had, await _room(connection), copies)
+            if had is None and shape != wanted:
+                await drop_empty(connection, roles, datetime.timedelta(0))
+                shape = fit_shape(wanted, had, await _room(connection), copies)
+        if shape is None:
+            outcome = Outcome("refused", f"a database has {reporting_choice.MAX_VIEWS:,} reporting views at most")
+            await self._move(connection, roles, tenant, report, before, None)
+            await put_definition(connection, tenant, report, revision, None, outcome)
+            return outcome
+        if view is None:
+            view = await self._insert(connection, report, shape, tenant)
+        elif shape is not view.shape:
+            view = await update_view(connection, view, shape, report.digest)
+        await self._move(connection, roles, tenant, report, before, view)
+        reason = "; ".join(filter(None, (report.reason, *describe_omitted(report.shape, shape))))
+        outcome = Outcome("ready", reason, view.name)
+        facets = {facet.slot: list(facet.path) for facet in report.facets} if indexed else {}
+        await put_definition(connection, tenant, report, revision, view.id, outcome, facets)
+        await connection.execute(
+            "UPDATE report_definitions d SET facets = %s, view_id = %s FROM api_bindings b WHERE b.provider_id = %s"
+            " AND b.resource = %s AND b.until IS NULL AND d.tenant_id = b.tenant_id AND d.resource = b.resource"
+            " AND d.reason = 'bound'",
+            (Jsonb(facets), view.id, tenant.id, report.resource),
+        )
+        who = [tenant.id, *await consumers_of(connection, tenant, report.resource)]
+        refused = await make(connection, roles, report.resource, view, who)
+        if tenant.id in refused:
+            await add_reason(connection, tenant, report.resource, f"not in the tenant's schema: {refused[tenant.id]}")
+        await note_empty(connection, report.resource)
+        return outcome
+
+    async def _move(
+        self,
+        connection: Connection,
+        roles: Roles,
+        tenant: Tenant,
+        report: Report,
+        before: View | None,
+        view: View | None,
+    ) -> None:
+        """Who leaves a view for another, or for none, has it in a schema of its own no more; nor who uses its
+        definition."""
+        if before is not None and (view is None or view.id != before.id):
+            who = [tenant.id, *await consumers_of(connection, tenant, report.resource)]
+            await unmake(connection, roles, report.resource, before, who)
+
+    async def mark_indexed(self, tenant: Tenant, resource: str, facets: Sequence[Facet]) -> None:
+        """All objects of a definition carry these facets: views whose tenants all do can use them."""
+        async with self._pool.connection() as connection, connection.transaction():
+            await begin(connection)
+            value = {facet.slot: list(facet.path) for facet in facets}
+            await connection.execute(
+                "UPDATE report_definitions d SET facets = %s FROM api_bindings b WHERE b.provider_id = %s"
+                " AND b.resource = %s AND b.until IS NULL AND d.tenant_id = b.tenant_id AND d.resource = b.resource",
+                (Jsonb(value), tenant.id, resource),
+            )
+            row = await one_row(
+                connection,
+                "UPDATE report_definitions SET facets = %s WHERE tenant_id = %s AND"
+                " resource = %s AND facets <> %s RETURNING view_id",
+                (Jsonb(value), tenant.id, resource, Jsonb(value)),
+            )
+            if row is None or row[0] is None:
+                return
+            view = next(v for v in await views_of(connection, resource, tenant.id) if v.id == row[0])
+            await make(connection, self._roles or await roles_of(connection), resource, view, [tenant.id])
+
+    async def mark_unindexed(self, tenant: Tenant, resource: str) -> None:
+        """The documents of a definition are about to be written anew: its views must not rely on facets meanwhile."""
+        await self.mark_indexed(tenant, resource, ())
+
+    async def forget(self, tenant: Tenant, resource: str) -> None:
+        """A definition has gone. Its view stays, for its history, until it has been empty for the retention time."""
+        async with self._pool.connection() as connection, connection.transaction():
+            await begin(connection)
+            await connection.execute(
+                "UPDATE report_definitions SET state = 'deleted', reason = '', at = now()"
+                " WHERE tenant_id = %s AND resource = %s",
+                (tenant.id, resource),
+            )
+            await note_empty(connection, resource)
+
+    async def facets_live(self, tenant: Tenant, resource: str) -> dict[str, list[str]] | None:
+        """What `indexed` has said of a definition; None where there is none."""
+        async with self._pool.connection() as connection:
+            row = await one_row(
+                connection,
+                "SELECT facets FROM report_definitions WHERE tenant_id = %s AND resource = %s AND state = 'ready'",
+                (tenant.id, resource),
+            )
+            return None if row is None else row[0]
+
+    async def enforce_limits(self, transaction_seconds: int = TRANSACTION_SECONDS) -> None:
+        """Ends what report logins do for longer than they may."""
+        await self._pool.execute(ENFORCE, {"transaction_seconds": transaction_seconds})
+
+    async def repair_logins(self) -> list[Drift]:
+        """Puts back what report logins have changed of themselves; what it was."""
+        now = time.monotonic()
+        unseen = now - self._passwords_set >= UNSEEN_SECONDS
+        async with self._pool.connection() as connection:
+            found = await repair(connection, self._roles or await roles_of(connection), unseen=unseen)
+        if unseen:
+            self._passwords_set = now
+        return found
+
+    async def tidy(self, retention: datetime.timedelta) -> list[str]:
+        """Drops the views that no definition has had for the retention time."""
+        async with self._pool.connection() as connection, connection.transaction():
+            await begin(connection)
+            roles = self._roles or await roles_of(connection)
+            await note_all_empty(connection)
+            dropped = await drop_empty(connection, roles, retention)
+            for tenant_id, resource, view in await expired_views(connection, retention):
+                await unmake(connection, roles, resource, view, [tenant_id])
+                await connection.execute(
+                    "DELETE FROM report_definitions WHERE tenant_id = %s AND resource = %s", (tenant_id, resource)
+                )
+            if dropped:
+                await retry_refused(connection)
+            return dropped
+
+    async def name_schema(self, tenant: Tenant) -> str:
+        """Makes the schema that the tenant's row names, drops one that it named before; why not, where it cannot."""
+        async with self._pool.connection() as connection, connection.transaction():
+            await begin(connection)
+            return await name_schema(connection, self._roles or await roles_of(connection), tenant)
+
+    async def _insert(self, connection: Connection, report: Report, shape: Shape, tenant: Tenant) -> View:
+        name = self._name(report.plural, report.group)
+        rivals = [name, *(f"{name}{s}" for s in SUFFIXES), *(name.removesuffix(s) for s in SUFFIXES)]
+        if await one_row(connection, "SELECT 1 FROM report_views WHERE name = ANY (%s)", (rivals,)):
+            name = self._mark(name, f"{report.resource} {report.digest}")
+            number = 0
+            while await one_row(connection, "SELECT 1 FROM report_views WHERE name = %s", (name,)):
+                number += 1
+                name = self._mark(name, f"{report.resource} {report.digest} {number}")
+        row = await one_row(
+            connection,
+            "INSERT INTO report_views (resource, name, digests, shape, relations, last_tenant_id)"
+            " VALUES (%s, %s, %s, %s, %s, %s) RETURNING id",
+            (report.resource, name, [report.digest], Jsonb(stored_shape(name, shape)), shape.relations, tenant.id),
+        )
+        assert row is not None
+        return View(row[0], name, (report.digest,), shape, tenant.id, 0)
+
+
+async def _is_due(connection: Connection, roles: Roles) -> bool:
+    return await is_of_others(connection, roles) or await version_made_by(connection) != SQL_VERSION
+
+
+async def _make_all(connection: Connection, roles: Roles, across: bool) -> None:
+    if await is_of_others(connection, roles):
+        await drop_schemas(connection)
+    for which in (False, True)[: 1 + across]:
+        await make_schema(connection, roles, which)
+    await retry_refused(connection)
+    await remake(connection, roles)
+    text = f"COMMENT ON SCHEMA {identifier(OWN_SCHEMA)} IS {literal(version_text())}"
+    await connection.execute(text.encode(), prepare=False)
+
+
+async def _room(connection: Connection) -> int:
+    return reporting_choice.MAX_VIEWS - await count_relations(connection)
+
+
+def unavailable(error: StoreError) -> ReportingUnavailable:
+    return ReportingUnavailable(f"{error}; docs/sql.md says what the role of the server needs")
+
+
+__all__ = ["Outcome", "Reporting", "ReportingUnavailable"]

@@ -1,0 +1,122 @@
+"""The keys that service account tokens are signed with: one set for the server, shared by all its processes.
+
+Their secrets are sealed by the first master key, where there is one (master_keys.py). A key is published some
+time before it signs, and is kept until the last token that it has signed is past its end.
+"""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+from typing import Any, Final
+
+from registry.store.connection import Pool
+from registry.store.encryption.master_keys import CannotUnseal, MasterKeys, seal, unseal
+from registry.store.errors import Unreadable
+from registry.store.statements import statement
+
+# What signing keys are sealed for.
+PURPOSE: Final = "signing-key"
+
+_COLUMNS: Final = "id, secret, signs_from, signs_until, verifies_until"
+# Only one process makes a key at a time; any number that is no other advisory lock of ours.
+_LOCK: Final = 0x7265_675F_6B65_7973
+
+LIST: Final = statement(
+    "signing-keys",
+    "All keys that still verify, in the order in which they sign.",
+    "SELECT " + _COLUMNS + " FROM signing_keys WHERE verifies_until > now() ORDER BY signs_from, id",
+)
+
+LOCK: Final = statement(
+    "lock-signing-keys", "Makes others that would make a key wait.", "SELECT pg_advisory_xact_lock(%(lock)s::bigint)"
+)
+
+INSERT: Final = statement(
+    "insert-signing-key",
+    "A new key, unless another signs in a part of its time.",
+    """
+    INSERT INTO signing_keys (id, secret, signs_from, signs_until, verifies_until)
+    SELECT %(id)s::text, %(secret)s::bytea, %(signs_from)s::timestamptz, %(signs_until)s::timestamptz,
+        %(verifies_until)s::timestamptz
+    WHERE %(forced)s::boolean OR NOT EXISTS (
+        SELECT 1 FROM signing_keys WHERE signs_from < %(signs_until)s::timestamptz
+            AND signs_until > %(signs_from)s::timestamptz)
+    RETURNING 1
+    """,
+)
+
+END_OTHERS: Final = statement(
+    "end-signing-keys",
+    "Lets no other key sign from now on; they verify until the tokens that they may have signed are past their end.",
+    "UPDATE signing_keys SET signs_until = now() WHERE id <> %(id)s::text AND signs_until > now()",
+)
+
+EXTEND: Final = statement(
+    "extend-signing-key",
+    "Keeps a key at least until a token that it is to sign ends; by the primary key.",
+    """
+    UPDATE signing_keys SET verifies_until = greatest(verifies_until, %(until)s::timestamptz) WHERE id = %(id)s::text
+    RETURNING 1
+    """,
+)
+
+CLEAN: Final = statement(
+    "clean-signing-keys",
+    "Removes keys of which no token can be good any more.",
+    "DELETE FROM signing_keys WHERE verifies_until < now() - interval '1 day'",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredKey:
+    """`secret` is as it was before it was sealed."""
+
+    id: str
+    secret: bytes
+    signs_from: datetime.datetime
+    signs_until: datetime.datetime
+    verifies_until: datetime.datetime
+
+
+class Keys:
+    def __init__(self, pool: Pool, masters: MasterKeys | None) -> None:
+        self._pool = pool
+        self._masters = masters
+
+    async def list(self) -> list[StoredKey]:
+        """Raises Unreadable."""
+        try:
+            return [self._key(row) for row in await self._pool.fetch(LIST, {})]
+        except CannotUnseal as error:
+            raise Unreadable(f"a signing key cannot be unsealed: {error}") from error
+
+    async def add(self, key: StoredKey, *, at_once: bool = False) -> bool:
+        """False where another process has been faster. `at_once`: no other key signs any more."""
+        async with self._pool.connection() as connection, connection.transaction():
+            await connection.execute(LOCK.sql, {"lock": _LOCK})
+            cursor = await connection.execute(
+                INSERT.sql,
+                {
+                    "id": key.id,
+                    "secret": seal(self._masters, key.secret, PURPOSE),
+                    "signs_from": key.signs_from,
+                    "signs_until": key.signs_until,
+                    "verifies_until": key.verifies_until,
+                    "forced": at_once,
+                },
+            )
+            made = bool(await cursor.fetchall())
+            if at_once:
+                await connection.execute(END_OTHERS.sql, {"id": key.id})
+        return made
+
+    async def extend(self, id: str, until: datetime.datetime) -> bool:
+        """False where the key is gone."""
+        return bool(await self._pool.execute(EXTEND, {"id": id, "until": until}))
+
+    async def clean(self) -> None:
+        await self._pool.execute(CLEAN, {})
+
+    def _key(self, row: tuple[Any, ...]) -> StoredKey:
+        return StoredKey(row[0], unseal(self._masters, bytes(row[1]), PURPOSE), *row[2:])
