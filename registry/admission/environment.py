@@ -24,7 +24,6 @@ from registry.admission.dynamic import to_value
 from registry.admission.messages import MESSAGES, MUTATION_FUNCTIONS
 from registry.cel.checker.checker import Checked, check
 from registry.cel.checker.declarations import FUNCTIONS
-from registry.cel.checker.literals import literal_issues
 from registry.cel.common import types
 from registry.cel.common.types import Type, list_of, map_of, struct
 from registry.cel.common.values import (
@@ -42,6 +41,7 @@ from registry.cel.ext.table import PER_CALL_LIMIT
 from registry.cel.interpreter.code import COST
 from registry.cel.interpreter.compile import Program, compile_program
 from registry.cel.interpreter.constants import program_error
+from registry.cel.rules.literals import literal_issues
 from registry.cel.syntax.errors import display
 from registry.cel.syntax.parser import Parsed, parse
 

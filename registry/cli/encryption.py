@@ -1,137 +1,23 @@
-"""Encryption at rest as the settings say, and the commands `registry encryption ...`.
-
-The master keys come from a file (`--encryption-key-file`) or, where that is not set, from the environment variable
-REGISTRY_ENCRYPTION_KEYS, which is no setting so that no key is ever typed into a command line. With the embedded
-PostgreSQL the file is `encryption-keys` in the data folder by default, made when the folder is first served.
-"""
+"""`registry encryption status|rotate`: what is sealed, and sealing with new keys."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
-import datetime
-import logging
 import os
 import sys
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
+from registry.http.encryption import KEYS_VARIABLE, encryption_of
 from registry.settings import ENCRYPTED_DATABASE, Settings, SettingsError, add_flags, load
 from registry.store.connection import Pool
 from registry.store.encryption import master_keys, resealing
 from registry.store.encryption.master_keys import MasterKeyError
-from registry.store.encryption.sealing import Encryption, Sealing
+from registry.store.encryption.sealing import Sealing
 from registry.store.errors import StoreError
 from registry.store.settings import Settings as SharedSettings
 
-KEYS_VARIABLE: Final = "REGISTRY_ENCRYPTION_KEYS"
 KEYS: Final = (*ENCRYPTED_DATABASE, "encrypt_resources")
-
-logger = logging.getLogger(__name__)
-
-
-def default_key_file(settings: Settings) -> Path:
-    """Beside the folder of the embedded PostgreSQL, not in it: a copy of the database has no key with it."""
-    return settings.data_dir / "encryption-keys"
-
-
-def key_file_of(settings: Settings, environ: Mapping[str, str]) -> Path | None:
-    """The file of master keys: that of the settings, else that of the data folder, where its database is served and no
-    keys are in the environment."""
-    if settings.encryption_key_file is not None or environ.get(KEYS_VARIABLE):
-        return settings.encryption_key_file
-    default = default_key_file(settings)
-    return default if settings.database_url is None and default.exists() else None
-
-
-def encryption_of(settings: Settings, environ: Mapping[str, str]) -> Encryption | None:
-    """None without master keys. Raises SettingsError."""
-    file, given = key_file_of(settings, environ), environ.get(KEYS_VARIABLE, "")
-    if file is None and not given:
-        return None
-    try:
-        text = given if file is None else file.read_text()
-    except (OSError, UnicodeDecodeError) as problem:
-        raise SettingsError(f"--encryption-key-file: {file} cannot be read: {problem}") from problem
-    try:
-        return Encryption(master_keys.parse(text), frozenset(settings.encrypt_resources))
-    except MasterKeyError as problem:
-        raise SettingsError(f"{KEYS_VARIABLE if file is None else file}: {problem}") from problem
-
-
-def prepare(settings: Settings, url: str, environ: Mapping[str, str]) -> Path | None:
-    """Makes sure that a migrated database can be read, before any process serves it; the file of its master keys.
-
-    The embedded database gets a key file before its first object, and its signing keys are sealed where there is a key.
-    What is not encrypted is told in the log. Raises SettingsError, a line that says which key is missing.
-    """
-    return asyncio.run(_prepare(settings, url, environ))
-
-
-async def _prepare(settings: Settings, url: str, environ: Mapping[str, str]) -> Path | None:
-    embedded = settings.database_url is None
-    pool = Pool(url, "encryption", 1)
-    try:
-        found = encryption_of(settings, environ)
-        if found is None and embedded and await resealing.is_unused(pool):
-            _make_key_file(default_key_file(settings))
-            found = encryption_of(settings, environ)
-        await resealing.require_masters(pool, found.masters if found else None)
-        if found is None:
-            logger.warning("%s", _unencrypted(settings))
-        elif embedded:
-            # No other server, which might not have the key yet, shares this database.
-            await resealing.seal_signing_keys(pool, found.masters)
-    except StoreError as problem:
-        raise SettingsError(f"{problem}: {_where(settings, environ)}") from problem
-    finally:
-        await pool.close()
-    return key_file_of(settings, environ)
-
-
-def _make_key_file(path: Path) -> None:
-    """A file of one new key that only its owner can read, durable before anything is sealed by it. One that is there
-    is never replaced."""
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.new")
-    unfinished.unlink(missing_ok=True)
-    line = master_keys.generate(f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}")
-    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(f"{line}\n")
-        file.flush()
-        os.fsync(file.fileno())
-    with contextlib.suppress(FileExistsError):
-        os.link(unfinished, path)
-        logger.info(
-            "made the encryption key file %s: back it up, apart from the database; who loses it loses the secrets", path
-        )
-    unfinished.unlink()
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-def _unencrypted(settings: Settings) -> str:
-    file = default_key_file(settings) if settings.database_url is None else "--encryption-key-file"
-    return (
-        "nothing is encrypted in the database: Secrets, and the keys that sign tokens of service accounts, can be "
-        f"read in it and in its backups; docs/security.md tells how to set up {file}"
-    )
-
-
-def _where(settings: Settings, environ: Mapping[str, str]) -> str:
-    """Where the master keys were looked for."""
-    file = key_file_of(settings, environ)
-    if file is not None:
-        return f"bring back the {file} that it was served with"
-    if environ.get(KEYS_VARIABLE):
-        return f"{KEYS_VARIABLE} must list it"
-    if settings.database_url is None:
-        return f"bring back {default_key_file(settings)}, or name the file by --encryption-key-file"
-    return "name its file by --encryption-key-file"
 
 
 def add_commands(commands: Any) -> None:

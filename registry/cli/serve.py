@@ -15,7 +15,7 @@ from pathlib import Path
 from registry import logs
 from registry.audit import policy
 from registry.cli import kubeconfig
-from registry.cli.encryption import encryption_of, prepare
+from registry.http.encryption import encryption_of, prepare
 from registry.http.serving import server
 from registry.http.serving.server import APPLICATION, ServeError
 from registry.http.serving.supervisor import Supervisor

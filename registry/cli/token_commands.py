@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from registry.authentication.tokens.bearer import BadToken, BearerTokens
 from registry.authentication.tokens.keys import SigningKeys
-from registry.cli.encryption import encryption_of
+from registry.http.encryption import encryption_of
 from registry.postgres.server import running_url
 from registry.settings import Settings, SettingsError, load
 from registry.store.errors import StoreError

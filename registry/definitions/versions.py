@@ -85,9 +85,9 @@ def validate_stored_versions(
                 f"{path}[{i}]",
                 name,
                 (
-                    f"missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions "
-                    f"until a storage migration ensures no data remains persisted in {name} and removes {name} from "
-                    "status.storedVersions"
+                    f"missing from spec.versions; {name} was previously a storage version, and must remain in "
+                    f"spec.versions until a storage migration ensures no data remains persisted in {name} "
+                    f"and removes {name} from status.storedVersions"
                 ),
             )
         )

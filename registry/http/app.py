@@ -22,13 +22,13 @@ from registry.api.request import Backend
 from registry.api.strategies import strategy_for
 from registry.api.tenant_bootstrap import bootstrap
 from registry.authorization.tenants import Tenants
-from registry.cli.encryption import encryption_of
 from registry.controllers.manager import ControllerManager
 from registry.controllers.reporting import ReportingController
 from registry.controllers.storage_migration.runner import MigrationSettings
 from registry.conversion.converter import Converter
 from registry.http import metrics
 from registry.http.credentials import credentials
+from registry.http.encryption import encryption_of
 from registry.http.gateway import Gateway
 from registry.http.middleware.audit import with_audit
 from registry.http.serving.server import root_certificates

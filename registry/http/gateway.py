@@ -45,15 +45,8 @@ from registry.authorization.authorizer import user_in_tenant
 from registry.authorization.impersonation_authz import Impersonation, ImpersonationRefused
 from registry.authorization.tenants import DEFAULT, SYSTEM, Tenants
 from registry.authorization.wildcard import SUBRESOURCE, WildcardTarget, is_across, resolve_wildcard
-from registry.flowcontrol.fair_queue import (
-    EXEMPT,
-    LIST_SEAT_SECONDS,
-    SEAT_SECONDS,
-    FairQueue,
-    Flow,
-    Rates,
-    TooManyRequests,
-)
+from registry.flowcontrol.fair_queue import EXEMPT, LIST_SEAT_SECONDS, SEAT_SECONDS, FairQueue, TooManyRequests
+from registry.flowcontrol.rates import Flow, Rates
 from registry.flowcontrol.time_slice import IS_GONE, ClientGone, TimeSlice
 from registry.http import metrics
 from registry.http.documents import Documents
@@ -142,7 +135,7 @@ class Gateway:
             if tenant is not _NO_TENANT:
                 self._turns.mark_known(target.tenant)
                 if "rates" in tenant.attributes:
-                    flow = self._rates.enter(tenant, started, watch=verb == "watch")
+                    flow = self._rates.enter(tenant.id, tenant.attributes["rates"], started, watch=verb == "watch")
                 if "server" not in tenant.attributes:
                     await self._furnisher.ensure(tenant)
             if target.resource:

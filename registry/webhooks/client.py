@@ -34,10 +34,15 @@ class WebhookClient:
     """Calls webhooks, within the limits of HttpsClient and of the time that each call has."""
 
     def __init__(
-        self, policy: EgressPolicy, services: Services, *, timeout: float = TIMEOUT_SECONDS, limits: Limits = Limits()
+        self,
+        policy: EgressPolicy,
+        services: Services,
+        *,
+        timeout: float = TIMEOUT_SECONDS,
+        limits: Limits | None = None,
     ) -> None:
         self.services = services
-        self.https = HttpsClient(policy, limits)
+        self.https = HttpsClient(policy, limits or Limits())
         self._timeout = timeout
 
     async def aclose(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
@@ -480,7 +480,7 @@ async def _chunks(*texts: str) -> AsyncIterator[Sequence[str]]:
     yield texts
 
 
-async def _batches(*events: Event) -> AsyncIterator[Sequence[Event]]:
+async def _batches(*events: Event) -> AsyncGenerator[Sequence[Event], None]:
     yield events
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from registry.cli import encryption
+from registry.cli import encryption as commands
 from registry.cli import root as cli
+from registry.http import encryption
 from registry.http.app import create_app
 from registry.settings import Settings, SettingsError
 from registry.store.encryption import resealing
@@ -23,7 +24,7 @@ TOKEN = "a-token-of-the-tests"
 def run(*words: str) -> int:
     typed = vars(cli.parser().parse_args(["encryption", *words]))
     typed.pop("command")
-    return encryption.run(typed)
+    return commands.run(typed)
 
 
 async def serve_once(settings: Settings, name: str) -> None:

@@ -15,8 +15,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from registry.cli import encryption
 from registry.cli import root as cli
+from registry.http import encryption
 from registry.postgres.server import running_url
 from registry.settings import Settings, SettingsError
 from registry.store.encryption import master_keys

@@ -15,8 +15,8 @@ from psycopg import sql
 
 from registry.controllers import reporting
 from registry.store.connection import connect
+from registry.store.reporting.repair import repair
 from registry.store.reporting.setup import roles_of
-from registry.store.reporting_repair import repair
 from tests.api.client import eventually
 from tests.api.conftest import api_database, api_template, running
 from tests.reporting.conftest import Reports

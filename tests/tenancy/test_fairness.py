@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from registry.flowcontrol import fair_queue as fairness
-from registry.flowcontrol.fair_queue import FairQueue, Rates, TooManyRequests
+from registry.flowcontrol.fair_queue import FairQueue, TooManyRequests
+from registry.flowcontrol.rates import Rates
 from registry.flowcontrol.time_slice import SHARED_SLICE_SECONDS, SLICE_SECONDS
 from registry.store.commit import batch
 from registry.store.commit.batch import Pending, Waiting
@@ -244,35 +245,35 @@ async def test_who_goes_away_while_waiting_takes_nobodys_turn(monkeypatch: pytes
     assert [type(answer) for answer in answers] == [fairness.Seat, TooManyRequests]
 
 
-def tenant_with(**rates: int) -> Tenant:
-    return Tenant(TenantId(1), TenantName("a"), DomainId(1), Guards(0, 0), {"rates": rates})
+def tenant_with(**rates: int) -> tuple[int, dict[str, int]]:
+    return 1, rates
 
 
 def test_requests_a_second() -> None:
     rates, tenant = Rates(), tenant_with(requestsPerSecond=5)
     for _ in range(5):
-        rates.enter(tenant, 10.0, watch=False)
+        rates.enter(*tenant, 10.0, watch=False)
     with pytest.raises(TooManyRequests) as refused:
-        rates.enter(tenant, 10.0, watch=False)
+        rates.enter(*tenant, 10.0, watch=False)
     assert refused.value.retry_after_seconds == 1
-    rates.enter(tenant, 10.21, watch=False)
+    rates.enter(*tenant, 10.21, watch=False)
     with pytest.raises(TooManyRequests):
-        rates.enter(tenant, 10.22, watch=False)
+        rates.enter(*tenant, 10.22, watch=False)
 
 
 def test_requests_and_watches_at_a_time() -> None:
     rates, tenant = Rates(), tenant_with(concurrentRequests=2, watches=1)
-    first, _ = [rates.enter(tenant, 1.0, watch=False) for _ in range(2)]
-    watching = rates.enter(tenant, 1.0, watch=True)
+    first, _ = [rates.enter(*tenant, 1.0, watch=False) for _ in range(2)]
+    watching = rates.enter(*tenant, 1.0, watch=True)
     for watch in (False, True):
         with pytest.raises(TooManyRequests):
-            rates.enter(tenant, 1.0, watch=watch)
+            rates.enter(*tenant, 1.0, watch=watch)
     assert first is not None
     assert watching is first
     rates.leave(first, watch=False)
     rates.leave(watching, watch=True)
-    assert rates.enter(tenant, 1.0, watch=False) is first
-    assert rates.enter(tenant, 1.0, watch=True) is first
+    assert rates.enter(*tenant, 1.0, watch=False) is first
+    assert rates.enter(*tenant, 1.0, watch=True) is first
 
 
 async def test_the_answer_says_when_to_come_again(api: Client) -> None:

@@ -128,8 +128,8 @@ def _selector_errors(spec: dict[str, Any]) -> list[FieldError]:
                     f"{path}.operator",
                     operator,
                     "must be 'Exist' only operator when scope is any of ResourceQuotaScopeTerminating, "
-                    "ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or "
-                    "ResourceQuotaScopeCrossNamespacePodAffinity",
+                    "ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, "
+                    "ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity",
                 )
             )
         errors += _values_errors(operator, values, path)

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from registry.api.tables.jsonpath_parser import Filter, JsonPathError, Node, Slice, parse
 
-__all__ = ["MAX_VISITS", "JsonPathError", "TooManyVisits", "Visits", "compile_path", "relaxed"]
+__all__ = ["MAX_VISITS", "JsonPathError", "TooManyVisits", "Visits", "compile_path", "relax"]
 
 Json = Any
 

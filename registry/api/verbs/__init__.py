@@ -1,0 +1,1 @@
+"""One module a verb (apiserver pkg/endpoints/handlers), and dispatch.py, which finds it."""

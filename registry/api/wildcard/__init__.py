@@ -1,0 +1,1 @@
+"""Lists and watches over several tenants at once (/clusters/*)."""

@@ -1,0 +1,1 @@
+"""What all of CEL shares: types, run-time values and their equality, times, names of properties."""

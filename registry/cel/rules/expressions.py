@@ -14,11 +14,11 @@ from typing import Final
 
 from registry.cel.checker.checker import Checked, check
 from registry.cel.checker.cost import estimate
-from registry.cel.checker.literals import literal_issues
 from registry.cel.checker.schema_types import ROOT_NAME, Declared
 from registry.cel.common import types
 from registry.cel.common.types import Type
 from registry.cel.interpreter.constants import program_error
+from registry.cel.rules.literals import literal_issues
 from registry.cel.syntax import ast
 from registry.cel.syntax.errors import NO_OFFSET, Issue, display
 from registry.cel.syntax.parser import Parsed, parse

@@ -296,7 +296,8 @@ class Reader:
             self.recovering = True
             if isinstance(fault, Mismatch):
                 self.complain(
-                    f"mismatched input {self.current()} expecting {_token_names(self.expected_kinds(fault.expected_kinds))}"
+                    f"mismatched input {self.current()} expecting "
+                    f"{_token_names(self.expected_kinds(fault.expected_kinds))}"
                 )
             else:
                 self.complain(self.no_alternative(fault), fault.end)

@@ -1,0 +1,1 @@
+"""Garbage collection of dependents, as kube-controller-manager does it (pkg/controller/garbagecollector)."""

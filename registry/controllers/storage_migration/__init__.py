@@ -1,0 +1,1 @@
+"""StorageVersionMigrations: rows rewritten at the storage version, with a queue of their own."""

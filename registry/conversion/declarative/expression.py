@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from registry.cel.checker.checker import Checked, check
-from registry.cel.checker.literals import literal_issues
 from registry.cel.checker.schema_types import Declared, declare
 from registry.cel.common import types
 from registry.cel.common.types import Type, TypeKind
@@ -20,6 +19,7 @@ from registry.cel.interpreter.compile import compile_program
 from registry.cel.interpreter.constants import program_error
 from registry.cel.interpreter.schema_values import Preserved
 from registry.cel.interpreter.views import view_of
+from registry.cel.rules.literals import literal_issues
 from registry.cel.syntax import ast
 from registry.cel.syntax.errors import display
 from registry.cel.syntax.parser import parse

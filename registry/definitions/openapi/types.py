@@ -1,4 +1,4 @@
-"""The shared types of OpenAPI documents: metadata, options, Status, Patch, Scale. See openapi_types.yaml."""
+"""The shared types of OpenAPI documents: metadata, options, Status, Patch, Scale. See types.yaml."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def types_v2() -> Mapping[str, Json]:
 
 
 def _read() -> dict[str, Json]:
-    text = resources.files(__package__).joinpath("openapi_types.yaml").read_text(encoding="utf-8")
+    text = resources.files(__package__).joinpath("types.yaml").read_text(encoding="utf-8")
     found: dict[str, Json] = yaml.safe_load(text)
     return found
 

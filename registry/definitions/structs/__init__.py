@@ -1,0 +1,1 @@
+"""Go structs as tables, and the decoder that reads JSON by them with encoding/json's errors."""

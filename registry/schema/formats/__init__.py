@@ -1,0 +1,1 @@
+"""The formats of strings that Kubernetes enforces (kube-openapi pkg/validation/strfmt)."""

@@ -3,7 +3,7 @@
 What a session may see is decided by the row in `report_logins` under the name that it was opened with. Time-outs stand
 in the role's settings; a session can change its own, so the server ends what goes on for longer (`ENFORCE`). A login
 can also change its own password and settings, which PostgreSQL always allows: what it was granted is kept (`KEEP`), and
-put back by reporting_repair.py.
+put back by repair.py.
 """
 
 from __future__ import annotations

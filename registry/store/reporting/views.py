@@ -3,12 +3,12 @@
 One change at a time in a database, under an advisory lock, in one transaction: what readers see is always whole. A view
 whose last definition has gone stays for the retention time, since its history does.
 
-    reporting_choice.py      which view a definition is to have, and its shape
-    reporting_making.py      the SQL of a view, wherever it stands
-    reporting_schemas.py     schemas of tenants of their own
-    reporting_catalogue.py   the rows that are kept of all that
-    reporting_documents.py   the documents of objects
-    reporting_repair.py      what logins have changed of themselves
+    choice.py           which view a definition is to have, and its shape
+    ddl.py              the SQL of a view, wherever it stands
+    tenant_schemas.py   schemas of tenants of their own
+    catalogue.py        the rows that are kept of all that
+    documents.py        the documents of objects
+    repair.py           what logins have changed of themselves
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ from registry.store.reporting.locations import (
 )
 from registry.store.reporting.logins import ENFORCE, TRANSACTION_SECONDS
 from registry.store.reporting.model import Facet, Outcome, Report, Shape, View
+from registry.store.reporting.repair import Drift, repair
 from registry.store.reporting.setup import ALL_SCHEMA, OWN_SCHEMA, Roles, begin, make_policies, make_schema, roles_of
 from registry.store.reporting.sql import SQL_VERSION, identifier, literal
 from registry.store.reporting.statements import BOUND, DEFINITIONS, GONE, OUTDATED, SETTLED
 from registry.store.reporting.tenant_schemas import follow_bindings, name_schema
-from registry.store.reporting_repair import Drift, repair
 from registry.store.tenants import tenant_of
 from registry.store.types import ObjectKey, ResourceName, Tenant
 
