@@ -8,11 +8,12 @@ BIN := $(VENV)/bin
 ARGS ?=
 TEST_PROCESSES ?= 2
 TOOLS := $(VENV)/tools
+BUILD ?= build
 
 # Only what requirements/*.txt names by version and hash is installed, and no code of an sdist is run to install it.
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 LOCKED := install --require-hashes --only-binary :all:
-OURSELVES := --no-deps --no-build-isolation
+OURSELVES := install --no-deps --no-build-isolation --editable .
 
 .PHONY: serve install develop test lint bench docs dist lock sbom audit pin-images clean
 
@@ -39,23 +40,23 @@ docs: $(VENV)/.installed
 
 # The wheel and the sdist, into dist/.
 dist: $(VENV)/.developing
-	$(BIN)/python -m build --no-isolation
+	$(BIN)/python -m build --no-isolation --outdir dist
 
 # requirements/*.txt again; tools/lock says how to choose what is upgraded.
 lock: $(TOOLS)/.installed
 	tools/lock $(TOOLS)/bin $(ARGS)
 
 # The components of the image, as CycloneDX: installed as the image has them, they tell licenses and who needs whom.
-sbom: $(VENV)/.installed $(TOOLS)/.installed
-	rm -rf build
-	$(BIN)/python -m venv --without-pip build/image
-	$(PIP) --python build/image/bin/python $(LOCKED) -r requirements/image.txt
-	$(PIP) wheel $(OURSELVES) --wheel-dir build/wheel .
-	$(PIP) --python build/image/bin/python install --no-deps --no-index build/wheel/*.whl
-	version=$$(build/image/bin/registry version) && \
-		sed "s/^dynamic = .*/version = \"$${version#registry }\"/" pyproject.toml > build/pyproject.toml
-	$(TOOLS)/bin/cyclonedx-py environment build/image/bin/python --pyproject build/pyproject.toml --output-reproducible \
-		--output-format JSON --output-file build/sbom.json
+sbom: $(VENV)/.developing $(TOOLS)/.installed
+	rm -rf $(BUILD)
+	$(BIN)/python -m venv --without-pip $(BUILD)/image
+	$(PIP) --python $(BUILD)/image/bin/python $(LOCKED) -r requirements/image.txt
+	$(BIN)/python -m build --no-isolation --outdir $(BUILD)/wheel
+	$(PIP) --python $(BUILD)/image/bin/python install --no-deps --no-index $(BUILD)/wheel/*.whl
+	version=$$($(BUILD)/image/bin/registry version) && \
+		sed "s/^dynamic = .*/version = \"$${version#registry }\"/" pyproject.toml > $(BUILD)/pyproject.toml
+	$(TOOLS)/bin/cyclonedx-py environment $(BUILD)/image/bin/python --pyproject $(BUILD)/pyproject.toml \
+		--output-reproducible --output-format JSON --output-file $(BUILD)/sbom.json
 
 # What the package index knows against what is locked: vulnerabilities, releases that were withdrawn.
 audit: $(BIN)/python
@@ -75,13 +76,13 @@ $(BIN)/python:
 $(VENV)/.installed: pyproject.toml requirements/install.txt requirements/build.txt | $(BIN)/python
 	@echo "installing into $(VENV), once"
 	$(PIP) $(LOCKED) -r requirements/install.txt -r requirements/build.txt
-	$(PIP) install $(OURSELVES) --editable .
+	$(PIP) $(OURSELVES)
 	touch $@
 
 $(VENV)/.developing: pyproject.toml requirements/develop.txt requirements/build.txt | $(BIN)/python
 	@echo "installing into $(VENV), once"
 	$(PIP) $(LOCKED) -r requirements/develop.txt -r requirements/build.txt
-	$(PIP) install $(OURSELVES) --editable .
+	$(PIP) $(OURSELVES)
 	touch $(VENV)/.installed $@
 
 # An environment of its own: what makes locks and SBOMs is not among what they list.

@@ -29,17 +29,17 @@ def _lines(name: str) -> list[str]:
     return text.replace("\\\n", " ").splitlines()
 
 
-def _pins(name: str) -> dict[str, Version]:
-    pins = [Requirement(line.split("--hash", 1)[0].strip()) for line in _lines(name)]
-    return {canonicalize_name(pin.name): Version(str(pin.specifier).removeprefix("==")) for pin in pins}
+def pins(name: str) -> dict[str, Version]:
+    found = [Requirement(line.split("--hash", 1)[0].strip()) for line in _lines(name)]
+    return {canonicalize_name(pin.name): Version(str(pin.specifier).removeprefix("==")) for pin in found}
 
 
-def _wanted(requirements: list[str]) -> Iterator[Requirement]:
+def wanted(requirements: list[str]) -> Iterator[Requirement]:
     """With those of our own extras, such as registry[clients]."""
     for requirement in map(Requirement, requirements):
         if requirement.name == PROJECT["project"]["name"]:
             for extra in requirement.extras:
-                yield from _wanted(EXTRAS[extra])
+                yield from wanted(EXTRAS[extra])
         else:
             yield requirement
 
@@ -71,16 +71,16 @@ def test_no_address_is_in_a_lock(name: str) -> None:
 )
 def test_a_lock_fits_the_project(name: str, requirements: list[str]) -> None:
     """A change of pyproject.toml without `make lock` fails here."""
-    pins = _pins(name)
-    for requirement in _wanted(requirements):
-        assert canonicalize_name(requirement.name) in pins
-        assert pins[canonicalize_name(requirement.name)] in requirement.specifier
+    locked = pins(name)
+    for requirement in wanted(requirements):
+        assert canonicalize_name(requirement.name) in locked
+        assert locked[canonicalize_name(requirement.name)] in requirement.specifier
 
 
 def test_the_image_and_the_tests_have_the_same_versions() -> None:
-    develop = _pins("develop")
+    develop = pins("develop")
     for name in ("image", "install"):
-        assert _pins(name).items() <= develop.items()
+        assert pins(name).items() <= develop.items()
 
 
 def _commands(file: str) -> str:
