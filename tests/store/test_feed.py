@@ -185,7 +185,7 @@ async def test_other_processes_are_heard(
 async def test_without_notifications_the_poll_finds_them(
     store: Store, other_store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store._feed.notifier, "tell", lambda news: None)
+    monkeypatch.setattr(store._feed.notifier, "notify", lambda news: None)
     watch = await other_store.subscribe(tenant, WIDGETS)
     await store.commit(tenant, create("ns/a"))
     assert [c.revision for c in await changes_up_to(watch, 1)] == [1]
