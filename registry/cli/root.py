@@ -158,7 +158,8 @@ def psql(typed: dict[str, Any]) -> int:
         return 0
     if tenant is not None:
         os.environ["PGOPTIONS"] = sql_cli.options_for(url, tenant)
-    os.execv(program, ["psql", url, *arguments])
+    # With its path: a psql that is not on the PATH finds itself by it.
+    os.execv(program, [program, url, *arguments])
 
 
 def tenant(typed: dict[str, Any]) -> int:

