@@ -239,7 +239,7 @@ def from_store(error: store.StoreError) -> StatusError:
     """The Status of what the verbs did not handle themselves."""
     match error:
         case store.RevisionExpired():
-            return expired(f"too old resource version: {error.revision} ({error.floor})")
+            return expired(f"too old resource version: {error.revision} ({error.compact_revision})")
         case store.RevisionInFuture():
             return revision_in_future(error.revision, error.current)
         case store.Uncertain():

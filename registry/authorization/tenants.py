@@ -21,7 +21,7 @@ SYSTEM = TenantName("system")
 INITIAL_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 _LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
-# The tree is no deeper (r0005_tenancy.sql); a chain that is longer has been changed while it was read.
+# The tree is no deeper (registry/store/sql/tenancy.sql); a chain that is longer has been changed while it was read.
 _MAX_DEPTH: Final = 16
 
 

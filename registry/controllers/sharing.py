@@ -38,7 +38,7 @@ DEFINITIONS: Final = ResourceName("customresourcedefinitions.apiextensions.k8s.i
 _TENANTS: Final = ResourceName(f"{PLURAL}.{TENANCY}")
 
 _JUDGEMENTS: Final = 8
-# The tree of tenants is no deeper (r0005_tenancy.sql).
+# The tree of tenants is no deeper (registry/store/sql/tenancy.sql).
 _MAX_DEPTH: Final = 16
 _NOT_OFFERED: Final = ("NotOffered", "there is no such export, or it is not offered to this tenant")
 

@@ -1,8 +1,8 @@
 """Keeps the change log to its retention: partitions made ahead of time, the oldest dropped whole.
 
-Dropping a partition costs a 190th of deleting its rows. Before it goes, each domain's floor rises to the newest of its
-revisions in there, and that is committed: who reads after that gets RevisionExpired rather than a log with a
-hole, and who reads before it has the partition locked, so that the drop waits for it.
+Dropping a partition costs a 190th of deleting its rows. Before it is dropped, each domain's compact revision rises to
+the newest of its revisions in there, and that is committed: a later read gets RevisionExpired rather than a log with a
+hole, and an earlier one has the partition locked, so that the drop waits for it.
 
 At most twelve partitions: every read of the log looks into each.
 """
@@ -51,23 +51,23 @@ NEWEST: Final = statement(
     "SELECT domain_id, max(revision) FROM {partition} GROUP BY domain_id ORDER BY domain_id",
 )
 
-RAISE_FLOORS: Final = statement(
-    "raise-floors",
-    "Raises the floors of some domains, locking their counters in the order in which writers lock them.",
+RAISE_COMPACT_REVISIONS: Final = statement(
+    "raise-compact-revisions",
+    "Raises the compact revisions of some domains, locking their counters in the order in which writers lock them.",
     """
     WITH wanted AS MATERIALIZED (
-        SELECT * FROM unnest(%(domains)s::bigint[], %(floors)s::bigint[]) AS w (id, floor)
+        SELECT * FROM unnest(%(domains)s::bigint[], %(revisions)s::bigint[]) AS w (id, revision)
     ), locked AS MATERIALIZED (
         SELECT id FROM domains WHERE id IN (SELECT id FROM wanted) ORDER BY id FOR UPDATE
     )
-    UPDATE domains d SET floor = w.floor
+    UPDATE domains d SET compact_revision = w.revision
     FROM wanted w JOIN locked l ON l.id = w.id
-    WHERE d.id = w.id AND d.floor < w.floor
+    WHERE d.id = w.id AND d.compact_revision < w.revision
     """,
 )
 
 # Counters that are locked at the same time, for about a millisecond.
-FLOORS_AT_ONCE: Final = 200
+DOMAINS_AT_ONCE: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ async def compact(pool: Pool, retention: datetime.timedelta = DEFAULT_RETENTION)
         old = [partition.name for partition in await partitions(connection) if partition.ends <= before]
         dropped = []
         for name in old:
-            await _raise_floors(connection, name)
+            await _raise_compact_revisions(connection, name)
             try:
                 await _drop(connection, name)
             except psycopg.errors.LockNotAvailable:
@@ -148,16 +148,19 @@ async def _make(connection: Connection, name: str, lower: datetime.datetime | No
     )
 
 
-async def _raise_floors(connection: Connection, name: str) -> None:
+async def _raise_compact_revisions(connection: Connection, name: str) -> None:
     async with connection.transaction():
         # Reads all of an index of the partition: with as long as it takes.
         await connection.execute("SET LOCAL statement_timeout = 0")
         cursor = await connection.execute(sql.SQL(NEWEST.sql).format(partition=sql.Identifier(name)))
-        floors = await cursor.fetchall()
-    for start in range(0, len(floors), FLOORS_AT_ONCE):
-        some = floors[start : start + FLOORS_AT_ONCE]
-        parameters = {"domains": BigintArray([row[0] for row in some]), "floors": BigintArray([row[1] for row in some])}
-        await connection.execute(RAISE_FLOORS.sql, parameters)
+        newest = await cursor.fetchall()
+    for start in range(0, len(newest), DOMAINS_AT_ONCE):
+        some = newest[start : start + DOMAINS_AT_ONCE]
+        parameters = {
+            "domains": BigintArray([row[0] for row in some]),
+            "revisions": BigintArray([row[1] for row in some]),
+        }
+        await connection.execute(RAISE_COMPACT_REVISIONS.sql, parameters)
 
 
 async def _drop(connection: Connection, name: str) -> None:

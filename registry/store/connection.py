@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 Connection = AsyncConnection[tuple[Any, ...]]
 
 # How long a call waits for a PostgreSQL that is away, before it is Unavailable. A restart takes about two seconds.
-PATIENCE: Final = 5.0
+CONNECT_TIMEOUT_SECONDS: Final = 5.0
 
 # What may wait for a connection of a pool. Lists are what holds them longest, some 100 a second.
 MAX_WAITING: Final = 1_000
@@ -108,11 +108,11 @@ def _explicit_parameters(dsn: str) -> dict[str, Any]:
     return {name: value for name, value in psycopg.conninfo.conninfo_to_dict(dsn).items() if name in _KEEPALIVE}
 
 
-async def connect_patiently(
-    dsn: str, purpose: str, *, patience: float = PATIENCE, lookups_only: bool = False
+async def connect_with_retry(
+    dsn: str, purpose: str, *, connect_timeout_seconds: float = CONNECT_TIMEOUT_SECONDS, lookups_only: bool = False
 ) -> Connection:
-    """Tries until it works or `patience` seconds are over: then Unavailable. A fault in the DSN also ends there."""
-    deadline = asyncio.get_running_loop().time() + patience
+    """Tries until it works. Raises Unavailable after `connect_timeout_seconds`, for a fault in the DSN too."""
+    deadline = asyncio.get_running_loop().time() + connect_timeout_seconds
     pause = 0.02
     while True:
         try:
@@ -128,10 +128,12 @@ async def connect_patiently(
 class Pool:
     """A few connections, opened when first needed, for statements that may be repeated when one breaks."""
 
-    def __init__(self, dsn: str, purpose: str, size: int, *, patience: float = PATIENCE) -> None:
+    def __init__(
+        self, dsn: str, purpose: str, size: int, *, connect_timeout_seconds: float = CONNECT_TIMEOUT_SECONDS
+    ) -> None:
         self._dsn = dsn
         self._purpose = purpose
-        self._patience = patience
+        self._connect_timeout_seconds = connect_timeout_seconds
         # Invariant: connections lent out + idle + still to be opened = size = permits taken + free.
         self._permits = asyncio.Semaphore(size)
         self._idle: deque[Connection] = deque()
@@ -154,7 +156,9 @@ class Pool:
         try:
             connection = self._take()
             if connection is None:
-                connection = await connect_patiently(self._dsn, self._purpose, patience=self._patience)
+                connection = await connect_with_retry(
+                    self._dsn, self._purpose, connect_timeout_seconds=self._connect_timeout_seconds
+                )
             self._lent.add(connection)
             try:
                 yield connection

@@ -57,12 +57,12 @@ class GuardsChanged(StoreError):
 
 
 class RevisionExpired(StoreError):
-    """`floor` is the lowest revision from which the log is whole; `current` the newest."""
+    """`compact_revision` (etcd's word) is the lowest revision from which the log is whole; `current` the newest."""
 
-    def __init__(self, revision: int, floor: int, current: int) -> None:
-        super().__init__(f"revision {revision} is below {floor}")
+    def __init__(self, revision: int, compact_revision: int, current: int) -> None:
+        super().__init__(f"revision {revision} is below {compact_revision}")
         self.revision = revision
-        self.floor = floor
+        self.compact_revision = compact_revision
         self.current = current
 
 

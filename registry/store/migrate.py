@@ -18,8 +18,6 @@ from alembic.migration import MigrationContext
 from psycopg import sql
 from sqlalchemy import Connection, create_engine, pool
 
-import migrations
-
 # Any number that nothing else in the database uses as an advisory lock.
 ADVISORY_LOCK: Final = 0x7265_6769_7374_7279
 
@@ -27,14 +25,17 @@ ADVISORY_LOCK: Final = 0x7265_6769_7374_7279
 LOCK_TIMEOUT: Final = "5s"
 STATEMENT_TIMEOUT: Final = "10min"
 
+# Where the revisions are: Alembic's name of a Python package, which lies beside `registry` and above the store.
+SCRIPTS: Final = "migrations:"
 
-def upgrade(url: str, revision: str = "head") -> None:
-    _run(url, lambda config: command.upgrade(config, revision))
+
+def upgrade(url: str, revision: str = "head", *, scripts: str = SCRIPTS) -> None:
+    _run(url, scripts, lambda config: command.upgrade(config, revision))
 
 
-def downgrade(url: str, revision: str) -> None:
+def downgrade(url: str, revision: str, *, scripts: str = SCRIPTS) -> None:
     """`revision` may be "base": nothing is left then, and all data is gone."""
-    _run(url, lambda config: command.downgrade(config, revision))
+    _run(url, scripts, lambda config: command.downgrade(config, revision))
 
 
 def current(url: str) -> str | None:
@@ -43,7 +44,7 @@ def current(url: str) -> str | None:
         return MigrationContext.configure(connection).get_current_revision()
 
 
-def _run(url: str, action: Callable[[Config], None]) -> None:
+def _run(url: str, scripts: str, action: Callable[[Config], None]) -> None:
     with _connect(url) as connection:
         connection.exec_driver_sql(f"SELECT pg_advisory_lock({ADVISORY_LOCK})")
         try:
@@ -54,7 +55,7 @@ def _run(url: str, action: Callable[[Config], None]) -> None:
             # Alembic commits only the transactions that it has begun itself.
             connection.commit()
             config = Config()
-            config.set_main_option("script_location", migrations.__path__[0].replace("%", "%%"))
+            config.set_main_option("script_location", scripts)
             config.attributes["connection"] = connection
             action(config)
         finally:

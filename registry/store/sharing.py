@@ -1,4 +1,4 @@
-"""Which definitions of other tenants a tenant has bound, and who has bound what (r0009_sharing.sql writes it).
+"""Which definitions of other tenants a tenant has bound, and who has bound what (sql/sharing.sql writes it).
 
 Whatever one tenant is told of another goes through here: a consumer gets the definitions that it has bound and nothing
 else of its provider; a provider gets which tenants have bound its own definitions.
@@ -108,7 +108,7 @@ CLEAN: Final = statement(
     "Forgets bindings that ended before the log begins; reads the whole table.",
     """
     DELETE FROM api_bindings b USING tenants t JOIN domains d ON d.id = t.domain_id
-    WHERE t.id = b.tenant_id AND b.until < d.floor
+    WHERE t.id = b.tenant_id AND b.until < d.compact_revision
     RETURNING 1
     """,
 )

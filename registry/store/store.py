@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 
 from registry.store import compaction
 from registry.store.commit.writer import Writer
-from registry.store.connection import PATIENCE, Pool
+from registry.store.connection import CONNECT_TIMEOUT_SECONDS, Pool
 from registry.store.encryption import resealing
 from registry.store.encryption.sealing import MARK, Encryption, Sealing
 from registry.store.errors import AlreadyExists, RevisionConflict, StoreError, TenantNotFound
@@ -75,7 +75,7 @@ class Store:
         *,
         listen_dsn: str | None = None,
         retention: datetime.timedelta = compaction.DEFAULT_RETENTION,
-        patience: float = PATIENCE,
+        connect_timeout_seconds: float = CONNECT_TIMEOUT_SECONDS,
         encryption: Encryption | None = None,
         writers: int = 2,
         readers: int = 2,
@@ -83,18 +83,18 @@ class Store:
     ) -> None:
         self.process = secrets.token_hex(8)
         self._retention = retention
-        self._pool = Pool(dsn, "pool", pool_size, patience=patience)
-        self._reader = Reader(dsn, lanes=readers, patience=patience)
+        self._pool = Pool(dsn, "pool", pool_size, connect_timeout_seconds=connect_timeout_seconds)
+        self._reader = Reader(dsn, connections=readers, connect_timeout_seconds=connect_timeout_seconds)
         # Its own, so that lists do not hold up watches.
-        self._feed_pool = Pool(dsn, "feed", 2, patience=patience)
+        self._feed_pool = Pool(dsn, "feed", 2, connect_timeout_seconds=connect_timeout_seconds)
         self._sealing = Sealing(self._pool, encryption)
         self._feed = Feed(self._feed_pool, dsn, listen_dsn or dsn, self.process, self._sealing)
         self._writer = Writer(
             dsn,
             on_commit=self._feed.notify_committed,
             make_partitions=self.make_partitions,
-            lanes=writers,
-            patience=patience,
+            connections=writers,
+            connect_timeout_seconds=connect_timeout_seconds,
         )
         self._pages = Pages(self._pool)
         self._tenants = Tenants(self._pool)
@@ -104,7 +104,7 @@ class Store:
         self.tokens = Tokens(self._pool)
         self.sharing = Sharing(self._pool)
         # One connection, for views are made one at a time, and wait for each other in PostgreSQL.
-        self.reporting_pool = Pool(dsn, "reporting", 1, patience=patience)
+        self.reporting_pool = Pool(dsn, "reporting", 1, connect_timeout_seconds=connect_timeout_seconds)
         self.keys = Keys(self._pool, self._sealing.masters)
         self._housekeeping: asyncio.Task[None] | None = None
 

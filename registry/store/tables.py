@@ -50,13 +50,13 @@ def _facet_index(name: str, *others: str) -> Index:
 
 # One row a revision domain: the counter that every write of the domain locks first. Mostly empty pages (fillfactor)
 # keep its updates HOT while a long report holds back clean-up.
-# `floor` is the lowest revision from which the change log is whole.
+# `compact_revision` is the lowest revision from which the change log is whole.
 domains = Table(
     "domains",
     metadata,
     Column("id", BigInteger, Identity(always=True), nullable=False),
     Column("revision", BigInteger, nullable=False, server_default=text("0")),
-    Column("floor", BigInteger, nullable=False, server_default=text("0")),
+    Column("compact_revision", BigInteger, nullable=False, server_default=text("0")),
     # Of a domain that tenants share by its name; NULL for one of a single tenant.
     Column("name", _bytewise()),
     PrimaryKeyConstraint("id", name="domains_pkey"),

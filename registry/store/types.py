@@ -130,10 +130,10 @@ class Write:
     unlimited: bool = False
     # The server's own: it goes on in a suspended tenant.
     by_server: bool = False
-    # The object is a tenant: what its row becomes in the same commit, as JSON (registry_follow, r0005_tenancy.sql).
+    # The object is a tenant: what its row becomes in the same commit, as JSON (registry_follow, sql/tenancy.sql).
     tenancy: str | None = None
     # The object is a definition that tenants may share, an export or a binding: what it does to those who share, as
-    # JSON (registry_sharing_refusal, r0009_sharing.sql).
+    # JSON (registry_sharing_refusal, sql/sharing.sql).
     sharing: str | None = None
     # The size of the body that this replaces, as far as the caller knows it: the commit brings it back.
     replaced_bytes: int = 0

@@ -208,6 +208,6 @@ async def test_a_long_list_is_streamed_whole_and_compressed_for_who_likes(api: C
 
 
 async def forget_history(database_url: str) -> None:
-    """Raises the floor of every domain to its newest revision, as compaction does."""
+    """Raises the compact revision of every domain to its newest revision, as compaction does."""
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
-        await connection.execute("UPDATE domains SET floor = revision")
+        await connection.execute("UPDATE domains SET compact_revision = revision")

@@ -127,7 +127,7 @@ async def test_what_is_older_than_the_log_counts_from_the_beginning(reports: Rep
     with psycopg.connect(reports.url) as connection:
         # As compaction leaves it.
         connection.execute("DELETE FROM changes")
-        connection.execute("UPDATE domains SET floor = revision")
+        connection.execute("UPDATE domains SET compact_revision = revision")
     await lives(reports, "b", [(0, {"phase": "x"})])
     await reports.put("acme", CRD, "a", {"spec": {"phase": "New"}}, operation=Operation.UPDATE)
     with psycopg.connect(reports.url) as connection:

@@ -478,9 +478,9 @@ async def test_history_knows_what_was_before_the_log(reports: Reports) -> None:
     await reports.put("acme", CRD, "still", {"spec": {"phase": "Old"}})
     await reports.put("acme", CRD, "changed", {"spec": {"phase": "Before"}})
     with psycopg.connect(reports.url) as connection:
-        # As compaction leaves it: the changes are gone, and the floor says so.
+        # As compaction leaves it: the changes are gone, and the compact revision says so.
         connection.execute("DELETE FROM changes")
-        connection.execute("UPDATE domains SET floor = revision")
+        connection.execute("UPDATE domains SET compact_revision = revision")
     await reports.put("acme", CRD, "changed", {"spec": {"phase": "After"}}, operation=Operation.UPDATE)
     rows = reports.ask(
         "acme",

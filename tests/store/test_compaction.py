@@ -73,10 +73,10 @@ async def test_dropping_a_partition_raises_the_floor_and_expires_the_old(
     assert len(dropped) == 1
     with pytest.raises(RevisionExpired) as caught:
         await store.subscribe(tenant, WIDGETS, 4)
-    assert (caught.value.floor, caught.value.current) == (5, 7)
+    assert (caught.value.compact_revision, caught.value.current) == (5, 7)
     with pytest.raises(RevisionExpired):
         await store.page(tenant, WIDGETS, at=4)
-    # What is left is whole: the floor itself, and all above it.
+    # What is left is whole: the compact revision itself, and all above it.
     assert [c.revision for c in await changes_up_to(sleeper, 7)] == [6, 7]
     assert await keys(store, tenant, at=5) == [f"ns/{i}" for i in range(5)]
     assert len(await keys(store, tenant)) == 6

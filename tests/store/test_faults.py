@@ -69,7 +69,7 @@ async def test_a_commit_whose_answer_was_lost_is_found_in_the_log(
 ) -> None:
     """The transaction is committed, then the connection breaks before the answer is read."""
     await store.commit(tenant, create("ns/there", body='"n":1}'))
-    link = store._writer._lanes[tenant.domain % 2]._link
+    link = store._writer._connections[tenant.domain % 2]._link
     assert link is not None
     execute = link.connection.execute
 
@@ -167,9 +167,9 @@ async def test_a_full_disk_is_unavailable_and_nothing_is_half_written(
 
 @pytest.mark.slow
 async def test_a_postgresql_that_is_away_is_unavailable_in_time(database_url: str) -> None:
-    store = Store("host=127.0.0.1 port=1 dbname=none", patience=0.2)
+    store = Store("host=127.0.0.1 port=1 dbname=none", connect_timeout_seconds=0.2)
     tenant = Tenant(1, TenantName("acme"), 1, None)  # type: ignore[arg-type]
-    # Each would wait for the patience of a fifth of a second; one after the other they would take three minutes.
+    # Each would wait for the timeout of a fifth of a second; one after the other they would take three minutes.
     async with asyncio.timeout(60):
         results = await asyncio.gather(
             *(store.commit(tenant, create(f"ns/{i}")) for i in range(900)),
@@ -196,7 +196,7 @@ async def test_the_queue_of_writes_is_bounded(store: Store, tenant: Tenant, monk
 async def test_a_kill_of_postgresql_in_the_middle_of_writes_loses_nothing_acknowledged(
     own_server: EmbeddedPostgres,
 ) -> None:
-    store = await Store.open(own_server.url, housekeeping=False, patience=15)
+    store = await Store.open(own_server.url, housekeeping=False, connect_timeout_seconds=15)
     tenant = await store.create_tenant(TenantName("acme"))
     watch = await store.subscribe(tenant, WIDGETS, 0)
     acknowledged: dict[str, int] = {}

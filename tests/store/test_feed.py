@@ -221,11 +221,11 @@ async def test_a_feed_that_loses_its_connections_goes_on(store: Store, tenant: T
 async def test_below_the_floor_it_is_expired(store: Store, tenant: Tenant) -> None:
     await commit_all(store, tenant, [create(f"ns/{i}") for i in range(5)])
     async with store._pool.connection() as connection:
-        await connection.execute("UPDATE domains SET floor = 3")
+        await connection.execute("UPDATE domains SET compact_revision = 3")
         await connection.execute("DELETE FROM changes WHERE revision <= 3")
     with pytest.raises(RevisionExpired) as caught:
         await store.subscribe(tenant, WIDGETS, 2)
-    assert (caught.value.floor, caught.value.current) == (3, 5)
+    assert (caught.value.compact_revision, caught.value.current) == (3, 5)
     assert [c.revision for c in await changes_up_to(await store.subscribe(tenant, WIDGETS, 3), 5)] == [4, 5]
 
 
@@ -241,7 +241,7 @@ async def test_a_reader_that_sleeps_through_the_compaction_is_told(
         await store.commit(tenant, create(f"ns/{number}"))
         await changes_up_to(awake, number + 1)
     async with store._pool.connection() as connection:
-        await connection.execute("UPDATE domains SET floor = 4")
+        await connection.execute("UPDATE domains SET compact_revision = 4")
         await connection.execute("DELETE FROM changes WHERE revision <= 4")
     with pytest.raises(RevisionExpired):
         await sleeper.next_batch(60)

@@ -179,10 +179,10 @@ async def test_a_future_revision_is_refused(store: Store, tenant: Tenant) -> Non
 async def test_a_revision_below_the_floor_is_expired(store: Store, tenant: Tenant, database_url: str) -> None:
     await commit_all(store, tenant, [create(f"ns/{i}") for i in range(5)])
     async with store._pool.connection() as connection:
-        await connection.execute("UPDATE domains SET floor = 3")
+        await connection.execute("UPDATE domains SET compact_revision = 3")
     with pytest.raises(RevisionExpired) as caught:
         await store.page(tenant, WIDGETS, at=2)
-    assert (caught.value.revision, caught.value.floor, caught.value.current) == (2, 3, 5)
+    assert (caught.value.revision, caught.value.compact_revision, caught.value.current) == (2, 3, 5)
     assert len((await store.page(tenant, WIDGETS, at=3)).rows) == 3
 
 

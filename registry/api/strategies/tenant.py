@@ -1,6 +1,6 @@
 """Tenants as objects: their names, what protects them, and what their rows become by each write.
 
-A write of a tenant changes its row in the same commit (Write.tenancy, migrations/versions/r0005_tenancy.sql), so a
+A write of a tenant changes its row in the same commit (Write.tenancy, registry/store/sql/tenancy.sql), so a
 tenant is there, suspended, limited or gone for every process with the answer of the write. What depends on other
 tenants (the tree of parents, names of schemas) is judged there too.
 """

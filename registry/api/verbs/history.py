@@ -116,7 +116,7 @@ async def history(request: ResourceRequest) -> DocumentAnswer:
         items.append(await _entry(request, logged, difference, with_objects=with_objects))
         # Each may take milliseconds.
         await asyncio.sleep(0)
-    metadata = {"resourceVersion": str(past.state.revision), "retainedSince": str(past.floor)}
+    metadata = {"resourceVersion": str(past.state.revision), "retainedSince": str(past.compact_revision)}
     if past.more:
         metadata["continue"] = continuation.encode(past.changes[-1].revision, request.key)
     return DocumentAnswer({"apiVersion": API_VERSION, "kind": "HistoryList", "metadata": metadata, "items": items})
@@ -175,7 +175,7 @@ async def list_deleted(request: ResourceRequest) -> DocumentAnswer:
             entry |= {"namespace": namespace, "name": name, "message": gone.message}
         items.append(entry)
         await asyncio.sleep(0)
-    metadata = {"resourceVersion": str(past.state.revision), "retainedSince": str(past.floor)}
+    metadata = {"resourceVersion": str(past.state.revision), "retainedSince": str(past.compact_revision)}
     if more:
         metadata["continue"] = continuation.encode(past.state.revision, past.changes[-1].key)
     return DocumentAnswer({"apiVersion": API_VERSION, "kind": "DeletedList", "metadata": metadata, "items": items})
@@ -234,7 +234,9 @@ async def _row_at(request: ResourceRequest, revision: int) -> Row:
             request.tenant, request.served.resource_name, at=revision, limit=1, key=request.key
         )
     except RevisionExpired as error:
-        raise expired(f"resource version {revision} is beyond what is kept: the oldest is {error.floor}") from error
+        raise expired(
+            f"resource version {revision} is beyond what is kept: the oldest is {error.compact_revision}"
+        ) from error
     request.check_fresh(page.state)
     if not page.rows:
         raise not_found(request.served.resource, f"{request.name} at resource version {revision}")

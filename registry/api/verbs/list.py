@@ -355,7 +355,9 @@ def image_of(row: Row) -> Image:
 def list_expired(options: ListOptions, error: RevisionExpired) -> StatusError:
     """410; for a page with a token by which the rest can be had at the newest revision."""
     if not options.continue_:
-        return expired(f"The resourceVersion for the provided list is too old: {error.revision} ({error.floor})")
+        return expired(
+            f"The resourceVersion for the provided list is too old: {error.revision} ({error.compact_revision})"
+        )
     failure = expired(continuation.EXPIRED)
     failure.continue_ = continuation.encode(continuation.NEWEST, continuation.decode(options.continue_).after)
     return failure

@@ -71,7 +71,7 @@ async def _events(
     except StatusError as error:
         yield [error_event(error)]
     except RevisionExpired as error:
-        yield [error_event(expired(f"too old resource version: {error.revision} ({error.floor})"))]
+        yield [error_event(expired(f"too old resource version: {error.revision} ({error.compact_revision})"))]
     except (CatalogStale, StoreError):
         return  # the client resumes from the last revision that it has seen
 

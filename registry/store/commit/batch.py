@@ -31,7 +31,7 @@ MAX_LABEL: Final = 512
 
 COMMIT: Final = statement(
     "commit",
-    "Commits a batch of writes (r0005_tenancy_commit.sql); by the primary keys of domains, tenants and objects.",
+    "Commits a batch of writes (sql/commit.sql); by the primary keys of domains, tenants and objects.",
     """
     SELECT * FROM registry_commit(
         %(batch)s::bigint, %(tenants)s, %(domains)s, %(operations)s, %(resources)s, %(keys)s, %(uids)s, %(versions)s,
@@ -43,7 +43,7 @@ COMMIT: Final = statement(
 
 COMMIT_TENANT: Final = statement(
     "commit-tenant",
-    "Commits the write of an object that is a tenant, with the tenant's row (r0005_tenancy.sql); by primary keys.",
+    "Commits the write of an object that is a tenant, with the tenant's row (sql/tenancy.sql); by primary keys.",
     """
     SELECT * FROM registry_commit_tenant(
         %(batch)s::bigint, %(tenants)s, %(domains)s, %(operations)s, %(resources)s, %(keys)s, %(uids)s, %(versions)s,
@@ -56,7 +56,7 @@ COMMIT_TENANT: Final = statement(
 COMMIT_SHARED: Final = statement(
     "commit-shared",
     "Commits the write of a definition, an export or a binding, with what it does to the tenants that share it"
-    " (r0009_sharing.sql); by primary keys, and the index of providers.",
+    " (sql/sharing.sql); by primary keys, and the index of providers.",
     """
     SELECT * FROM registry_commit_shared(
         %(batch)s::bigint, %(tenants)s, %(domains)s, %(operations)s, %(resources)s, %(keys)s, %(uids)s, %(versions)s,

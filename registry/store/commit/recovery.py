@@ -20,7 +20,7 @@ import psycopg
 
 from registry.store.arrays import BigintArray, TextArray
 from registry.store.commit.batch import Pending
-from registry.store.connection import PATIENCE, Connection
+from registry.store.connection import CONNECT_TIMEOUT_SECONDS, Connection
 from registry.store.errors import Uncertain
 from registry.store.statements import statement
 from registry.store.types import Committed, Guards, Row, Uid
@@ -93,7 +93,7 @@ async def outcome(
 
 
 async def _end(connection: Connection, lost: Link) -> None:
-    deadline = asyncio.get_running_loop().time() + PATIENCE
+    deadline = asyncio.get_running_loop().time() + CONNECT_TIMEOUT_SECONDS
     while True:
         try:
             cursor = await connection.execute(END_BACKEND.sql, {"pid": lost.pid, "started": lost.started})

@@ -1,9 +1,9 @@
 """Writes, coalesced: what waits together is committed together, each with a precondition and a result of its own.
 
 A transaction holds its domain's counter through the flush to disk, so a domain has one commit a flush, and queueing for
-the counter inside PostgreSQL makes it worse with each that queues (docs: facts on PostgreSQL). So a process queues by
-itself: a few lanes, each with a connection; a domain always uses the same lane. A lane sends what waits, up to 64
-writes, and what comes meanwhile waits for its next turn. A lane that is idle sends at once.
+the counter inside PostgreSQL makes it worse with each that queues (docs: facts on PostgreSQL). So a process queues its
+own writes: it has a few writer connections, and a domain always uses the same one. A connection sends what waits, up to
+64 writes, and what arrives during the call waits for the next one. An idle connection sends at once.
 
 When something fails, by what is known then:
 
@@ -32,7 +32,7 @@ import psycopg
 from registry.store.commit import batch as batches
 from registry.store.commit import recovery
 from registry.store.commit.batch import COMMIT, COMMIT_SHARED, COMMIT_TENANT, Pending, Waiting
-from registry.store.connection import PATIENCE, STATEMENT_TIMEOUT_MS, connect_patiently
+from registry.store.connection import CONNECT_TIMEOUT_SECONDS, STATEMENT_TIMEOUT_MS, connect_with_retry
 from registry.store.documents import strip_document
 from registry.store.errors import (
     AlreadyExists,
@@ -55,7 +55,7 @@ from registry.store.types import Committed, DomainId, Guards, Row, Tenant, Uid, 
 
 logger = logging.getLogger(__name__)
 
-# What may wait in one lane. At 5,000 writes a second this is two seconds' worth; more would only time out.
+# What may wait for one connection. At 5,000 writes a second this is two seconds' worth; more would only time out.
 MAX_WAITING: Final = 10_000
 MAX_WAITING_BYTES: Final = 128 << 20
 
@@ -76,29 +76,33 @@ class Writer:
         *,
         on_commit: OnCommit,
         make_partitions: MakePartitions,
-        lanes: int = 2,
-        patience: float = PATIENCE,
+        connections: int = 2,
+        connect_timeout_seconds: float = CONNECT_TIMEOUT_SECONDS,
     ) -> None:
-        self._lanes = [WriterConnection(dsn, on_commit, make_partitions, patience) for _ in range(lanes)]
+        self._connections = [
+            WriterConnection(dsn, on_commit, make_partitions, connect_timeout_seconds) for _ in range(connections)
+        ]
 
     async def commit(self, tenant: Tenant, write: Write) -> Committed:
         """Commits one write, or raises why not (registry.store.errors).
 
         Cancelled before the write was sent, nothing is written; cancelled later, it is written all the same.
         """
-        return await self._lanes[tenant.domain % len(self._lanes)].submit(tenant, write)
+        return await self._connections[tenant.domain % len(self._connections)].submit(tenant, write)
 
     async def close(self) -> None:
         """Takes no more writes and ends when those accepted are committed."""
-        await asyncio.gather(*(lane.close() for lane in self._lanes))
+        await asyncio.gather(*(connection.close() for connection in self._connections))
 
 
 class WriterConnection:
-    def __init__(self, dsn: str, on_commit: OnCommit, make_partitions: MakePartitions, patience: float) -> None:
+    def __init__(
+        self, dsn: str, on_commit: OnCommit, make_partitions: MakePartitions, connect_timeout_seconds: float
+    ) -> None:
         self._dsn = dsn
         self._on_commit = on_commit
         self._make_partitions = make_partitions
-        self._patience = patience
+        self._connect_timeout_seconds = connect_timeout_seconds
         self._waiting = Waiting()
         self._wake = asyncio.Event()
         self._closing = False
@@ -139,7 +143,7 @@ class WriterConnection:
             try:
                 await self._commit(batch)
             except Exception as error:
-                # Whatever it is, nobody may wait for ever, and the lane goes on.
+                # Whatever it is, no caller may wait forever, and later batches are committed.
                 logger.exception("a batch of writes failed in an unforeseen way")
                 await self._disconnect()
                 _fail(batch, Uncertain(f"unforeseen: {error}"))
@@ -150,7 +154,7 @@ class WriterConnection:
         try:
             link = await self._connect()
         except Unavailable as error:
-            # Patience is over, also for those behind: to let each batch wait anew would only keep their callers.
+            # The writes that queue behind fail too: each batch would only wait for the same timeout again.
             _fail(batch, error)
             while self._waiting:
                 _fail(self._waiting.take(), error)
@@ -216,7 +220,9 @@ class WriterConnection:
         if lost is not None:
             lost.connection.pgconn.finish()
         try:
-            found = await self._patiently(lambda link: recovery.outcome(link.connection, lost, batch_id, batch))
+            found = await self._with_new_connection(
+                lambda link: recovery.outcome(link.connection, lost, batch_id, batch)
+            )
         except StoreError as failure:
             await self._disconnect()
             _fail(batch, Uncertain(f"the connection broke during a commit: {failure}"))
@@ -259,16 +265,18 @@ class WriterConnection:
             self._on_commit(newest)
 
     async def _connect(self) -> recovery.Link:
-        """The connection, a new one if it is gone. Raises Unavailable when patience is over."""
+        """The connection, a new one if it is gone. Raises Unavailable after the connect timeout."""
         if self._link is not None and not self._link.connection.closed:
             return self._link
-        return await self._patiently(_itself)
+        return await self._with_new_connection(_itself)
 
-    async def _patiently(self, ask: Callable[[recovery.Link], Awaitable[T]]) -> T:
-        """Asks on a new connection, and again if that breaks, while there is patience: for what may be repeated."""
-        deadline = asyncio.get_running_loop().time() + self._patience
+    async def _with_new_connection(self, ask: Callable[[recovery.Link], Awaitable[T]]) -> T:
+        """Calls `ask`, which may be repeated, on a new connection; again if that breaks, until the connect timeout."""
+        deadline = asyncio.get_running_loop().time() + self._connect_timeout_seconds
         while True:
-            connection = await connect_patiently(self._dsn, "writer", patience=self._patience)
+            connection = await connect_with_retry(
+                self._dsn, "writer", connect_timeout_seconds=self._connect_timeout_seconds
+            )
             try:
                 self._link = await recovery.link(connection)
                 return await ask(self._link)

@@ -235,8 +235,8 @@ class Feed:
                 self._forget(feed)
                 _end(feed, TenantNotFound("the tenant does not exist"))
                 continue
-            revision, floor = counters[feed.domain]
-            if floor > feed.position:
+            revision, compact_revision = counters[feed.domain]
+            if compact_revision > feed.position:
                 await self._start_again([feed])
             elif feed.newest == newest:
                 feed.newest = max(revision, feed.position)

@@ -55,16 +55,16 @@ ALIVE: Final = statement(
 
 COUNTERS: Final = statement(
     "counters",
-    "The counters and floors of some domains; by their primary key.",
-    "SELECT id, revision, floor FROM domains WHERE id = ANY (%(domains)s::bigint[])",
+    "The counters and compact revisions of some domains; by their primary key.",
+    "SELECT id, revision, compact_revision FROM domains WHERE id = ANY (%(domains)s::bigint[])",
 )
 
 # `+ 0` keeps the planner from the index of keys, by which it would have to sort.
 REPLAY: Final = statement(
     "replay",
-    "The changes of one tenant in a window of revisions, with the domain's counter and floor in the same snapshot;"
-    " by the log's index of revisions.",
-    "SELECT d.revision AS current, d.floor, c.* FROM domains d LEFT JOIN LATERAL (SELECT"
+    "The changes of one tenant in a window of revisions, with the domain's counter and compact revision in the same"
+    " snapshot; by the log's index of revisions.",
+    "SELECT d.revision AS current, d.compact_revision, c.* FROM domains d LEFT JOIN LATERAL (SELECT"
     + COLUMNS
     + """
         FROM (
@@ -98,7 +98,7 @@ MAX_BYTES: Final = READ_BYTES
 
 
 async def counters(pool: Pool, domains: list[DomainId]) -> dict[DomainId, tuple[int, int]]:
-    """Revision and floor of each domain that exists."""
+    """Revision and compact_revision of each domain that exists."""
     rows = await pool.fetch(COUNTERS, {"domains": BigintArray(domains)})
     return {DomainId(row[0]): (row[1], row[2]) for row in rows}
 
@@ -134,7 +134,8 @@ async def replay(
 
     `tenant` may be ALL_TENANTS. It is at the end when it gives no changes and a revision that is not past `after` +
     REPLAY_WINDOW.
-    Raises RevisionExpired when `after` is below the floor. An `after` in the future gives nothing, and itself.
+    Raises RevisionExpired when `after` is below the compact revision. An `after` in the future gives nothing, and
+    itself.
     """
     rows = await pool.fetch(
         REPLAY,
@@ -150,9 +151,9 @@ async def replay(
     )
     if not rows:
         raise TenantNotFound("the tenant does not exist")
-    current, floor = rows[0][:2]
-    if after < floor:
-        raise RevisionExpired(after, floor, current)
+    current, compact_revision = rows[0][:2]
+    if after < compact_revision:
+        raise RevisionExpired(after, compact_revision, current)
     changes = tuple([change_of(row[2:]) for row in rows if row[3] is not None])
     if changes:
         return changes, changes[-1].revision

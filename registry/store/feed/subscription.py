@@ -71,9 +71,9 @@ class Subscription:
             counters = await log.counters(self._pool, [domain])
             if domain not in counters:
                 raise TenantNotFound(f"tenant {self.tenant.name} does not exist")
-            revision, floor = counters[domain]
-            if self.position < floor:
-                raise RevisionExpired(self.position, floor, revision)
+            revision, compact_revision = counters[domain]
+            if self.position < compact_revision:
+                raise RevisionExpired(self.position, compact_revision, revision)
 
     async def next_batch(self, timeout: float | None = None) -> Batch:  # noqa: ASYNC109 (nothing is cancelled by it)
         """Waits for changes, at most `timeout` seconds, and gives all that came; none when the time is over.

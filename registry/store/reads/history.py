@@ -22,7 +22,7 @@ MAX_PAGE_BYTES: Final = READ_BYTES
 
 # What every answer begins with: the counter, the horizon of the log and the guards, in the snapshot of the rows.
 _STATE: Final = """
-    SELECT d.revision AS current, d.floor, t.definitions_revision, t.namespaces_revision
+    SELECT d.revision AS current, d.compact_revision, t.definitions_revision, t.namespaces_revision
     FROM tenants t JOIN domains d ON d.id = t.domain_id
     WHERE t.id = %(tenant)s::bigint AND t.deleted_at IS NULL
 """
@@ -96,11 +96,11 @@ _DELETED_KEY: Final = _deleted_statement("AND c.key = %(key)s::text")
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """A page of changes. `floor` is the revision after which the log is whole."""
+    """A page of changes. `compact_revision` is the revision after which the log is whole."""
 
     changes: Sequence[Change]
     more: bool
-    floor: int
+    compact_revision: int
     state: State
 
 
@@ -152,7 +152,12 @@ async def list_deleted(
 def _past(tenant: Tenant, rows: list[tuple[Any, ...]], limit: int) -> Past:
     if not rows:
         raise TenantNotFound(f"tenant {tenant.name} does not exist")
-    current, floor, definitions, namespaces = rows[0][:4]
+    current, compact_revision, definitions, namespaces = rows[0][:4]
     fits = [row for row in rows if row[5] is not None][:limit]
     changes = [log.change_of(row[4:-1]) for row in fits]
-    return Past(changes, bool(fits) and rows[0][-1] > len(fits), floor, State(current, Guards(definitions, namespaces)))
+    return Past(
+        changes,
+        bool(fits) and rows[0][-1] > len(fits),
+        compact_revision,
+        State(current, Guards(definitions, namespaces)),
+    )

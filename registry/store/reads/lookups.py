@@ -136,7 +136,7 @@ ROWS_OF: Final = statement(
 
 IN_USE: Final = statement(
     "in-use",
-    "Whether a definition has objects, or a namespace holds any (r0004_in_use.sql); by the primary key.",
+    "Whether a definition has objects, or a namespace holds any (sql/in_use.sql); by the primary key.",
     "SELECT registry_in_use(%(tenant)s::bigint, %(resource)s::text, %(key)s::text)",
 )
 

@@ -169,13 +169,13 @@ class Pages:
         rows = await self._pool.fetch(chosen, parameters, prepare=not query.requirements)
         if not rows:
             raise TenantNotFound(f"tenant {tenant.name} does not exist")
-        current, floor, definitions, namespaces, total, *columns = rows[0]
+        current, compact_revision, definitions, namespaces, total, *columns = rows[0]
         if len(self._seen) > 100_000:
             self._seen.clear()
         self._seen[tenant.domain] = current
         at = current if query.at is None else query.at
-        if at < floor:
-            raise RevisionExpired(at, floor, current)
+        if at < compact_revision:
+            raise RevisionExpired(at, compact_revision, current)
         if at > current:
             raise RevisionInFuture(at, current)
         return State(current, Guards(definitions, namespaces)), total, columns
@@ -228,7 +228,7 @@ def _range(query: Query, column: LiteralString) -> LiteralString:
 
 
 _STATE: Final = """
-    SELECT d.revision AS current, d.floor, t.definitions_revision, t.namespaces_revision
+    SELECT d.revision AS current, d.compact_revision, t.definitions_revision, t.namespaces_revision
     FROM tenants t JOIN domains d ON d.id = t.domain_id
     WHERE t.id = %(tenant)s::bigint AND t.deleted_at IS NULL
 """

@@ -1,4 +1,4 @@
-"""Point reads, batched: what is asked for in one turn of the event loop, or while all lanes are busy, is one query.
+"""Point reads, batched: reads of one turn of the event loop, or of while all connections are busy, are one query.
 
 Ten keys in a query cost the process a third of ten queries, fifty a seventh (docs: facts on PostgreSQL). Equal requests
 share one answer. Each answer carries the tenant's state from the same snapshot as the row.
@@ -14,7 +14,7 @@ import psycopg
 
 from registry.store.arrays import BigintArray, TextArray
 from registry.store.bounds import READ_BYTES, within_bytes
-from registry.store.connection import PATIENCE, Connection, connect_patiently
+from registry.store.connection import CONNECT_TIMEOUT_SECONDS, Connection, connect_with_retry
 from registry.store.errors import StoreError, TenantNotFound, Unavailable
 from registry.store.statements import statement
 from registry.store.translate import is_transient, translate
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 # Longer queries win little and delay the first of those who wait.
 MAX_KEYS: Final = 100
 
-# What may wait for a lane; at 15,000 reads a second this is a second's worth.
+# What may wait for a connection; at 15,000 reads a second this is a second's worth.
 MAX_WAITING: Final = 20_000
 
 _LOAD: Final = """
@@ -53,10 +53,12 @@ _Batch = dict[_Which, list[asyncio.Future[Loaded]]]
 
 
 class Reader:
-    def __init__(self, dsn: str, *, lanes: int = 2, patience: float = PATIENCE) -> None:
+    def __init__(
+        self, dsn: str, *, connections: int = 2, connect_timeout_seconds: float = CONNECT_TIMEOUT_SECONDS
+    ) -> None:
         self._dsn = dsn
-        self._lanes = lanes
-        self._patience = patience
+        self._connections = connections
+        self._connect_timeout_seconds = connect_timeout_seconds
         self._waiting: _Batch = {}
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -84,7 +86,7 @@ class Reader:
         if len(self._waiting) >= MAX_WAITING:
             raise Unavailable("too many reads wait")
         if not self._tasks:
-            self._tasks = [asyncio.create_task(self._run(), name="registry reader") for _ in range(self._lanes)]
+            self._tasks = [asyncio.create_task(self._run(), name="registry reader") for _ in range(self._connections)]
         future: asyncio.Future[Loaded] = asyncio.get_running_loop().create_future()
         askers = self._waiting.get(which)
         if askers is None:
@@ -126,7 +128,9 @@ class Reader:
         rows: list[tuple[Any, ...]] = []
         for attempt in (1, 2):
             if connection is None or connection.closed:
-                connection = await connect_patiently(self._dsn, "reader", patience=self._patience, lookups_only=True)
+                connection = await connect_with_retry(
+                    self._dsn, "reader", connect_timeout_seconds=self._connect_timeout_seconds, lookups_only=True
+                )
             try:
                 rows = await _query(connection, asked)
                 break

@@ -42,7 +42,7 @@ def _page(tenants: LiteralString) -> Statement:
         " the indexes of providers or domains, the primary key, and the log's index of revisions.",
         """
         WITH place AS MATERIALIZED (
-            SELECT d.revision AS current, d.floor, coalesce(%(at)s::bigint, d.revision) AS at
+            SELECT d.revision AS current, d.compact_revision, coalesce(%(at)s::bigint, d.revision) AS at
             FROM domains d WHERE d.id = %(domain)s::bigint
         ), seen AS MATERIALIZED ("""
         + tenants
@@ -75,7 +75,7 @@ def _page(tenants: LiteralString) -> Statement:
             FROM touched u WHERE u.previous_revision IS NOT NULL
             ORDER BY tenant_id, key LIMIT %(limit)s::bigint
         )
-        SELECT p.current, p.floor, p.at, (SELECT count(*) FROM found),
+        SELECT p.current, p.compact_revision, p.at, (SELECT count(*) FROM found),
             s.name, s.definitions_revision, s.namespaces_revision,
             f.tenant_id, f.key, f.uid, f.revision, f.version, f.schema_id, f.body, f.labels
         FROM place p LEFT JOIN ("""
@@ -137,9 +137,9 @@ async def page(
     rows = await pool.fetch(_OF_DOMAIN if provider is None else _OF_PROVIDER, values, prepare=False)
     if not rows:
         raise TenantNotFound("there are no such tenants")
-    current, floor, revision, total = rows[0][:4]
-    if revision < floor:
-        raise RevisionExpired(revision, floor, current)
+    current, compact_revision, revision, total = rows[0][:4]
+    if revision < compact_revision:
+        raise RevisionExpired(revision, compact_revision, current)
     if revision > current:
         raise RevisionInFuture(revision, current)
     found = []

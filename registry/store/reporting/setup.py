@@ -152,7 +152,7 @@ def _base(roles: Roles, across: bool) -> Iterator[str]:
     yield f"GRANT SELECT ({', '.join(_OBJECTS)}) ON {tables}.objects TO {to}"
     yield f"GRANT SELECT ({', '.join(_CHANGES)}) ON {tables}.changes TO {to}"
     yield f"GRANT SELECT (id, name, domain_id) ON {tables}.tenants TO {to}"
-    yield f"GRANT SELECT (id, revision, floor) ON {tables}.domains TO {to}"
+    yield f"GRANT SELECT (id, revision, compact_revision) ON {tables}.domains TO {to}"
     yield f"GRANT SELECT ON {tables}.report_definitions, {tables}.report_views TO {to}"
     yield f"CREATE SCHEMA IF NOT EXISTS {quoted} AUTHORIZATION {to}"
     yield f"INSERT INTO {tables}.report_schemas (name) VALUES ({literal(schema)}) ON CONFLICT DO NOTHING"
@@ -259,7 +259,7 @@ def _catalogue(schema: str, tables: str, across: bool) -> Iterator[str]:
         ) c"""
     yield f"COMMENT ON VIEW {schema}.catalogue IS 'Which column of which view shows which field of which definition'"
     yield f"""CREATE OR REPLACE VIEW {schema}.revision WITH (security_barrier) AS
-        SELECT {TENANT_NAME} AS tenant, d.revision, d.floor AS history_from
+        SELECT {TENANT_NAME} AS tenant, d.revision, d.compact_revision AS history_from
         FROM {tables}.tenants t JOIN {tables}.domains d ON d.id = t.domain_id
         WHERE {mine("t.id")}"""
     yield (

@@ -219,7 +219,7 @@ def _history(place: Place, shape: Shape) -> str:
 def _states(place: Place) -> str:
     """Three kinds of states: those that the log tells of, those before the first change in it, those it never tells of.
 
-    `floor` is the revision up to which the log has been dropped.
+    `compact_revision` is the revision up to which the log has been dropped.
     """
     tables, resource = place.tables, literal(place.resource)
     states = f"""
@@ -232,13 +232,13 @@ def _states(place: Place) -> str:
         SELECT c.tenant_id, c.key, c.uid, c.previous_revision, NULL, 'earlier', NULL, NULL, NULL,
             {tables}.report_document(c.previous_body)
         FROM {tables}.changes c JOIN {tables}.domains d ON d.id = c.domain_id
-        WHERE c.resource = {resource} AND c.previous_revision <= d.floor AND {_mine(place, "c")}
+        WHERE c.resource = {resource} AND c.previous_revision <= d.compact_revision AND {_mine(place, "c")}
         UNION ALL
         SELECT o.tenant_id, o.key, o.uid, o.revision, o.updated_at, 'earlier', NULL, NULL, NULL,
             o.doc
         FROM {tables}.objects o JOIN {tables}.tenants ot ON ot.id = o.tenant_id
             JOIN {tables}.domains d ON d.id = ot.domain_id
-        WHERE o.resource = {resource} AND o.revision <= d.floor AND {_mine(place, "o")}
+        WHERE o.resource = {resource} AND o.revision <= d.compact_revision AND {_mine(place, "o")}
     """
     return f"FROM ({states}) h LEFT JOIN {tables}.tenants t ON t.id = h.tenant_id"
 

@@ -1,84 +1,7 @@
--- For each write of a batch, in its order, the limit of its tenant that it would go beyond, or NULL: as
--- 'objects <asked for> <used> <limit>'. Called under the lock of the domains' counters; writes that fail for another
--- reason do not count.
-CREATE FUNCTION registry_refusals(
-    tenant_ids bigint[],
-    operations text[],
-    resources text[],
-    keys text[],
-    bodies text[],
-    expected_revisions bigint[],
-    expected_definitions bigint[],
-    expected_namespaces bigint[],
-    guard_flags bigint[]
-) RETURNS text[] LANGUAGE plpgsql AS $function$
-DECLARE
-    refusals text[] := array_fill(NULL::text, ARRAY[cardinality(keys)]);
-    refusal text;
-    w record;
-    present bigint := NULL;
-    n_objects bigint;
-    n_bytes bigint;
-    n_definitions bigint;
-    n_namespaces bigint;
-    step bigint;
-BEGIN
-    FOR w IN
-        SELECT u.ordinal, u.tenant_id, u.operation, u.guard_flag,
-            octet_length(u.body) - coalesce(octet_length(o.body), 0) AS growth,
-            t.objects, t.bytes, t.definitions, t.namespaces,
-            t.max_objects, t.max_bytes, t.max_definitions, t.max_namespaces
-        FROM unnest(
-            tenant_ids, operations, resources, keys, bodies, expected_revisions, expected_definitions,
-            expected_namespaces, guard_flags
-        ) WITH ORDINALITY AS u (
-            tenant_id, operation, resource, key, body, expected_revision, expected_definition, expected_namespace,
-            guard_flag, ordinal
-        )
-        JOIN tenants t ON t.id = u.tenant_id
-        LEFT JOIN objects o ON o.tenant_id = u.tenant_id AND o.resource = u.resource AND o.key = u.key
-        WHERE (u.operation = 'create') = (o.revision IS NULL)
-            AND coalesce(u.expected_revision = o.revision, true)
-            AND coalesce(u.expected_definition = t.definitions_revision, true)
-            AND coalesce(u.expected_namespace = t.namespaces_revision, true)
-        ORDER BY u.tenant_id, u.ordinal
-    LOOP
-        IF w.tenant_id IS DISTINCT FROM present THEN
-            present := w.tenant_id;
-            n_objects := w.objects;
-            n_bytes := w.bytes;
-            n_definitions := w.definitions;
-            n_namespaces := w.namespaces;
-        END IF;
-        refusal := CASE
-            WHEN w.guard_flag & 32 <> 0 THEN NULL
-            WHEN w.operation = 'create' AND n_objects + 1 > w.max_objects
-                THEN concat_ws(' ', 'objects', 1, n_objects, w.max_objects)
-            WHEN w.operation = 'create' AND w.guard_flag & 8 <> 0 AND n_definitions + 1 > w.max_definitions
-                THEN concat_ws(' ', 'definitions', 1, n_definitions, w.max_definitions)
-            WHEN w.operation = 'create' AND w.guard_flag & 16 <> 0 AND n_namespaces + 1 > w.max_namespaces
-                THEN concat_ws(' ', 'namespaces', 1, n_namespaces, w.max_namespaces)
-            WHEN w.growth > 0 AND n_bytes + w.growth > w.max_bytes
-                THEN concat_ws(' ', 'bytes', w.growth, n_bytes, w.max_bytes)
-        END;
-        IF refusal IS NOT NULL THEN
-            refusals[w.ordinal] := refusal;
-            CONTINUE;
-        END IF;
-        step := CASE w.operation WHEN 'create' THEN 1 WHEN 'delete' THEN -1 ELSE 0 END;
-        n_objects := n_objects + step;
-        n_bytes := n_bytes + w.growth;
-        n_definitions := n_definitions + CASE WHEN w.guard_flag & 8 <> 0 THEN step ELSE 0 END;
-        n_namespaces := n_namespaces + CASE WHEN w.guard_flag & 16 <> 0 THEN step ELSE 0 END;
-    END LOOP;
-    RETURN refusals;
-END
-$function$;
-
 -- Why a tenant may not become what `wanted` says, or NULL: 'parent', 'cycle', 'depth', 'schema <tenant>', 'ending',
 -- 'children <one of them>'. Called under the lock of the domain in which tenants are objects, so that no two changes of
 -- the tree are judged side by side.
-CREATE FUNCTION registry_tenancy_refusal(wanted jsonb, made boolean) RETURNS text LANGUAGE plpgsql STABLE AS $function$
+CREATE OR REPLACE FUNCTION registry_tree_refusal(wanted jsonb, made boolean) RETURNS text LANGUAGE plpgsql STABLE AS $function$
 DECLARE
     other text;
     above text := wanted ->> 'parent';
@@ -118,12 +41,26 @@ BEGIN
 END
 $function$;
 
+-- A tenant whose definitions others have bound does not go.
+CREATE OR REPLACE FUNCTION registry_provides(tenant_name text) RETURNS text LANGUAGE sql STABLE AS $function$
+    SELECT c.name FROM tenants p JOIN api_bindings b ON b.provider_id = p.id AND b.until IS NULL
+    JOIN tenants c ON c.id = b.tenant_id AND c.deleted_at IS NULL
+    WHERE p.name = tenant_name AND c.id <> p.id LIMIT 1
+$function$;
+
+CREATE OR REPLACE FUNCTION registry_tenancy_refusal(wanted jsonb, made boolean) RETURNS text LANGUAGE sql STABLE AS $function$
+    SELECT coalesce(
+        registry_tree_refusal(wanted, made),
+        CASE wanted ->> 'life' WHEN 'ending' THEN 'provides ' || registry_provides(wanted ->> 'name') END
+    )
+$function$;
+
 -- Makes the row of a tenant what `wanted` says:
 --     {"name": "acme", "life": "living", "parent": null, "domain": null, "suspended": false, "sqlSchema": null,
 --      "limits": {"objects": 1000}, "attributes": {..}}
 -- `life` is 'living', 'ending' (hidden at once, its objects are to be removed) or 'gone'. `domain` counts for a new
 -- tenant only. What the server itself keeps in the attributes, under "server", stays.
-CREATE FUNCTION registry_follow(wanted jsonb) RETURNS void LANGUAGE plpgsql AS $function$
+CREATE OR REPLACE FUNCTION registry_follow(wanted jsonb) RETURNS void LANGUAGE plpgsql AS $function$
 DECLARE
     domain bigint;
     limits jsonb := coalesce(wanted -> 'limits', '{}'::jsonb);
@@ -168,7 +105,7 @@ $function$;
 -- result are those of registry_commit, and one outcome more: 'tenancy', with the reason as refusal.
 --
 -- The domain of that tenant is locked too: a write of its own is from before the change, or is judged by it.
-CREATE FUNCTION registry_commit_tenant(
+CREATE OR REPLACE FUNCTION registry_commit_tenant(
     batch_id bigint,
     tenant_ids bigint[],
     domain_ids bigint[],

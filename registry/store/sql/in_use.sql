@@ -1,6 +1,6 @@
 -- Whether a definition has an object of its resource (the definition's key is that resource), or a namespace holds
 -- anything but what every namespace is given by the server itself.
-CREATE FUNCTION registry_in_use(tenant bigint, resource_name text, object_key text) RETURNS boolean
+CREATE OR REPLACE FUNCTION registry_in_use(tenant bigint, resource_name text, object_key text) RETURNS boolean
 LANGUAGE plpgsql STABLE
 SET enable_seqscan = off
 AS $function$
@@ -29,4 +29,4 @@ BEGIN
         END IF;
     END LOOP;
 END
-$function$
+$function$;

@@ -2,7 +2,7 @@
 -- never an error, so that no object can break a report, and no error tells of a row that a login may not see.
 
 -- The whole number of a JSON value.
-CREATE FUNCTION report_int(value jsonb) RETURNS bigint
+CREATE OR REPLACE FUNCTION report_int(value jsonb) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $function$
 DECLARE
     number numeric;
@@ -19,7 +19,7 @@ END
 $function$;
 
 -- The number of a JSON value.
-CREATE FUNCTION report_float(value jsonb) RETURNS double precision
+CREATE OR REPLACE FUNCTION report_float(value jsonb) RETURNS double precision
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $function$
 DECLARE
     number numeric;
@@ -39,7 +39,7 @@ END
 $function$;
 
 -- The day of a text such as 2026-02-28.
-CREATE FUNCTION report_date(value text) RETURNS date
+CREATE OR REPLACE FUNCTION report_date(value text) RETURNS date
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $function$
 DECLARE
     year int;
@@ -67,7 +67,7 @@ END
 $function$;
 
 -- The time of a text of RFC 3339. It names its offset, so the result depends on no setting.
-CREATE FUNCTION report_time(value text) RETURNS timestamptz
+CREATE OR REPLACE FUNCTION report_time(value text) RETURNS timestamptz
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $function$
 BEGIN
     IF value !~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,12})?([Zz]|[+-](0[0-9]|1[0-5]):[0-5][0-9])$'
@@ -79,7 +79,7 @@ END
 $function$;
 
 -- A field of the condition that tells whether an object is ready: the one of type Ready, else Available.
-CREATE FUNCTION report_ready(document jsonb, field text) RETURNS text
+CREATE OR REPLACE FUNCTION report_ready(document jsonb, field text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $function$
 DECLARE
     conditions jsonb := document #> '{status,conditions}';
@@ -101,7 +101,7 @@ END
 $function$;
 
 -- The object of a stored body (registry/store/types.py, Row) without its managed fields. jsonb has no U+0000.
-CREATE FUNCTION report_document(body text) RETURNS jsonb
+CREATE OR REPLACE FUNCTION report_document(body text) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $function$
 BEGIN
     IF left(body, 1) <> '"' THEN
@@ -117,7 +117,7 @@ $function$;
 -- The tenant that a session may see. A login sees the one that it was made for; whoever may act as the owner of the
 -- tables, the one that `registry psql --tenant` has named. Reads the name that the session was opened with, which
 -- SET ROLE does not change.
-CREATE FUNCTION report_tenant() RETURNS bigint
+CREATE OR REPLACE FUNCTION report_tenant() RETURNS bigint
 LANGUAGE plpgsql STABLE SECURITY DEFINER PARALLEL SAFE SET search_path = {schema}, pg_temp AS $function$
 DECLARE
     login report_logins;
@@ -135,7 +135,7 @@ END
 $function$;
 
 -- Whether a session may see the rows of every tenant.
-CREATE FUNCTION report_sees_all() RETURNS boolean
+CREATE OR REPLACE FUNCTION report_sees_all() RETURNS boolean
 LANGUAGE plpgsql STABLE SECURITY DEFINER PARALLEL SAFE SET search_path = {schema}, pg_temp AS $function$
 DECLARE
     login report_logins;
@@ -149,9 +149,66 @@ END
 $function$;
 
 -- The tenants that a session may see across, where they have been named.
-CREATE FUNCTION report_tenants_seen() RETURNS bigint[]
+CREATE OR REPLACE FUNCTION report_tenants_seen() RETURNS bigint[]
 LANGUAGE plpgsql STABLE SECURITY DEFINER PARALLEL SAFE SET search_path = {schema}, pg_temp AS $function$
 BEGIN
     RETURN (SELECT l.tenant_ids FROM report_logins l WHERE l.name = session_user::text AND l.across);
 END
 $function$;
+
+-- What a provider's login sees: the definitions that its tenant exports, in the tenants that have bound them now. Asked
+-- once for a query. Nothing is kept by hand: a binding is seen as soon as it is there, and no more once it has ended.
+CREATE OR REPLACE FUNCTION report_bound() RETURNS TABLE (tenant_id bigint, resource text)
+LANGUAGE plpgsql STABLE SECURITY DEFINER PARALLEL SAFE SET search_path = {schema}, pg_temp AS $function$
+BEGIN
+    RETURN QUERY SELECT b.tenant_id, b.resource
+        FROM report_logins l
+            JOIN tenants p ON p.id = l.provider_id AND p.deleted_at IS NULL
+            JOIN api_bindings b ON b.provider_id = p.id AND b.until IS NULL
+            JOIN tenants t ON t.id = b.tenant_id AND t.deleted_at IS NULL
+        WHERE l.name = session_user::text;
+END
+$function$;
+
+-- The revision at which a tenant has bound a definition of the session's provider. What is older in the log may be of a
+-- definition of the tenant's own that had the same name.
+CREATE OR REPLACE FUNCTION report_bound_since(tenant bigint, definition text) RETURNS bigint
+LANGUAGE plpgsql STABLE SECURITY DEFINER PARALLEL SAFE SET search_path = {schema}, pg_temp AS $function$
+BEGIN
+    RETURN (SELECT b.since FROM api_bindings b
+            JOIN report_logins l ON l.provider_id = b.provider_id AND l.name = session_user::text
+        WHERE b.tenant_id = tenant AND b.resource = definition AND b.until IS NULL);
+END
+$function$;
+
+-- A document without what is at a path, and without what stands in its way: where the path leads through anything but
+-- objects (an array, a text: the object is of another schema), that goes whole, since what is to be hidden may be in it.
+CREATE OR REPLACE FUNCTION report_without(document jsonb, path text[]) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $function$
+DECLARE
+    value jsonb := document;
+BEGIN
+    FOR depth IN 1 .. cardinality(path) LOOP
+        IF value IS NULL OR jsonb_typeof(value) = 'null' THEN
+            RETURN document;
+        ELSIF jsonb_typeof(value) <> 'object' THEN
+            RETURN document #- path[1:depth - 1];
+        END IF;
+        value := value -> path[depth];
+    END LOOP;
+    RETURN document #- path;
+END
+$function$;
+
+-- The same for many paths by one call: PostgreSQL takes no more than some thousand calls in each other.
+CREATE OR REPLACE FUNCTION report_without(document jsonb, paths jsonb) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $function$
+    DECLARE
+        path jsonb;
+    BEGIN
+        FOR path IN SELECT jsonb_array_elements(paths) LOOP
+            document := {schema}.report_without(document, ARRAY(SELECT jsonb_array_elements_text(path)));
+        END LOOP;
+        RETURN document;
+    END
+    $function$;

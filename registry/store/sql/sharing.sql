@@ -6,7 +6,7 @@
 --     {"kind": "export", "export": "e", "definitions": ["widgets.example.com"], "ending": false}
 -- The answer is 'moved', 'taken <resource>', 'bound <number of tenants>' or 'stored <version>'. Called under the lock of
 -- the domains of all tenants that it is about.
-CREATE FUNCTION registry_sharing_refusal(me bigint, wanted jsonb) RETURNS text LANGUAGE plpgsql STABLE AS $function$
+CREATE OR REPLACE FUNCTION registry_sharing_refusal(me bigint, wanted jsonb) RETURNS text LANGUAGE plpgsql STABLE AS $function$
 DECLARE
     provider bigint;
     found text;
@@ -56,7 +56,7 @@ $function$;
 -- What a write that was committed at `revision` does to the tenants that share. A definition that changes is a change of
 -- each binding that binds it: the binding gets a new revision, and with it the guard of the tenant's definitions moves,
 -- so that no write judged by the old definition is accepted after this commit.
-CREATE FUNCTION registry_share(me bigint, batch_id bigint, given_revision bigint, wanted jsonb) RETURNS void LANGUAGE plpgsql
+CREATE OR REPLACE FUNCTION registry_share(me bigint, batch_id bigint, given_revision bigint, wanted jsonb) RETURNS void LANGUAGE plpgsql
 AS $function$
 DECLARE
     provider bigint;
@@ -113,7 +113,7 @@ $function$;
 --
 -- The domains of all tenants that it is about are locked first, in their order. A tenant that binds locks its provider's
 -- domain too: who has come in between the look and the lock is seen by the second look, and the call is made again.
-CREATE FUNCTION registry_commit_shared(
+CREATE OR REPLACE FUNCTION registry_commit_shared(
     batch_id bigint,
     tenant_ids bigint[],
     domain_ids bigint[],
@@ -188,19 +188,4 @@ BEGIN
         PERFORM registry_share(tenant_ids[1], batch_id, at_revision, wanted);
     END IF;
 END
-$function$;
-
--- A tenant whose definitions others have bound does not go.
-CREATE FUNCTION registry_provides(tenant_name text) RETURNS text LANGUAGE sql STABLE AS $function$
-    SELECT c.name FROM tenants p JOIN api_bindings b ON b.provider_id = p.id AND b.until IS NULL
-    JOIN tenants c ON c.id = b.tenant_id AND c.deleted_at IS NULL
-    WHERE p.name = tenant_name AND c.id <> p.id LIMIT 1
-$function$;
-
-ALTER FUNCTION registry_tenancy_refusal(jsonb, boolean) RENAME TO registry_tree_refusal;
-CREATE FUNCTION registry_tenancy_refusal(wanted jsonb, made boolean) RETURNS text LANGUAGE sql STABLE AS $function$
-    SELECT coalesce(
-        registry_tree_refusal(wanted, made),
-        CASE wanted ->> 'life' WHEN 'ending' THEN 'provides ' || registry_provides(wanted ->> 'name') END
-    )
 $function$;

@@ -1,3 +1,80 @@
+-- For each write of a batch, in its order, the limit of its tenant that it would go beyond, or NULL: as
+-- 'objects <asked for> <used> <limit>'. Called under the lock of the domains' counters; writes that fail for another
+-- reason do not count.
+CREATE OR REPLACE FUNCTION registry_refusals(
+    tenant_ids bigint[],
+    operations text[],
+    resources text[],
+    keys text[],
+    bodies text[],
+    expected_revisions bigint[],
+    expected_definitions bigint[],
+    expected_namespaces bigint[],
+    guard_flags bigint[]
+) RETURNS text[] LANGUAGE plpgsql AS $function$
+DECLARE
+    refusals text[] := array_fill(NULL::text, ARRAY[cardinality(keys)]);
+    refusal text;
+    w record;
+    present bigint := NULL;
+    n_objects bigint;
+    n_bytes bigint;
+    n_definitions bigint;
+    n_namespaces bigint;
+    step bigint;
+BEGIN
+    FOR w IN
+        SELECT u.ordinal, u.tenant_id, u.operation, u.guard_flag,
+            octet_length(u.body) - coalesce(octet_length(o.body), 0) AS growth,
+            t.objects, t.bytes, t.definitions, t.namespaces,
+            t.max_objects, t.max_bytes, t.max_definitions, t.max_namespaces
+        FROM unnest(
+            tenant_ids, operations, resources, keys, bodies, expected_revisions, expected_definitions,
+            expected_namespaces, guard_flags
+        ) WITH ORDINALITY AS u (
+            tenant_id, operation, resource, key, body, expected_revision, expected_definition, expected_namespace,
+            guard_flag, ordinal
+        )
+        JOIN tenants t ON t.id = u.tenant_id
+        LEFT JOIN objects o ON o.tenant_id = u.tenant_id AND o.resource = u.resource AND o.key = u.key
+        WHERE (u.operation = 'create') = (o.revision IS NULL)
+            AND coalesce(u.expected_revision = o.revision, true)
+            AND coalesce(u.expected_definition = t.definitions_revision, true)
+            AND coalesce(u.expected_namespace = t.namespaces_revision, true)
+        ORDER BY u.tenant_id, u.ordinal
+    LOOP
+        IF w.tenant_id IS DISTINCT FROM present THEN
+            present := w.tenant_id;
+            n_objects := w.objects;
+            n_bytes := w.bytes;
+            n_definitions := w.definitions;
+            n_namespaces := w.namespaces;
+        END IF;
+        refusal := CASE
+            WHEN w.guard_flag & 32 <> 0 THEN NULL
+            WHEN w.operation = 'create' AND n_objects + 1 > w.max_objects
+                THEN concat_ws(' ', 'objects', 1, n_objects, w.max_objects)
+            WHEN w.operation = 'create' AND w.guard_flag & 8 <> 0 AND n_definitions + 1 > w.max_definitions
+                THEN concat_ws(' ', 'definitions', 1, n_definitions, w.max_definitions)
+            WHEN w.operation = 'create' AND w.guard_flag & 16 <> 0 AND n_namespaces + 1 > w.max_namespaces
+                THEN concat_ws(' ', 'namespaces', 1, n_namespaces, w.max_namespaces)
+            WHEN w.growth > 0 AND n_bytes + w.growth > w.max_bytes
+                THEN concat_ws(' ', 'bytes', w.growth, n_bytes, w.max_bytes)
+        END;
+        IF refusal IS NOT NULL THEN
+            refusals[w.ordinal] := refusal;
+            CONTINUE;
+        END IF;
+        step := CASE w.operation WHEN 'create' THEN 1 WHEN 'delete' THEN -1 ELSE 0 END;
+        n_objects := n_objects + step;
+        n_bytes := n_bytes + w.growth;
+        n_definitions := n_definitions + CASE WHEN w.guard_flag & 8 <> 0 THEN step ELSE 0 END;
+        n_namespaces := n_namespaces + CASE WHEN w.guard_flag & 16 <> 0 THEN step ELSE 0 END;
+    END LOOP;
+    RETURN refusals;
+END
+$function$;
+
 -- Commits a batch of writes: the one way in which objects, revisions, guards and the change log ever change.
 --
 -- Each array has one element a write, in the order in which the writes shall count. No two writes of a batch are of the
@@ -10,13 +87,14 @@
 -- no more than a comparison. Where it has not, its writes that grow are answered 'near', and the caller sends them again
 -- with `exact`: then they are counted one after the other. A write with the flag 32 is counted, but never refused; the
 -- flags 8 and 16 say that the object counts as a definition or as a namespace.
+-- The flag 128 marks what the server itself writes: that goes on in a suspended tenant.
 --
 -- Two statements, because each has a snapshot of its own (READ COMMITTED): the first waits for the counters, the second
 -- sees all that those whom it waited for have committed. In one statement the snapshot would be from before the wait.
 --
 -- The planner's settings make the plan one of index look-ups from the first call on, whatever the statistics (or their
 -- absence) say: it is cached for the life of the connection, and the table may have been empty when it was made.
-CREATE FUNCTION registry_commit(
+CREATE OR REPLACE FUNCTION registry_commit(
     batch_id bigint,
     tenant_ids bigint[],
     domain_ids bigint[],
@@ -81,7 +159,7 @@ BEGIN
             o.body AS o_body, o.labels AS o_labels,
             CASE
                 WHEN t.id IS NULL OR d.id IS NULL THEN 'tenant'
-                WHEN t.suspended THEN 'suspended'
+                WHEN t.suspended AND w.guard_flag & 128 = 0 THEN 'suspended'
                 WHEN w.expected_definition <> t.definitions_revision
                     OR w.expected_namespace <> t.namespaces_revision THEN 'guards'
                 WHEN w.operation = 'create' AND o.revision IS NOT NULL THEN 'exists'
@@ -195,4 +273,4 @@ BEGIN
     LEFT JOIN accepted a ON a.ordinal = j.ordinal
     ORDER BY j.ordinal;
 END
-$function$
+$function$;

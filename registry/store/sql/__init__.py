@@ -1,0 +1,18 @@
+"""The functions of the database, each in the file of its subject: commit.sql is the one way in which objects change.
+
+A migration that changes a function changes its file and calls `functions`: there is one text of each, the current one.
+Tables are in tables.py, statements beside the code that runs them.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Final
+
+# In this order: functions in the language SQL are checked against what they call.
+FILES: Final = ("in_use.sql", "commit.sql", "tenancy.sql", "sharing.sql", "reporting.sql")
+
+
+def functions(schema: str) -> list[str]:
+    """The texts that make or replace all functions; `schema` is the quoted name of the one in which they are made."""
+    return [files(__name__).joinpath(name).read_text("utf-8").replace("{schema}", schema) for name in FILES]
