@@ -16,9 +16,10 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from registry.api.conversions import Conversions, SharedConversions, VersionGone
-from registry.api.errors import Qualified
+from registry.api.errors import Qualified, too_large
 from registry.api.tables.builtin import builtin_table
 from registry.api.tables.table import Table, custom_table
+from registry.budget import own_budget
 from registry.builtin import definitions as builtin_definitions
 from registry.codec.json_encode import encode_canonical, encode_json_text
 from registry.codec.stored import decode_stored
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from registry.api.strategies.base import Strategy
 
 Object = dict[str, Any]
+
+# A body that a client sends has 3 MiB at most, and the owners of its fields may take as much again.
+MAX_BODY_CHARACTERS = 8 * 1024 * 1024
 
 
 class Served:
@@ -141,7 +145,8 @@ class Served:
             raise VersionGone(api_version)
         obj = decode_stored(f'{head_of(api_version, names.kind)}{revision}",{body}')
         if stored is not None and schema != stored.schema().identity:
-            stored.schema().prune_and_default(obj)
+            with own_budget():
+                stored.schema().prune_and_default(obj)
         return obj
 
     # -- conversion
@@ -230,6 +235,13 @@ class Served:
             return None
         as_stored = self.is_storage or not self.converts_contents
         return documents.text(obj, body) if as_stored else documents.of_body(body)
+
+    def storable(self, obj: Mapping[str, Any]) -> tuple[str, int, str]:
+        """`body` of an object that a client writes; 413 where patches, defaults or owners made it too large."""
+        found = self.body(obj)
+        if len(found[2]) > MAX_BODY_CHARACTERS:
+            raise too_large(f"the object would have {len(found[2])} characters, limit is {MAX_BODY_CHARACTERS}")
+        return found
 
     def body(self, obj: Mapping[str, Any]) -> tuple[str, int, str]:
         """What is stored of an object that this version's schema has processed: version, identity of the schema, body.

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from registry.budget import spend
+
 FieldSet = dict[str, Any]  # dict[str, FieldSet]
 
 
@@ -45,9 +47,22 @@ def _union(left: FieldSet, right: FieldSet) -> FieldSet:
         if new is other:
             continue
         if result is left:
-            result = dict(left)
+            result = _copy(left)
         result[element] = new
     return result
+
+
+def _copy(fields: FieldSet) -> FieldSet:
+    """A copy to be changed. An object may have thousands of owners, each of which makes another one of a large set."""
+    spend(len(fields) >> 3)
+    return dict(fields)
+
+
+def _shared(left: FieldSet, right: FieldSet) -> list[str]:
+    """The elements of both. Each of thousands of small sets may be compared with the same large one."""
+    if len(right) <= len(left):
+        return [element for element in right if element in left]
+    return [element for element in left if element in right]
 
 
 def difference(left: FieldSet, right: FieldSet) -> FieldSet:
@@ -60,11 +75,9 @@ def difference(left: FieldSet, right: FieldSet) -> FieldSet:
 def _difference(left: FieldSet, right: FieldSet) -> FieldSet | None:
     """Of two nodes that have children: None when nothing is left of the node's own and its children's membership."""
     result: FieldSet | None = None
-    for element, node in right.items():
-        if element not in left:
-            continue
+    for element in _shared(left, right):
         rest: FieldSet | None
-        other = left[element]
+        node, other = right[element], left[element]
         if element == ".":
             rest = None
         elif not other:
@@ -79,7 +92,7 @@ def _difference(left: FieldSet, right: FieldSet) -> FieldSet | None:
         if rest is other:
             continue
         if result is None:
-            result = dict(left)
+            result = _copy(left)
         if rest is None:
             del result[element]
         else:
@@ -117,10 +130,10 @@ def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
 def without(left: FieldSet, right: FieldSet) -> FieldSet:
     """`left` less each member of `right` with all that is below it."""
     result = left
-    for element, node in right.items():
-        other = left.get(element)
-        if other is None or element == ".":
+    for element in _shared(left, right):
+        if element == ".":
             continue
+        node, other = right[element], left[element]
         if not node or "." in node:
             rest = None
         elif not other:
@@ -130,7 +143,7 @@ def without(left: FieldSet, right: FieldSet) -> FieldSet:
             if rest is other:
                 continue
         if result is left:
-            result = dict(left)
+            result = _copy(left)
         if rest:
             result[element] = {} if len(rest) == 1 and "." in rest else rest
         else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from registry.budget import spend
 from registry.schema.field import go_quote
 from registry.schema.model import Json
 
@@ -67,6 +68,7 @@ class Pointed:
     def _own(self, container: Json) -> Json:
         if id(container) in self.own:
             return container
+        spend(len(container) >> 3)
         copy = container.copy()
         self.own[id(copy)] = copy
         return copy
@@ -105,16 +107,25 @@ def insert(container: Json, name: str, value: Json) -> None:
         if not _INDEX.fullmatch(name):
             raise BadIndex(f"value was not a proper array index: '{name}': {_not_a_number(name)}")
         # One more place than there are items: "-1" is the end.
-        container.insert(_in_range(int(name), len(container) + 1), value)
+        place = _in_range(int(name), len(container) + 1)
+        _spend_for_moving(container, place)
+        container.insert(place, value)
 
 
 def delete(container: Json, name: str) -> None:
     if type(container) is list:
-        del container[index(name, len(container))]
+        place = index(name, len(container))
+        _spend_for_moving(container, place)
+        del container[place]
     elif name in container:
         del container[name]
     else:
         raise BadIndex(f"Unable to remove nonexistent key: {name}: missing value")
+
+
+def _spend_for_moving(container: list[Json], place: int) -> None:
+    """All items from a place on are moved in memory, some hundred in 0.1 µs."""
+    spend((len(container) - place) >> 7)
 
 
 def index(name: str, length: int) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 
 from registry.apply.errors import PatchInapplicable, PatchUndecodable, StrategicPatchError
 from registry.apply.strategic_kinds import Field, Fields, fields_of
-from registry.apply.strategic_order import order_list
+from registry.apply.strategic_order import comparable, order_list
 from registry.apply.validate import go_plain
 from registry.codec.go_text import json_type
 from registry.schema.model import Json
@@ -123,7 +123,8 @@ def _merge_list(original: list[Json], patch: list[Json], field: Field, deletes: 
         return original
     if _items_kind(original, patch) is not dict:
         if deletes:
-            return [item for item in original if item not in patch]
+            gone = {comparable(item) for item in patch}
+            return [item for item in original if comparable(item) not in gone]
         return order_list(_unique([*original, *patch]), patch, original, _itself)
     if not field.key:
         raise StrategicPatchError("cannot merge lists without merge key")
@@ -136,6 +137,7 @@ def _merge_list(original: list[Json], patch: list[Json], field: Field, deletes: 
 def _without_directives(original: list[Json], patch: list[Json], key: str) -> tuple[list[Json], list[Json]]:
     """Both lists after the items of the patch that carry a directive have been carried out."""
     plain: list[Json] = []
+    deleted: set[Any] = set()
     replaces = False
     for item in patch:
         if _DIRECTIVE not in item:
@@ -145,23 +147,28 @@ def _without_directives(original: list[Json], patch: list[Json], key: str) -> tu
         if directive == "delete":
             if key not in item:
                 raise _no_key(item, key)
-            original = [other for other in original if key not in other or other[key] != item[key]]
+            deleted.add(comparable(item[key]))
         elif directive == "replace":
             replaces = True
         elif directive == "merge":
             raise StrategicPatchError("merging lists cannot yet be specified in the patch")
         else:
             raise StrategicPatchError(f"unknown patch type: {go_plain(directive)} in map: {go_plain(item)}")
-    return (plain, []) if replaces else (original, plain)
+    if replaces:
+        return plain, []
+    return [item for item in original if key not in item or comparable(item[key]) not in deleted], plain
 
 
 def _merge_keyed(original: list[Json], patch: list[Json], field: Field) -> list[Json]:
     merged = list(original)
     key = _key_of(field.key)
+    places: dict[Any, int] = {}
+    for place, item in enumerate(merged):
+        if field.key in item:
+            places.setdefault(comparable(item[field.key]), place)
     for item in patch:
-        value = key(item)
-        position = next((i for i, other in enumerate(merged) if field.key in other and other[field.key] == value), None)
-        if position is None:
+        position = places.setdefault(comparable(key(item)), len(merged))
+        if position == len(merged):
             merged.append(item)
         else:
             merged[position] = _merge_map(merged[position], item, field.inside)

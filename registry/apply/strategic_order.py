@@ -19,16 +19,16 @@ def order_list(
     """`merged` in its final order; `key` gives what an item is known by."""
     patched, server = _places(patch_order, key), _places(server_order, key)
     right = sorted(
-        (item for item in merged if _hashable(key(item)) in patched), key=lambda item: patched[_hashable(key(item))]
+        (item for item in merged if comparable(key(item)) in patched), key=lambda item: patched[comparable(key(item))]
     )
     left = sorted(
-        (item for item in merged if _hashable(key(item)) not in patched),
-        key=lambda item: server.get(_hashable(key(item)), 0),
+        (item for item in merged if comparable(key(item)) not in patched),
+        key=lambda item: server.get(comparable(key(item)), 0),
     )
     result: list[Json] = []
     i = j = 0
     while i < len(left) and j < len(right):
-        place, other = server.get(_hashable(key(left[i]))), server.get(_hashable(key(right[j])))
+        place, other = server.get(comparable(key(left[i]))), server.get(comparable(key(right[j])))
         if place is not None and other is not None and place < other:
             result.append(left[i])
             i += 1
@@ -41,10 +41,10 @@ def order_list(
 def _places(items: list[Json], key: Callable[[Json], Any]) -> dict[Any, int]:
     places: dict[Any, int] = {}
     for place, item in enumerate(items):
-        places.setdefault(_hashable(key(item)), place)
+        places.setdefault(comparable(key(item)), place)
     return places
 
 
-def _hashable(value: Json) -> Any:
+def comparable(value: Json) -> Any:
     """Keys are scalars in all that is served; a client may send anything."""
     return (type(value), value) if not isinstance(value, (dict, list)) else (type(value), repr(value))

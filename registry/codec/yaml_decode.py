@@ -173,12 +173,12 @@ class _Constructor:
         if self.alias_depth:
             self.aliased_nodes += 1
             self.aliased_characters += len(node.text or "")
-            if self.aliased_nodes > _FREE_ALIASED_NODES and self.too_many_aliases():
+            if self.aliased_characters > _MAX_ALIASED_CHARACTERS or (
+                self.aliased_nodes > _FREE_ALIASED_NODES and self.too_many_aliases()
+            ):
                 raise YamlError("yaml: document contains excessive aliasing")
 
     def too_many_aliases(self) -> bool:
-        if self.aliased_characters > _MAX_ALIASED_CHARACTERS:
-            return True
         beyond = min(max(self.nodes - _SMALL_DOCUMENT, 0) / (_LARGE_DOCUMENT - _SMALL_DOCUMENT), 1)
         return self.nodes > 1000 and self.aliased_nodes / self.nodes > 0.99 - 0.89 * beyond
 

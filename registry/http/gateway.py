@@ -26,6 +26,7 @@ from registry.api.errors import (
     forbidden,
     from_store,
     internal_error,
+    too_large,
     too_many_requests,
     unauthorized,
 )
@@ -45,6 +46,7 @@ from registry.authorization.authorizer import user_in_tenant
 from registry.authorization.impersonation_authz import Impersonation, ImpersonationRefused
 from registry.authorization.tenants import DEFAULT, SYSTEM, Tenants
 from registry.authorization.wildcard import SUBRESOURCE, WildcardTarget, is_across, resolve_wildcard
+from registry.budget import Budget, BudgetExceeded
 from registry.flowcontrol.fair_queue import EXEMPT, LIST_SEAT_SECONDS, SEAT_SECONDS, FairQueue, TooManyRequests
 from registry.flowcontrol.rates import Flow, Rates
 from registry.flowcontrol.time_slice import IS_GONE, ClientGone, TimeSlice
@@ -69,6 +71,8 @@ _OF_PROCESS = frozenset(
 )
 _LISTS = frozenset({"list", "deletecollection"})
 _WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+# Verbs on one object, whose work is bounded as a whole; in lists and watches it is that for each object.
+_OF_ONE = frozenset({"get", "create", "update", "patch", "delete"})
 _SHORT = frozenset({"get", "watch"})
 _NO_TENANT = Tenant(TenantId(0), TenantName(""), DomainId(0), Guards(0, 0))
 
@@ -142,6 +146,8 @@ class Gateway:
                 if verb in _WRITES:
                     upload = self._uploads.begin(tenant.name)
                     receive = upload.receiving(receive)
+                if verb in _OF_ONE:
+                    Budget().begin()
                 code = await self._resources(scope, receive, send, target, verb, query, context, headers)
             else:
                 code = await self._documents(scope, send, target, query, context, headers)
@@ -156,6 +162,9 @@ class Gateway:
             code = await self._send_error(send, scope, headers, unauthorized(), warnings)
         except StatusError as error:
             code = await self._send_error(send, scope, headers, error, warnings)
+        except BudgetExceeded as error:
+            logger.warning("%s %s: %s", scope["method"], loggable(scope["path"]), error)
+            code = await self._send_error(send, scope, headers, too_large(str(error)), warnings)
         except StoreError as error:
             logger.warning("%s %s: %r", scope["method"], loggable(scope["path"]), error)
             code = await self._send_error(send, scope, headers, from_store(error), warnings)

@@ -30,6 +30,7 @@ from registry.api.tables.table import (
     partial_object_metadata,
 )
 from registry.codec import proto
+from registry.codec.indentation import is_mostly_indentation
 from registry.codec.json_encode import encode_json
 from registry.codec.stored import decode_stored
 from registry.codec.yaml_encode import encode_yaml
@@ -81,12 +82,20 @@ async def send_page_not_found(send: Send, scope: Scope, warnings: Sequence[str])
 
 
 def document(value: Mapping[str, Any], representation: Representation) -> bytes:
-    """A decoded document in JSON (with the newline that Go's encoder leaves) or YAML."""
-    if representation.encoding == YAML:
+    """A decoded document in JSON (with the newline that Go's encoder leaves) or YAML.
+
+    What is nested so deeply that indentation would be most of it is answered in plain JSON, which is YAML, too.
+    """
+    plain = encode_json(value) + b"\n"
+    layout = _layout(representation)
+    if layout == JSON or is_mostly_indentation(value, len(plain)):
+        return plain
+    if layout == YAML:
         return encode_yaml(value)
-    if representation.pretty:
+    try:
         return orjson.dumps(value, option=orjson.OPT_INDENT_2)
-    return encode_json(value) + b"\n"
+    except TypeError:  # more than 254 levels, or an integer beyond 64 bits
+        return plain
 
 
 class Form:
@@ -276,10 +285,19 @@ def _layout(representation: Representation) -> str:
 
 def _pretty_item(item: Any) -> bytes:
     """Indented as deep as the items of a list are: `{\n  "": [\n    <item>\n  ]\n}` without what is around it."""
-    return orjson.dumps({"": [item]}, option=orjson.OPT_INDENT_2)[14:-6]
+    plain = encode_json(item)
+    if is_mostly_indentation(item, len(plain)):
+        return plain
+    try:
+        return orjson.dumps({"": [item]}, option=orjson.OPT_INDENT_2)[14:-6]
+    except TypeError:  # more than 254 levels, or an integer beyond 64 bits
+        return plain
 
 
 def _yaml_item(item: Any) -> bytes:
+    plain = encode_json(item)
+    if is_mostly_indentation(item, len(plain)):
+        return b"- " + plain + b"\n"
     return encode_yaml({"i": [item]}).removeprefix(b"i:\n")
 
 

@@ -1,7 +1,8 @@
 """Defaulting: fields that are missing, or null where none may be, get the default of their schema.
 
 A default is set only where its parent is there; a default object is then filled by the defaults of its own fields.
-In lists only nulls are replaced. Each object gets its own copy of a default.
+In lists only nulls are replaced. Each object gets its own copy of a default, for which the request's budget is spent:
+a short list of empty objects may have large defaults.
 
 Follows apiextensions-apiserver pkg/apiserver/schema/defaulting/algorithm.go.
 """
@@ -11,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from registry.budget import spend
+from registry.schema.field import go_json
 from registry.schema.model import UNSET, Structural
 from registry.schema.values import Json, deep_copy
 
@@ -46,13 +49,22 @@ def default(value: Json, schema: Structural) -> None:
 
 def _maker(value: Json) -> Callable[[], Json]:
     """A function that makes a fresh copy of a default."""
+    units = len(go_json(value)) >> 2  # of what is to be encoded, stored and sent
     if value.__class__ is not dict and value.__class__ is not list:
-        return lambda: value
+        return _counted(lambda: value, units) if units else lambda: value
     inner = value.values() if value.__class__ is dict else value
     if any(entry.__class__ is dict or entry.__class__ is list for entry in inner):
-        return lambda: deep_copy(value)
+        return _counted(lambda: deep_copy(value), units)
     copy: Callable[[], Json] = value.copy
-    return copy
+    return _counted(copy, units)
+
+
+def _counted(make: Callable[[], Json], units: int) -> Callable[[], Json]:
+    def counted() -> Json:
+        spend(units)
+        return make()
+
+    return counted
 
 
 def _by_kind(for_objects: Defaulter | None, for_lists: Defaulter | None) -> Defaulter | None:

@@ -3,6 +3,9 @@
 A closure answers yes without allocating in the ordinary case. What is out of the ordinary (another type than expected,
 a format on a list, a fractional bound) is left to the complete way, validation.py. A text that is too expensive to
 match against its pattern is answered by TooExpensive, because a check may stand in a `not`.
+
+What a value takes is linear in its size, but for the branches of combinators, which each look at all of it: there the
+request's budget is spent.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from registry.budget import spend
 from registry.schema.checks import Check, always, lazily, never
 from registry.schema.formats.formats import format_check
 from registry.schema.model import Structural
@@ -18,9 +22,38 @@ from registry.schema.patterns import PatternError, compile_pattern
 from registry.schema.validation import is_valid, schema_format, schema_types
 from registry.schema.values import Json
 
+Compile = Callable[[Structural], Check]
+
 
 def compile_fast_validate(schema: Structural) -> Check:
     """A check of any value: True means that validation.py would find no error."""
+    return _compile(schema, compile_fast_validate)
+
+
+def compile_counted(schema: Structural) -> Check:
+    """The same for what is looked at again and again: each node spends units of the request's budget."""
+    check = _compile(schema, compile_counted)
+    units = _UNITS_A_TEXT if schema.pattern or schema.format else _UNITS_A_NODE
+
+    def counted(value: Any) -> bool:
+        kind = value.__class__
+        if kind is dict or kind is list:
+            spend(units + len(value))
+        elif kind is str:
+            spend(units + (len(value) >> 5))  # formats look at each character
+        else:
+            spend(units)
+        return check(value)
+
+    return counted
+
+
+_UNITS_A_NODE = 5
+_UNITS_A_TEXT = 25  # matched against a pattern or a format
+
+
+def _compile(schema: Structural, inner: Compile) -> Check:
+    """The check of one node; `inner` compiles the nodes below it."""
 
     def ask(value: Any) -> bool:
         return is_valid(schema, value)
@@ -30,7 +63,11 @@ def compile_fast_validate(schema: Structural) -> Check:
     if schema.int_or_string:
         check = _int_or_string(schema, form, ask)
     elif not types:
-        check = _untyped(schema, form, ask)
+        check = _untyped(schema, form, ask, inner)
+    elif schema.type == "array":
+        check = _list(schema, ask, inner)
+    elif schema.type == "object":
+        check = _object(schema, ask, inner)
     else:
         check = _TYPED.get(schema.type, _of_unknown_type)(schema, form, ask)
     more = _combinators(schema)
@@ -185,7 +222,7 @@ def _int_or_string(schema: Structural, form: str, ask: Check) -> Check:
     )
 
 
-def _list(schema: Structural, form: str, ask: Check) -> Check:
+def _list(schema: Structural, ask: Check, inner: Compile) -> Check:
     low = schema.min_items or 0
     high = schema.max_items
     items = schema.items
@@ -201,7 +238,7 @@ def _list(schema: Structural, form: str, ask: Check) -> Check:
         for item in value:
             if item_check is None:
                 assert items is not None
-                item_check = compile_fast_validate(items)
+                item_check = inner(items)
             if not item_check(item):
                 return False
         return True
@@ -209,11 +246,11 @@ def _list(schema: Structural, form: str, ask: Check) -> Check:
     return check
 
 
-def _object(schema: Structural, form: str, ask: Check) -> Check:
+def _object(schema: Structural, ask: Check, inner: Compile) -> Check:
     low = schema.min_properties or 0
     high = schema.max_properties
     required = schema.required
-    fields = _fields(schema)
+    fields = _fields(schema, inner)
     if low <= 0 and high is None:
         if not required:
             return lambda value: fields(value) if value.__class__ is dict else ask(value)
@@ -235,37 +272,37 @@ def _object(schema: Structural, form: str, ask: Check) -> Check:
     return check
 
 
-def _fields(schema: Structural) -> Check:
+def _fields(schema: Structural, inner: Compile) -> Check:
     """The check of an object's fields, one by one."""
     additional = schema.additional_properties
     if isinstance(additional, Structural) and not schema.properties:
-        return _map_values(additional)
+        return _map_values(additional, inner)
     if not schema.properties and additional is not False:
         return always
     rest: Check = never if additional is False else always
     if isinstance(additional, Structural):
-        rest = compile_fast_validate(additional)
-    checks = lazily(schema.properties, compile_fast_validate)
+        rest = inner(additional)
+    checks = lazily(schema.properties, inner)
     find = checks.get
 
     def check(value: dict[str, Json]) -> bool:
-        for name, inner in value.items():  # noqa: SIM110 - a generator would double the time
-            if not find(name, rest)(inner):
+        for name, member in value.items():  # noqa: SIM110 - a generator would double the time
+            if not find(name, rest)(member):
                 return False
         return True
 
     return check
 
 
-def _map_values(schema: Structural) -> Check:
+def _map_values(schema: Structural, inner: Compile) -> Check:
     value_check: Check | None = None
 
     def check(value: dict[str, Json]) -> bool:
         nonlocal value_check
-        for inner in value.values():
+        for member in value.values():
             if value_check is None:
-                value_check = compile_fast_validate(schema)
-            if not value_check(inner):
+                value_check = inner(schema)
+            if not value_check(member):
                 return False
         return True
 
@@ -277,8 +314,6 @@ _TYPED: dict[str, Callable[[Structural, str, Check], Check]] = {
     "boolean": _boolean,
     "integer": _integer,
     "number": _number,
-    "array": _list,
-    "object": _object,
 }
 
 
@@ -287,7 +322,7 @@ def _of_unknown_type(_schema: Structural, _form: str, ask: Check) -> Check:
     return ask
 
 
-def _untyped(schema: Structural, form: str, ask: Check) -> Check:
+def _untyped(schema: Structural, form: str, ask: Check, inner: Compile) -> Check:
     """Branches of combinators, and nodes that take anything."""
     if form or schema.multiple_of is not None or schema.minimum is not None or schema.maximum is not None:
         return ask
@@ -296,7 +331,7 @@ def _untyped(schema: Structural, form: str, ask: Check) -> Check:
     if text_check is not None:
         by_kind[str] = text_check
     if schema.items is not None or schema.min_items is not None or schema.max_items is not None:
-        by_kind[list] = _list(schema, form, ask)
+        by_kind[list] = _list(schema, ask, inner)
     if (
         schema.properties
         or schema.required
@@ -304,14 +339,14 @@ def _untyped(schema: Structural, form: str, ask: Check) -> Check:
         or schema.min_properties is not None
         or schema.max_properties is not None
     ):
-        by_kind[dict] = _object(schema, form, ask)
+        by_kind[dict] = _object(schema, ask, inner)
     if not by_kind:
         return always
     find = by_kind.get
 
     def check(value: Any) -> bool:
-        inner = find(value.__class__)
-        return inner is None or inner(value)
+        found = find(value.__class__)
+        return found is None or found(value)
 
     return check
 
@@ -319,14 +354,14 @@ def _untyped(schema: Structural, form: str, ask: Check) -> Check:
 def _combinators(schema: Structural) -> list[Check]:
     checks: list[Check] = []
     if schema.any_of and not _only_repeats_int_or_string(schema):
-        any_of = [compile_fast_validate(branch) for branch in schema.any_of]
+        any_of = [compile_counted(branch) for branch in schema.any_of]
         checks.append(lambda value: any(branch(value) for branch in any_of))
     if schema.one_of:
-        one_of = [compile_fast_validate(branch) for branch in schema.one_of]
+        one_of = [compile_counted(branch) for branch in schema.one_of]
         checks.append(lambda value: sum(branch(value) for branch in one_of) == 1)
-    checks.extend(compile_fast_validate(branch) for branch in schema.all_of)
+    checks.extend(compile_counted(branch) for branch in schema.all_of)
     if schema.not_ is not None:
-        refused = compile_fast_validate(schema.not_)
+        refused = compile_counted(schema.not_)
         checks.append(lambda value: not refused(value))
     return checks
 
@@ -340,7 +375,7 @@ def _only_repeats_int_or_string(schema: Structural) -> bool:
             not _combinators(branch)
             and branch.enum is None
             and _string_check(branch, branch.format) is None
-            and _untyped(branch, branch.format, never) is always
+            and _untyped(branch, branch.format, never, compile_fast_validate) is always
             for branch in schema.any_of
         )
     )

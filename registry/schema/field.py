@@ -151,13 +151,16 @@ def key(path: str, name: str) -> str:
 
 
 def _within(path: str, step: str) -> str:
-    """One step further down; a path that has become too long says only that it goes on."""
+    """One step further down; of a path that has become too long, its beginning and the last step."""
     if len(path) + len(step) <= MAX_PATH:
         return path + step
-    return path if path.endswith(_CUT) else path + step[: max(MAX_PATH - len(path), 0)] + _CUT
+    if len(path) <= MAX_PATH:
+        return (path + step)[:MAX_PATH] + _CUT
+    return path[:MAX_PATH] + _CUT + step[:_MAX_STEP]
 
 
 _CUT = "..."
+_MAX_STEP = 200
 
 
 def shortened(text: str, limit: int = MAX_TEXT) -> str:

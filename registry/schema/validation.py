@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 
+from registry.budget import spend
 from registry.schema.field import (
     MAX_ERRORS,
     MAX_TEXT,
@@ -56,6 +57,9 @@ _GO_TYPES: dict[type, tuple[str, str]] = {  # JSON type, format that the referen
     list: ("array", ""),
     dict: ("object", ""),
 }
+
+# What the complete way takes for a node; each branch of a combinator is one.
+_UNITS_A_NODE = 60
 
 # Gives for a schema the quick check of its values.
 Quick = Callable[[Structural], Callable[[Json], bool]]
@@ -152,6 +156,7 @@ def schema_format(schema: Structural) -> str:
 def _validate(
     schema: Structural, value: Json, path: str, correlation: Correlation | None, quick: Quick | None
 ) -> _Result:
+    spend(_UNITS_A_NODE)
     try:
         return _validated(schema, value, path, correlation, quick)
     except TooExpensive:
@@ -338,6 +343,7 @@ def _check_list(
     result: _Result,
 ) -> None:
     result.matches += 2
+    spend(len(value))
     if schema.items is not None:
         is_fine = quick(schema.items) if quick is not None else _not_known
         for position, item in enumerate(value):
@@ -366,6 +372,7 @@ def _check_object(
     result: _Result,
 ) -> None:
     size = len(value)
+    spend(size + len(schema.required))
     if schema.min_properties is not None and size < schema.min_properties:
         text = f"{path} in body should have at least {schema.min_properties} properties"
         result.add(text, path, invalid("", size, text))
@@ -423,12 +430,19 @@ def _child(correlation: Correlation | None, name: str, path: str) -> Correlation
 
 
 def _check_enum(schema: Structural, value: Json, path: str, result: _Result) -> None:
-    if not schema.enum or matches_enum(value, schema.enum):
+    if not schema.enum:
+        return
+    if value in _enum_strings(schema) if value.__class__ is str else matches_enum(value, schema.enum):
         return
     values, supported = _enum_texts(schema)
     result.add(
         f"{path} in body should be one of [{values}]", path, FieldError(ErrorType.NOT_SUPPORTED, "", value, supported)
     )
+
+
+@lru_cache(maxsize=64)
+def _enum_strings(schema: Structural) -> frozenset[str]:
+    return frozenset(known for known in schema.enum or () if known.__class__ is str)
 
 
 @lru_cache(maxsize=64)

@@ -1,5 +1,7 @@
 """Decoded JSON as values: strict equality and copying, for any depth of nesting.
 
+Comparing spends units of the request's budget: one value may be compared to very many.
+
 Python takes `1`, `1.0` and `True` for equal; Go's reflect.DeepEqual, by which Kubernetes compares objects, does not.
 Objects may be nested 10,000 deep (below x-kubernetes-preserve-unknown-fields), so nothing here recurses.
 """
@@ -7,6 +9,8 @@ Objects may be nested 10,000 deep (below x-kubernetes-preserve-unknown-fields), 
 from __future__ import annotations
 
 from typing import Any
+
+from registry.budget import spend
 
 Json = Any
 
@@ -24,6 +28,7 @@ def same(a: Json, b: Json) -> bool:
         if kind is dict:
             if len(left) != len(right):
                 return False
+            spend(len(left))
             for key, value in left.items():
                 if key not in right:
                     return False
@@ -31,6 +36,7 @@ def same(a: Json, b: Json) -> bool:
         elif kind is list:
             if len(left) != len(right):
                 return False
+            spend(len(left))
             pending.extend(zip(left, right, strict=True))
         elif left != right:
             return False

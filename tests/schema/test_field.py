@@ -135,4 +135,5 @@ def test_long_paths_are_shortened() -> None:
     assert path.startswith("spec[kkk")
     assert path.endswith("k...")
     assert len(path) == MAX_PATH + 3
-    assert child(path, "a") == index(path, 1) == path
+    assert child(child(path, "a"), "b") == path + ".b"
+    assert index(path, 1) == path + "[1]"

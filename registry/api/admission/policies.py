@@ -24,11 +24,11 @@ from registry.admission.rules import Match
 from registry.api.admission.inputs import AdmissionInputs, ConfigurationError
 from registry.api.admission.metrics import CHECKS, NO_ERROR
 from registry.api.admission.reinvocation import Rounds
-from registry.api.equality import equal
 from registry.api.errors import Qualified, StatusError, forbidden
 from registry.api.request import ResourceRequest
 from registry.apply.types import UNTYPED, compile_type
 from registry.apply.types import MergeType as AppliedType
+from registry.apply.values import equal
 from registry.codec.json_encode import encode_json_text
 
 _FAILURE: Final = "validation.policy.admission.k8s.io/validation_failure"

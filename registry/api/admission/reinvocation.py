@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from registry.admission.attributes import Object
-from registry.api.equality import equal
+from registry.apply.values import equal
 
 
 class Invocations:

@@ -18,12 +18,12 @@ from registry.admission.webhooks import Webhook
 from registry.api.admission.inputs import AdmissionInputs
 from registry.api.admission.metrics import CALLING_ERROR, INTERNAL_ERROR, NO_ERROR, Call
 from registry.api.admission.reinvocation import Rounds
-from registry.api.equality import equal
 from registry.api.errors import Qualified, StatusError, bad_request, forbidden, internal_error
 from registry.api.request import ResourceRequest
 from registry.api.retry_memo import Answer, NoAnswer, Question, RetryMemo
 from registry.apply import json_patch
 from registry.apply.errors import ApplyError
+from registry.apply.values import equal
 from registry.webhooks.answers import run_aside
 from registry.webhooks.client import WebhookClient
 from registry.webhooks.endpoint import endpoint_of

@@ -18,9 +18,9 @@ from registry.admission.validation_policies import (
     validating_policy_errors,
 )
 from registry.admission.validation_webhooks import webhook_configuration_errors
-from registry.api.equality import equal
 from registry.api.strategies.base import Context, Object, WriteFlags
 from registry.api.strategies.typed import TypedStrategy
+from registry.apply.values import equal
 from registry.builtin import admission_structs as structs
 from registry.schema.field import FieldError, duplicate, invalid, not_supported, required
 from registry.schema.names import label_key

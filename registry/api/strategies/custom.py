@@ -10,9 +10,9 @@ import copy
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from registry.api.equality import equal
 from registry.api.served import field_value
 from registry.api.strategies.base import Context, Object, ObjectDecodeError, Translation, WriteFlags
+from registry.apply.values import equal
 from registry.cel.rules.rules import compile_rules
 from registry.definitions.model import Definition, Version
 from registry.schema.compiled import CompiledSchema, blocks_rules, compile_schema, rules_not_checked

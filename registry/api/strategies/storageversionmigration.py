@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from registry.api.equality import equal
 from registry.api.strategies.base import Context, Object, WriteFlags
 from registry.api.strategies.typed import TypedStrategy, keep
+from registry.apply.values import equal
 from registry.builtin import structs
 from registry.definitions.conditions import is_true
 from registry.schema.field import FieldError, GoText, duplicate, go_json, invalid, not_supported, required, too_long

@@ -202,7 +202,7 @@ async def _commit(request: ResourceRequest, obj: Object, manager: str, verb: str
     served = request.served
     metadata = obj["metadata"]
     while True:
-        version, schema, body = await request.run_with_conversions(partial(served.body, obj))
+        version, schema, body = await request.run_with_conversions(partial(served.storable, obj))
         write = Write(
             Operation.CREATE,
             served.resource_name,

@@ -20,7 +20,6 @@ from registry.api.admission.options import delete_options_json
 from registry.api.admission.protection import in_use, require_unprotected
 from registry.api.answers import Answer, ListAnswer, ObjectAnswer, deleted_status
 from registry.api.dependents import FOREGROUND, ORPHAN
-from registry.api.equality import equal
 from registry.api.errors import StatusError, conflict, internal_error, modified, not_found
 from registry.api.metadata import is_terminating
 from registry.api.options import DeleteOptions, delete_options, list_options, manager_of, write_options
@@ -29,6 +28,7 @@ from registry.api.retry_memo import RetryMemo
 from registry.api.served import Object
 from registry.api.verbs.list import row_texts, select
 from registry.api.verbs.update import CONFLICT_TRIES, PreparedUpdate, copy_of, delete_row, store_update
+from registry.apply.values import equal
 from registry.store.errors import GuardsChanged, InUse, NotFound, RevisionConflict
 from registry.store.types import Guards, ObjectKey, Row
 

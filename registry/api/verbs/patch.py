@@ -35,7 +35,7 @@ from registry.codec.go_text import json_type
 from registry.codec.json_decode import decode_json
 from registry.codec.model import Decoded
 from registry.codec.model import DecodeError as CodecError
-from registry.schema.field import go_json
+from registry.schema.field import MAX_TEXT, go_json
 from registry.schema.field import invalid as invalid_field
 from registry.schema.values import deep_copy
 
@@ -80,6 +80,8 @@ class _Reader:
             result = self._patcher(old)
         except PatchInapplicable as error:
             raise unprocessable(_REJECTED) from error
+        except PatchUndecodable as error:  # a strategic merge patch that is no object
+            raise bad_request(str(error)) from error
         except StrategicPatchError as error:
             raise _strategic_failure(error) from error
         obj = self._decode(result)
@@ -118,8 +120,15 @@ class _Reader:
             raise _bad_result(
                 result, f"json: cannot unmarshal {json_type(result)} into Go value of type map[string]interface {{}}"
             )
+        for name in ("apiVersion", "kind"):
+            if not isinstance(result.get(name), str | None):
+                raise _bad_result(
+                    result,
+                    "couldn't get version/kind; json parse error: json: cannot unmarshal "
+                    f"{json_type(result[name])} into Go struct field .{name} of type string",
+                )
         if not result.get("kind"):
-            raise _bad_result(result, f"Object 'Kind' is missing in '{go_json(result)}'")
+            raise _bad_result(result, f"Object 'Kind' is missing in '{go_json(result, MAX_TEXT)}'")
         if not result.get("apiVersion"):
             raise internal_error("Object 'apiVersion' is missing in 'object has no apiVersion field'")
         # Decoding prunes in place, and an error of strict validation shows the whole.
@@ -161,7 +170,7 @@ def _undecodable(error: Exception) -> StatusError:
 
 def _bad_result(result: Any, why: str) -> StatusError:
     """A patched object that is none: the error names neither kind nor object, and shows the whole of it."""
-    return invalid(Qualified(""), "", [invalid_field("patch", go_json(result), why)])
+    return invalid(Qualified(""), "", [invalid_field("patch", go_json(result, MAX_TEXT), why)])
 
 
 def _strategic_failure(error: StrategicPatchError) -> StatusError:

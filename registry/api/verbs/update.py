@@ -253,7 +253,7 @@ def encode_row(request: ResourceRequest, row: Row, new: Object, old: Object) -> 
     served = request.served
     if is_released(new) and not served.strategy.waits(new):
         return PreparedUpdate(new, old, row, released=True)
-    version, schema, body = served.body(new)
+    version, schema, body = served.storable(new)
     if body == row.body and version == row.version:
         return None
     return PreparedUpdate(new, old, row, version, schema, body)

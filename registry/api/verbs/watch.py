@@ -17,13 +17,14 @@ from typing import NamedTuple
 
 from registry.api.answers import Event, WatchAnswer
 from registry.api.conversions import Image
-from registry.api.errors import StatusError, expired, plain_internal
+from registry.api.errors import StatusError, expired, plain_internal, too_large
 from registry.api.freshness import wait_for_revision
 from registry.api.options import ListOptions, list_options, parse_revision
 from registry.api.request import CatalogStale, ResourceRequest
 from registry.api.selectors import satisfies
 from registry.api.singleflight import singleflight
 from registry.api.verbs.list import Selection, row_texts, select
+from registry.budget import BudgetExceeded
 from registry.codec.json_encode import encode_json_text
 from registry.store.errors import RevisionExpired, StoreError
 from registry.store.types import Change, ChangeType, ObjectKey, Page
@@ -101,6 +102,8 @@ async def _events(
                 del events  # the next may be long in coming
     except StatusError as error:
         yield [error_event(error)]  # the webhook failed
+    except BudgetExceeded as error:
+        yield [error_event(too_large(str(error)))]
     except RevisionExpired as error:
         yield [error_event(expired(f"too old resource version: {error.revision} ({error.compact_revision})"))]
     except (CatalogStale, StoreError):
