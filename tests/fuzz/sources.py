@@ -78,7 +78,7 @@ def _real(path: Path) -> Plan:
             step_of("GET", base),
             step_of("GET", f"{base}/a{number}"),
         ]
-    return Plan(path.name, [replay.establish_step(crd)], steps)
+    return Plan(path.name, [step_of("POST", CRDS.removeprefix(PREFIX), crd)], steps)
 
 
 def step_of(method: str, path: str, body: Json = None, content_type: str = "") -> dict[str, Json]:
@@ -87,7 +87,7 @@ def step_of(method: str, path: str, body: Json = None, content_type: str = "") -
         request["body"] = body
     if content_type:
         request["headers"] = {"Content-Type": content_type}
-    return {"request": request}
+    return {"request": request, "recorded": False}
 
 
 def instance_of(schema: Json, rng: random.Random) -> dict[str, Json]:
@@ -209,7 +209,7 @@ class Variables:
         if "request" not in step:
             return None
         try:
-            request = self._run.expand(step["request"])
+            request = self._run.expand(step["request"]) if step.get("recorded", True) else self._named(step["request"])
             who = self._run.expand(replay.identity(step))
         except (LookupError, TypeError):
             return None
@@ -222,6 +222,16 @@ class Variables:
         return Call(
             request["method"].upper(), PREFIX + path, query, (*headers, *_identity(who)), request.get("body"), raw
         )
+
+    def _named(self, value: Json) -> Json:
+        """With the names of this play; any other `${...}` is a text of the definition."""
+        if isinstance(value, str):
+            for name in ("group", "ns", "tail"):
+                value = value.replace(f"${{{name}}}", self._run.variables[name])
+            return value
+        if isinstance(value, dict):
+            return {self._named(key): self._named(member) for key, member in value.items()}
+        return [self._named(item) for item in value] if isinstance(value, list) else value
 
     def answered(self, step: dict[str, Json], body: bytes) -> None:
         try:
