@@ -118,7 +118,10 @@ def _not_acceptable(accept: str, types: str, builtin: bool) -> NotAcceptable:
 
 
 def error_encoding(accept: str) -> str:
-    """In what a Status is written, whatever was asked for: JSON where nothing fits."""
+    """The encoding of a Status: of the clauses without a transformation the best, JSON where there is none.
+
+    Follows apiserver pkg/endpoints/handlers/responsewriters/writers.go (WriteObjectNegotiated).
+    """
     return _error(accept)
 
 
@@ -154,11 +157,8 @@ def _aggregated_discovery(accept: str) -> Representation | None:
 
 @_bounded_cache
 def _error(accept: str) -> str:
-    for clause in _clauses(accept):
-        for encoding, media_type in MEDIA_TYPES.items():
-            if clause.matches(media_type):
-                return encoding
-    return JSON
+    found = _negotiate(accept, _allows_status)
+    return found.encoding if found is not None else JSON
 
 
 class _Target(NamedTuple):
@@ -175,6 +175,10 @@ def _allows_resource(encoding: str, target: _Target | None) -> bool:
     if target.group != "meta.k8s.io" or target.version not in ("v1", "v1beta1"):
         return False
     return target.kind in (PARTIAL, PARTIAL_LIST) or (target.kind == TABLE and encoding != PROTOBUF)
+
+
+def _allows_status(encoding: str, target: _Target | None) -> bool:
+    return target is None
 
 
 def _allows_plain(encoding: str, target: _Target | None) -> bool:

@@ -330,10 +330,8 @@ async def _proto_list(answer: ListAnswer, form: Form) -> AsyncGenerator[bytes, N
 
 def _list_document(answer: ListAnswer, form: Form, items: Sequence[Any]) -> bytes:
     representation = form.representation
-    metadata = list_metadata(answer)
     if form.table is not None:
-        if not answer.continue_:
-            metadata.pop("continue", None)
+        metadata = _typed_list_metadata(answer)
         return document(form.table.document(items, metadata, representation.version), representation)
     if representation.transform == PARTIAL_LIST:
         return document({**_partial_list(answer, form), "items": items or None}, representation)
@@ -343,7 +341,7 @@ def _list_document(answer: ListAnswer, form: Form, items: Sequence[Any]) -> byte
             "apiVersion": served.api_version,
             "items": items,
             "kind": served.definition.names.list_kind,
-            "metadata": metadata,
+            "metadata": list_metadata(answer),
         },
         representation,
     )
@@ -353,8 +351,13 @@ def _partial_list(answer: ListAnswer, form: Form) -> dict[str, Any]:
     return {
         "kind": PARTIAL_LIST,
         "apiVersion": f"meta.k8s.io/{form.representation.version}",
-        "metadata": list_metadata(answer),
+        "metadata": _typed_list_metadata(answer),
     }
+
+
+def _typed_list_metadata(answer: ListAnswer) -> dict[str, Any]:
+    """Tables and lists of metadata have a Go type, which leaves out what is empty."""
+    return {name: value for name, value in list_metadata(answer).items() if value != ""}
 
 
 def _item(obj: Object, form: Form, now: float, visits: Visits, *, is_builtin: bool) -> Any:

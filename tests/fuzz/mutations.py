@@ -209,7 +209,9 @@ class Mutator:
             inner = proto._encode(message or KINDS["Lease"], body)
         except Exception:  # what is no such kind by its types
             inner = b"\n\x03\n\x01a"
-        head = proto._encode(proto._TYPE_META, {"apiVersion": "v1", "kind": kind if isinstance(kind, str) else "Lease"})
+        head = proto._encode(
+            proto._TYPE_META, {"apiVersion": "v1", "kind": kind if message and isinstance(kind, str) else "Lease"}
+        )
         data = bytearray(b"k8s\x00" + encode_delimited(1, head) + encode_delimited(2, inner))
         for _ in range(self.rng.choice((0, 0, 1, 3))):
             data[self.rng.randrange(4, len(data))] = self.rng.randrange(256)

@@ -148,7 +148,10 @@ def test_discovery() -> None:
         (Y, YAML),
         (P, PROTOBUF),
         (f"{J}{AS_TABLE}", JSON),
-        (f"{Y};stream=watch", YAML),
+        (f"{Y};stream=watch", JSON),
+        (f"{Y}{AS_META}", JSON),
+        (f"{P}{AS_META}", JSON),
+        (f"{P}{AS_META},{Y}", YAML),
         (f"{P},{J}", PROTOBUF),
     ],
 )
