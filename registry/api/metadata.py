@@ -16,7 +16,7 @@ from registry.api.served import Object
 # Without vowels and look-alikes, so that no word comes out (apimachinery pkg/util/rand).
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _RANDOM_LENGTH = 5
-# A label's length less the random end: the base of a generated name is cut to this (registry/names).
+# A label's length less the random end: the base of a generated name is cut to this (apiserver pkg/storage/names).
 _GENERATED_BASE_LENGTH = 58
 
 

@@ -1,6 +1,6 @@
 """Impersonation: acting as somebody else, by Impersonate-* headers.
 
-Here is what is asked for; impersonating.py says who may. Follows apiserver
+This is what is requested; authorization/impersonation_authz.py decides who may. Follows apiserver
 pkg/endpoints/filters/impersonation.
 """
 

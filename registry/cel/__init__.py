@@ -7,7 +7,7 @@ A definition is written: `check.check_rules(schema, path)` gives what is wrong w
                    │ diagnosis                │ declarations                    │ compile, code, loops
                    ▼                          │ schema_types                    ▼
                  errors                       ▼                              values, views, libraries
-                                         literal_checks, constants
+                                         literals, constants
 
 Everything is a pure function of its arguments, bounded in time and memory whatever the text. Of this server it needs
 registry/schema only: the model of a schema, field errors and field paths.

@@ -143,7 +143,7 @@ def login_url(url: str, settings: Settings, name: str, password: str | None) -> 
     parts = urlsplit(url)
     credentials = quote(name) if password is None else f"{quote(name)}:{quote(password)}"
     query = parse_qs(parts.query)
-    if settings.database_url is None and "port" in query:  # That the running one was given (store/embedded.py).
+    if settings.database_url is None and "port" in query:  # That the running one was given (postgres/server.py).
         return f"postgresql://{credentials}@127.0.0.1:{query['port'][0]}{parts.path}"
     address = parts.netloc.rpartition("@")[2]
     host = f"?host={quote(query['host'][0], safe='')}" if "host" in query else ""

@@ -115,9 +115,9 @@ _Lower = dict[ObjectKey, tuple[int, Object]]
 async def _count(controlled: ControllerClient, namespace: str, seen: _Lower) -> tuple[bool, _Lower]:
     """Writes what quotas should say. Whether there was something to write, and what was not written yet.
 
-    Admission raises the use before it stores the object (api/quota.py). A count between the two would take the place
-    back, and another create could have it: so a use is lowered only where a count a while ago has `seen` the same, and
-    nobody has changed the quota since.
+    Admission raises the use before it stores the object (admission/quota.py). A count between the two would take the
+    place back, and another create could have it: so a use is lowered only where a count a while ago has `seen` the
+    same, and nobody has changed the quota since.
     """
     store = controlled.backend.store
     page = await store.page(controlled.tenant, QUOTAS, namespace=namespace)

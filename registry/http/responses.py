@@ -1,7 +1,7 @@
 """From what a verb answers to the bytes that the client asked for.
 
 JSON of an object or a list is the stored text, passed on; every other form is made from the decoded objects. Lists are
-streamed: no more than a chunk is held. Watches are in stream.py.
+streamed: no more than a chunk is held. Watches are in watch_stream.py.
 """
 
 from __future__ import annotations

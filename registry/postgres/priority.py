@@ -1,9 +1,9 @@
 """Reports give way to the API: processes of report logins have a lower priority than all others.
 
 PostgreSQL has a process for each session, and knows no priorities. Where it runs under our hands those of logins for
-reports (reporting_logins.py) are told to the operating system as less urgent, soon after they begin: they get what the
-server and its own sessions leave of the processors, and a tenth where nothing is left. Not less than that: now and then
-a report holds for a moment what a write waits for.
+reports (store/reporting/logins.py) are told to the operating system as less urgent, soon after they begin: they get
+what the server and its own sessions leave of the processors, and a tenth where nothing is left.
+Not less than that: now and then a report holds for a moment what a write waits for.
 
 Linux may share the processors among sessions first (sched_autogroup, see sched(7)), and each process of PostgreSQL is a
 session of its own; there its group is what must be lowered.

@@ -1,7 +1,7 @@
 """Checks as closures: functions that say whether a value is so.
 
 For each node of a schema a closure is made when a value first reaches it, so that a large schema costs only what is
-used of it. Used by tidy.py and quick.py.
+used of it. Used by fast_prune.py and fast_validate.py.
 """
 
 from __future__ import annotations

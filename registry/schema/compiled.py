@@ -1,7 +1,8 @@
 """A schema made ready for use: decode, default and validate the objects of one version of one resource.
 
 `compile_schema` shares one CompiledSchema between all equal schemas, whosever they are, and keeps a bounded number.
-Making one is cheap; closures for the quick paths are made when an object first needs them (tidy.py, quick.py).
+Making one is cheap; closures for the quick paths are made when an object first needs them (fast_prune.py,
+fast_validate.py).
 
 The order of a write is the reference's: `process` (metadata, pruning, nulls, embedded metadata, defaults), then
 the caller's rules on kind and metadata, then `validate`, then the validation rules of registry/cel.

@@ -1,7 +1,7 @@
 """Validation of a value against a schema, with every message to the letter: the slow, complete way.
 
-The quick way (quick.py) only says whether a value is valid; this module is asked what is wrong when it is not. Both
-must agree, which a test checks. Parts that the quick way finds valid are passed over, and the search ends after
+The quick way (fast_validate.py) only says whether a value is valid; this module is asked what is wrong when it is not.
+Both must agree, which a test checks. Parts that the quick way finds valid are passed over, and the search ends after
 MAX_ERRORS errors, so that a large object with many faults does not hold up the process. (The reference has no limit,
 and compares each error with all others: it would take minutes.)
 

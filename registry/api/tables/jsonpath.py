@@ -9,7 +9,7 @@ index out of bounds, a filter of something that is no list) raises JsonPathError
 The work is bounded by the values that are visited, whether they are found or not: recursive descents, wildcards and
 unions multiply (`..a..b` visits what is below each `a` again).
 
-Follows client-go util/jsonpath with AllowMissingKeys. The parser is in jsonpath_parse.py.
+Follows client-go util/jsonpath with AllowMissingKeys. The parser is in jsonpath_parser.py.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     table.columns                                        # [{"name": "Name", "type": "string", ...}, ...]
     table.row(obj, table_version="v1", include="", now=now)    # {"cells": ["a", 3], "object": {...}}
 
-A Table here knows columns and cells; built-in kinds have theirs in tables_builtin.py. Nothing in it depends on a
+A Table here knows columns and cells; built-in kinds have theirs in builtin.py. Nothing in it depends on a
 request, so one is made for each version of a definition and shared.
 
 Follows apiextensions-apiserver pkg/registry/customresource/tableconvertor and apiserver

@@ -1,1 +1,1 @@
-"""Role-based access control: rules, what they allow, what they cover. Pure; access/policies.py does the I/O."""
+"""Role-based access control: rules, what they allow, what they cover. Pure; authorization/authorizer.py loads them."""

@@ -301,7 +301,7 @@ class _Checker:
             return current
         if self.substitutions.assignable(previous, current):
             return types.most_general(previous, current)
-        return types.DYN  # literal_checks.py complains, if it must.
+        return types.DYN  # rules/literals.py reports it, if it must.
 
     def struct(self, node: StructExpr) -> Type:
         """A message: `google.protobuf.Duration{seconds: 1}`, a Timestamp, or one that the caller knows."""

@@ -289,7 +289,7 @@ def parse_duration(text: str) -> int | None:
     return -total if text[0] == "-" else total
 
 
-# As in schema/formats.py: a long run of digits without a unit must not be tried from each of them.
+# As in schema/formats/formats.py: a long run of digits without a unit must not be tried from each of them.
 _LOOSE: Final = re.compile(r"(?<![0-9])([0-9]++)\s*+([A-Za-zµ]+)")
 _LOOSE_UNITS: Final[tuple[tuple[int, tuple[str, ...]], ...]] = (
     (1, ("ns", "nano")),

@@ -2,14 +2,14 @@
 
 The process that commits a write goes on with it. Objects that have gone are gathered for a moment and their
 dependents looked up together, by the index of owners: an object that owns nothing costs a share of one query, off the
-path of its request. What a single object's owners and dependents ask for is in garbage.py.
+path of its request. What a single object's owners and dependents ask for is in references.py and deletion.py.
 
 Nothing is lost when a process dies:
 - An owner that waits for its dependents, or for their orphaning, is `pending` in its row; the leader looks at it.
 - The dependents of an object that is gone, and objects with owners that nobody has looked for yet, are in no row.
-  Each process says every few seconds since when it may owe such a look (store/duties.py), and renews that only as far
-  as it has none open that is older. When it dies the leader reads the change log from that time on, and does all of it
-  again: looking twice does no harm. What does not fit into the queues is owed in the same way, by ourselves.
+  Each process says every few seconds since when it may owe such a look (store/process_heartbeats.py), and renews that
+  only as far as it has none open that is older. When it dies the leader reads the change log from that time on, and
+  does all of it again: looking twice does no harm. What does not fit into the queues is owed in the same way, by ourselves.
 """
 
 from __future__ import annotations

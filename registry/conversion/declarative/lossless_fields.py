@@ -1,4 +1,4 @@
-"""Fields that expressions fill in, on ways that are undone by their way back (exact.py).
+"""Fields that expressions fill in, on ways that are undone by their way back (lossless.py).
 
 Three kinds, by which of the two schemas know the field. Only the target: what the expression gives is put in, and the
 schema at the way's beginning prunes it again. Only the source: it is pruned, and must be what the expression of the way

@@ -1,4 +1,4 @@
-"""The steps of ways that are undone by their way back (exact.py), on decoded JSON.
+"""The steps of ways that are undone by their way back (lossless.py), on decoded JSON.
 
 A step changes an object in place and says whether the way back would give it back as it was. True is a promise; after
 False the object is of no use any more, and is converted anew the complete way. Moves, renames and maps are written out

@@ -78,7 +78,7 @@ class Plan:
             return lambda name, uid, body: None  # the other way tells what is wrong
 
     def walks_back(self, source: str, target: str) -> bool:
-        """Whether each object goes the way back too, not only exceptional ones (exact.py)."""
+        """Whether each object goes the way back too, not only exceptional ones (lossless.py)."""
         return self._way(source, target).walks_back
 
     def _way(self, source: str, target: str) -> _Conversion:

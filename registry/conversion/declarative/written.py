@@ -1,4 +1,4 @@
-"""Functions that are written out: the steps of a way (exact.py) as the lines of one Python function.
+"""Functions that are written out: the steps of a way (lossless.py) as the lines of one Python function.
 
 A list converts thousands of objects, and in a chain of closures half of the time goes into calls. So what nearly all
 ways consist of is written as lines; the rest is called. No text of a definition stands in the lines: names and values

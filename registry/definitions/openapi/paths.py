@@ -1,6 +1,6 @@
 """The paths of a resource in OpenAPI: which requests it takes, with which parameters, and what it answers.
 
-An operation is described once, in the form of v3; openapi_v2.py rewrites it.
+An operation is described once, in the form of v3; v2.py rewrites it.
 
 Follows apiextensions-apiserver pkg/controller/openapi/builder/builder.go and apiserver
 pkg/endpoints/{installer.go,openapi/openapi.go}.

@@ -2,7 +2,7 @@
 
 A written object's metadata goes through a Go struct in the reference, and so loses unknown fields, nulls, empty texts,
 empty lists and maps; times are rewritten in UTC with whole seconds. Ordinary metadata is returned as it is.
-The rules on the values are in objectmeta_rules.py.
+The rules on the values are in rules.py.
 
 Follows apimachinery pkg/apis/meta/v1/types.go and apiextensions-apiserver pkg/apiserver/schema/objectmeta/coerce.go;
 the order of errors is that of the reference, which sorts the keys before it decodes.

@@ -32,7 +32,7 @@ def test_bindings_of_the_cluster_come_last() -> None:
     first = resources.index(CLUSTER_ROLE_BINDINGS)
     assert set(resources[first:]) == {CLUSTER_ROLE_BINDINGS}
     assert set(resources[:first]) == {CLUSTER_ROLES, ROLES, ROLE_BINDINGS}
-    # One transaction takes them all (store/batch.py, MAX_ROWS).
+    # One transaction takes them all (store/commit/batch.py, MAX_ROWS).
     assert len(resources[first:]) <= 64
 
 
