@@ -9,7 +9,8 @@ Nothing is lost when a process dies:
 - The dependents of an object that is gone, and objects with owners that nobody has looked for yet, are in no row.
   Each process says every few seconds since when it may owe such a look (store/process_heartbeats.py), and renews that
   only as far as it has none open that is older. When it dies the leader reads the change log from that time on, and
-  does all of it again: looking twice does no harm. What does not fit into the queues is owed in the same way, by ourselves.
+  does all of it again: looking twice does no harm. What does not fit into the queues is owed in the same way, by
+  ourselves.
 """
 
 from __future__ import annotations
