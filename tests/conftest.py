@@ -6,13 +6,12 @@ test sees another's.
 
 from __future__ import annotations
 
-import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import hypothesis
 import psycopg
@@ -21,6 +20,9 @@ from psycopg import sql
 
 from registry.postgres.server import EmbeddedPostgres
 from registry.store import migrate
+from tests.databases import temporary_database
+
+pytest_plugins = ["tests.application"]
 
 # The same examples in every run, so that one which fails says something of the change at hand. New ones are looked for
 # with HYPOTHESIS_PROFILE=explore.
@@ -32,12 +34,6 @@ hypothesis.settings.register_profile("explore", print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 _SERVER_VERSION = pytest.StashKey[str]()
-_numbers = itertools.count()
-
-
-def with_database(url: str, name: str) -> str:
-    """The URL of another database of the same server."""
-    return urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
 
 
 @pytest.fixture(scope="session")
@@ -65,41 +61,37 @@ def postgres_server(request: pytest.FixtureRequest) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def template_database(postgres_server: str) -> Iterator[str]:
     """The name of a migrated database that nobody is connected to."""
-    name = f"registry_template_{os.getpid()}"
-    with psycopg.connect(postgres_server, autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-    migrate.upgrade(with_database(postgres_server, name))
-    yield name
-    drop_database(postgres_server, name)
+    with temporary_database(postgres_server, "template0") as url:
+        migrate.upgrade(url)
+        yield urlsplit(url).path.removeprefix("/")
 
 
 @pytest.fixture
 def empty_database_url(postgres_server: str) -> Iterator[str]:
     """A database without any table."""
-    yield from _database(postgres_server, "template0")
+    with temporary_database(postgres_server, "template0") as url:
+        yield url
 
 
 @pytest.fixture
 def database_url(postgres_server: str, template_database: str) -> Iterator[str]:
     """A migrated, empty database."""
-    yield from _database(postgres_server, template_database)
+    with temporary_database(postgres_server, template_database) as url:
+        yield url
 
 
-def drop_database(server: str, name: str) -> None:
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
-
-
-def _database(server: str, template: str) -> Iterator[str]:
-    name = f"registry_test_{os.getpid()}_{next(_numbers)}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(
-            sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(template))
-        )
-    try:
-        yield with_database(server, name)
-    finally:
-        drop_database(server, name)
+@pytest.fixture
+def roles(postgres_server: str) -> Iterator[Callable[[str], None]]:
+    """Names of roles to be dropped when their database is gone: roles belong to the whole server."""
+    names: list[str] = []
+    yield names.append
+    with psycopg.connect(postgres_server, autocommit=True) as connection:
+        for prefix in names:
+            found = connection.execute(
+                "SELECT rolname FROM pg_roles WHERE rolname LIKE %s", (prefix.replace("_", r"\_") + "%",)
+            ).fetchall()
+            for row in found:
+                connection.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(sql.Identifier(row[0])))
 
 
 def _note_version(config: pytest.Config, url: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -57,6 +58,23 @@ def test_the_layers_hold() -> None:
     done = subprocess.run([str(program), "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 broken" in done.stdout
+
+
+def _imported(source: str) -> set[str]:
+    """The modules that a module imports, also those of `from package import module`."""
+    nodes = list(ast.walk(ast.parse(source)))
+    found = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def test_no_test_module_is_imported_by_another(texts: dict[str, str]) -> None:
+    """What several of them use has a module of its own, and fixtures are found without an import."""
+    imports = [(name, module) for name, text in texts.items() if re.match(r"tests/.*\.py$", name)
+               for module in _imported(text) if re.search(r"^tests\.(.*\.)?(test_\w+|conftest)$", module)]  # fmt: skip
+    assert imports == []
 
 
 def test_no_file_names_a_package_registry(texts: dict[str, str]) -> None:

@@ -6,12 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.admission.test_policies_api import BINDINGS, POLICIES, named, rule, widget
-from tests.api.conftest import api_database
+from tests.admission.policies import BINDINGS, POLICIES, named, rule, widget
 from tests.api.widgets import WIDGETS
-from tests.audit.test_trail import EVERYTHING, auditing
-
-__all__ = ["api_database"]
+from tests.audit.auditing import EVERYTHING, auditing
 
 FAILURE = "validation.policy.admission.k8s.io/validation_failure"
 

@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.admission.conftest import ADMISSION, Hook, Response, patch
-from tests.admission.test_policies_api import BINDINGS, POLICIES, enforce, mutate, named, rule, widget
-from tests.admission.test_webhooks_api import configure
+from tests.admission.policies import ADMISSION, BINDINGS, POLICIES, enforce, mutate, named, rule, widget
+from tests.admission.webhooks import Hook, Response, configure, patch
 from tests.api.client import MERGE, Client
 from tests.api.widgets import DEFINITIONS, GROUP, WIDGETS, definition
 

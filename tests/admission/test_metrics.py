@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.admission.conftest import Hook
-from tests.admission.test_policies_api import enforce, widget
-from tests.admission.test_webhooks_api import configure
+from tests.admission.policies import enforce, widget
+from tests.admission.webhooks import Hook, configure
 from tests.api.client import Client
-from tests.api.test_metrics import exposition
 from tests.api.widgets import WIDGETS
+from tests.http.exposition import exposition
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 WEBHOOK = "apiserver_admission_webhook"

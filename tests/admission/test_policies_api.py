@@ -10,69 +10,21 @@ from typing import Any
 import pytest
 
 from registry.flowcontrol.time_slice import IS_GONE
-from tests.admission.conftest import ADMISSION
+from tests.admission.policies import (
+    BINDINGS,
+    MUTATING,
+    MUTATING_BINDINGS,
+    POLICIES,
+    enforce,
+    mutate,
+    named,
+    rule,
+    widget,
+)
 from tests.api.client import MERGE, Client, eventually
 from tests.api.widgets import GROUP, NAMESPACES, WIDGETS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-POLICIES, BINDINGS = f"{ADMISSION}/validatingadmissionpolicies", f"{ADMISSION}/validatingadmissionpolicybindings"
-MUTATING, MUTATING_BINDINGS = f"{ADMISSION}/mutatingadmissionpolicies", f"{ADMISSION}/mutatingadmissionpolicybindings"
-
-
-def rule(*operations: str, resources: str = "widgets", group: str = GROUP) -> dict[str, Any]:
-    return {
-        "apiGroups": [group],
-        "apiVersions": ["*"],
-        "operations": list(operations) or ["*"],
-        "resources": [resources],
-    }
-
-
-def named(kind: str, name: str, **spec: Any) -> dict[str, Any]:
-    return {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
-
-
-async def enforce(
-    api: Client,
-    expression: str,
-    *,
-    name: str = "p",
-    match: dict[str, Any] | None = None,
-    binding: dict[str, Any] | None = None,
-    **spec: Any,
-) -> None:
-    constraints = {"resourceRules": [rule()], **(match or {})}
-    policy = named(
-        "ValidatingAdmissionPolicy",
-        name,
-        matchConstraints=constraints,
-        **{"validations": [{"expression": expression, "message": "no"}], **spec},
-    )
-    (await api.post(POLICIES, policy)).ok(201)
-    bound = {"policyName": name, "validationActions": ["Deny"], **(binding or {})}
-    (await api.post(BINDINGS, named("ValidatingAdmissionPolicyBinding", name, **bound))).ok(201)
-
-
-async def mutate(api: Client, expression: str, *, name: str = "m", reinvocation: str = "Never", **spec: Any) -> None:
-    policy = named(
-        "MutatingAdmissionPolicy",
-        name,
-        matchConstraints={"resourceRules": [rule("CREATE", "UPDATE")]},
-        reinvocationPolicy=reinvocation,
-        **spec,
-        mutations=[{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}],
-    )
-    (await api.post(MUTATING, policy)).ok(201)
-    (await api.post(MUTATING_BINDINGS, named("MutatingAdmissionPolicyBinding", name, policyName=name))).ok(201)
-
-
-def widget(name: str, labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": f"{GROUP}/v1",
-        "kind": "Widget",
-        "metadata": {"name": name, "labels": labels or {}},
-        "spec": spec,
-    }
 
 
 async def test_a_refusal(api: Client) -> None:

@@ -6,35 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.admission.conftest import ADMISSION, Hook, Response, patch
-from tests.admission.test_policies_api import rule, widget
+from tests.admission.policies import ADMISSION, widget
+from tests.admission.webhooks import Hook, Response, configure, patch
 from tests.api.client import MERGE, Client
 from tests.api.widgets import WIDGETS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-async def configure(api: Client, hook: Hook, *names: str, kind: str = "Validating", **more: Any) -> None:
-    """One configuration with a webhook for each name, at the path of its name."""
-    webhooks = [
-        {
-            "name": f"{name}.example.com",
-            "rules": [rule()],
-            "sideEffects": "None",
-            "timeoutSeconds": 20,
-            "clientConfig": {"url": f"{hook.url}/{name}", "caBundle": hook.ca_bundle},
-            "admissionReviewVersions": ["v1"],
-            **more,
-        }
-        for name in names
-    ]
-    body = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": f"{kind}WebhookConfiguration",
-        "metadata": {"name": f"c-{names[0]}"},
-        "webhooks": webhooks,
-    }
-    (await api.post(f"{ADMISSION}/{kind.lower()}webhookconfigurations", body)).ok(201)
 
 
 async def test_a_refusal(api: Client, hook: Hook) -> None:

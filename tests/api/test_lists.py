@@ -7,11 +7,11 @@ import json
 import zlib
 from typing import Any
 
-import psycopg
 import pytest
 
 from tests.api.client import Client
 from tests.api.errors import failure
+from tests.api.histories import forget_history
 from tests.api.widgets import ALL_WIDGETS, GROUP, NAMESPACES, WIDGETS, make, names_of, widget
 
 
@@ -205,9 +205,3 @@ async def test_a_long_list_is_streamed_whole_and_compressed_for_who_likes(api: C
     packed = await api.get(WIDGETS, headers={"accept-encoding": "gzip"})
     assert packed.header("content-encoding") == "gzip"
     assert zlib.decompress(packed.body, 31) == plain.body
-
-
-async def forget_history(database_url: str) -> None:
-    """Raises the compact revision of every domain to its newest revision, as compaction does."""
-    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
-        await connection.execute("UPDATE domains SET compact_revision = revision")

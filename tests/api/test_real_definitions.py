@@ -16,7 +16,7 @@ import yaml
 from tests.api.client import APPLY, TABLE, Client
 from tests.api.widgets import define
 from tests.definitions.instances import instance
-from tests.definitions.test_real_definitions import FOLDER
+from tests.definitions.real import FOLDER
 
 FILES = sorted(FOLDER.glob("**/*.[yj]*")) if FOLDER.is_dir() else []
 

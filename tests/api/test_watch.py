@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 
 from tests.api.client import PARTIAL, TABLE, Client
 from tests.api.errors import failure, status_shape
-from tests.api.test_lists import forget_history
+from tests.api.histories import forget_history
 from tests.api.widgets import ALL_WIDGETS, DEFINITIONS, GROUP, NAMESPACES, WIDGETS, define, definition, make, widget
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from registry.apply.fieldsets import FieldSet, difference, has, intersection, single, union, without
+from registry.apply.fieldsets import FieldSet, difference, has, intersection, union, without
 from registry.apply.fieldtexts import paths
+from tests.apply.paths import some_paths, tree
 
 LEAF: dict[str, Any] = {}
 
@@ -74,19 +74,6 @@ def test_intersection(left: FieldSet, right: FieldSet, expected: FieldSet) -> No
 )
 def test_without(left: FieldSet, right: FieldSet, expected: FieldSet) -> None:
     assert without(left, right) == expected
-
-
-# Sets as plain sets of paths: what the functions must agree with.
-some_paths = st.frozensets(
-    st.lists(st.sampled_from(["f:a", "f:b", 'v:"x"']), min_size=1, max_size=3).map(tuple), max_size=8
-)
-
-
-def tree(members: frozenset[tuple[str, ...]]) -> FieldSet:
-    result: FieldSet = {}
-    for path in members:
-        result = union(result, single(path))
-    return result
 
 
 @pytest.mark.slow

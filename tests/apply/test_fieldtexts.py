@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from registry.apply.fieldsets import FieldSet
 from registry.apply.fieldtexts import MAX_DEPTH, Unreadable, path_text, paths, read
-from tests.apply.test_fieldsets import some_paths, tree
+from tests.apply.paths import some_paths, tree
 
 
 def test_paths_come_members_first_and_by_name_key_value_and_number() -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,37 +11,16 @@ import psycopg
 import pytest
 
 from registry.audit.sinks import LOST, LogFile, Queued
-from registry.http.app import create_app
 from registry.http.middleware import audit as audited
 from registry.settings import Settings, SettingsError
 from registry.store.errors import Unavailable
-from tests.api.client import Client, eventually
-from tests.api.conftest import TOKEN
+from tests.api.client import eventually
 from tests.api.widgets import WIDGETS, widget
+from tests.application import TOKEN
+from tests.audit.auditing import EVERYTHING, auditing
 
 SECRETS = "/api/v1/namespaces/default/secrets"
-EVERYTHING = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- {level: RequestResponse}\n"
 METADATA = EVERYTHING.replace("RequestResponse", "Metadata")
-
-
-@contextlib.asynccontextmanager
-async def auditing(url: str, folder: Path, policy: str, **more: Any) -> AsyncIterator[Client]:
-    (folder / "admin-token").write_text(TOKEN)
-    (folder / "policy.yaml").write_text(policy)
-    settings = Settings(
-        data_dir=folder,
-        database_url=url,
-        plain_http=True,
-        audit_policy_file=folder / "policy.yaml",
-        **({"audit_log_path": folder / "audit.log"} | more),
-    )
-    app = create_app(settings)
-    app.state.stopping = asyncio.Event()
-    async with app.router.lifespan_context(app):
-        try:
-            yield Client(app, TOKEN)
-        finally:
-            app.state.stopping.set()
 
 
 def events(folder: Path) -> list[dict[str, Any]]:

@@ -1,13 +1,10 @@
-"""The fixtures of the API's tests: an application in this process, with its controllers running."""
+"""Garbage collection that does not wait."""
 
 from __future__ import annotations
 
 import pytest
 
 from registry.controllers.garbage import deletion as garbage
-from tests.api.conftest import api, api_database, api_template, app
-
-__all__ = ["api", "api_database", "api_template", "app", "collected_at_once"]
 
 
 @pytest.fixture(autouse=True)

@@ -16,6 +16,7 @@ from registry.api.verbs.create import create_object
 from registry.authorization.tenants import DEFAULT
 from registry.controllers.controller_client import SERVER, ControllerClient
 from registry.controllers.garbage.references import served_by_name
+from registry.controllers.manager import ControllerManager
 from registry.store.store import Store
 from registry.store.types import ObjectKey, ResourceName
 from tests.api.widgets import GROUP, widget
@@ -68,3 +69,8 @@ async def names(controlled: ControllerClient) -> set[str]:
 
 def key(name: str) -> ObjectKey:
     return ObjectKey(f"default/{name}")
+
+
+def manager_of(controlled: ControllerClient) -> ControllerManager:
+    """With controllers that do not make tests wait."""
+    return ControllerManager(controlled.backend, sweep_seconds=0.05, renew_seconds=0.05, recount_seconds=0.05)

@@ -15,16 +15,10 @@ from registry.api.verbs.create import create_object
 from registry.codec.stored import decode_stored
 from registry.controllers.controller_client import ControllerClient
 from registry.controllers.garbage.references import served_by_name
-from registry.controllers.manager import ControllerManager
 from tests.api.client import eventually
-from tests.controllers.processes import WIDGETS, born, key, names, process, widgets
+from tests.controllers.processes import WIDGETS, born, key, manager_of, names, process, widgets
 
 COUNT = f"count/{WIDGETS}"
-
-
-def manager_of(controlled: ControllerClient) -> ControllerManager:
-    """With controllers that do not make tests wait."""
-    return ControllerManager(controlled.backend, sweep_seconds=0.05, renew_seconds=0.05, recount_seconds=0.05)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,12 @@ from registry.controllers.storage_migration import controller as storage_migrati
 from registry.controllers.storage_migration import rewriting
 from registry.controllers.storage_migration import runner as migrator
 from registry.controllers.storage_migration.rewriting import Pace
-from registry.settings import Settings
 from tests.api.client import Client
 from tests.api.errors import failure
 from tests.api.widgets import DEFINITIONS, GROUP, define
-from tests.conversion.conftest import definition as webhook_definition
-from tests.conversion.conftest import running, webhook
-
-__all__ = ["webhook", "webhook_definition"]
+from tests.application import serving
+from tests.conversion.webhook import Webhook
+from tests.https import serving_https
 
 MIGRATIONS = "/apis/storagemigration.k8s.io/v1beta1/storageversionmigrations"
 GEARS = f"gears.{GROUP}"
@@ -91,15 +89,8 @@ async def api(api_database: str, tmp_path: Path, mode: str, monkeypatch: pytest.
     """A server that begins a migration at once or not by itself."""
     monkeypatch.setattr(migrator, "LOOK_SECONDS", 0.1)
     monkeypatch.setattr(storage_migration, "UNKNOWN_SECONDS", 0.0)
-    settings = Settings(
-        data_dir=tmp_path,
-        database_url=api_database,
-        plain_http=True,
-        migrate_storage=mode,
-        migrate_storage_after_seconds=0,
-        allow_egress_to=("127.0.0.0/8",),
-    )
-    async with running(settings) as client:
+    more = {"migrate_storage": mode, "migrate_storage_after_seconds": 0, "allow_egress_to": ("127.0.0.0/8",)}
+    async with serving(api_database, tmp_path, **more) as client:
         yield client
 
 
@@ -258,6 +249,13 @@ async def test_a_row_that_nobody_can_read_fails_it_and_the_others_are_written_ag
     await switched(api, "v2", "v0", "v1", "v2")
     await migrated(api, "again")
     assert (await stored_versions(api), await versions_of_rows(api_database)) == (["v2"], {"v2": 2})
+
+
+@pytest.fixture
+def webhook_definition(tmp_path: Path) -> Iterator[dict[str, Any]]:
+    """A definition whose versions a webhook converts, which is served."""
+    with serving_https(Webhook, tmp_path / "webhook") as webhook:
+        yield webhook.definition()
 
 
 async def test_through_the_webhook(webhook_definition: dict[str, Any], api: Client, api_database: str) -> None:

@@ -16,14 +16,12 @@ from registry.controllers import namespaces
 from registry.controllers.controller_client import ControllerClient
 from registry.controllers.garbage.references import served_by_name
 from registry.store.types import ObjectKey, ResourceName
-from tests.access.identities import who
 from tests.api.client import Client, eventually
 from tests.api.errors import failure
 from tests.api.widgets import GROUP
-from tests.controllers.processes import WIDGETS, born, key, names, process, widgets
-from tests.controllers.test_recovery import manager_of
-from tests.tenancy.test_delegation import token_of
-from tests.tenancy.test_objects import CONFIG_MAPS, change, config_map, make
+from tests.authentication.identities import who
+from tests.controllers.processes import WIDGETS, born, key, manager_of, names, process, widgets
+from tests.tenancy.tenants import CONFIG_MAPS, change, config_map, make, token_of
 
 DEFINITIONS = ResourceName("customresourcedefinitions.apiextensions.k8s.io")
 

@@ -10,7 +10,7 @@ import yaml
 from tests.api.client import Client
 from tests.api.errors import failure
 from tests.api.widgets import define
-from tests.conversion.test_rules_served import BETA, V1, definition, gateway
+from tests.conversion.gateways import BETA, V1, definition, gateway
 
 pytestmark = pytest.mark.slow  # a server and a database for each
 

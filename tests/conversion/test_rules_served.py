@@ -3,32 +3,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from registry.conversion.declarative.remainder import ANNOTATION
 from tests.api.client import APPLY, Client
 from tests.api.widgets import DEFINITIONS, define
+from tests.conversion.gateways import BETA, RULES, V1, definition, gateway
 
 pytestmark = pytest.mark.slow  # a server and a database for each
-
-DEFINITION = Path(__file__).parents[2] / "examples/conversion-rules/definition.yaml"
-RULES = "conversion.registry/rules"
-GROUP = "rules.example.com"
-V1 = f"/apis/{GROUP}/v1/namespaces/default/gateways"
-BETA = f"/apis/{GROUP}/v1beta1/namespaces/default/gateways"
-
-
-def definition() -> dict[str, Any]:
-    made: dict[str, Any] = yaml.safe_load(DEFINITION.read_text())
-    return made
-
-
-def gateway(name: str, version: str = "v1beta1", **spec: Any) -> dict[str, Any]:
-    return {"apiVersion": f"{GROUP}/{version}", "kind": "Gateway", "metadata": {"name": name}, "spec": spec}
 
 
 @pytest.fixture

@@ -12,13 +12,11 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from registry.conversion.declarative.remainder import ANNOTATION
-from registry.settings import Settings
 from registry.store.encryption import master_keys
 from tests.api.client import Client, eventually
 from tests.api.widgets import DEFINITIONS, define
-from tests.conversion.conftest import running
-from tests.conversion.test_rules_served import BETA, GROUP, V1, definition, gateway
-from tests.conversion.test_views_served import NAME, OLD_FORM, version_of
+from tests.application import serving
+from tests.conversion.gateways import BETA, GROUP, NAME, OLD_FORM, V1, definition, gateway, version_of
 
 pytestmark = pytest.mark.slow  # a server and a database for each
 
@@ -137,14 +135,8 @@ async def test_the_past_of_objects_that_are_stored_at_another_version(api: Clien
 async def test_encrypted_objects_are_converted_all_the_same(api_database: str, tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     keys.write_text(master_keys.generate("one"))
-    settings = Settings(
-        data_dir=tmp_path,
-        database_url=api_database,
-        plain_http=True,
-        encryption_key_file=keys,
-        encrypt_resources=("secrets", NAME),
-    )
-    async with running(settings) as api:
+    sealed = {"encryption_key_file": keys, "encrypt_resources": ("secrets", NAME)}
+    async with serving(api_database, tmp_path, **sealed) as api:
         await define(api, definition())
         async with api.watch(f"{BETA}?watch=1") as watch:
             first = (await api.post(V1, gateway("a", "v1", tier="hidden", scaling={"replicas": 1}))).ok(201)
@@ -204,7 +196,7 @@ async def test_views_follow_the_storage_version_of_a_definition_of_the_older_for
     for version in crd["spec"]["versions"]:
         for column in version.get("additionalPrinterColumns") or ():
             column["JSONPath"] = column.pop("jsonPath")
-    async with running(Settings(data_dir=tmp_path, database_url=database_url, plain_http=True)) as api:
+    async with serving(database_url, tmp_path) as api:
         (await api.post(OLD_FORM, crd)).ok(201)
 
         async def written() -> bool:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.api.client import Client, eventually
 from tests.api.widgets import DEFINITIONS, define
-from tests.conversion.conftest import Webhook
+from tests.conversion.webhook import Webhook
 
 pytestmark = pytest.mark.slow  # a server, TLS and a database
 

@@ -12,19 +12,23 @@ import pytest
 
 from tests.api.client import APPLY, Client, eventually
 from tests.api.widgets import DEFINITIONS, define
-from tests.conversion.test_rules_served import BETA, DEFINITION, GROUP, RULES, V1, definition, gateway
+from tests.conversion.gateways import (
+    BETA,
+    DEFINITION,
+    GROUP,
+    NAME,
+    OLD_FORM,
+    RULES,
+    V1,
+    definition,
+    gateway,
+    version_of,
+)
 from tests.running import data_folder, running_server
 
 pytestmark = pytest.mark.slow  # a server and a database for each
 
-NAME = f"gateways.{GROUP}"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
-OLD_FORM = "/apis/apiextensions.k8s.io/v1beta1/customresourcedefinitions"
-
-
-def version_of(crd: dict[str, Any], name: str) -> dict[str, Any]:
-    found: dict[str, Any] = next(v for v in crd["spec"]["versions"] if v["name"] == name)
-    return found
 
 
 async def test_scale_and_tables_are_those_of_the_version(api: Client) -> None:

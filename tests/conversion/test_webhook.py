@@ -17,9 +17,9 @@ from registry.webhooks.resolver import Resolver
 from tests.api.client import APPLY, Client
 from tests.api.widgets import DEFINITIONS, define
 from tests.api.widgets import definition as definition_of
-from tests.conversion.conftest import Webhook
-from tests.tenancy.test_objects import make
-from tests.tenancy.test_sharing import EXPORTS, bind, export
+from tests.conversion.webhook import Webhook
+from tests.tenancy.sharing import EXPORTS, bind, export
+from tests.tenancy.tenants import make
 
 pytestmark = pytest.mark.slow  # a server, TLS and a database for each
 

@@ -6,7 +6,6 @@ and the tests skip where there is none.
 
 from __future__ import annotations
 
-import os
 import random
 import warnings
 from pathlib import Path
@@ -21,8 +20,7 @@ from registry.definitions.defaulting import default_definition
 from registry.definitions.strategy import prepare_for_create
 from registry.definitions.validation import validate_create
 from tests.definitions.instances import instance
-
-FOLDER = Path(os.environ.get("REGISTRY_REAL_DEFINITIONS") or Path(__file__).resolve().parents[3] / "shared" / "crds")
+from tests.definitions.real import FOLDER
 
 
 def _documents() -> list[Any]:

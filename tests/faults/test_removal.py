@@ -19,9 +19,9 @@ from registry.store.tables import metadata
 from registry.store.types import TenantName
 from tests.api.widgets import DEFINITIONS, GROUP, definition, widget, widgets_definition
 from tests.faults.clients import ServerClient, eventually
-from tests.platform.processes import wait_until
+from tests.processes import wait_until
 from tests.running import RunningServer, start_server
-from tests.tenancy.test_sharing import BINDINGS, EXPORTS, binding, export
+from tests.tenancy.sharing import BINDINGS, EXPORTS, binding, export
 
 pytestmark = pytest.mark.slow
 

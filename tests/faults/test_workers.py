@@ -17,10 +17,10 @@ import pytest
 from registry.authentication.tokens.bearer import BearerTokens
 from registry.store.store import Store
 from registry.store.types import TenantName
-from tests.admission.test_policies_api import BINDINGS, POLICIES, named, rule
-from tests.conftest import _database
+from tests.admission.policies import BINDINGS, POLICIES, named, rule
+from tests.databases import temporary_database
 from tests.faults.clients import PATIENCE_SECONDS, eventually
-from tests.platform.processes import children
+from tests.processes import children
 from tests.running import RunningServer, data_folder, running_server
 
 pytestmark = pytest.mark.slow
@@ -92,7 +92,8 @@ class Worker:
 
 @pytest.fixture(scope="module")
 def database(postgres_server: str, template_database: str) -> Iterator[str]:
-    yield from _database(postgres_server, template_database)
+    with temporary_database(postgres_server, template_database) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")

@@ -1,155 +1,15 @@
-"""A database with reports, tenants, and definitions; no server: what a definition's write leads to is called."""
+"""A database with reports."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import AsyncIterator, Callable
 
 import psycopg
 import pytest
-from psycopg import sql
 
-from registry.codec.json_encode import encode_canonical
 from registry.controllers.reporting import reporting_of
-from registry.reporting.report import documents_of, report_of
-from registry.store.errors import StoreError
-from registry.store.reporting.views import Outcome, Reporting
 from registry.store.store import Store
-from registry.store.types import Actor, Committed, ObjectKey, Operation, ResourceName, Tenant, TenantName, Uid, Write
-
-Object = dict[str, Any]
-_DEFINITIONS = ResourceName("customresourcedefinitions.apiextensions.k8s.io")
-
-
-def definition(
-    plural: str,
-    properties: Mapping[str, Any],
-    *,
-    group: str = "example.com",
-    scope: str = "Namespaced",
-    annotations: Mapping[str, str] | None = None,
-    **version: Any,
-) -> Object:
-    """A definition as it is stored, established, with one version."""
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}", "annotations": dict(annotations or {})},
-        "spec": {
-            "group": group,
-            "scope": scope,
-            "names": {"plural": plural, "kind": plural.capitalize(), "singular": plural, "listKind": "List"},
-            "versions": [
-                {
-                    "name": "v1",
-                    "served": True,
-                    "storage": True,
-                    **version,
-                    "schema": {"openAPIV3Schema": {"type": "object", "properties": dict(properties)}},
-                }
-            ],
-        },
-        "status": {"acceptedNames": {"plural": plural}, "conditions": [{"type": "Established", "status": "True"}]},
-    }
-
-
-@dataclass
-class Reports:
-    """What tests do: define, put objects, ask as somebody."""
-
-    store: Store
-    reporting: Reporting
-    url: str
-    tenants: dict[str, Tenant]
-    revision: int = 0
-
-    async def tenant(self, name: str) -> Tenant:
-        if name not in self.tenants:
-            self.tenants[name] = await self.store.create_tenant(TenantName(name))
-        return self.tenants[name]
-
-    async def define(self, tenant: str, crd: Object, *, indexed: bool = True) -> Outcome:
-        self.revision += 1
-        return await self.reporting.apply_report(
-            await self.tenant(tenant), report_of(crd), self.revision, indexed=indexed
-        )
-
-    async def put(
-        self,
-        tenant: str,
-        crd: Object,
-        name: str,
-        content: Object,
-        *,
-        namespace: str = "default",
-        operation: Operation = Operation.CREATE,
-        user: str = "ann",
-    ) -> Committed:
-        """Writes an object as the API writes it."""
-        metadata = {"name": name, "namespace": namespace, "uid": f"{tenant}-{crd['metadata']['name']}-{name}"}
-        metadata |= content.get("metadata") or {}
-        obj = {"metadata": metadata, **{k: v for k, v in content.items() if k != "metadata"}}
-        key = name if crd["spec"]["scope"] == "Cluster" else f"{namespace}/{name}"
-        body = (
-            encode_canonical(metadata)[1:-1]
-            + "},"
-            + encode_canonical({k: v for k, v in obj.items() if k != "metadata"})[1:]
-        )
-        document = documents_of(crd).text(obj, body)
-        write = Write(
-            operation,
-            ResourceName(crd["metadata"]["name"]),
-            ObjectKey(key),
-            Actor(user, "tests", "update"),
-            uid=Uid(metadata["uid"]),
-            version="v1",
-            body=body,
-            doc=document,
-        )
-        return await self.store.commit(await self.tenant(tenant), write)
-
-    async def remove(self, tenant: str, crd: Object, name: str) -> None:
-        await self.store.commit(
-            await self.tenant(tenant),
-            Write(
-                Operation.DELETE,
-                ResourceName(crd["metadata"]["name"]),
-                ObjectKey(f"default/{name}"),
-                Actor("bob", "tests", "delete"),
-            ),
-        )
-
-    def ask(self, tenant: str, query: str, *values: Any) -> list[Object]:
-        """As the administrator who looks at one tenant."""
-        with psycopg.connect(
-            self.url, options=f"-c registry.tenant={tenant} -c search_path=reports", row_factory=psycopg.rows.dict_row
-        ) as connection:
-            return connection.execute(query.encode(), values or None).fetchall()
-
-    def columns(self, view: str, schema: str = "reports") -> list[str]:
-        with psycopg.connect(self.url) as connection:
-            rows = connection.execute(
-                "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 ORDER BY attnum",
-                (f'{schema}."{view}"',),
-            ).fetchall()
-        return [row[0] for row in rows]
-
-
-@pytest.fixture
-def roles(postgres_server: str) -> Iterator[Callable[[str], None]]:
-    """Names of roles to be dropped when their database is gone: roles belong to the whole server."""
-    names: list[str] = []
-    yield names.append
-    with psycopg.connect(postgres_server, autocommit=True) as connection:
-        for prefix in names:
-            found = connection.execute(
-                "SELECT rolname FROM pg_roles WHERE rolname LIKE %s", (prefix.replace("_", r"\_") + "%",)
-            ).fetchall()
-            for row in found:
-                connection.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(sql.Identifier(row[0])))
+from tests.reporting.reports import Reports
 
 
 @pytest.fixture
@@ -166,6 +26,3 @@ async def reports(roles: Callable[[str], None], database_url: str) -> AsyncItera
         yield made
     finally:
         await store.close()
-
-
-__all__ = ["Object", "Reports", "StoreError", "asyncio", "definition", "json"]

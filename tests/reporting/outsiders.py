@@ -10,7 +10,7 @@ import psycopg
 from registry.store.connection import connect
 from registry.store.reporting.logins import Wish, close_side_doors, grant
 from registry.store.types import Actor, ObjectKey, Operation, ResourceName, Uid, Write
-from tests.reporting.conftest import Reports, definition
+from tests.reporting.reports import Reports, definition
 
 CRD = definition(
     "crontabs",

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import yaml
 
-from tests.reporting.conftest import Reports
+from tests.reporting.reports import Reports
 
 ROOT = Path(__file__).parents[2]
 

@@ -18,11 +18,9 @@ from registry.store.connection import connect
 from registry.store.reporting.repair import repair
 from registry.store.reporting.setup import roles_of
 from tests.api.client import eventually
-from tests.api.conftest import api_database, api_template, running
-from tests.reporting.conftest import Reports
+from tests.application import running
 from tests.reporting.outsiders import Outsiders, logged_in
-
-__all__ = ["api_database", "api_template"]
+from tests.reporting.reports import Reports
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from psycopg import sql
 from registry.postgres.priority import NICE, ReportPriorities
 from registry.store.connection import connect
 from registry.store.reporting.logins import TEMP_FILES, LoginError, Wish, grant, logins, revoke
-from tests.platform.processes import wait_until
-from tests.reporting.conftest import Reports
+from tests.processes import wait_until
 from tests.reporting.outsiders import VIEW, Outsiders, logged_in
+from tests.reporting.reports import Reports
 
 
 @pytest.fixture

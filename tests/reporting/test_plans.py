@@ -12,7 +12,7 @@ from benchmarks.reporting import CRD, QUERIES, VIEW, fill
 from registry.reporting.report import documents_of, report_of
 from registry.store.connection import connect
 from registry.store.reporting.logins import Wish, grant
-from tests.reporting.conftest import Reports
+from tests.reporting.reports import Reports
 
 # What must be in the plan, and what must not.
 PLANS: list[tuple[str, str, tuple[str, ...]]] = [

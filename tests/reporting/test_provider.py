@@ -10,33 +10,14 @@ import pytest
 from registry.store.connection import connect
 from registry.store.reporting.logins import LoginError, Wish, grant, logins
 from registry.store.types import Operation
-from tests.reporting.conftest import Reports, definition
+from tests.reporting.bindings import bind, unbind
 from tests.reporting.outsiders import VIEW, Outsiders, logged_in
+from tests.reporting.reports import Reports, definition
 
 NAMES = f"SELECT tenant, name FROM {VIEW} ORDER BY 1, 2"
 HISTORY = f"SELECT DISTINCT tenant, name FROM {VIEW}_history ORDER BY 1, 2"
 OTHER = definition("others", {"spec": {"type": "object", "properties": {"x": {"type": "string"}}}})
 WIDGETS = definition("widgets", {"spec": {"type": "object", "properties": {"owner": {"type": "string"}}}})
-
-
-def bind(reports: Reports, consumer: str, resource: str, provider: str) -> None:
-    """As the commit of an APIBinding does it."""
-    with psycopg.connect(reports.url) as connection:
-        connection.execute(
-            "INSERT INTO api_bindings (tenant_id, resource, since, provider_id, export, binding) SELECT c.id, %s,"
-            " d.revision, p.id, 'e', 'b' FROM tenants c JOIN domains d ON d.id = c.domain_id, tenants p"
-            " WHERE c.name = %s AND p.name = %s",
-            (resource, consumer, provider),
-        )
-
-
-def unbind(reports: Reports, consumer: str) -> None:
-    with psycopg.connect(reports.url) as connection:
-        connection.execute(
-            "UPDATE api_bindings b SET until = d.revision FROM tenants t JOIN domains d"
-            " ON d.id = t.domain_id WHERE b.tenant_id = t.id AND t.name = %s",
-            (consumer,),
-        )
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from registry.reporting.fields import kind_of
 from registry.reporting.report import report_of
 from registry.schema.model import Structural, from_json
 from registry.store.reporting.model import Child, Column, Kind
-from tests.reporting.conftest import Object, Reports, definition
+from tests.reporting.reports import Object, Reports, definition
 
 SHARED = Path(__file__).parents[3] / "shared" / "crds"
 

@@ -14,9 +14,9 @@ from registry.postgres import config as embedded_config
 from registry.postgres.account import account_for
 from registry.postgres.binaries import find_binaries
 from registry.postgres.server import EmbeddedPostgres
-from tests.conftest import with_database
-from tests.reporting.conftest import Reports
+from tests.databases import with_database
 from tests.reporting.outsiders import CRD, VIEW, logged_in
+from tests.reporting.reports import Reports
 from tests.running import data_folder
 
 PATIENCE_SECONDS = 120.0

@@ -12,8 +12,8 @@ from psycopg import sql
 from registry.controllers.reporting import reporting_of
 from registry.store.store import Store
 from tests.api.client import eventually
-from tests.conftest import drop_database, with_database
-from tests.reporting.conftest import Reports, definition
+from tests.databases import drop_database, with_database
+from tests.reporting.reports import Reports, definition
 
 PARTS = definition("parts", {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}})
 

@@ -10,8 +10,8 @@ import pytest
 
 from registry.store.reporting import choice as reporting_choice
 from registry.store.types import Operation
-from tests.reporting.conftest import Object, Reports, definition
-from tests.reporting.test_provider import bind, unbind
+from tests.reporting.bindings import bind, unbind
+from tests.reporting.reports import Object, Reports, definition
 
 TEXT = {"type": "string"}
 PARTS = {"type": "array", "items": {"type": "object", "properties": {"q": TEXT}}}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from registry.store.types import Operation
-from tests.reporting.conftest import Object, Reports, definition
+from tests.reporting.reports import Object, Reports, definition
 
 TEXT = {"type": "string"}
 PASSWORD = {"type": "string", "format": "password"}

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from registry.postgres.server import running_url
-from tests.reporting.conftest import definition
+from tests.reporting.reports import definition
 from tests.running import RunningServer, data_folder, running_server
 
 PATIENCE_SECONDS = 120.0

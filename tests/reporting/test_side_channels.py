@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from registry.store.feed.signals import channel_of, decode
-from tests.reporting.conftest import Reports
 from tests.reporting.outsiders import CRD, VIEW, Outsiders, logged_in
+from tests.reporting.reports import Reports
 
 VIEWS = [VIEW, f"{VIEW}_raw", f"{VIEW}_history", "usage", "definitions", "revision"]
 

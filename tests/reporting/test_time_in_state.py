@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from registry.store.types import Operation
-from tests.reporting.conftest import Reports, definition
 from tests.reporting.outsiders import VIEW, logged_in
+from tests.reporting.reports import Reports, definition
 
 CRD = definition(
     "jobs",

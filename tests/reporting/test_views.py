@@ -13,7 +13,7 @@ from registry.reporting.report import report_of
 from registry.store.reporting import choice as reporting_choice
 from registry.store.reporting.documents import put_documents, stale_documents
 from registry.store.types import Operation, TenantName
-from tests.reporting.conftest import Object, Reports, definition
+from tests.reporting.reports import Object, Reports, definition
 
 TEXT = {"type": "string"}
 

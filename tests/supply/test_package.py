@@ -18,12 +18,10 @@ import pytest
 
 from registry import __version__
 from tests.running import data_folder, running_server
+from tests.supply.locks import NO_INDEX
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("registry", "migrations")
-# pip's words for an index that cannot be reached, or has nothing.
-NO_INDEX = ("No matching distribution found", "Temporary failure in name resolution", "Connection refused",
-            "Network is unreachable", "Max retries exceeded")  # fmt: skip
 pytestmark = pytest.mark.slow
 
 

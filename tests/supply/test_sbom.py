@@ -14,8 +14,7 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from registry import __version__
-from tests.supply.test_locks import RUNTIME, pins, wanted
-from tests.supply.test_package import NO_INDEX
+from tests.supply.locks import NO_INDEX, RUNTIME, pins, wanted
 
 ROOT = Path(__file__).parents[2]
 # This run's own make, and where its sources are.

@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 from tests.api.client import JSON_PATCH, TABLE, Client, eventually
-from tests.api.conftest import TOKEN, running
 from tests.api.errors import failure
 from tests.api.widgets import ALL_WIDGETS, DEFINITIONS, GROUP, WIDGETS, define, names_of, widget
-from tests.tenancy.test_objects import make
-from tests.tenancy.test_sharing import EXPORTS, bind, export
+from tests.application import serving
+from tests.tenancy.sharing import EXPORTS, bind, export
+from tests.tenancy.tenants import make
 
 DEFINITION = f"{DEFINITIONS}/widgets.{GROUP}"
 BETA = f"/apis/{GROUP}/v1beta1/namespaces/default/widgets"
@@ -87,10 +87,8 @@ async def provider(api: Client) -> Client:
 @pytest.fixture
 async def far(api: Client, api_database: str, tmp_path: Path) -> AsyncIterator[Client]:
     """Another server on the same database: what it knows of the first is what the database says."""
-    folder = tmp_path / "far"
-    folder.mkdir()
-    async with running(api_database, folder) as app:
-        yield Client(app, TOKEN)
+    async with serving(api_database, tmp_path / "far") as client:
+        yield client
 
 
 @pytest.fixture

@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from registry.authentication.tokens.bearer import BearerTokens
-from registry.store.types import TenantName
 from tests.api.client import Client
 from tests.api.errors import failure
-from tests.tenancy.test_objects import CONFIG_MAPS, TENANTS, change, config_map, make
-
-
-async def token_of(client: Client, tenant: str, *groups: str, user: str = "alice") -> str:
-    gateway: Any = client._app.router.default  # type: ignore[attr-defined]
-    store = gateway._resources._backend.store
-    token, _ = await BearerTokens(store).create(await store.tenant(TenantName(tenant)), user, list(groups), "", None)
-    return str(token)
+from tests.tenancy.tenants import CONFIG_MAPS, TENANTS, change, config_map, make, token_of
 
 
 async def test_from_above_and_from_nowhere_else(api: Client) -> None:

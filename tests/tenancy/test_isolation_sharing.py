@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 from tests.api.client import PARTIAL_LIST, TABLE, Answer, Client
 from tests.api.errors import failure
 from tests.api.widgets import ALL_WIDGETS, DEFINITIONS, GROUP, NAMESPACES, WIDGETS, define, definition
-from tests.tenancy.test_delegation import token_of
-from tests.tenancy.test_isolation import CHANGES, LOOKS, NAMES, Side, colored
-from tests.tenancy.test_objects import make
-from tests.tenancy.test_sharing import BINDINGS, EXPORTS, bind, export
+from tests.tenancy.sharing import BINDINGS, EXPORTS, bind, export
+from tests.tenancy.sides import CHANGES, LOOKS, NAMES, Side, colored
+from tests.tenancy.tenants import make, token_of
 
 GADGETS = f"/apis/{GROUP}/v1/namespaces/default/gadgets"
 SECRETS = "/api/v1/namespaces/default/secrets"

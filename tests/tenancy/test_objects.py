@@ -3,39 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from tests.api.client import Answer, Client, eventually
+from tests.api.client import Client, eventually
 from tests.api.errors import failure
 from tests.api.widgets import WIDGETS, define, widget, widgets_definition
-
-TENANTS = "/apis/tenancy.registry/v1/tenants"
-CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+from tests.tenancy.tenants import CONFIG_MAPS, TENANTS, change, config_map, make, tenant
 
 
 @pytest.fixture
 def system(api: Client) -> Client:
     return api.of_tenant("system")
-
-
-def tenant(name: str, **spec: Any) -> dict[str, Any]:
-    return {"apiVersion": "tenancy.registry/v1", "kind": "Tenant", "metadata": {"name": name}, "spec": spec}
-
-
-def config_map(name: str, size: int = 0) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"x": "y" * size}}
-
-
-async def make(system: Client, name: str, **spec: Any) -> Client:
-    (await system.post(TENANTS, tenant(name, **spec))).ok(201)
-    return system.of_tenant(name)
-
-
-async def change(system: Client, name: str, spec: Mapping[str, Any]) -> Answer:
-    return await system.patch(f"{TENANTS}/{name}", {"spec": dict(spec)})
 
 
 async def gone(system: Client, name: str) -> None:

@@ -8,88 +8,9 @@ import pytest
 
 from tests.api.client import Answer, Client, eventually
 from tests.api.errors import failure
-from tests.api.widgets import ALL_WIDGETS, DEFINITIONS, GROUP, WIDGETS, define, definition, names_of, widget
-from tests.tenancy.test_delegation import token_of
-from tests.tenancy.test_objects import TENANTS, make
-
-EXPORTS = "/apis/apis.registry/v1/apiexports"
-BINDINGS = "/apis/apis.registry/v1/apibindings"
-NAME = f"widgets.{GROUP}"
-
-
-def shared_definition(maximum: int = 10, **spec: Any) -> dict[str, Any]:
-    made = definition()
-    made["spec"]["versions"] = [
-        {
-            "name": "v1",
-            "served": True,
-            "storage": True,
-            "schema": {
-                "openAPIV3Schema": {
-                    "type": "object",
-                    "properties": {
-                        "spec": {
-                            "type": "object",
-                            "properties": {
-                                "size": {"type": "integer", "maximum": maximum},
-                                "color": {"type": "string"},
-                            },
-                        }
-                    },
-                }
-            },
-        }
-    ]
-    made["spec"].update(spec)
-    return made
-
-
-def export(**tenants: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "apis.registry/v1",
-        "kind": "APIExport",
-        "metadata": {"name": "shop"},
-        "spec": {"definitions": [NAME], "tenants": tenants},
-    }
-
-
-def binding(tenant: str = "provider", name: str = "b") -> dict[str, Any]:
-    return {
-        "apiVersion": "apis.registry/v1",
-        "kind": "APIBinding",
-        "metadata": {"name": name},
-        "spec": {"reference": {"tenant": tenant, "export": "shop"}},
-    }
-
-
-async def bind(client: Client, name: str = "b") -> None:
-    (await client.post(BINDINGS, binding(name=name))).ok(201)
-    await reason(client, "Bound", name)
-
-
-async def reason(client: Client, wanted: str, name: str = "b") -> dict[str, Any]:
-    async def look() -> dict[str, Any] | None:
-        found: dict[str, Any] = (await client.get(f"{BINDINGS}/{name}")).ok()
-        conditions = found["status"].get("conditions") or [{}]
-        return found if conditions[0].get("reason") == wanted else None
-
-    found: dict[str, Any] = await eventually(look)
-    return found
-
-
-@pytest.fixture
-async def provider(api: Client) -> Client:
-    """A tenant that exports widgets to everybody, in the domain `shop`."""
-    client = await make(api.of_tenant("system"), "provider", domain="shop")
-    await define(client, shared_definition())
-    (await client.post(EXPORTS, export(all=True))).ok(201)
-    return client
-
-
-async def consumer(api: Client, name: str, **spec: Any) -> Client:
-    client = await make(api.of_tenant("system"), name, **spec)
-    await bind(client)
-    return client
+from tests.api.widgets import ALL_WIDGETS, DEFINITIONS, GROUP, WIDGETS, define, names_of, widget
+from tests.tenancy.sharing import BINDINGS, EXPORTS, NAME, bind, binding, consumer, reason, shared_definition
+from tests.tenancy.tenants import TENANTS, make, token_of
 
 
 async def test_what_is_bound_is_served_as_ones_own(api: Client, provider: Client) -> None:

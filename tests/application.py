@@ -1,0 +1,100 @@
+"""An application in this process over a database of its own, in which the tenant `default` defines widgets.
+
+A pytest plugin: tests/conftest.py loads it, so that its fixtures are those of every folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from starlette.applications import Starlette
+
+from registry.http.app import create_app
+from registry.settings import Settings
+from tests.api.client import Client, eventually
+from tests.api.widgets import define, widgets_definition
+from tests.databases import temporary_database
+
+TOKEN = "a-token-of-the-tests"
+
+
+@contextlib.asynccontextmanager
+async def running(database_url: str, folder: Path, **settings: Any) -> AsyncIterator[Starlette]:
+    """A started application; `app.state.stopping` is set before it ends, as the server does."""
+    _write_token(folder)
+    app = create_app(Settings(data_dir=folder, database_url=database_url, plain_http=True, **settings))
+    app.state.stopping = asyncio.Event()
+    async with app.router.lifespan_context(app):
+        try:
+            yield app
+        finally:
+            app.state.stopping.set()
+
+
+def _write_token(folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / "admin-token").write_text(TOKEN)
+
+
+@contextlib.asynccontextmanager
+async def serving(database_url: str, folder: Path, **settings: Any) -> AsyncIterator[Client]:
+    """The administrator of a started application."""
+    async with running(database_url, folder, **settings) as app:
+        yield Client(app, TOKEN)
+
+
+async def wait_for_defaults(client: Client) -> None:
+    """Waits until the tenant's namespaces have all that controllers put there."""
+
+    async def look() -> bool:
+        places = {item["metadata"]["name"] for item in (await client.get("/api/v1/namespaces")).ok()["items"]}
+        for kind in ("configmaps", "serviceaccounts"):
+            items = (await client.get(f"/api/v1/{kind}")).ok()["items"]
+            if {item["metadata"]["namespace"] for item in items} != places:
+                return False
+        return True
+
+    await eventually(look)
+
+
+@pytest.fixture(scope="session")
+def api_template(
+    postgres_server: str, template_database: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The name of a database in which the tenant `default` has the widgets' definition."""
+
+    async def fill(url: str) -> None:
+        async with serving(url, tmp_path_factory.mktemp("template")) as client:
+            await define(client, widgets_definition())
+            # Else a controller would go on in each copy, and write while a test reckons with revisions.
+            for tenant in ("default", "system"):
+                await wait_for_defaults(client.of_tenant(tenant))
+
+    with temporary_database(postgres_server, template_database) as url:
+        with asyncio.Runner() as runner:
+            runner.run(fill(url))
+        yield urlsplit(url).path.removeprefix("/")
+
+
+@pytest.fixture
+def api_database(postgres_server: str, api_template: str) -> Iterator[str]:
+    with temporary_database(postgres_server, api_template) as url:
+        yield url
+
+
+@pytest.fixture
+async def app(api_database: str, tmp_path: Path) -> AsyncIterator[Starlette]:
+    async with running(api_database, tmp_path) as app:
+        yield app
+
+
+@pytest.fixture
+def api(app: Starlette) -> Client:
+    """The administrator."""
+    return Client(app, TOKEN)

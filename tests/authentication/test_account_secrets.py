@@ -1,0 +1,80 @@
+"""Secrets of the type kubernetes.io/service-account-token: filled, and over with their account."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from tests.api.client import Client
+from tests.authentication.identities import ACCOUNTS, SECRETS, account, eventually, is_refused, parts_of, who
+
+TYPE = "kubernetes.io/service-account-token"
+
+
+def secret(name: str, of: str) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "annotations": {"kubernetes.io/service-account.name": of}},
+        "type": TYPE,
+        "data": {"more": "eA=="},
+    }
+
+
+async def filled(api: Client, name: str) -> dict[str, Any]:
+    async def is_filled() -> bool:
+        return "token" in ((await api.get(f"{SECRETS}/{name}")).ok()["data"])
+
+    await eventually(is_filled)
+    found: dict[str, Any] = (await api.get(f"{SECRETS}/{name}")).ok()
+    return found
+
+
+async def is_gone(api: Client, path: str) -> None:
+    async def gone() -> bool:
+        return (await api.get(path)).code == 404
+
+    await eventually(gone)
+
+
+async def test_it_is_filled_with_a_token(api: Client) -> None:
+    made = await account(api, "robot")
+    await api.post(SECRETS, secret("s", "robot"))
+    found = await filled(api, "s")
+    assert found["metadata"]["annotations"]["kubernetes.io/service-account.uid"] == made["metadata"]["uid"]
+    assert base64.b64decode(found["data"]["namespace"]) == b"default"
+    assert found["data"]["more"] == "eA=="
+    token = base64.b64decode(found["data"]["token"]).decode()
+    assert "exp" not in parts_of(token)[1]
+    assert (await who(api, token))["username"] == "system:serviceaccount:default:robot"
+    await api.delete(f"{SECRETS}/s")
+    assert await is_refused(api, token)
+
+
+async def test_what_is_taken_out_comes_back(api: Client) -> None:
+    await account(api, "robot")
+    await api.post(SECRETS, secret("s", "robot"))
+    before = await filled(api, "s")
+    (await api.patch(f"{SECRETS}/s", {"data": {"token": None}})).ok()
+    after = await filled(api, "s")
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+
+
+async def test_it_goes_with_its_account(api: Client) -> None:
+    await account(api, "robot")
+    for name, of in (("mine", "robot"), ("other", "default")):
+        await api.post(SECRETS, secret(name, of))
+        await filled(api, name)
+    await api.delete(f"{ACCOUNTS}/robot")
+    await is_gone(api, f"{SECRETS}/mine")
+    assert (await api.get(f"{SECRETS}/other")).code == 200
+
+
+async def test_without_an_account_it_does_not_stay(api: Client) -> None:
+    await api.post(SECRETS, secret("s", "nobody"))
+    await is_gone(api, f"{SECRETS}/s")
+
+
+async def test_other_secrets_are_left_alone(api: Client) -> None:
+    await api.post(SECRETS, {"metadata": {"name": "s", "annotations": {"kubernetes.io/service-account.name": "x"}}})
+    (await api.post(SECRETS, secret("last", "default"))).ok(201)
+    await filled(api, "last")
+    assert "data" not in (await api.get(f"{SECRETS}/s")).ok()

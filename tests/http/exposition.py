@@ -1,0 +1,13 @@
+"""The metrics of an application, read as Prometheus reads them."""
+
+from __future__ import annotations
+
+from tests.api.client import Client
+
+
+async def exposition(api: Client) -> dict[str, float]:
+    """Each series with its value."""
+    answer = await api.get("/metrics")
+    assert answer.code == 200
+    lines = [line for line in answer.text.splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}

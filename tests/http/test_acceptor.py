@@ -1,0 +1,141 @@
+"""Connections are counted from the moment they are accepted; those beyond the limit are closed before TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import resource
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from uvicorn.server import ServerState
+
+from registry.http.serving import acceptor as module
+from registry.http.serving.acceptor import Acceptor, most_connections
+from registry.http.serving.protocol import Protocol
+from registry.http.serving.server import bind
+from registry.http.serving.tls import ensure_certificates, server_context
+from tests.api.client import eventually
+from tests.http.streams import REQUEST, Streams, answer, ended, hello
+
+
+@contextlib.asynccontextmanager
+async def accepting(limit: int, context: ssl.SSLContext | None = None) -> AsyncIterator[tuple[Acceptor, int]]:
+    """An acceptor, and its port."""
+    served: Any = hello
+    config = uvicorn.Config(served, http=Protocol, lifespan="off", log_config=None, server_header=False)
+    config.load()
+    state = ServerState()
+    [listener] = bind("127.0.0.1", 0, 1)
+    made = Acceptor([listener], lambda: Protocol(config=config, server_state=state, app_state={}), context, limit)
+    made.start()
+    try:
+        yield made, listener.getsockname()[1]
+    finally:
+        made.stop()
+        listener.close()
+        for one in list(state.connections):
+            one.transport.abort()
+
+        async def over() -> bool:
+            return made.count == 0
+
+        await eventually(over)
+
+
+async def asked(streams: Streams) -> int:
+    """The code of an answer on this connection."""
+    streams[1].write(REQUEST)
+    return (await answer(streams[0]))[0]
+
+
+async def counts(acceptor: Acceptor, wanted: int) -> None:
+    async def so() -> bool:
+        return acceptor.count == wanted
+
+    await eventually(so)
+
+
+async def test_those_beyond_the_limit_are_closed_at_once() -> None:
+    async with accepting(2) as (acceptor, port):
+        one, two = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+        assert [await asked(one), await asked(two)] == [200, 200]
+        before = module.REFUSED._value.get()
+        three = await asyncio.open_connection("127.0.0.1", port)
+        assert await ended(three[0]) == b""
+        assert module.REFUSED._value.get() == before + 1
+        # Those that were there are not touched, and with an end there is a place.
+        assert await asked(one) == 200
+        two[1].close()
+        await counts(acceptor, 1)
+        four = await asyncio.open_connection("127.0.0.1", port)
+        assert await asked(four) == 200
+        for _, writer in (one, three, four):
+            writer.close()
+
+
+async def test_a_handshake_that_never_comes_takes_a_place_for_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "HANDSHAKE_SECONDS", 0.2)
+    made = ensure_certificates(tmp_path, "127.0.0.1")
+    trust = ssl.create_default_context(cafile=str(made.authority))
+    async with accepting(1, server_context(made.certificate, made.key)) as (acceptor, port):
+        silent, silent_writer = await asyncio.open_connection("127.0.0.1", port)
+        assert await ended(silent) == b""
+        await counts(acceptor, 0)
+        nonsense, nonsense_writer = await asyncio.open_connection("127.0.0.1", port)
+        nonsense_writer.write(REQUEST)
+        await ended(nonsense)
+        await counts(acceptor, 0)
+        monkeypatch.setattr(module, "HANDSHAKE_SECONDS", 60.0)
+        good = await asyncio.open_connection("127.0.0.1", port, ssl=trust)
+        assert await asked(good) == 200
+        assert acceptor.count == 1
+        # No TLS is spoken with who comes too many.
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            await asyncio.open_connection("127.0.0.1", port, ssl=trust)
+        for writer in (silent_writer, nonsense_writer, good[1]):
+            writer.close()
+
+
+async def test_without_files_it_waits_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_RETRY_SECONDS", 0.01)
+    failures = 3
+
+    class Exhausted(socket.socket):
+        def accept(self) -> Any:
+            nonlocal failures
+            failures -= 1
+            if failures >= 0:
+                raise OSError(errno.EMFILE, "Too many open files")
+            return super().accept()
+
+    async with accepting(9) as (acceptor, port):
+        acceptor.stop()
+        [plain] = acceptor._listeners
+        acceptor._listeners = [Exhausted(fileno=plain.dup().detach())]
+        acceptor.start()
+        streams = await asyncio.open_connection("127.0.0.1", port)
+        assert await asked(streams) == 200
+        assert failures < 0
+        streams[1].close()
+        acceptor.stop()
+        acceptor._listeners[0].close()
+        acceptor._listeners = [plain]
+
+
+def test_there_are_no_more_than_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert most_connections(10) == 10
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (1024, 4096))
+    assert most_connections(10_000) == 1024 - module.OTHER_FILES
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (64, 64))
+    assert most_connections(10_000) == 1
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert most_connections(10_000) == 10_000

@@ -1,0 +1,259 @@
+"""What one connection can make a process keep, measured: heads, trailers, chunk extensions, requests sent ahead."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tracemalloc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from registry.http.serving import protocol
+from tests.http.streams import POST, REQUEST, SECOND, Streams, answer, connection, ended, hello
+
+CHUNKS = POST + b"transfer-encoding: chunked\r\n\r\n"
+MIB = 1024 * 1024
+# What a client sends in the tests below, and what may be kept of it meanwhile.
+SENT_BYTES = 16 * MIB
+KEPT_BYTES = 2 * MIB
+
+
+class Growth:
+    peak = 0
+
+
+@contextlib.contextmanager
+def growth() -> Iterator[Growth]:
+    """The peak of what Python allocates in the block, beyond what it had."""
+    found = Growth()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    try:
+        yield found
+    finally:
+        found.peak = tracemalloc.get_traced_memory()[1] - before
+        tracemalloc.stop()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not condition():  # noqa: ASYNC110 - the server's state has no event
+            await asyncio.sleep(0.01)
+
+
+async def nothing_kept() -> None:
+    """Returns when no connection keeps anything."""
+    await until(lambda: protocol._backlog.bytes == 0)
+
+
+async def pour(streams: Streams, piece: bytes, total: int = SENT_BYTES) -> int:
+    """Sends a piece again and again until the connection ends or so much has been sent; returns how much was."""
+    reader, writer = streams
+    sent = 0
+    block = piece * max(1, 16384 // len(piece))
+    with contextlib.suppress(ConnectionError):
+        while sent < total and not reader.at_eof() and not writer.is_closing():
+            writer.write(block)
+            sent += len(block)
+            async with asyncio.timeout(60):
+                await writer.drain()
+            await asyncio.sleep(0)
+    return sent
+
+
+ENDLESS: dict[str, tuple[bytes, bytes]] = {
+    "trailers": (CHUNKS + b"0\r\n", b"a:\r\n"),
+    "a long trailer": (CHUNKS + b"0\r\na: ", b"a"),
+    "a long name of a trailer": (CHUNKS + b"0\r\n", b"a"),
+    "a chunk extension": (CHUNKS + b"1;", b"a"),
+    "a quoted chunk extension": (CHUNKS + b'1;a="', b"a"),
+    "a chunk extension after a body": (CHUNKS + b"100\r\n" + b"x" * 256 + b"\r\n0;", b"a"),
+    "chunk extensions": (CHUNKS, b"1;" + b"a" * 200 + b"\r\nx\r\n"),
+    "zeros before the size of a chunk": (CHUNKS, b"0"),
+    "headers": (b"GET / HTTP/1.1\r\nhost: x\r\n", b"a:\r\n"),
+    "a long header": (b"GET / HTTP/1.1\r\nhost: x\r\na: ", b"a"),
+    "a long URL": (b"GET /", b"a"),
+    "a long method": (b"", b"GET"),
+}
+
+
+@pytest.mark.parametrize("head, piece", ENDLESS.values(), ids=ENDLESS.keys())
+async def test_what_never_ends_is_bounded(head: bytes, piece: bytes) -> None:
+    with growth() as found:
+        async with connection() as streams:
+            streams[1].write(head)
+            assert await pour(streams, piece) < SENT_BYTES
+    assert found.peak < KEPT_BYTES
+
+
+async def test_small_chunks_are_as_good_as_large_ones() -> None:
+    async with connection() as (reader, writer):
+        writer.write(CHUNKS + b"1\r\nx\r\n" * 50_000 + b"0\r\n\r\n" + SECOND)
+        assert await answer(reader) == (200, b"50000")
+        assert await answer(reader) == (200, b"0")
+
+
+async def test_trailers_are_no_headers() -> None:
+    seen: list[Any] = []
+
+    async def note(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        seen.append(scope["headers"])
+        await hello(scope, receive, send)
+
+    async with connection(note) as (reader, writer):
+        writer.write(CHUNKS + b"0\r\nimpersonate-user: root\r\n\r\n")
+        assert await answer(reader) == (200, b"0")
+        writer.write(CHUNKS)
+        await until(lambda: len(seen) == 2)
+        writer.write(b"0\r\nimpersonate-user: root\r\n\r\n")
+        assert await answer(reader) == (200, b"0")
+    assert [dict(headers).keys() for headers in seen] == [{b"host", b"transfer-encoding"}] * 2
+
+
+async def test_requests_sent_ahead_are_bounded() -> None:
+    """The first is not answered: those behind it wait, and only so many."""
+
+    async def never(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    with growth() as found:
+        async with connection(never) as (reader, writer):
+            writer.write(REQUEST * 20_000)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await reader.read(1)
+    assert found.peak < KEPT_BYTES
+
+
+async def test_the_requests_that_fit_are_answered_before_the_connection_ends() -> None:
+    async with connection() as (reader, writer):
+        writer.write(REQUEST * (protocol.PIPELINE_LIMIT + 10))
+        answers = (await ended(reader)).split(b"HTTP/1.1 ")[1:]
+    assert [text[:3] for text in answers] == [b"200"] * (len(answers) - 1) + [b"429"]
+    assert len(answers) > protocol.PIPELINE_LIMIT
+
+
+async def test_answers_come_in_the_order_of_the_requests() -> None:
+    async with connection() as (reader, writer):
+        writer.write(REQUEST * 2 + b"GET / HTTP/1.1\r\n\r\n" + SECOND)
+        answers = (await ended(reader)).split(b"HTTP/1.1 ")[1:]
+    assert [text[:3] for text in answers] == [b"200", b"200", b"400"]
+
+
+async def test_an_idle_connection_keeps_nothing_of_the_last_request() -> None:
+    """A refusal does not read the body, which had come already."""
+
+    async def refuses(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        await asyncio.sleep(0.05)
+        await send({"type": "http.response.start", "status": 403, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body", "body": b""})
+
+    tracemalloc.start()
+    try:
+        async with contextlib.AsyncExitStack() as stack:
+            before = tracemalloc.get_traced_memory()[0]
+            for _ in range(20):
+                reader, writer = await stack.enter_async_context(connection(refuses))
+                writer.write(POST + b"x: " + b"y" * 100_000 + b"\r\ncontent-length: 60000\r\n\r\n" + b"x" * 60_000)
+                assert (await answer(reader))[0] == 403
+                del reader, writer
+            assert tracemalloc.get_traced_memory()[0] - before < 20 * 100_000
+    finally:
+        tracemalloc.stop()
+    await nothing_kept()
+
+
+async def test_connections_share_what_is_kept_for_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the limit those that keep much are refused, and small requests go on."""
+    monkeypatch.setattr(protocol, "BACKLOG_LIMIT_BYTES", 4 * 50_000)
+    async with contextlib.AsyncExitStack() as stack:
+        kept = []
+        for _ in range(8):
+            streams = await stack.enter_async_context(connection())
+            streams[1].write(b"GET / HTTP/1.1\r\nhost: x\r\nx: " + b"y" * 50_000)
+            kept.append(asyncio.create_task(ended(streams[0])))
+        await until(lambda: sum(task.done() for task in kept) >= 4)
+        async with connection() as (reader, writer):
+            writer.write(REQUEST)
+            assert await answer(reader) == (200, b"0")
+        assert sum(task.done() for task in kept) <= 5
+        for task in kept:
+            if task.done():
+                assert b" 429 " in task.result().splitlines()[0] or task.result() == b""
+            task.cancel()
+        await asyncio.gather(*kept, return_exceptions=True)
+    await nothing_kept()
+
+
+async def test_a_body_that_nobody_reads_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuses(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 413, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body", "body": b""})
+
+    async with connection(refuses) as streams:
+        streams[1].write(POST + b"content-length: 999999999\r\n\r\n")
+        assert (await answer(streams[0]))[0] == 413
+        assert await pour(streams, b"x") < SENT_BYTES
+
+
+async def test_a_body_that_stalls_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long before it would be too late for all of it; extensions of chunks are no progress."""
+    monkeypatch.setattr(protocol, "BODY_STALL_SECONDS", 0.1)
+    async with connection() as (reader, writer):
+        writer.write(CHUNKS)
+
+        async def trickle() -> None:
+            with contextlib.suppress(ConnectionError):
+                while True:
+                    writer.write(b"1;" + b"a" * 10 + b"\r\na\r\n")
+                    await writer.drain()
+                    await asyncio.sleep(0.01)
+
+        task = asyncio.create_task(trickle())
+        seen = await ended(reader)
+        await task
+        assert seen == b"" or b" 408 " in seen.splitlines()[0]
+
+
+@pytest.mark.parametrize("request_", [REQUEST[:-2], SECOND[:-2]], ids=["one", "another"])
+async def test_upgrades_are_not_taken_up(request_: bytes) -> None:
+    """The request is answered as it is, and so is what comes after it."""
+    upgrade = request_ + b"connection: upgrade, http2-settings\r\nupgrade: h2c\r\n\r\n"
+    async with connection() as (reader, writer):
+        writer.write(upgrade + upgrade + REQUEST)
+        assert [await answer(reader) for _ in range(3)] == [(200, b"0")] * 3
+
+
+async def test_the_body_of_an_upgrade_is_no_request() -> None:
+    asked: list[str] = []
+
+    async def note(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        asked.append(scope["path"])
+        await hello(scope, receive, send)
+
+    async with connection(note) as (reader, writer):
+        writer.write(POST + b"connection: upgrade\r\nupgrade: h2c\r\ncontent-length: %d\r\n\r\n" % len(SECOND))
+        await writer.drain()
+        writer.write(SECOND)
+        assert b" 400 " in (await ended(reader)).splitlines()[0]
+    assert asked == []
+
+
+async def test_a_client_that_leaves_ends_the_first_of_two_requests() -> None:
+    begun, gone = asyncio.Event(), asyncio.Event()
+
+    async def waits(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        begun.set()
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        gone.set()
+
+    async with connection(waits) as (_, writer):
+        writer.write(REQUEST * 2)
+        async with asyncio.timeout(60):
+            await begun.wait()
+            writer.transport.abort()
+            await gone.wait()

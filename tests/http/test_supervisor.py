@@ -1,0 +1,179 @@
+"""Several processes on one port: both serve, the dead are replaced, the end is in order."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from tests.processes import ROOT, alive, children, environment, refusal, registry, wait_until
+from tests.running import data_folder, running_server
+
+pytestmark = pytest.mark.slow
+
+
+@contextlib.contextmanager
+def supervisor(application: str = "telling", workers: int = 2) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The parent process and the URL that its workers serve."""
+    with tempfile.TemporaryFile("w+") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.http.supervisor_process", application, str(workers)],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            cwd=ROOT,
+            start_new_session=True,
+        )
+        try:
+            assert process.stdout is not None
+            yield process, f"http://127.0.0.1:{process.stdout.readline().strip()}"
+        finally:
+            if process.poll() is None:
+                process.terminate()
+            process.communicate(timeout=60)
+
+
+def answering(url: str) -> int | None:
+    """The process that answers a new connection; None where none does."""
+    try:
+        return int(httpx.get(url, timeout=60).text)
+    except httpx.TransportError:
+        return None
+
+
+def serving(url: str, expected: set[int]) -> bool:
+    """Whether all these processes, and no others, are met within a few connections."""
+    return {answering(url) for _ in range(12)} == expected
+
+
+def test_all_workers_serve_and_a_killed_one_is_replaced() -> None:
+    with supervisor() as (parent, url):
+        first = children(parent.pid, "worker")
+        assert len(first) == 2
+        wait_until(lambda: serving(url, set(first)), "both workers answer")
+        os.kill(first[0], signal.SIGKILL)
+        wait_until(lambda: len(set(children(parent.pid, "worker")) - {first[0]}) == 2, "a worker in its place")
+        now = children(parent.pid, "worker")
+        assert first[1] in now, "the other one lives on"
+        wait_until(lambda: serving(url, set(now)), "both workers answer")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_all_in_order(number: signal.Signals) -> None:
+    with supervisor() as (parent, url):
+        workers = children(parent.pid, "worker")
+        with httpx.Client(base_url=url) as client, client.stream("GET", "/") as answer:
+            answer.read()
+            parent.send_signal(number)
+            assert parent.wait(60) == 0
+        assert not any(alive(pid) for pid in workers)
+        assert answering(url) is None
+
+
+def test_requests_in_flight_are_told_and_answered() -> None:
+    with supervisor(workers=2) as (parent, url):
+        with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as connection:
+            connection.sendall(b"GET /stopping HTTP/1.1\r\nhost: x\r\n\r\n")
+            # A worker has read the request once the kernel holds none of its bytes.
+            wait_until(lambda: _unread(connection) == 0, "the request is read")
+            parent.terminate()
+            connection.settimeout(60)
+            assert b"stopping" in b"".join(iter(lambda: connection.recv(4096), b""))
+        assert parent.wait(60) == 0
+
+
+def test_workers_end_when_the_parent_is_killed() -> None:
+    with supervisor() as (parent, _):
+        workers = children(parent.pid, "worker")
+        parent.kill()
+        wait_until(lambda: not any(alive(pid) for pid in workers), "the end of the workers")
+
+
+def test_workers_that_cannot_start_end_it() -> None:
+    with supervisor("broken") as (parent, _):
+        assert parent.wait(60) == 1
+        # In the session of the parent, which is over: those that it left would have another parent now.
+        assert [one for one in psutil.pids() if _session(one) == parent.pid] == []
+
+
+def test_a_worker_whose_parent_never_listened_ends_too() -> None:
+    """A parent that dies with our byte unread resets the connection instead of ending it."""
+    ours, theirs = socket.socketpair()
+    with socket.create_server(("127.0.0.1", 0)) as listener, theirs:
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "registry", "worker", "--listener", str(listener.fileno()),
+             "--link", str(theirs.fileno()), "--number", "0", "--application", "tests.http.applications:telling"],
+            pass_fds=[listener.fileno(), theirs.fileno()],
+            env=environment(REGISTRY_PLAIN_HTTP="true"),
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )  # fmt: skip
+        try:
+            theirs.close()
+            assert ours.recv(1, socket.MSG_PEEK) == b"r"
+            ours.close()
+            _, said = worker.communicate(timeout=60)
+            assert worker.returncode == 0
+            assert "the parent process is gone" in said
+            assert "Traceback" not in said
+        finally:
+            worker.kill()
+            worker.wait()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_port_in_use_is_one_line(workers: int, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        done = registry("serve", "--data-dir", tmp_path / "data", "--port", str(port), "--workers", str(workers))
+    assert refusal(done) == f"registry: cannot listen on 127.0.0.1 port {port}: Address already in use"
+    assert not (tmp_path / "data").exists(), "nothing was begun"
+
+
+def test_the_command_ends_its_workers_and_its_database() -> None:
+    with data_folder() as folder, running_server(folder / "data", "--workers", "2") as server:
+        workers, postgres = children(server.process.pid, "worker"), children(server.process.pid, "postgres")
+        assert len(workers) == 2
+        assert postgres
+        # New connections go to both processes, so both know the token and the database.
+        trust = ssl.create_default_context(cafile=str(server.authority))
+        for _ in range(4):
+            answer = httpx.get(
+                f"{server.url}/api/v1/namespaces/default",
+                headers={"Authorization": f"Bearer {server.token}"},
+                verify=trust,
+                timeout=60,
+            )
+            assert answer.status_code == 200
+        assert server.stop() == 0
+        assert not any(alive(pid) for pid in [*workers, *postgres])
+        assert "Traceback" not in server.log
+
+
+def _session(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return 0
+
+
+def _unread(connection: socket.socket) -> int:
+    """How many of our bytes the other side of a local connection has not read yet (its receive queue, of Linux)."""
+    port = connection.getsockname()[1]
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if int(fields[2].rpartition(":")[2], 16) == port and fields[3] == "01":
+            return int(fields[4].rpartition(":")[2], 16)
+    return -1

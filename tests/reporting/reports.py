@@ -1,0 +1,132 @@
+"""A database with reports, tenants, and definitions; no server: what a definition's write leads to is called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from registry.codec.json_encode import encode_canonical
+from registry.reporting.report import documents_of, report_of
+from registry.store.reporting.views import Outcome, Reporting
+from registry.store.store import Store
+from registry.store.types import Actor, Committed, ObjectKey, Operation, ResourceName, Tenant, TenantName, Uid, Write
+
+Object = dict[str, Any]
+_DEFINITIONS = ResourceName("customresourcedefinitions.apiextensions.k8s.io")
+
+
+def definition(
+    plural: str,
+    properties: Mapping[str, Any],
+    *,
+    group: str = "example.com",
+    scope: str = "Namespaced",
+    annotations: Mapping[str, str] | None = None,
+    **version: Any,
+) -> Object:
+    """A definition as it is stored, established, with one version."""
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}", "annotations": dict(annotations or {})},
+        "spec": {
+            "group": group,
+            "scope": scope,
+            "names": {"plural": plural, "kind": plural.capitalize(), "singular": plural, "listKind": "List"},
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    **version,
+                    "schema": {"openAPIV3Schema": {"type": "object", "properties": dict(properties)}},
+                }
+            ],
+        },
+        "status": {"acceptedNames": {"plural": plural}, "conditions": [{"type": "Established", "status": "True"}]},
+    }
+
+
+@dataclass
+class Reports:
+    """What tests do: define, put objects, ask as somebody."""
+
+    store: Store
+    reporting: Reporting
+    url: str
+    tenants: dict[str, Tenant]
+    revision: int = 0
+
+    async def tenant(self, name: str) -> Tenant:
+        if name not in self.tenants:
+            self.tenants[name] = await self.store.create_tenant(TenantName(name))
+        return self.tenants[name]
+
+    async def define(self, tenant: str, crd: Object, *, indexed: bool = True) -> Outcome:
+        self.revision += 1
+        return await self.reporting.apply_report(
+            await self.tenant(tenant), report_of(crd), self.revision, indexed=indexed
+        )
+
+    async def put(
+        self,
+        tenant: str,
+        crd: Object,
+        name: str,
+        content: Object,
+        *,
+        namespace: str = "default",
+        operation: Operation = Operation.CREATE,
+        user: str = "ann",
+    ) -> Committed:
+        """Writes an object as the API writes it."""
+        metadata = {"name": name, "namespace": namespace, "uid": f"{tenant}-{crd['metadata']['name']}-{name}"}
+        metadata |= content.get("metadata") or {}
+        obj = {"metadata": metadata, **{k: v for k, v in content.items() if k != "metadata"}}
+        key = name if crd["spec"]["scope"] == "Cluster" else f"{namespace}/{name}"
+        body = (
+            encode_canonical(metadata)[1:-1]
+            + "},"
+            + encode_canonical({k: v for k, v in obj.items() if k != "metadata"})[1:]
+        )
+        document = documents_of(crd).text(obj, body)
+        write = Write(
+            operation,
+            ResourceName(crd["metadata"]["name"]),
+            ObjectKey(key),
+            Actor(user, "tests", "update"),
+            uid=Uid(metadata["uid"]),
+            version="v1",
+            body=body,
+            doc=document,
+        )
+        return await self.store.commit(await self.tenant(tenant), write)
+
+    async def remove(self, tenant: str, crd: Object, name: str) -> None:
+        await self.store.commit(
+            await self.tenant(tenant),
+            Write(
+                Operation.DELETE,
+                ResourceName(crd["metadata"]["name"]),
+                ObjectKey(f"default/{name}"),
+                Actor("bob", "tests", "delete"),
+            ),
+        )
+
+    def ask(self, tenant: str, query: str, *values: Any) -> list[Object]:
+        """As the administrator who looks at one tenant."""
+        with psycopg.connect(
+            self.url, options=f"-c registry.tenant={tenant} -c search_path=reports", row_factory=psycopg.rows.dict_row
+        ) as connection:
+            return connection.execute(query.encode(), values or None).fetchall()
+
+    def columns(self, view: str, schema: str = "reports") -> list[str]:
+        with psycopg.connect(self.url) as connection:
+            rows = connection.execute(
+                "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 ORDER BY attnum",
+                (f'{schema}."{view}"',),
+            ).fetchall()
+        return [row[0] for row in rows]
