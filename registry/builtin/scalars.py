@@ -11,7 +11,7 @@ from typing import Any
 from registry.builtin.quantities import QuantityError, canonical_quantity
 from registry.codec.json_encode import encode_json_text
 from registry.definitions.structs.base import Context, GoType, Link, StructDecodeError, mismatch
-from registry.definitions.structs.scalars import BYTES
+from registry.definitions.structs.scalars import BYTES, INT_32
 from registry.definitions.types import Time
 from registry.schema.field import go_quote
 from registry.schema.gotime import RFC3339, TimeError, canonical_time
@@ -76,7 +76,20 @@ class BytesMap(GoType):
         return {k: "" if v is None else BYTES.decode(v, (link, k, None, False), context) for k, v in value.items()}
 
 
+class IntOrString(GoType):
+    """An intstr.IntOrString: a text, or an int32."""
+
+    go = "int32"
+
+    def decode(self, value: Any, link: Link, context: Context) -> Any:
+        return value if type(value) is str else INT_32.decode(value, link, context)
+
+    def is_empty(self, value: Any) -> bool:
+        return False
+
+
 # metav1.MicroTime: UTC and six decimals, or null.
 MICRO_TIME = Time(canonical_micro_time)
 QUANTITY = QuantityType()
 BYTES_MAP = BytesMap()
+INT_OR_STRING = IntOrString()

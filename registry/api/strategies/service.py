@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from registry.api.strategies.base import Context, Object
+from registry.api.strategies.base import Context, Object, ObjectDecodeError
 from registry.api.strategies.builtin import BuiltinStrategy
+from registry.builtin.service_structs import Service
+from registry.definitions.structs import structs
+from registry.definitions.structs.base import StructDecodeError
 from registry.schema.names import NameFunction, name_is_dns1035_label
 
 
@@ -22,13 +25,21 @@ class ServiceStrategy(BuiltinStrategy):
 
     def decode(self, obj: Object, unknown: list[str]) -> Object:
         """Without what is empty: clients that send protobuf leave nothing out."""
-        spec = obj.get("spec")
-        if isinstance(spec, dict):
-            spec = _with_defaults(spec)
-            if isinstance(spec.get("ports"), list):
-                spec["ports"] = [_with_defaults(port) if isinstance(port, dict) else port for port in spec["ports"]]
-            obj = {**obj, "spec": spec}
-        return super().decode(obj, unknown)
+        try:
+            decoded = structs.decode(Service, obj)
+        except StructDecodeError as error:
+            raise ObjectDecodeError(str(error)) from error
+        unknown.extend(decoded.unknown)
+        service = decoded.value
+        if "spec" in service:
+            spec = _without_empty(service["spec"])
+            if "ports" in spec:
+                spec["ports"] = [_without_empty(port) for port in spec["ports"]]
+            service["spec"] = spec
+        return super().decode(service, unknown)
+
+    def complete(self, obj: Object) -> Object:
+        return self.decode(obj, [])
 
     def prepare_for_create(self, obj: Object, context: Context) -> None:
         super().prepare_for_create(obj, context)
@@ -49,7 +60,7 @@ class ServiceStatusStrategy(ServiceStrategy):
         new["status"] = new.get("status") or {"loadBalancer": {}}
 
 
-def _with_defaults(members: Object) -> Object:
+def _without_empty(members: Object) -> Object:
     return {name: value for name, value in members.items() if value not in ("", 0, False)}
 
 
