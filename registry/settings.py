@@ -129,8 +129,8 @@ class Settings:
 
     data_dir: Path = setting(
         dataclasses.MISSING,
-        "Folder of what the server keeps beside the database: its CA, the administrator's token, a kubeconfig and, "
-        "where no database is named, PostgreSQL itself.",
+        "Folder for what the server keeps outside the database: its CA, the administrator's token, a kubeconfig and, "
+        "without a database URL, PostgreSQL itself.",
         path,
         shown="/var/lib/registry for root, else $XDG_DATA_HOME/registry or ~/.local/share/registry",
     )
@@ -139,28 +139,28 @@ class Settings:
     workers: int = setting(1, "Processes that serve the port.", whole_number(1, 64))
     max_connections: int = setting(
         10_000,
-        "Connections that a process has open at the most, fewer where its limit of open files (ulimit -n) is lower; "
-        "others are closed at once, before TLS.",
+        "Open connections of a process at most, fewer if its limit of open files (ulimit -n) is lower; others are "
+        "closed at once, before TLS.",
         whole_number(1, 1_000_000),
     )
     upload_limit_megabytes: int = setting(
         128,
-        "Bodies of requests that a process holds at the most until they are answered, in MiB. A tenant may hold as "
-        "much as is still free, which alone is half of it; beyond that the answer is 429.",
+        "Request bodies that a process holds at most until they are answered, in MiB. A tenant may hold as much as is "
+        "still free, so at most half; beyond that the answer is 429.",
         whole_number(16, 1_000_000),
     )
     database_url: str | None = setting(
         None,
-        "PostgreSQL 14 or newer, as postgresql://user:password@host/database; without it an embedded one is run.",
+        "PostgreSQL 14 or newer, as postgresql://user:password@host/database; without it the server runs its own.",
         shown="an embedded PostgreSQL in the data folder",
     )
     listen_database_url: str | None = setting(
         None,
-        "The same database for LISTEN, past a pooler such as pgbouncer, in which LISTEN hears nothing.",
+        "The same database for LISTEN, not through a pooler such as pgbouncer, where no notification arrives.",
         shown="the database URL",
     )
     tls_cert_file: Path | None = setting(
-        None, "Certificate chain to serve (PEM); a changed file is taken up while running.", path,
+        None, "Certificate chain to serve (PEM); reloaded when it changes.", path,
         shown="a certificate of the server's own CA",
     )  # fmt: skip
     tls_private_key_file: Path | None = setting(None, "Private key of that certificate (PEM).", path)
@@ -168,114 +168,112 @@ class Settings:
         (), "Further names and addresses, separated by commas, for the server's own certificate.", names
     )
     history_days: int = setting(
-        7, "How long changes are kept: as far back watches resume and history reaches.", whole_number(1, 3650)
+        7, "How long changes are kept: how far back watches resume, and history reaches.", whole_number(1, 3650)
     )
     strict_transport_security: str = setting(
-        "", "Strict-Transport-Security of every answer, such as max-age=31536000.", header_text, shown="not sent"
+        "", "Strict-Transport-Security header of every answer, such as max-age=31536000.", header_text, shown="not sent"
     )
     encryption_key_file: Path | None = setting(
-        None, "File of master keys, a line <name>:<32 bytes in base64> each, the first of which encrypts what "
-        "--encrypt-resources names (docs/security.md); without it REGISTRY_ENCRYPTION_KEYS may hold them.", path,
+        None, "File of master keys, a line <name>:<32 bytes in base64> each. The first one encrypts the objects of "
+        "--encrypt-resources (docs/security.md). Without the file, REGISTRY_ENCRYPTION_KEYS may hold the lines.", path,
         shown="encryption-keys in the data folder, made with an embedded PostgreSQL; else nothing is encrypted",
     )  # fmt: skip
     encrypt_resources: tuple[str, ...] = setting(
-        ("secrets",), "Resources whose objects are encrypted in the database where there are master keys, as "
+        ("secrets",), "Resources whose objects are encrypted in the database if there is a master key, as "
         "plural.group, separated by commas; none for none.", resources, shown="secrets",
     )  # fmt: skip
     audit_policy_file: Path | None = setting(
         None,
-        "Kubernetes audit policy (audit.k8s.io/v1) that says which requests are audited, and how fully; a changed file "
-        "is taken up while running.",
+        "Kubernetes audit policy (audit.k8s.io/v1): which requests are audited, and at which level; reloaded when it "
+        "changes.",
         path,
         shown="nothing is audited",
     )  # fmt: skip
     audit_log_path: Path | None = setting(
-        None, "File that audit events are appended to, a line of JSON each.", path, shown="no file"
+        None, "File to which audit events are appended, one line of JSON each.", path, shown="no file"
     )
-    audit_log_megabytes: int = setting(
-        100, "Size at which the file is renamed and a new one begun.", whole_number(1, 100_000)
-    )
-    audit_log_files: int = setting(10, "How many renamed files are kept.", whole_number(0, 10_000))
-    audit_to_database: bool = setting(False, "Write audit events to the table audit_events, too.", switch)
+    audit_log_megabytes: int = setting(100, "Size at which that file is rotated.", whole_number(1, 100_000))
+    audit_log_files: int = setting(10, "How many rotated files are kept.", whole_number(0, 10_000))
+    audit_to_database: bool = setting(False, "Also write audit events to the table audit_events.", switch)
     audit_retention_days: int = setting(30, "How long audit events are kept in the database.", whole_number(1, 36_500))
     client_ca_file: Path | None = setting(
-        None, "CA of client certificates that are accepted (PEM); a changed file is taken up while running.", path
+        None, "CA of accepted client certificates (PEM); reloaded when it changes.", path
     )
     anonymous_auth: bool = setting(
-        True, "Take requests without credentials as those of system:anonymous; false refuses them.", switch
+        True, "Accept requests without credentials as user system:anonymous; false refuses them.", switch
     )
     authentication_config: Path | None = setting(
-        None, "File with the outside issuers whose tokens are taken, an AuthenticationConfiguration of "
-        "apiserver.config.k8s.io/v1; a changed file is taken up while running.", path
+        None, "AuthenticationConfiguration (apiserver.config.k8s.io/v1) with the external issuers whose tokens are "
+        "accepted; reloaded when it changes.", path
     )  # fmt: skip
     service_account_issuer: str = setting(
         "https://kubernetes.default.svc.cluster.local",
-        "Issuer of the tokens of service accounts in the tenant default, an https URL; that of another tenant has "
-        "/clusters/<tenant> behind it.", issuer
+        "Issuer of service account tokens in the tenant default, an https URL; for another tenant, /clusters/<tenant> "
+        "is appended.", issuer
     )  # fmt: skip
     service_account_jwks_uri: str = setting(
-        "", "Where others reach this server for the keys of those tokens, an https URL without the path "
+        "", "Where others reach this server for the public keys of those tokens, an https URL without the path "
         "/openid/v1/jwks.", issuer, shown="the address that the request came to"
     )  # fmt: skip
     tenant_host_pattern: str = setting(
-        "", "Host names that lead to a tenant, such as {tenant}.example.com; /clusters/<tenant> does everywhere.",
+        "", "Host names of tenants, such as {tenant}.example.com; /clusters/<tenant> works on every host.",
         host_pattern, shown="none"
     )  # fmt: skip
     plain_http: bool = setting(
-        False, "Serve HTTP without TLS, behind a proxy that ends TLS. kubectl sends no token over plain HTTP.", switch
+        False,
+        "Serve HTTP without TLS, behind a proxy that terminates TLS. kubectl sends no token over plain HTTP.",
+        switch,
     )
     admin_token_file: Path | None = setting(
         None, "File with the administrator's bearer token.", path, shown="admin-token in the data folder, made once"
     )
     allow_egress_to: tuple[str, ...] = setting(
-        (), "Networks, as CIDRs separated by commas, that webhooks may be called in beside the public internet; "
-        "without them loopback, link-local and private addresses are refused.", networks
+        (), "Networks that webhooks may be called in, in addition to the public internet, as CIDRs separated by "
+        "commas; all other loopback, link-local and private addresses are refused.", networks
     )  # fmt: skip
     webhook_services: tuple[str, ...] = setting(
-        (), "Where the services that webhooks name are, as name.namespace=host:port, separated by commas.", services
+        (), "Addresses of the services that webhooks name, as name.namespace=host:port, separated by commas.", services
     )
     webhook_service_template: str = setting(
         "", "DNS name of every other service, such as {name}.{namespace}.svc.cluster.local.", shown="none"
     )
     serve_apiextensions_v1beta1: bool = setting(
-        True, "Take and show definitions in the older form, apiextensions.k8s.io/v1beta1, beside v1.", switch
+        True, "Also serve definitions in the older form, apiextensions.k8s.io/v1beta1.", switch
     )
     migrate_storage: str = setting(
         "auto",
-        "auto: objects that are stored at a former storage version are written again at the present one, and the "
-        "former leaves status.storedVersions; off: only where a StorageVersionMigration asks for it.",
+        "auto: objects stored at a former storage version are rewritten at the present one, and the former version is "
+        "removed from status.storedVersions; off: only when a StorageVersionMigration requests it.",
         one_of("auto", "off"),
     )
     migrate_storage_after_seconds: int = setting(
-        600, "Seconds that a definition must have been left alone before its objects are migrated by themselves.",
+        600, "Seconds that a definition must be unchanged before its objects are migrated automatically.",
         whole_number(0, 999_999_999)
     )  # fmt: skip
     migrate_storage_rate: int = setting(
-        1000, "Objects a second that a process migrates at the most.", whole_number(1, 1_000_000)
+        1000, "Objects that a process migrates per second at most.", whole_number(1, 1_000_000)
     )
     shutdown_seconds: int = setting(
-        30, "How long requests in flight may take to finish when the server is told to stop.", whole_number(0, 3600)
+        30, "How long requests in flight may take to finish when the server stops.", whole_number(0, 3600)
     )
     log_level: str = setting("info", "debug, info, warning or error.", one_of("debug", "info", "warning", "error"))
     log_format: str = setting("text", "text for people, json for machines.", one_of("text", "json"))
-    access_log: bool = setting(False, "Log a line for each answer: who asked for what, and how it went.", switch)
+    access_log: bool = setting(False, "Log a line for each request: user, verb, resource, code and time.", switch)
     pg_bin: Path | None = setting(
-        None, "Folder of PostgreSQL's programs for the embedded server.", path, shown="the system's, else a wheel's"
+        None, "Folder with PostgreSQL's programs for the embedded server.", path, shown="the system's, else a wheel's"
     )
     postgres_user: str | None = setting(
         None, "Account that runs the embedded PostgreSQL when root starts the server.", shown="postgres, else nobody"
     )
     postgres_port: int | None = setting(
         None,
-        "Port on 127.0.0.1 on which the embedded PostgreSQL also takes connections, with a password.",
+        "Port on 127.0.0.1 on which the embedded PostgreSQL also accepts connections, with a password.",
         whole_number(1, 65535),
         shown="its socket only",
     )
 
     sql_views: bool = setting(
-        True,
-        "Keep SQL views of custom resources for reports, and with each object what they read (docs/sql.md).",
-        switch,
+        True, "Keep SQL views of custom resources for reports, and the data that they read (docs/sql.md).", switch
     )
 
     def __post_init__(self) -> None:
@@ -398,8 +396,8 @@ def markdown() -> str:
         [
             "# Settings",
             "",
-            "Every setting of `registry serve` is a flag and an environment variable; the flag wins. This page is made",
-            "by `python -m registry.settings`, and a test checks that it is up to date.",
+            "Every setting of `registry serve` is a flag and an environment variable; the flag wins. `make docs`",
+            "writes this page from registry/settings.py, and a test checks that it is up to date.",
             "",
             "| flag | environment variable | default | what it does |",
             "| --- | --- | --- | --- |",
