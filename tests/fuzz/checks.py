@@ -46,7 +46,7 @@ ALLOWED = tuple(
         ),
         (
             500,
-            r"failed to create typed patch object ",
+            r"failed to (create typed patch|convert new) object",
             "apply: fields that the schema lacks (fieldmanager/structuredmerge.go)",
         ),
         (500, r"expected a .*, but received a ", "strategicpatch: mergepatch.ErrBadArgType, which has no reason"),
