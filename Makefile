@@ -1,5 +1,5 @@
-# What people type: serve, test, lint, bench. Everything works from nothing but Python 3.11 or newer and make, and
-# only once: stamp files in the virtual environment say what has been installed for which project files.
+# What people type. Everything works from nothing but Python 3.11 or newer and make, and only once: stamp files in the
+# virtual environment say what has been installed for which project files. `make` alone lists the targets.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -9,45 +9,65 @@ ARGS ?=
 TEST_PROCESSES ?= 2
 TOOLS := $(VENV)/tools
 BUILD ?= build
+# The pure packages: their tests need no database and no process.
+UNIT := tests/codec tests/schema tests/cel tests/apply tests/definitions tests/builtin tests/authorization/rbac
 
 # Only what requirements/*.txt names by version and hash is installed, and no code of an sdist is run to install it.
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 LOCKED := install --require-hashes --only-binary :all:
 OURSELVES := install --no-deps --no-build-isolation --editable .
 
-.PHONY: serve install develop test lint bench docs dist lock sbom audit pin-images clean
+.PHONY: help serve install develop check test lint format words coverage bench docs dist lock sbom audit pin-images clean
+.DEFAULT_GOAL := help
 
-serve: $(VENV)/.installed
+help: ## list these targets
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name does; do \
+		printf '  %-12s %s\n' "$$name" "$$does"; done
+
+serve: $(VENV)/.installed ## an embedded PostgreSQL and the server (ARGS="--port 8443")
 	$(BIN)/registry serve $(ARGS)
 
-install: $(VENV)/.installed
+install: $(VENV)/.installed ## what serving needs, into .venv
 
-develop: $(VENV)/.developing
+develop: $(VENV)/.developing ## what tests and tools need, too
 
-test: lint
-	$(BIN)/python -m pytest -n $(TEST_PROCESSES) $(PYTEST)
+check: lint ## lint and the tests of the pure packages: before each commit, two minutes
+	$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) -m "not slow" $(UNIT) tests/test_*.py $(PYTEST)
 
-lint: $(VENV)/.developing
+test: lint ## lint and all tests
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal $(PYTEST)
+
+lint: words $(VENV)/.developing ## words, ruff, format, types, import contracts
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(VENV)/.developing
+format: $(VENV)/.developing ## rewrite the code as the formatter has it
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+words: ## which retired words are in code and pages, and what to write instead
+	$(PYTHON) tools/words.py $(ARGS)
+
+coverage: $(VENV)/.developing ## lines and branches of the pure packages that their tests run
+	$(BIN)/python -m coverage run -m pytest -q -n 0 -m "not slow" $(UNIT) $(PYTEST)
+	$(BIN)/python -m coverage report
+
+bench: $(VENV)/.developing ## what the server does in a second (ARGS=--help)
 	$(BIN)/python -m benchmarks $(ARGS)
 
-docs: $(VENV)/.installed
+docs: $(VENV)/.installed ## write docs/settings.md
 	$(BIN)/python -m registry.settings > docs/settings.md
 
-# The wheel and the sdist, into dist/.
-dist: $(VENV)/.developing
+dist: $(VENV)/.developing ## the wheel and the sdist, into dist/
 	$(BIN)/python -m build --no-isolation --outdir dist
 
-# requirements/*.txt again; tools/lock says how to choose what is upgraded.
-lock: $(TOOLS)/.installed
+lock: $(TOOLS)/.installed ## requirements/*.txt again; tools/lock says how to choose what is upgraded
 	tools/lock $(TOOLS)/bin $(ARGS)
 
 # The components of the image, as CycloneDX: installed as the image has them, they tell licenses and who needs whom.
-sbom: $(VENV)/.developing $(TOOLS)/.installed
+sbom: $(VENV)/.developing $(TOOLS)/.installed ## the components of the image, into build/sbom.json
 	rm -rf $(BUILD)
 	$(BIN)/python -m venv --without-pip $(BUILD)/image
 	$(PIP) --python $(BUILD)/image/bin/python $(LOCKED) -r requirements/image.txt
@@ -58,15 +78,13 @@ sbom: $(VENV)/.developing $(TOOLS)/.installed
 	$(TOOLS)/bin/cyclonedx-py environment $(BUILD)/image/bin/python --pyproject $(BUILD)/pyproject.toml \
 		--output-reproducible --output-format JSON --output-file $(BUILD)/sbom.json
 
-# What the package index knows against what is locked: vulnerabilities, releases that were withdrawn.
-audit: $(BIN)/python
+audit: $(BIN)/python ## what the package index knows against what is locked
 	$(BIN)/python tools/audit.py $(ARGS)
 
-# Adds digests to the images that Dockerfile and docker-compose.yml name, or renews them.
-pin-images:
+pin-images: ## renew the digests of the images that Dockerfile and docker-compose.yml name
 	$(PYTHON) tools/pin_images.py
 
-clean:
+clean: ## remove what was built and cached
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(BIN)/python:
