@@ -66,7 +66,7 @@ _METRIC = re.compile(r"`((?:registry|apiserver)_[a-z_]+)")
 
 
 def references(name: str, text: str, files: Sequence[str]) -> Iterator[Reference]:
-    """The references of a file that lead nowhere; `files` are all files of the tree."""
+    """The broken references of a file; `files` are all files of the tree."""
     found = [*_in_any(name, text, files), *(_in_page(name, text) if name.endswith(".md") else ())]
     for at, what, problem in found:
         if problem:

@@ -34,18 +34,18 @@ def _part(name: str) -> str:
 @pytest.mark.kubectl
 @needs_kubectl
 def test_the_tour_works_as_pasted(server: RunningServer, tmp_path: Path) -> None:
-    shown = run(_part("tour"), server, tmp_path)
-    assert "backup.demo.example.com/nightly created" in shown
-    assert "spec.keep in body should be greater than or equal to 1" in shown
-    assert "a paused backup must keep more than one" in shown
-    assert re.search(r"nightly +0 3 \* \* \* +14 +Ready", shown)
+    output = run(_part("tour"), server, tmp_path)
+    assert "backup.demo.example.com/nightly created" in output
+    assert "spec.keep in body should be greater than or equal to 1" in output
+    assert "a paused backup must keep more than one" in output
+    assert re.search(r"nightly +0 3 \* \* \* +14 +Ready", output)
     if shutil.which("psql") is not None:
         rows = run(_part("sql"), server, tmp_path)
         assert re.search(r"default +\| default +\| nightly +\| 0 3 \* \* \*", rows)
         assert re.search(r"update +\| admin +\| patch +\| +14", rows)
-    told = run(_part("tenant"), server, tmp_path)
-    assert "namespace/shop created" in told
-    assert re.search(r"^acme ", told, re.MULTILINE)
+    output = run(_part("tenant"), server, tmp_path)
+    assert "namespace/shop created" in output
+    assert re.search(r"^acme ", output, re.MULTILINE)
 
 
 # What each page's commands show, among other things.
@@ -103,8 +103,8 @@ def test_a_page_works_as_pasted(page: str, server: RunningServer, kubeconfigs: d
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     if page == "sql":
         run(REPORTED, server, tmp_path)
-    told = run(commands((ROOT / "docs" / f"{page}.md").read_text()), server, tmp_path, kubeconfigs[page])
-    assert re.search(PAGES[page], told, re.MULTILINE), told
+    output = run(commands((ROOT / "docs" / f"{page}.md").read_text()), server, tmp_path, kubeconfigs[page])
+    assert re.search(PAGES[page], output, re.MULTILINE), output
 
 
 def test_every_linked_page_is_there() -> None:

@@ -12,7 +12,7 @@ from tests.docs.pages import ROOT
 from tests.docs.references import headings, references
 
 KINDS = (".md", ".py", ".sql", ".toml", ".yaml", ".yml", "Makefile", "Dockerfile", "run")
-# What was recorded elsewhere, and these tests themselves, whose samples lead nowhere.
+# What was recorded elsewhere, and these tests themselves, whose samples are broken.
 NOT_OURS = ("tests/conformance/scenarios/", "tests/docs/references.py", "tests/docs/test_references.py")
 
 
