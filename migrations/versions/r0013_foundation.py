@@ -1,7 +1,6 @@
 """Everything up to the first release: the revisions 0001 to 0013 in one, with the id of the last of them.
 
-A database that went through them one by one is at this revision (tests/store/test_squashed.py). Functions are those of
-registry/store/sql as they are now, so a later revision that needs others than this one made loads them again.
+A database that went through them one by one is at this revision (tests/store/test_squashed.py).
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from alembic import op
 
-from migrations.functions import drop_functions, replace_functions
+from migrations.functions import drop_functions
 
 revision = "0013"
 down_revision = None
@@ -22,7 +21,7 @@ def upgrade() -> None:
     connection = op.get_bind()
     # exec_driver_sql: the percent signs and colons of the text are its own.
     connection.exec_driver_sql(Path(__file__).with_name("r0013_tables.sql").read_text("utf-8"))
-    schema = replace_functions(connection)
+    schema = connection.exec_driver_sql("SELECT quote_ident(current_schema())").scalar_one()
     op.execute(f"REVOKE CREATE ON SCHEMA {schema} FROM PUBLIC")
 
 

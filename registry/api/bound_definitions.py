@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, Protocol
 
+from registry.builtin import sharing
 from registry.codec.stored import decode_stored
 from registry.definitions.model import Definition
 from registry.store.sharing import Bound
@@ -19,7 +20,8 @@ from registry.store.types import ObjectKey, ResourceName, Row, Tenant, TenantId,
 
 # Shared definitions that a process keeps; one takes some 20 kB, its schemas where they are first used not counted.
 LIMIT: Final = 5_000
-_DEFINITIONS: Final = ResourceName("customresourcedefinitions.apiextensions.k8s.io")
+DEFINITIONS: Final = ResourceName("customresourcedefinitions.apiextensions.k8s.io")
+BINDINGS: Final = ResourceName(f"{sharing.BINDINGS}.{sharing.GROUP}")
 
 
 class Shared(NamedTuple):
@@ -57,12 +59,12 @@ class SharedEntries:
 
     async def of(self, tenant: Tenant) -> Mapping[ResourceName, Shared]:
         """What the tenant has bound, as of now. Read after the tenant's guards: it may be newer than they are."""
-        bound = await self._store.sharing.bound(tenant)
+        bound = await self._store.sharing.bound(tenant, definitions=DEFINITIONS, bindings=BINDINGS)
         if not bound:
             return NOTHING_BOUND
         known = {one.resource: self._cached(one) for one in bound}
         missing = [resource for resource, kept in known.items() if kept is None]
-        while missing and (found_bodies := await self._store.sharing.bodies(tenant, missing)):
+        while missing and (found_bodies := await self._store.sharing.bodies(tenant, missing, definitions=DEFINITIONS)):
             for provider, name, revision, body in found_bodies:
                 known[ResourceName(name)] = self._remember(provider, name, revision, body)
             missing = [resource for resource in missing if resource > found_bodies[-1][1]]
@@ -85,7 +87,7 @@ class SharedEntries:
         known = self._kept.get((provider, name))
         if known is not None and known.revision >= revision:
             return known
-        entry = self._read(Row(_DEFINITIONS, ObjectKey(name), Uid(""), revision, "v1", 0, body))
+        entry = self._read(Row(DEFINITIONS, ObjectKey(name), Uid(""), revision, "v1", 0, body))
         # No definition of a tenant has this name: to none is it the same object.
         naming = {**entry.naming, "metadata": {"name": f"{provider}/{name}"}}
         living = Shared(entry.definition, naming)

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from registry.api.strategies.base import WriteFlags
-from registry.store.types import ObjectKey, ResourceName, Tenant, Uid
+from registry.api.strategies.base import Strategy, WriteEffects
+from registry.store.types import NO_FLAGS, ObjectKey, ResourceName, Tenant, Uid, WriteFlag
 
 if TYPE_CHECKING:
     from registry.api.request import ResourceRequest
@@ -30,6 +30,7 @@ FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"
 # Who the controllers are.
 SERVER_NAME: Final = "system:apiserver"
+SERVER_MANAGER: Final = "kube-apiserver"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +69,22 @@ def is_collecting(obj: Object) -> bool:
     return FOREGROUND in finalizers or ORPHAN in finalizers
 
 
-def with_collection(flags: WriteFlags, obj: Object) -> WriteFlags:
-    """The flags of a write; an object that waits for the collector is found by the leader whoever has marked it."""
-    return {**flags, "pending": True} if is_collecting(obj) else flags
+def effects_of(strategy: Strategy, new: Object, old: Object | None) -> WriteEffects:
+    """The effects of a write of `new`; of its deletion where `new` is `old`.
+
+    What this process is to see to after the commit, another finds by the flags if it dies: deletions, new owners, and
+    objects that wait for the collector.
+    """
+    effects = strategy.write_effects(new, old)
+    metadata = new["metadata"]
+    flags = NO_FLAGS
+    if new is old or metadata.get("ownerReferences"):
+        flags |= WriteFlag.FOLLOW_UP
+    if metadata.get("deletionTimestamp"):
+        flags |= WriteFlag.TERMINATING
+        if new is not old and is_collecting(new):
+            flags |= WriteFlag.PENDING
+    return {**effects, "flags": effects.get("flags", NO_FLAGS) | flags} if flags else effects
 
 
 def notify_created(request: ResourceRequest, key: ObjectKey, obj: Object) -> None:

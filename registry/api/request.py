@@ -24,7 +24,19 @@ from registry.authorization.rbac.model import GROUP as RBAC
 from registry.codec.model import Decoded, DecodeError
 from registry.store.errors import QuotaExceeded, SharingRefused, TenancyRefused, TenantSuspended
 from registry.store.store import Store
-from registry.store.types import Actor, Committed, Guards, ObjectKey, ResourceName, Row, State, Tenant, Write
+from registry.store.types import (
+    NO_FLAGS,
+    Actor,
+    Committed,
+    Guards,
+    ObjectKey,
+    ResourceName,
+    Row,
+    State,
+    Tenant,
+    Write,
+    WriteFlag,
+)
 
 T = TypeVar("T")
 QUOTAS = ResourceName("resourcequotas")
@@ -133,7 +145,8 @@ class ResourceRequest:
         """Commits a write, and tells the controllers where they have to go on."""
         by_server = self.context.by_server
         if by_server or write.actor.verb == "delete":
-            write = replace(write, unlimited=True, by_server=by_server)
+            flags = WriteFlag.UNLIMITED | (WriteFlag.BY_SERVER if by_server else NO_FLAGS)
+            write = replace(write, flags=write.flags | flags)
         try:
             committed = await self.backend.store.commit(self.tenant, write)
         except (TenantSuspended, QuotaExceeded, TenancyRefused, SharingRefused) as refusal:

@@ -9,7 +9,7 @@ from typing import Final
 
 from registry.api.catalog import TenantCatalog
 from registry.api.conversions import VersionGone
-from registry.api.dependents import FOREGROUND, ORPHAN, SERVER_NAME
+from registry.api.dependents import FOREGROUND, ORPHAN, SERVER_MANAGER, SERVER_NAME
 from registry.api.errors import StatusError
 from registry.api.options import DeleteOptions
 from registry.api.request import Backend, CatalogStale, ResourceRequest
@@ -26,7 +26,6 @@ from registry.store.types import ObjectKey, Row, Tenant
 
 SERVER: Final = User(SERVER_NAME, (ADMINISTRATORS, AUTHENTICATED))
 # The names that managedFields show for what controllers write, as in a cluster.
-SERVER_MANAGER: Final = "kube-apiserver"
 CONTROLLER_MANAGER: Final = "kube-controller-manager"
 _JUDGEMENTS = 8
 # Deletions that are under way at a time: a transaction takes this many. Each holds its object, so they are bounded by
@@ -143,7 +142,7 @@ class ControllerClient:
         return found
 
     async def _delete_at(self, served: Served, place: Place, options: DeleteOptions) -> None:
-        if place.marked:
+        if place.may_be_terminating:
             row, _ = await self.backend.store.load(self.tenant, served.resource_name, place.key)
             if row is None or _waits(row):
                 return

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from registry.api.admission.namespace_lifecycle import NAMESPACES
+from registry.api.bound_definitions import BINDINGS
 from registry.api.catalog import DEFINITIONS
 from registry.api.request import QUOTAS, Backend
 from registry.authentication.tokens.service_accounts import SECRETS, SERVICE_ACCOUNTS
@@ -38,7 +39,7 @@ _CONTROLLERS: Final[dict[ResourceName, Callable[[ControllerClient, ObjectKey], A
     NAMESPACES: namespaces.reconcile,
     POLICIES: policy_status.reconcile,
     CLUSTER_ROLES: aggregation.reconcile,
-    sharing.BINDINGS: sharing.reconcile,
+    BINDINGS: sharing.reconcile,
     sharing.EXPORTS: sharing.reconcile_export,
 }
 _OF_ACCOUNTS: Final = {SECRETS: reconcile_secret, SERVICE_ACCOUNTS: reconcile_account}

@@ -11,6 +11,7 @@ import datetime
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
+from registry.api.bound_definitions import BINDINGS, DEFINITIONS
 from registry.api.catalog import TenantCatalog
 from registry.api.errors import StatusError
 from registry.api.options import DeleteOptions
@@ -18,7 +19,6 @@ from registry.api.request import CatalogStale
 from registry.api.served import Object, Served
 from registry.api.strategies.sharing import FINALIZER, SettlingStrategy
 from registry.api.verbs.update import UpdateSpec, copy_of, guaranteed_update
-from registry.builtin.sharing import BINDINGS as BINDINGS_PLURAL
 from registry.builtin.sharing import EXPORTS as EXPORTS_PLURAL
 from registry.builtin.sharing import GROUP, binding_definition
 from registry.builtin.tenancy import GROUP as TENANCY
@@ -32,9 +32,7 @@ from registry.definitions.naming import accept_names
 from registry.store.errors import TenantNotFound
 from registry.store.types import ObjectKey, ResourceName, Row, Tenant, TenantName
 
-BINDINGS: Final = ResourceName(f"{BINDINGS_PLURAL}.{GROUP}")
 EXPORTS: Final = ResourceName(f"{EXPORTS_PLURAL}.{GROUP}")
-DEFINITIONS: Final = ResourceName("customresourcedefinitions.apiextensions.k8s.io")
 _TENANTS: Final = ResourceName(f"{PLURAL}.{TENANCY}")
 
 _JUDGEMENTS: Final = 8
@@ -124,8 +122,11 @@ async def _check(controlled: ControllerClient, catalog: TenantCatalog, binding: 
             "binding": binding["metadata"]["name"],
             "provider": provider.name,
             "export": reference["export"],
-            "revision": row.revision,
-            "definitions": revisions,
+            "definitions": sorted(revisions),
+            "seen": [
+                [EXPORTS, reference["export"], row.revision],
+                *([DEFINITIONS, name, revision] for name, revision in revisions.items()),
+            ],
         }
     )
     return BindingOutcome(sorted(revisions), reason, message, sharing)

@@ -66,9 +66,53 @@ class BigintArrayDumper(Dumper):
         return b"".join(parts)
 
 
+class RecordArray:
+    """Values of a composite type, each as `record` makes it; `oid` is that of the type in this database."""
+
+    __slots__ = ("oid", "records")
+
+    def __init__(self, oid: int, records: Sequence[bytes]) -> None:
+        self.oid = oid
+        self.records = records
+
+
+class RecordArrayDumper(Dumper):
+    """The array's own type is left to the statement, which casts it."""
+
+    format = Format.BINARY
+
+    def dump(self, obj: RecordArray) -> bytes:
+        parts = [_header.pack(1, 0, obj.oid, len(obj.records), 1)]
+        for record in obj.records:
+            parts.append(_length(len(record)))
+            parts.append(record)
+        return b"".join(parts)
+
+
+_integer_field = Struct("!Iiq").pack  # type, length (8), value
+_field = Struct("!Ii").pack  # type, length
+_NULL_INTEGER: Final = _field(_BIGINT_OID, -1)
+_NULL_TEXT: Final = _field(_TEXT_OID, -1)
+
+
+def record(integers: Sequence[int | None], texts: Sequence[str | None]) -> bytes:
+    """A value of a composite type whose attributes are bigints and then texts; the form of `record_recv`."""
+    parts = [_length(len(integers) + len(texts))]
+    parts += [_NULL_INTEGER if item is None else _integer_field(_BIGINT_OID, 8, item) for item in integers]
+    for text in texts:
+        if text is None:
+            parts.append(_NULL_TEXT)
+        else:
+            encoded = text.encode()
+            parts.append(_field(_TEXT_OID, len(encoded)))
+            parts.append(encoded)
+    return b"".join(parts)
+
+
 def register(connection: AsyncConnection[object]) -> None:
     connection.adapters.register_dumper(TextArray, TextArrayDumper)
     connection.adapters.register_dumper(BigintArray, BigintArrayDumper)
+    connection.adapters.register_dumper(RecordArray, RecordArrayDumper)
 
 
 def literal(items: Iterable[str]) -> str:

@@ -67,8 +67,8 @@ FORGET: Final = statement(
 # Read page by page in the order of the log's index of revisions; older partitions are left out by `at`.
 OWED: Final = statement(
     "owed",
-    "Since a time: the objects that are gone, those that were written with owners, and new namespaces, up to some"
-    " bytes; by the log's index of revisions, over the partitions since then.",
+    "The changes since a time after which other objects may have to change, up to some bytes; by the log's index of"
+    " revisions, over the partitions since then.",
     within_bytes(
         """
     SELECT t.id, t.name, t.domain_id AS domain, t.definitions_revision, t.namespaces_revision, t.attributes,
@@ -76,8 +76,7 @@ OWED: Final = statement(
         CASE WHEN c.type = 'DELETED' THEN c.previous_body END AS body
     FROM changes c JOIN tenants t ON t.id = c.tenant_id
     WHERE c.at >= %(since)s::timestamptz AND (c.domain_id, c.revision) > (%(domain)s::bigint, %(revision)s::bigint)
-        AND (c.type = 'DELETED' OR strpos(c.body, '"ownerReferences"') > 0
-            OR (c.type = 'ADDED' AND c.resource = 'namespaces')) AND t.deleted_at IS NULL
+        AND c.follow_up IS NOT false AND t.deleted_at IS NULL
     ORDER BY c.domain_id, c.revision LIMIT %(limit)s::bigint
         """,
         "r.domain_id, r.revision",

@@ -1,4 +1,4 @@
-"""What storage migration asks: rows that are not as they would be written now, and definitions that may have such."""
+"""Rows that are not as they would be written now, and objects of all tenants that something has to be done about."""
 
 from __future__ import annotations
 
@@ -26,23 +26,22 @@ OUTDATED: Final = statement(
     ),
 )
 
-# The canonical text of a definition has its stored versions in one place; a schema that has the same text in it makes
-# somebody look in vain, no more.
-MIXED: Final = statement(
-    "mixed-definitions",
-    "Definitions with several stored versions, unchanged for a while; by the primary key, tenant by tenant.",
-    r"""
+MATCHING: Final = statement(
+    "matching-bodies",
+    "Objects of a resource whose bodies match a regular expression, unchanged for a while; by the primary key, tenant"
+    " by tenant.",
+    """
     SELECT t.id, t.name, t.domain_id, t.definitions_revision, t.namespaces_revision, t.attributes, o.key
     FROM tenants t JOIN objects o ON o.tenant_id = t.id AND o.resource = %(resource)s::text
     WHERE t.deleted_at IS NULL AND o.updated_at < clock_timestamp() - %(seconds)s::float8 * interval '1 second'
-        AND o.body ~ '"storedVersions":\["[^]]*,'
+        AND o.body ~ %(pattern)s::text
     ORDER BY o.tenant_id, o.key LIMIT %(limit)s::bigint
     """,
 )
 
-UNFINISHED: Final = statement(
-    "unfinished-migrations",
-    "Migrations that have not come to their end, in all tenants; by the partial index of what is pending.",
+PENDING: Final = statement(
+    "pending-of-resource",
+    "Objects of a resource that a controller has to go on with, in all tenants; by the partial index of those.",
     """
     SELECT t.id, t.name, t.domain_id, t.definitions_revision, t.namespaces_revision, t.attributes, o.key
     FROM objects o JOIN tenants t ON t.id = o.tenant_id
@@ -72,14 +71,15 @@ class Rewrites:
         found = [Row(resource, ObjectKey(row[0]), Uid(row[1]), *row[2:6]) for row in rows]
         return list(await self._sealing.rows(tenant.id, found))
 
-    async def mixed_definitions(
-        self, definitions: ResourceName, *, seconds: float, limit: int
+    async def matching(
+        self, resource: ResourceName, pattern: str, *, seconds: float, limit: int
     ) -> list[tuple[Tenant, ObjectKey]]:
-        """Definitions of all tenants with more than one stored version, unchanged for `seconds`."""
-        rows = await self._pool.fetch(MIXED, {"resource": definitions, "seconds": seconds, "limit": limit})
+        """Objects of all tenants whose bodies match a regular expression of PostgreSQL's, unchanged for `seconds`."""
+        values = {"resource": resource, "pattern": pattern, "seconds": seconds, "limit": limit}
+        rows = await self._pool.fetch(MATCHING, values)
         return [(tenant_of(row), ObjectKey(row[6])) for row in rows]
 
-    async def pending_migrations(self, migrations: ResourceName, *, limit: int) -> list[tuple[Tenant, ObjectKey]]:
-        """StorageVersionMigrations of all tenants that are pending."""
-        rows = await self._pool.fetch(UNFINISHED, {"resource": migrations, "limit": limit})
+    async def pending(self, resource: ResourceName, *, limit: int) -> list[tuple[Tenant, ObjectKey]]:
+        """Objects of all tenants that a controller has to go on with."""
+        rows = await self._pool.fetch(PENDING, {"resource": resource, "limit": limit})
         return [(tenant_of(row), ObjectKey(row[6])) for row in rows]

@@ -21,11 +21,10 @@ BOUND: Final = statement(
     "The definitions that a tenant has bound, with their revisions and the bindings; by primary keys.",
     """
     SELECT b.resource, b.provider_id, d.revision,
-        CASE WHEN strpos(o.body, '"deletionTimestamp"') > 0 THEN o.body ELSE '' END
+        CASE WHEN o.terminating IS NOT false THEN o.body ELSE '' END
     FROM api_bindings b
-    JOIN objects d ON d.tenant_id = b.provider_id AND d.key = b.resource
-        AND d.resource = 'customresourcedefinitions.apiextensions.k8s.io'
-    JOIN objects o ON o.tenant_id = b.tenant_id AND o.key = b.binding AND o.resource = 'apibindings.apis.registry'
+    JOIN objects d ON d.tenant_id = b.provider_id AND d.key = b.resource AND d.resource = %(definitions)s::text
+    JOIN objects o ON o.tenant_id = b.tenant_id AND o.key = b.binding AND o.resource = %(bindings)s::text
     WHERE b.tenant_id = %(tenant)s::bigint AND b.until IS NULL
     ORDER BY b.resource
     """,
@@ -37,8 +36,8 @@ BODIES: Final = statement(
     within_bytes(
         """
         SELECT d.tenant_id, d.key, d.revision, d.body
-        FROM api_bindings b JOIN objects d ON d.tenant_id = b.provider_id AND d.key = b.resource
-            AND d.resource = 'customresourcedefinitions.apiextensions.k8s.io'
+        FROM api_bindings b
+        JOIN objects d ON d.tenant_id = b.provider_id AND d.key = b.resource AND d.resource = %(definitions)s::text
         WHERE b.tenant_id = %(tenant)s::bigint AND b.until IS NULL AND b.resource = ANY (%(resources)s)
         """,
         "r.key",
@@ -95,7 +94,7 @@ DEFINING: Final = statement(
     SELECT t.name FROM tenants t
     WHERE t.domain_id = %(domain)s::bigint AND t.deleted_at IS NULL AND (EXISTS (
         SELECT 1 FROM objects o WHERE o.tenant_id = t.id AND o.key = %(resource)s::text
-            AND o.resource = 'customresourcedefinitions.apiextensions.k8s.io'
+            AND o.resource = %(definitions)s::text
     ) OR EXISTS (
         SELECT 1 FROM api_bindings b WHERE b.tenant_id = t.id AND b.resource = %(resource)s::text AND b.until IS NULL
     ))
@@ -143,17 +142,26 @@ class Sharing:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def bound(self, tenant: Tenant) -> list[Bound]:
-        """What a tenant has bound, in the order of the resources' names."""
-        rows = await self._pool.fetch(BOUND, {"tenant": tenant.id})
+    async def bound(self, tenant: Tenant, *, definitions: ResourceName, bindings: ResourceName) -> list[Bound]:
+        """What a tenant has bound, in the order of the resources' names. Definitions and bindings are objects of these
+        resources."""
+        values = {"tenant": tenant.id, "definitions": definitions, "bindings": bindings}
+        rows = await self._pool.fetch(BOUND, values)
         return [Bound(ResourceName(r[0]), TenantId(r[1]), r[2], r[3]) for r in rows]
 
-    async def bodies(self, tenant: Tenant, resources: Sequence[ResourceName]) -> list[tuple[TenantId, str, int, str]]:
+    async def bodies(
+        self, tenant: Tenant, resources: Sequence[ResourceName], *, definitions: ResourceName
+    ) -> list[tuple[TenantId, str, int, str]]:
         """Provider, name, revision and body of the first of some definitions that the tenant has bound, by their names.
 
         None where it has bound none of them; fewer than are asked for says nothing.
         """
-        values = {"tenant": tenant.id, "resources": TextArray(list(resources)), "bytes": READ_BYTES}
+        values = {
+            "tenant": tenant.id,
+            "resources": TextArray(list(resources)),
+            "definitions": definitions,
+            "bytes": READ_BYTES,
+        }
         return [(row[0], row[1], row[2], row[3]) for row in await self._pool.fetch(BODIES, values)]
 
     async def consumers(self, provider: Tenant, export: str) -> list[tuple[Tenant, ObjectKey]]:
@@ -180,9 +188,11 @@ class Sharing:
         rows = await self._pool.fetch(NAMED, values)
         return (DomainId(rows[0][0]), TenantName(rows[0][1])) if rows else None
 
-    async def defining(self, domain: DomainId, resource: ResourceName) -> TenantName | None:
+    async def defining(
+        self, domain: DomainId, resource: ResourceName, *, definitions: ResourceName
+    ) -> TenantName | None:
         """A tenant of the domain that serves a resource which is not built in."""
-        rows = await self._pool.fetch(DEFINING, {"domain": domain, "resource": resource})
+        rows = await self._pool.fetch(DEFINING, {"domain": domain, "resource": resource, "definitions": definitions})
         return TenantName(rows[0][0]) if rows else None
 
     async def clean(self) -> None:

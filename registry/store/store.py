@@ -42,6 +42,7 @@ from registry.store.tokens import Tokens
 from registry.store.types import (
     Change,
     Committed,
+    Contents,
     DomainId,
     Guards,
     ObjectKey,
@@ -318,9 +319,9 @@ class Store:
         await self._sealing.changes(tenant.id, past.changes)
         return past
 
-    async def in_use(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> bool:
+    async def in_use(self, tenant: Tenant, contents: Contents) -> bool:
         """What `Write.unless_used` is judged by, as of now."""
-        return await self._lookups.in_use(tenant, resource, key)
+        return await self._lookups.in_use(tenant, contents)
 
     async def count(self, tenant: Tenant, resource: ResourceName) -> int:
         return await self._lookups.count(tenant, resource)
@@ -336,9 +337,9 @@ class Store:
         rows = await self._lookups.owned_by(tenant, uids, after=after, limit=limit)
         return list(await self._sealing.rows(tenant.id, rows))
 
-    async def in_other_namespaces(self, tenant: Tenant, resource: ResourceName, name: str, uid: Uid) -> list[str]:
-        """The namespaces in which the object of this name has this uid: one at the most."""
-        return await self._lookups.in_other_namespaces(tenant, resource, name, uid)
+    async def keys_of_uid(self, tenant: Tenant, resource: ResourceName, uid: Uid) -> list[ObjectKey]:
+        """The keys of the objects of a resource that have a uid: one at the most, unless somebody wrote it."""
+        return await self._lookups.keys_of_uid(tenant, resource, uid)
 
     async def pending(self, limit: int) -> list[tuple[Tenant, ResourceName, ObjectKey]]:
         """What writes have left to controllers, in all tenants, at most `limit` objects."""

@@ -137,6 +137,8 @@ objects = Table(
     _facet("time1", DateTime(timezone=True), "to_timestamp(({0})::double precision)"),
     _facet("ready", Boolean(), "({0})::boolean"),
     _facet("ready_since", DateTime(timezone=True), "to_timestamp(({0})::double precision)"),
+    # Whether the object only waits for its end. NULL: its row is older than the column.
+    Column("terminating", Boolean),
     # A point read; a page in the order of the keys.
     PrimaryKeyConstraint("tenant_id", "resource", "key", name="objects_pkey"),
     # A page with an equality or `in` term of a selector.
@@ -204,6 +206,8 @@ changes = Table(
     Column("actor_manager", Text, nullable=False),
     Column("actor_verb", Text, nullable=False),
     Column("at", DateTime(timezone=True), nullable=False),
+    # Whether other objects may have to change after it. NULL: its row is older than the column.
+    Column("follow_up", Boolean),
     # What watches read: the changes of a domain after a revision.
     Index("changes_domain_id_revision_idx", "domain_id", "revision"),
     # The history of an object or a range of keys; pages at a revision that is long past.
@@ -344,7 +348,7 @@ report_definitions = Table(
 report_tenants = Table(
     "report_tenants",
     metadata,
-    Column("tenant_id", BigInteger, nullable=False),
+    Column("tenant_id", BigInteger, autoincrement=False, nullable=False),
     Column("definitions_revision", BigInteger, nullable=False),
     PrimaryKeyConstraint("tenant_id", name="report_tenants_pkey"),
 )

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import datetime
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from sys import getsizeof
-from typing import Any, NewType
+from typing import Any, Final, NewType
 
 TenantName = NewType("TenantName", str)
 TenantId = NewType("TenantId", int)
@@ -75,12 +75,39 @@ class Row:
     body: str
 
 
-class Counted(enum.IntEnum):
-    """What an object counts as in its tenant's limits, beside being an object. The values are the commit's flags."""
+class WriteFlag(enum.IntFlag):
+    """What the commit and later readers must know of a write, whose body they do not look into (sql/commit.sql)."""
 
-    OBJECT = 0
-    DEFINITION = 8
-    NAMESPACE = 16
+    CHANGES_DEFINITIONS = 1
+    CHANGES_NAMESPACES = 2
+    # A controller has to go on with the object; it is found by `pending` until a write says otherwise.
+    PENDING = 4
+    # What the object counts as in its tenant's limits, in addition to being an object.
+    COUNTS_AS_DEFINITION = 8
+    COUNTS_AS_NAMESPACE = 16
+    # Counted in the tenant's limits, but never refused by them: what the server itself writes, and deletions.
+    UNLIMITED = 32
+    # The server's own: accepted in a suspended tenant.
+    BY_SERVER = 128
+    # Other objects may have to change after this write: another process finds it in the log if this one dies.
+    FOLLOW_UP = 256
+    # The object only waits for its end.
+    TERMINATING = 512
+
+
+NO_FLAGS: Final = WriteFlag(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The objects that go with another: all of `resource`, or all whose keys begin with `prefix` (`"ns/"`).
+
+    Of the latter `excepted` resources do not count, or some keys of them where any are named.
+    """
+
+    resource: ResourceName | None = None
+    prefix: str | None = None
+    excepted: Mapping[str, Sequence[str] | None] = field(default_factory=dict)
 
 
 class Operation(enum.StrEnum):
@@ -121,15 +148,7 @@ class Write:
     doc: str | None = None
     expected_revision: int | None = None
     expected_guards: Guards | None = None
-    changes_definitions: bool = False
-    changes_namespaces: bool = False
-    # A controller has to go on with the object; it is found by `pending` until a write says otherwise.
-    pending: bool = False
-    counted: Counted = Counted.OBJECT
-    # Counted in the tenant's limits, but never refused by them: what the server itself writes, and deletions.
-    unlimited: bool = False
-    # The server's own: it goes on in a suspended tenant.
-    by_server: bool = False
+    flags: WriteFlag = NO_FLAGS
     # The object is a tenant: what its row becomes in the same commit, as JSON (registry_follow, sql/tenancy.sql).
     tenancy: str | None = None
     # The object is a definition that tenants may share, an export or a binding: what it does to those who share, as
@@ -137,8 +156,8 @@ class Write:
     sharing: str | None = None
     # The size of the body that this replaces, as far as the caller knows it: the commit brings it back.
     replaced_bytes: int = 0
-    # Of a definition: refused while there is an object of its resource; of a namespace: while there is one in it.
-    unless_used: bool = False
+    # Refused while there is one of these.
+    unless_used: Contents | None = None
 
     @property
     def alone(self) -> bool:

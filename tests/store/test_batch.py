@@ -9,19 +9,19 @@ import pytest
 
 from registry.store.commit import batch
 from registry.store.commit.batch import Pending, Waiting
-from registry.store.types import DomainId, Guards, Tenant, TenantId, TenantName, Write
-from tests.store.writes import GADGETS, create, update
+from registry.store.types import Contents, DomainId, Guards, Tenant, TenantId, TenantName, Write, WriteFlag
+from tests.store.writes import GADGETS, WIDGETS, create, update
 
 ACME = Tenant(TenantId(1), TenantName("acme"), DomainId(1), Guards(0, 0))
 OTHER = Tenant(TenantId(2), TenantName("other"), DomainId(2), Guards(0, 0))
 
 
 def fence(key: str) -> Write:
-    return create(key, resource=GADGETS, changes_definitions=True)
+    return create(key, resource=GADGETS, flags=WriteFlag.CHANGES_DEFINITIONS)
 
 
 def unless_used(key: str) -> Write:
-    return replace(fence(key), unless_used=True)
+    return replace(fence(key), unless_used=Contents(resource=WIDGETS))
 
 
 @pytest.mark.parametrize(

@@ -7,16 +7,17 @@ import datetime
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
+import psycopg
 import pytest
 
 from registry.store import bounds
 from registry.store.feed import log
 from registry.store.reads import pages
-from registry.store.reads.pages import CHUNK_ROWS, Place
+from registry.store.reads.pages import CHUNK_ROWS
 from registry.store.reads.points import Reader
 from registry.store.reporting.documents import stale_documents
 from registry.store.store import Store
-from registry.store.types import Match, ObjectKey, Requirement, Tenant, TenantName, Uid
+from registry.store.types import Match, ObjectKey, Requirement, Tenant, TenantName, Uid, WriteFlag
 from tests.store.writes import GADGETS, WIDGETS, commit_all, create, delete, update
 
 COUNT = 9
@@ -244,12 +245,50 @@ async def test_no_tenant_keeps_the_changes_of_another_from_being_read(
         assert seen == [f"ns/{tenant.name}-{i}" for i in range(2)]
 
 
-async def test_places_tell_sizes_and_marks_without_bodies(store: Store, tenant: Tenant) -> None:
-    marked = '"deletionTimestamp":"2024-01-01T00:00:00Z"}}'
-    await commit_all(store, tenant, [create("ns/a"), create("ns/b", body=marked), create("ns/c", body='"sealed":"x"}')])
-    [part] = [part async for part in store.places(tenant, WIDGETS)]
-    expected = [("ns/a", 10, False), ("ns/b", len(marked), True), ("ns/c", 13, True)]
-    assert part.places == [Place(ObjectKey(key), size, is_marked) for key, size, is_marked in expected]
+async def test_places_say_sizes_and_what_may_be_terminating(store: Store, tenant: Tenant, database_url: str) -> None:
+    """The flag of the last write says it; of rows that are older than the flag, and of past states, it is not known."""
+    writes = [
+        create("ns/a"),
+        create("ns/b", flags=WriteFlag.TERMINATING),
+        create("ns/c"),
+        create("ns/d", body='"x":1}'),
+    ]
+    written = await commit_all(store, tenant, writes)
+    with psycopg.connect(database_url) as connection:
+        connection.execute("UPDATE objects SET terminating = NULL WHERE key = 'ns/c'")
+
+    async def places(at: int | None = None) -> list[tuple[str, int, bool]]:
+        return [
+            (p.key, p.size, p.may_be_terminating)
+            async for part in store.places(tenant, WIDGETS, at=at)
+            for p in part.places
+        ]
+
+    before = [("ns/a", 10, False), ("ns/b", 10, True), ("ns/c", 10, True), ("ns/d", 6, False)]
+    assert await places() == before
+    await commit_all(store, tenant, [update("ns/a", body='"n":1}'), update("ns/b", body='"n":1}')])
+    assert await places() == [("ns/a", 6, False), ("ns/b", 6, False), *before[2:]]
+    then = max(one.revision for one in written)
+    assert await places(then) == [("ns/a", 10, True), ("ns/b", 10, True), *before[2:]]
+
+
+@pytest.mark.parametrize(
+    "flag, found",
+    [pytest.param(True, True, id="to-be-followed-up"), pytest.param(False, False, id="not"),
+     pytest.param(None, True, id="of-an-older-server")],
+)  # fmt: skip
+async def test_what_a_dead_process_left_is_found_by_the_flag(
+    store: Store, tenant: Tenant, database_url: str, flag: bool | None, found: bool
+) -> None:
+    """Whatever a body says; that of a deleted object comes along."""
+    await commit_all(store, tenant, [create("ns/a", body='"ownerReferences":[{}]}')])
+    await store.commit(tenant, delete("ns/a"))
+    with psycopg.connect(database_url) as connection:
+        connection.execute("UPDATE changes SET follow_up = %s", (flag,))
+    since = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=1)
+    missed = [change async for part in store.duties().missed_changes(since) for change in part]
+    bodies = [None, '"ownerReferences":[{}]}']
+    assert [change.last_body for change in missed] == (bodies if found else [])
 
 
 async def test_places_are_those_of_one_revision(store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from registry.store.errors import (
     ValueRefused,
 )
 from registry.store.store import Store
-from registry.store.types import Committed, DomainId, Guards, Tenant, TenantId, TenantName
+from registry.store.types import Committed, DomainId, Guards, Tenant, TenantId, TenantName, WriteFlag
 from tests.store.writes import GADGETS, commit_all, create, delete, row_of, update
 
 
@@ -97,15 +97,15 @@ async def test_of_many_who_create_the_same_object_one_wins(store: Store, other_s
 
 
 async def test_a_change_of_definitions_moves_the_guard(store: Store, tenant: Tenant) -> None:
-    committed = await store.commit(tenant, create("widgets", resource=GADGETS, changes_definitions=True))
+    committed = await store.commit(tenant, create("widgets", resource=GADGETS, flags=WriteFlag.CHANGES_DEFINITIONS))
     assert committed.guards == Guards(1, 0)
-    committed = await store.commit(tenant, create("ns", resource=GADGETS, changes_namespaces=True))
+    committed = await store.commit(tenant, create("ns", resource=GADGETS, flags=WriteFlag.CHANGES_NAMESPACES))
     assert committed.guards == Guards(1, 2)
     assert (await store.state(tenant)).guards == Guards(1, 2)
 
 
 async def test_a_write_judged_by_old_guards_is_refused_with_the_new_ones(store: Store, tenant: Tenant) -> None:
-    await store.commit(tenant, create("widgets", resource=GADGETS, changes_definitions=True))
+    await store.commit(tenant, create("widgets", resource=GADGETS, flags=WriteFlag.CHANGES_DEFINITIONS))
     with pytest.raises(GuardsChanged) as caught:
         await store.commit(tenant, create("ns/a", guards=Guards(0, 0)))
     assert caught.value.guards == Guards(1, 0)
@@ -117,7 +117,7 @@ async def test_a_guard_that_changes_in_the_same_moment_counts_for_the_writes_beh
 ) -> None:
     results = await asyncio.gather(
         store.commit(tenant, create("ns/a", guards=Guards(0, 0))),
-        store.commit(tenant, create("widgets", resource=GADGETS, changes_definitions=True)),
+        store.commit(tenant, create("widgets", resource=GADGETS, flags=WriteFlag.CHANGES_DEFINITIONS)),
         store.commit(tenant, create("ns/b", guards=Guards(0, 0))),
         return_exceptions=True,
     )

@@ -30,6 +30,12 @@ def dump(url: str) -> str:
     pytest.skip("there is no pg_dump of this server's version")
 
 
+def without_functions(dumped: str) -> list[str]:
+    """The lines of a dump but for functions, which have no revision: they are the code's (migrations/functions.py)."""
+    bare = re.sub(r"^CREATE FUNCTION .*?\$(_?)\$.*?\$\1\$;$", "", dumped, flags=re.MULTILINE | re.DOTALL)
+    return [line for line in bare.splitlines() if line.strip("-") and "; Type: FUNCTION;" not in line]
+
+
 def restore(url: str) -> None:
     with psycopg.connect(url) as connection:
         connection.execute(ONE_BY_ONE.read_bytes())
@@ -39,10 +45,10 @@ def restore(url: str) -> None:
 def test_the_squashed_revision_is_what_the_single_ones_made(empty_database_url: str) -> None:
     restore(empty_database_url)
     assert migrate.current(empty_database_url) == "0013"
-    one_by_one = dump(empty_database_url)
+    one_by_one = without_functions(dump(empty_database_url))
     migrate.downgrade(empty_database_url, "base")
     migrate.upgrade(empty_database_url, "0013")
-    assert dump(empty_database_url) == one_by_one
+    assert without_functions(dump(empty_database_url)) == one_by_one
 
 
 @pytest.mark.slow

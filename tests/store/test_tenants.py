@@ -10,7 +10,7 @@ import pytest
 from registry.store import tenants
 from registry.store.errors import TenantExists, TenantNotFound
 from registry.store.store import Store
-from registry.store.types import DomainId, ObjectKey, Tenant, TenantName, Uid
+from registry.store.types import DomainId, ObjectKey, Tenant, TenantName, Uid, WriteFlag
 from tests.store.writes import GADGETS, WIDGETS, commit_all, create, delete, update
 
 
@@ -123,9 +123,9 @@ async def test_what_controllers_ask(store: Store, tenant: Tenant) -> None:
 
 async def test_what_is_left_to_controllers_is_found_until_a_write_says_otherwise(store: Store, tenant: Tenant) -> None:
     neighbour = await store.create_tenant(TenantName("neighbour"))
-    await store.commit(tenant, replace(create("ns/a"), pending=True))
+    await store.commit(tenant, replace(create("ns/a"), flags=WriteFlag.PENDING))
     await store.commit(neighbour, create("ns/b"))
-    await store.commit(neighbour, replace(update("ns/b"), pending=True))
+    await store.commit(neighbour, replace(update("ns/b"), flags=WriteFlag.PENDING))
     found = [(t.name, resource, key) for t, resource, key in await store.pending(10)]
     assert found == [("acme", WIDGETS, "ns/a"), ("neighbour", WIDGETS, "ns/b")]
     await store.commit(tenant, update("ns/a"))

@@ -11,6 +11,7 @@ import psycopg
 from registry.store.feed.subscription import Subscription
 from registry.store.store import Store
 from registry.store.types import (
+    NO_FLAGS,
     Actor,
     Change,
     Committed,
@@ -22,6 +23,7 @@ from registry.store.types import (
     Tenant,
     Uid,
     Write,
+    WriteFlag,
 )
 
 WIDGETS = ResourceName("widgets.example.com")
@@ -39,8 +41,7 @@ def create(
     guards: Guards | None = None,
     doc: str | None = None,
     uid: str = "",
-    changes_definitions: bool = False,
-    changes_namespaces: bool = False,
+    flags: WriteFlag = NO_FLAGS,
 ) -> Write:
     return Write(
         Operation.CREATE,
@@ -56,8 +57,7 @@ def create(
         doc,
         None,
         guards,
-        changes_definitions,
-        changes_namespaces,
+        flags,
     )
 
 
@@ -86,7 +86,9 @@ def update(
 
 
 def delete(key: str, *, resource: ResourceName = WIDGETS, expected: int | None = None) -> Write:
-    return Write(Operation.DELETE, resource, ObjectKey(key), ACTOR, expected_revision=expected)
+    return Write(
+        Operation.DELETE, resource, ObjectKey(key), ACTOR, expected_revision=expected, flags=WriteFlag.FOLLOW_UP
+    )
 
 
 async def commit_all(store: Store, tenant: Tenant, writes: Sequence[Write]) -> list[Committed]:

@@ -17,7 +17,7 @@ from typing import Final
 from registry.api.errors import StatusError, forbidden
 from registry.api.request import ResourceRequest
 from registry.api.served import Object
-from registry.store.types import Tenant
+from registry.store.types import Contents, ResourceName, Tenant
 
 ANNOTATION: Final = "tenancy.registry/deletion-protection"
 OFF: Final = "Off"
@@ -28,19 +28,18 @@ NAMESPACES: Final = "namespaces"
 _PROTECTABLE: Final = frozenset({DEFINITIONS, NAMESPACES})
 
 
-async def require_unprotected(request: ResourceRequest, obj: Object, *, dry_run: bool) -> bool:
-    """Whether the commit has to find the object unused; 403 where it is already known to be protected."""
+async def require_unprotected(request: ResourceRequest, obj: Object, *, dry_run: bool) -> Contents | None:
+    """What must not exist when the deletion is committed; 403 where the object is already known to be protected."""
     if request.served.resource_name not in _PROTECTABLE or obj["metadata"].get("deletionTimestamp"):
-        return False
+        return None
     match protection_of(request.tenant, obj):
         case "Off":
-            return False
+            return None
         case "WhileUsed":
-            if dry_run and await request.backend.store.in_use(
-                request.tenant, request.served.resource_name, request.key
-            ):
+            contents = _contents(request)
+            if dry_run and await request.backend.store.in_use(request.tenant, contents):
                 raise await in_use(request)
-            return True
+            return contents
         case _:
             raise _refusal(request, "it is protected from deletion")
 
@@ -55,6 +54,17 @@ def policy_of(tenant: Tenant) -> str:
     """What the tenant says of objects that say nothing themselves."""
     found = tenant.attributes.get("deletionProtection")
     return found if isinstance(found, str) and found else OFF
+
+
+def _contents(request: ResourceRequest) -> Contents:
+    """The objects of a definition; those in a namespace but for what the server itself puts into each."""
+    name = request.name
+    if request.served.resource_name == DEFINITIONS:
+        return Contents(resource=ResourceName(name))
+    return Contents(
+        prefix=f"{name}/",
+        excepted={"events": None, "configmaps": [f"{name}/kube-root-ca.crt"], "serviceaccounts": [f"{name}/default"]},
+    )
 
 
 async def in_use(request: ResourceRequest) -> StatusError:

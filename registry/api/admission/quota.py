@@ -24,7 +24,7 @@ from registry.api.served import Object, Served, labels_of
 from registry.builtin.quantities import canonical_quantity, quantity
 from registry.cel.ext.quantity import align
 from registry.store.errors import NotFound, RevisionConflict
-from registry.store.types import Actor, ObjectKey, Operation, Row, Uid, Write
+from registry.store.types import NO_FLAGS, Actor, ObjectKey, Operation, Row, Uid, Write, WriteFlag
 
 _MANAGER = "kube-apiserver"
 # Resources of the core group that are counted under their plain name, too.
@@ -135,6 +135,9 @@ async def _change_use(request: ResourceRequest, row: Row, use: Callable[[Object]
 def _write(request: ResourceRequest, served: Served, new: Object, old: Object, row: Row) -> Write:
     owned = field_manager_of(served).update(old, new, _MANAGER, served.api_version, request.context.timestamp, "status")
     version, schema, body = served.body(served.strategy.finish(owned))
+    flags = WriteFlag.BY_SERVER if request.context.by_server else NO_FLAGS
+    if new["metadata"].get("deletionTimestamp"):
+        flags |= WriteFlag.TERMINATING
     return Write(
         Operation.UPDATE,
         QUOTAS,
@@ -146,7 +149,7 @@ def _write(request: ResourceRequest, served: Served, new: Object, old: Object, r
         body=body,
         labels=labels_of(new, served.strategy),
         expected_revision=row.revision,
-        by_server=request.context.by_server,
+        flags=flags,
     )
 
 

@@ -18,12 +18,13 @@ from registry.admission.validation_policies import (
     validating_policy_errors,
 )
 from registry.admission.validation_webhooks import webhook_configuration_errors
-from registry.api.strategies.base import Context, Object, WriteFlags
+from registry.api.strategies.base import Context, Object, WriteEffects
 from registry.api.strategies.typed import TypedStrategy
 from registry.apply.values import equal
 from registry.builtin import admission_structs as structs
 from registry.schema.field import FieldError, duplicate, invalid, not_supported, required
 from registry.schema.names import label_key
+from registry.store.types import NO_FLAGS, WriteFlag
 
 _HEAD = frozenset({"apiVersion", "kind", "metadata", "status"})
 
@@ -45,10 +46,10 @@ class AdmissionStrategy(TypedStrategy):
         theirs = {k: v for k, v in old.items() if k not in _HEAD}
         new["metadata"]["generation"] = generation if equal(mine, theirs) else generation + 1
 
-    def write_flags(self, new: Object, old: Object | None) -> WriteFlags:
+    def write_effects(self, new: Object, old: Object | None) -> WriteEffects:
         """Labels and the like change nothing of what is in force."""
         changed = old is None or new is old or (new["metadata"].get("generation") != old["metadata"].get("generation"))
-        return {"changes_definitions": True} if changed else {}
+        return {"flags": WriteFlag.CHANGES_DEFINITIONS} if changed else {}
 
 
 def default_match(match: dict[str, Any] | None) -> None:
@@ -113,13 +114,13 @@ class ValidatingPolicyStrategy(PolicyStrategy):
     def update_errors(self, new: Object, old: Object) -> list[FieldError]:
         return validating_policy_errors(new, old)
 
-    def write_flags(self, new: Object, old: Object | None) -> WriteFlags:
+    def write_effects(self, new: Object, old: Object | None) -> WriteEffects:
         """Pending until its types have been checked (registry/controllers/policy_status.py)."""
-        flags = super().write_flags(new, old)
+        effects = super().write_effects(new, old)
         checked = (new.get("status") or {}).get("observedGeneration") == new["metadata"].get("generation")
         if new is not old and not checked:
-            flags["pending"] = True
-        return flags
+            effects["flags"] = effects.get("flags", NO_FLAGS) | WriteFlag.PENDING
+        return effects
 
 
 class PolicyStatusStrategy(ValidatingPolicyStrategy):

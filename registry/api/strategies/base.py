@@ -17,7 +17,7 @@ from registry.api.admission.escalation import Authority
 from registry.authentication.user import User
 from registry.authorization.wildcard import Across
 from registry.schema.field import FieldError
-from registry.store.types import Counted, Tenant
+from registry.store.types import Tenant, WriteFlag
 
 Object = dict[str, Any]
 
@@ -76,13 +76,10 @@ class ObjectDecodeError(Exception):
     """A body that is not of its kind. The text follows `W in version "v1" cannot be handled as a W: `."""
 
 
-class WriteFlags(TypedDict, total=False):
-    """What a write changes for the judgement of other writes (registry/store/types.py, Guards)."""
+class WriteEffects(TypedDict, total=False):
+    """What a write means to other objects and tenants (registry/store/types.py, Write)."""
 
-    changes_definitions: bool
-    changes_namespaces: bool
-    pending: bool
-    counted: Counted
+    flags: WriteFlag
     tenancy: str
     sharing: str
 
@@ -162,7 +159,7 @@ class Strategy(Protocol):
     def finish(self, obj: Object) -> Object:
         """The form that is stored and served of an object that has been found to be right."""
 
-    def write_flags(self, new: Object, old: Object | None) -> WriteFlags:
+    def write_effects(self, new: Object, old: Object | None) -> WriteEffects:
         """Which guards the write moves; `new` is the last state where the object goes."""
 
     def warnings(self, new: Object, old: Object | None) -> Sequence[str]: ...

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from registry.api.served import field_value
-from registry.api.strategies.base import Context, Object, ObjectDecodeError, Translation, WriteFlags
+from registry.api.strategies.base import Context, Object, ObjectDecodeError, Translation, WriteEffects
 from registry.apply.values import equal
 from registry.cel.rules.rules import compile_rules
 from registry.definitions.model import Definition, Version
@@ -212,7 +212,7 @@ class CustomStrategy:
     def finish(self, obj: Object) -> Object:
         return obj
 
-    def write_flags(self, new: Object, old: Object | None) -> WriteFlags:
+    def write_effects(self, new: Object, old: Object | None) -> WriteEffects:
         return {}
 
     def warnings(self, new: Object, old: Object | None) -> Sequence[str]:

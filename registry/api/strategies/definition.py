@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from registry.api.strategies.base import Context, Object, ObjectDecodeError, WriteFlags
+from registry.api.bound_definitions import BINDINGS
+from registry.api.dependents import SERVER_MANAGER, SERVER_NAME
+from registry.api.strategies.base import Context, Object, ObjectDecodeError, WriteEffects
 from registry.api.strategies.builtin import BuiltinStrategy
 from registry.codec.json_encode import encode_json_text
 from registry.conversion.declarative.check import validate_rules
@@ -16,7 +18,7 @@ from registry.definitions.decode import canonical, decode_definition
 from registry.definitions.naming import needs_reconsidering
 from registry.definitions.v1beta1.conversion import convert
 from registry.schema.field import FieldError
-from registry.store.types import Counted
+from registry.store.types import NO_FLAGS, WriteFlag
 
 
 class DefinitionStrategy(BuiltinStrategy):
@@ -71,7 +73,7 @@ class DefinitionStrategy(BuiltinStrategy):
         replace_in_place(obj, strategy.mark_for_deletion(obj, context.timestamp))
         obj["metadata"] = dict(obj["metadata"])
 
-    def write_flags(self, new: Object, old: Object | None) -> WriteFlags:
+    def write_effects(self, new: Object, old: Object | None) -> WriteEffects:
         """Pending as long as its names are not settled or its objects are to be removed.
 
         A new definition has no names yet, so nothing is judged by it: the tenant's definitions do not change by it, and
@@ -82,14 +84,10 @@ class DefinitionStrategy(BuiltinStrategy):
             or not is_true(new, "Established")
             or bool(new["metadata"].get("deletionTimestamp"))
         )
-        flags: WriteFlags = {
-            "changes_definitions": old is not None,
-            "pending": unsettled,
-            "counted": Counted.DEFINITION,
-        }
-        if old is not None:
-            flags["sharing"] = _sharing(new, old)
-        return flags
+        flags = WriteFlag.COUNTS_AS_DEFINITION | (WriteFlag.PENDING if unsettled else NO_FLAGS)
+        if old is None:
+            return {"flags": flags}
+        return {"flags": flags | WriteFlag.CHANGES_DEFINITIONS, "sharing": _sharing(new, old)}
 
     def warnings(self, new: Object, old: Object | None) -> Sequence[str]:
         return definition_warnings.warnings(new, old)
@@ -118,6 +116,9 @@ def _sharing(new: Object, old: Object) -> str:
             "name": new["metadata"]["name"],
             "removed": removed,
             "ending": new is old or bool(new["metadata"].get("deletionTimestamp")),
+            "bindings": BINDINGS,
+            "actor": SERVER_NAME,
+            "manager": SERVER_MANAGER,
         }
     )
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from registry.api.errors import Qualified, forbidden
-from registry.api.strategies.base import Context, Object, WriteFlags
+from registry.api.strategies.base import Context, Object, WriteEffects
 from registry.api.strategies.typed import TypedStrategy
 from registry.builtin import structs
 from registry.schema.field import FieldError, invalid
 from registry.schema.names import NameFunction, label_key, name_is_dns_label
-from registry.store.types import Counted
+from registry.store.types import WriteFlag
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 FINALIZER = "kubernetes"
@@ -72,12 +72,18 @@ class NamespaceStrategy(TypedStrategy):
         obj["metadata"].setdefault("deletionTimestamp", context.timestamp)
         obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
 
-    def write_flags(self, new: Object, old: Object | None) -> WriteFlags:
+    def write_effects(self, new: Object, old: Object | None) -> WriteEffects:
         if old is None:
-            return {"counted": Counted.NAMESPACE}
+            # Its default objects are made after it.
+            return {"flags": WriteFlag.COUNTS_AS_NAMESPACE | WriteFlag.FOLLOW_UP}
         goes = bool(new["metadata"].get("deletionTimestamp"))
         went = bool(old["metadata"].get("deletionTimestamp"))
-        return {"changes_namespaces": goes and (not went or new is old), "pending": goes, "counted": Counted.NAMESPACE}
+        flags = WriteFlag.COUNTS_AS_NAMESPACE
+        if goes:
+            flags |= WriteFlag.PENDING
+        if goes and (not went or new is old):
+            flags |= WriteFlag.CHANGES_NAMESPACES
+        return {"flags": flags}
 
 
 class NamespaceStatusStrategy(NamespaceStrategy):

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from registry.api.strategies.base import Context, Object, WriteFlags
+from registry.api.strategies.base import Context, Object, WriteEffects
 from registry.api.strategies.resource_names import SCOPES, counts_whole, is_standard_quota, quota_name_errors
 from registry.api.strategies.typed import TypedStrategy, keep
 from registry.builtin import structs
 from registry.builtin.quantities import is_whole, quantity
 from registry.schema.field import MAX_ERRORS, FieldError, GoText, go_json, invalid, required
+from registry.store.types import NO_FLAGS, WriteFlag
 
 _EXCLUSIVE = (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating"))
 _ONLY_EXISTS = frozenset({"BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity"})
@@ -43,19 +44,20 @@ class ResourceQuotaStrategy(TypedStrategy):
             errors.append(invalid("spec.scopes", scopes or None, "field is immutable"))
         return errors
 
-    def write_flags(self, new: Object, old: Object | None) -> WriteFlags:
+    def write_effects(self, new: Object, old: Object | None) -> WriteEffects:
         """Other writes must know of a quota that begins or ceases to count, or whose limits change.
 
         What admission itself adds to the use is no such change, or each counted write would have all others judged
         again.
         """
         if new is old:
-            return {"changes_namespaces": True}
+            return {"flags": WriteFlag.CHANGES_NAMESPACES}
         before = ((old or {}).get("status") or {}).get("hard") or {}
         counting = (new.get("status") or {}).get("hard") or {}
         # Until a controller has made the limits those that count.
         pending = counting != ((new.get("spec") or {}).get("hard") or {})
-        return {"changes_namespaces": counting != before, "pending": pending}
+        flags = WriteFlag.CHANGES_NAMESPACES if counting != before else NO_FLAGS
+        return {"flags": flags | WriteFlag.PENDING if pending else flags}
 
 
 class ResourceQuotaStatusStrategy(ResourceQuotaStrategy):

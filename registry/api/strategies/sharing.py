@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from registry.api.strategies.base import Context, Object, WriteFlags
+from registry.api.strategies.base import Context, Object, WriteEffects
 from registry.api.strategies.custom import CustomStrategy
 from registry.codec.json_encode import encode_json_text
 from registry.definitions.model import Definition, Version
+from registry.store.types import NO_FLAGS, WriteFlag
 
 FINALIZER: Final = "apis.registry/content"
 
@@ -19,7 +20,7 @@ FINALIZER: Final = "apis.registry/content"
 class ExportStrategy(CustomStrategy):
     controlled = True
 
-    def write_flags(self, new: Object, old: Object | None) -> WriteFlags:
+    def write_effects(self, new: Object, old: Object | None) -> WriteEffects:
         ending = new is old or bool(new["metadata"].get("deletionTimestamp"))
         spec = new.get("spec") or {}
         return {
@@ -56,12 +57,13 @@ class BindingStrategy(CustomStrategy):
         if not obj["metadata"].get("deletionTimestamp"):
             obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
 
-    def write_flags(self, new: Object, old: Object | None) -> WriteFlags:
+    def write_effects(self, new: Object, old: Object | None) -> WriteEffects:
         if new is old:
             # It goes: what it has bound goes with it.
-            return {"changes_definitions": True, "sharing": ending(new)}
+            return {"flags": WriteFlag.CHANGES_DEFINITIONS, "sharing": ending(new)}
         settled = (new.get("status") or {}).get("phase") == "Bound" and not new["metadata"].get("deletionTimestamp")
-        return {"changes_definitions": old is not None, "pending": not settled}
+        flags = NO_FLAGS if old is None else WriteFlag.CHANGES_DEFINITIONS
+        return {"flags": flags if settled else flags | WriteFlag.PENDING}
 
 
 class FrozenStrategy(BindingStrategy):
@@ -83,9 +85,9 @@ class SettlingStrategy(BindingStrategy):
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
         """It is right as it is made."""
 
-    def write_flags(self, new: Object, old: Object | None) -> WriteFlags:
-        flags = super().write_flags(new, old)
-        return flags if self._sharing is None or new is old else {**flags, "sharing": self._sharing}
+    def write_effects(self, new: Object, old: Object | None) -> WriteEffects:
+        effects = super().write_effects(new, old)
+        return effects if self._sharing is None or new is old else {**effects, "sharing": self._sharing}
 
 
 def ending(binding: Object) -> str:

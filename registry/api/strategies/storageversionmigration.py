@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from registry.api.strategies.base import Context, Object, WriteFlags
+from registry.api.strategies.base import Context, Object, WriteEffects
 from registry.api.strategies.typed import TypedStrategy, keep
 from registry.apply.values import equal
 from registry.builtin import structs
 from registry.definitions.conditions import is_true
 from registry.schema.field import FieldError, GoText, duplicate, go_json, invalid, not_supported, required, too_long
 from registry.schema.names import dns1035_label, dns1123_subdomain, label_key
+from registry.store.types import WriteFlag
 
 RUNNING, SUCCEEDED, FAILED = "Running", "Succeeded", "Failed"
 
@@ -40,9 +41,9 @@ class StorageVersionMigrationStrategy(TypedStrategy):
             errors.append(invalid("spec", shown, "field is immutable"))
         return errors
 
-    def write_flags(self, new: Object, old: Object | None) -> WriteFlags:
+    def write_effects(self, new: Object, old: Object | None) -> WriteEffects:
         """Pending until it has come to its end, so that it goes on whoever dies."""
-        return {"pending": not is_finished(new)}
+        return {} if is_finished(new) else {"flags": WriteFlag.PENDING}
 
 
 class _StatusStrategy(StorageVersionMigrationStrategy):

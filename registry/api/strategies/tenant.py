@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from registry.api.errors import Qualified, forbidden
-from registry.api.strategies.base import Context, Object, WriteFlags
+from registry.api.strategies.base import Context, Object, WriteEffects
 from registry.api.strategies.custom import CustomStrategy, StatusStrategy
 from registry.builtin.tenancy import GROUP, PLURAL, SYSTEM
 from registry.codec.json_encode import encode_json_text
 from registry.schema.field import FieldError, invalid
 from registry.schema.field import forbidden as forbidden_field
+from registry.store.types import NO_FLAGS, WriteFlag
 
 # A tenant goes when a controller has removed all that it had.
 FINALIZER: Final = "tenancy.registry/content"
@@ -88,11 +89,11 @@ class TenantStrategy(CustomStrategy):
             metadata["finalizers"] = [*finalizers, FINALIZER]
         obj["status"] = _status({**obj, "metadata": {**metadata, "deletionTimestamp": context.timestamp}}, obj, context)
 
-    def write_flags(self, new: Object, old: Object | None) -> WriteFlags:
+    def write_effects(self, new: Object, old: Object | None) -> WriteEffects:
         if new is old:
             return {}
         ending = bool(new["metadata"].get("deletionTimestamp"))
-        return {"pending": ending, "tenancy": _row(new, ending=ending)}
+        return {"flags": WriteFlag.PENDING if ending else NO_FLAGS, "tenancy": _row(new, ending=ending)}
 
 
 class TenantStatusStrategy(StatusStrategy):
@@ -100,8 +101,9 @@ class TenantStatusStrategy(StatusStrategy):
 
     controlled = True
 
-    def write_flags(self, new: Object, old: Object | None) -> WriteFlags:
-        return {} if new is old else {"pending": bool(new["metadata"].get("deletionTimestamp"))}
+    def write_effects(self, new: Object, old: Object | None) -> WriteEffects:
+        ending = new is not old and new["metadata"].get("deletionTimestamp")
+        return {"flags": WriteFlag.PENDING} if ending else {}
 
 
 def _name_errors(obj: Object) -> list[FieldError]:

@@ -15,7 +15,7 @@ from registry.api.admission.options import write_options_json
 from registry.api.admission.quota import reserve_quota
 from registry.api.answers import ObjectAnswer
 from registry.api.bodies import decode_object
-from registry.api.dependents import notify_created
+from registry.api.dependents import effects_of, notify_created
 from registry.api.errors import StatusError, already_exists, forbidden, invalid, plain_internal
 from registry.api.metadata import agree_on_namespace, fill_for_create, generate_name, is_terminating
 from registry.api.options import WriteOptions, manager_of, parse_revision, write_options
@@ -216,7 +216,7 @@ async def _commit(request: ResourceRequest, obj: Object, manager: str, verb: str
             owners=owners_of(obj),
             doc=request.document(obj, body),
             expected_guards=_guards(request),
-            **served.strategy.write_flags(obj, None),
+            **effects_of(served.strategy, obj, None),
         )
         try:
             committed = await request.commit(write)

@@ -21,7 +21,7 @@ from registry.api.admission.options import write_options_json
 from registry.api.admission.quota import reserve_quota
 from registry.api.answers import ObjectAnswer
 from registry.api.bodies import decode_object
-from registry.api.dependents import notify_deleted, notify_updated, with_collection
+from registry.api.dependents import effects_of, notify_deleted, notify_updated
 from registry.api.errors import StatusError, conflict, invalid, modified, not_found, plain_internal
 from registry.api.metadata import agree_on_name, agree_on_namespace, is_released, restore_for_update
 from registry.api.object_locks import ObjectLock
@@ -32,7 +32,7 @@ from registry.api.served import Object, kind_of, labels_of, owners_of
 from registry.api.verbs.create import create_object
 from registry.schema.field import invalid as invalid_field
 from registry.store.errors import GuardsChanged, NotFound, RevisionConflict
-from registry.store.types import Actor, Guards, ObjectKey, Operation, Row, Uid, Write
+from registry.store.types import Actor, Contents, Guards, ObjectKey, Operation, Row, Uid, Write
 
 # A patch is tried this often against an object that others change at the same time (rest/update.go,
 # OptimisticLockErrorMsg after 5 tries in handlers/patch.go).
@@ -306,7 +306,12 @@ def _wrong_uid(request: ResourceRequest, given: str, found: str) -> StatusError:
 
 
 async def store_update(
-    request: ResourceRequest, changed: PreparedUpdate, guards: Guards, actor: Actor, *, unless_used: bool = False
+    request: ResourceRequest,
+    changed: PreparedUpdate,
+    guards: Guards,
+    actor: Actor,
+    *,
+    unless_used: Contents | None = None,
 ) -> tuple[Row, Guards]:
     """Commits a change over the row that was read. Raises RevisionConflict where somebody was faster."""
     served, row, new = request.served, changed.row, changed.new
@@ -326,7 +331,7 @@ async def store_update(
         expected_guards=guards,
         replaced_bytes=len(row.body),
         unless_used=unless_used,
-        **with_collection(served.strategy.write_flags(new, changed.old), new),
+        **effects_of(served.strategy, new, changed.old),
     )
     committed = await request.commit(write)
     notify_updated(request, row.key, new, changed.old)
@@ -342,7 +347,7 @@ async def delete_row(
     manager: str,
     verb: str,
     *,
-    unless_used: bool = False,
+    unless_used: Contents | None = None,
 ) -> None:
     served = request.served
     write = Write(
@@ -355,7 +360,7 @@ async def delete_row(
         expected_guards=guards,
         replaced_bytes=len(row.body),
         unless_used=unless_used,
-        **served.strategy.write_flags(obj, obj),
+        **effects_of(served.strategy, obj, obj),
     )
     await request.commit(write)
     notify_deleted(request, obj, Uid(row.uid))

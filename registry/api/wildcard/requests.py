@@ -13,6 +13,7 @@ from typing import Final
 
 from registry.api import continuation
 from registry.api.answers import Answer, ListAnswer
+from registry.api.bound_definitions import DEFINITIONS
 from registry.api.errors import bad_request, forbidden, method_not_supported, revision_in_future
 from registry.api.request import Backend, ResourceRequest
 from registry.api.strategies.base import Context
@@ -36,7 +37,9 @@ async def find_lead(backend: Backend, context: Context, group: str, version: str
         return
     catalog = await backend.catalogs.current(context.tenant)
     if catalog.served(group, version, plural) is None and group:
-        name = await backend.store.sharing.defining(across.domain, ResourceName(f"{plural}.{group}"))
+        name = await backend.store.sharing.defining(
+            across.domain, ResourceName(f"{plural}.{group}"), definitions=DEFINITIONS
+        )
         if name is not None:
             context.tenant = await backend.store.tenant(name)
 

@@ -154,10 +154,8 @@ class Garbage:
 
     async def _report(self, found: Found, served: Served, reference: Reference) -> None:
         """Tells in an event that the owner is there, but in a namespace where it cannot own this object."""
-        others = await self._store.in_other_namespaces(
-            self._tenant, served.resource_name, reference.get("name") or "", Uid(reference.get("uid") or "")
-        )
-        if others:
+        keys = await self._store.keys_of_uid(self._tenant, served.resource_name, Uid(reference.get("uid") or ""))
+        if any(key.rpartition("/")[2] == reference.get("name") for key in keys):
             await report_invalid_namespace(self._controlled, found.catalog, found.served, found.metadata, reference)
 
     async def _delete(self, found: Found, policy: str) -> None:

@@ -15,9 +15,10 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Final
 
-from registry.store.arrays import BigintArray, TextArray, literal
+from registry.codec.json_encode import encode_json_text
+from registry.store.arrays import RecordArray, literal, record
 from registry.store.statements import statement
-from registry.store.types import Committed, Operation, Tenant, TenantId, Write
+from registry.store.types import Committed, Contents, Operation, Tenant, TenantId, Write, WriteFlag
 
 # More rows a transaction gain little (facts: 50 rows is already 17 to 31 times one), and lengthen everybody's wait.
 MAX_ROWS: Final = 64
@@ -34,9 +35,7 @@ COMMIT: Final = statement(
     "Commits a batch of writes (sql/commit.sql); by the primary keys of domains, tenants and objects.",
     """
     SELECT * FROM registry_commit(
-        %(batch)s::bigint, %(tenants)s, %(domains)s, %(operations)s, %(resources)s, %(keys)s, %(uids)s, %(versions)s,
-        %(schemas)s, %(bodies)s, %(labels)s, %(owners)s, %(docs)s, %(expected)s, %(definitions)s, %(namespaces)s,
-        %(flags)s, %(users)s, %(managers)s, %(verbs)s, %(room)s::bigint, %(exact)s::boolean
+        %(batch)s::bigint, %(writes)s::registry_write[], %(room)s::bigint, %(exact)s::boolean
     )
     """,
 )
@@ -46,9 +45,7 @@ COMMIT_TENANT: Final = statement(
     "Commits the write of an object that is a tenant, with the tenant's row (sql/tenancy.sql); by primary keys.",
     """
     SELECT * FROM registry_commit_tenant(
-        %(batch)s::bigint, %(tenants)s, %(domains)s, %(operations)s, %(resources)s, %(keys)s, %(uids)s, %(versions)s,
-        %(schemas)s, %(bodies)s, %(labels)s, %(owners)s, %(docs)s, %(expected)s, %(definitions)s, %(namespaces)s,
-        %(flags)s, %(users)s, %(managers)s, %(verbs)s, %(room)s::bigint, %(exact)s::boolean, %(tenancy)s::text::jsonb
+        %(batch)s::bigint, %(writes)s::registry_write[], %(room)s::bigint, %(exact)s::boolean, %(tenancy)s::text::jsonb
     )
     """,
 )
@@ -59,12 +56,13 @@ COMMIT_SHARED: Final = statement(
     " (sql/sharing.sql); by primary keys, and the index of providers.",
     """
     SELECT * FROM registry_commit_shared(
-        %(batch)s::bigint, %(tenants)s, %(domains)s, %(operations)s, %(resources)s, %(keys)s, %(uids)s, %(versions)s,
-        %(schemas)s, %(bodies)s, %(labels)s, %(owners)s, %(docs)s, %(expected)s, %(definitions)s, %(namespaces)s,
-        %(flags)s, %(users)s, %(managers)s, %(verbs)s, %(room)s::bigint, %(exact)s::boolean, %(sharing)s::text::jsonb
+        %(batch)s::bigint, %(writes)s::registry_write[], %(room)s::bigint, %(exact)s::boolean, %(sharing)s::text::jsonb
     )
     """,
 )
+
+
+_CHANGES_GUARDS: Final = int(WriteFlag.CHANGES_DEFINITIONS | WriteFlag.CHANGES_NAMESPACES)
 
 
 @dataclass(slots=True, eq=False)
@@ -165,13 +163,13 @@ class _Turn:
                 continue
             which = (write.resource, write.key)
             # One that depends on what there is comes before all others of its tenant, or in the next batch.
-            stays = which in touched or (write.unless_used and self.taken > 0)
+            stays = which in touched or (write.unless_used is not None and self.taken > 0)
             if write.alone and not alone:
                 stays = self._fenced = True
             # One that stays holds back those behind it too: neither a later write of its object nor what depends on
             # its guards may overtake it.
             touched.add(which)
-            if write.changes_definitions or write.changes_namespaces:
+            if write.flags & _CHANGES_GUARDS:
                 self._fenced = True
             if not stays:
                 self._took(pending)
@@ -184,48 +182,54 @@ class _Turn:
         self.size += pending.size
 
 
-def parameters(batch: list[Pending], batch_id: int, *, exact: bool = False) -> dict[str, Any]:
-    """The arguments of `registry_commit`: one array an argument, one element a write."""
-    writes = [pending.write for pending in batch]
-    tenants = [pending.tenant for pending in batch]
-    guards = [write.expected_guards for write in writes]
+def parameters(batch: list[Pending], batch_id: int, type_oid: int, *, exact: bool = False) -> dict[str, Any]:
+    """The arguments of `registry_commit`; `type_oid` is that of `registry_write` in this database."""
+    bodies = [pending.write.body for pending in batch]
     return {
         "batch": batch_id,
-        "tenants": BigintArray([tenant.id for tenant in tenants]),
-        "domains": BigintArray([tenant.domain for tenant in tenants]),
-        "operations": TextArray([write.operation for write in writes]),
-        "resources": TextArray([write.resource for write in writes]),
-        "keys": TextArray([write.key for write in writes]),
-        "uids": TextArray([write.uid for write in writes]),
-        "versions": TextArray([write.version for write in writes]),
-        "schemas": BigintArray([write.schema for write in writes]),
-        "bodies": TextArray([write.body for write in writes]),
-        "labels": TextArray([_labels(p.tenant.id, p.write) for p in batch]),
-        "owners": TextArray([_owners(p.tenant.id, p.write) for p in batch]),
-        "docs": TextArray([write.doc for write in writes]),
-        "expected": BigintArray([write.expected_revision for write in writes]),
-        "definitions": BigintArray([g.definitions if g else None for g in guards]),
-        "namespaces": BigintArray([g.namespaces if g else None for g in guards]),
-        "flags": BigintArray([_flags(write) for write in writes]),
-        "users": TextArray([write.actor.user for write in writes]),
-        "managers": TextArray([write.actor.manager for write in writes]),
-        "verbs": TextArray([write.actor.verb for write in writes]),
+        "writes": RecordArray(type_oid, [_record(pending.tenant, pending.write) for pending in batch]),
         # In UTF-8 a character has four bytes at most.
-        "room": sum(len(w.body) if w.body.isascii() else 4 * len(w.body) for w in writes),
+        "room": sum(len(body) if body.isascii() else 4 * len(body) for body in bodies),
         "exact": exact,
     }
 
 
-def _flags(write: Write) -> int:
-    return (
-        write.changes_definitions
-        + 2 * write.changes_namespaces
-        + 4 * write.pending
-        + write.counted
-        + 32 * write.unlimited
-        + 64 * write.unless_used
-        + 128 * write.by_server
+def _record(tenant: Tenant, write: Write) -> bytes:
+    """A `registry_write` (sql/commit.sql), whose attributes have this order."""
+    guards, actor, stored = write.expected_guards, write.actor, write.operation is not Operation.DELETE
+    return record(
+        (
+            tenant.id,
+            tenant.domain,
+            write.schema,
+            write.flags,
+            write.expected_revision,
+            guards.definitions if guards else None,
+            guards.namespaces if guards else None,
+        ),
+        (
+            write.operation,
+            write.resource,
+            write.key,
+            write.uid,
+            write.version,
+            write.body,
+            actor.user,
+            actor.manager,
+            actor.verb,
+            _labels(tenant.id, write) if write.labels and stored else None,
+            _owners(tenant.id, write) if write.owners and stored else None,
+            write.doc,
+            contents_json(write.unless_used) if write.unless_used else None,
+        ),
     )
+
+
+def contents_json(contents: Contents) -> str:
+    """As `registry_in_use` reads it."""
+    if contents.resource is not None:
+        return encode_json_text({"resource": contents.resource})
+    return encode_json_text({"prefix": contents.prefix, "except": contents.excepted})
 
 
 def size_of(write: Write) -> int:
@@ -263,14 +267,10 @@ def label_element(label: str) -> str:
     return f"{key}=sha256:{hashlib.sha256(value.encode()).hexdigest()}"
 
 
-def _labels(tenant: TenantId, write: Write) -> str | None:
-    if not write.labels or write.operation is Operation.DELETE:
-        return None
+def _labels(tenant: TenantId, write: Write) -> str:
     prefix = label_prefix(tenant, write.resource)
     return literal([prefix + label_element(label) for label in write.labels])
 
 
-def _owners(tenant: TenantId, write: Write) -> str | None:
-    if not write.owners or write.operation is Operation.DELETE:
-        return None
+def _owners(tenant: TenantId, write: Write) -> str:
     return literal([owner_element(tenant, uid) for uid in write.owners])

@@ -27,8 +27,11 @@ from registry.store.types import Committed, Guards, Row, Uid
 
 WHO_AM_I: Final = statement(
     "who-am-i",
-    "The backend of this session, for the day when its connection breaks.",
-    "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()",
+    "The backend of this session, for the day when its connection breaks, and what it calls the type of a write.",
+    """
+    SELECT pg_backend_pid(), (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()),
+        'registry_write'::regtype::oid::bigint
+    """,
 )
 
 END_BACKEND: Final = statement(
@@ -57,17 +60,19 @@ FIND_BATCH: Final = statement(
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A connection and who serves it."""
+    """A connection and who serves it; `write_oid` is the OID of the type `registry_write`."""
 
     connection: Connection
     pid: int
     started: datetime.datetime | None
+    write_oid: int
 
 
 async def link(connection: Connection) -> Link:
     cursor = await connection.execute(WHO_AM_I.sql, prepare=False)
     row = await cursor.fetchone()
-    return Link(connection, row[0], row[1]) if row else Link(connection, 0, None)
+    assert row is not None, "a session sees itself"
+    return Link(connection, *row)
 
 
 async def outcome(

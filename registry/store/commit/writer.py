@@ -160,7 +160,7 @@ class WriterConnection:
                 _fail(self._waiting.take(), error)
             return
         try:
-            arguments = batches.parameters(batch, batch_id, exact=exact)
+            arguments = batches.parameters(batch, batch_id, link.write_oid, exact=exact)
             call = COMMIT
             if batch[0].write.tenancy is not None:
                 call, arguments["tenancy"] = COMMIT_TENANT, batch[0].write.tenancy

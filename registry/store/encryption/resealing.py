@@ -66,7 +66,7 @@ STALE_OBJECTS: Final = statement(
     "The first objects of a tenant that are to be sealed anew, after one of them, up to some bytes; by the primary"
     " key.",
     within_bytes(
-        "SELECT resource, key, revision, body, NULL, owners IS NOT NULL FROM objects"
+        "SELECT resource, key, revision, body, NULL FROM objects"
         " WHERE tenant_id = %(tenant)s::bigint"
         " AND (resource, key) > (%(resource)s::text, %(key)s::text) AND "
         + _STALE_BODY.replace("{0}", "body")
@@ -80,8 +80,7 @@ STALE_CHANGES: Final = statement(
     "The first changes of a tenant that are to be sealed anew, after one of them, up to some bytes; by the log's index"
     " of keys.",
     within_bytes(
-        "SELECT resource, key, revision, body, previous_body, strpos(coalesce(body, ''), '\"ownerReferences\"') > 0"
-        " FROM changes WHERE tenant_id = %(tenant)s::bigint"
+        "SELECT resource, key, revision, body, previous_body FROM changes WHERE tenant_id = %(tenant)s::bigint"
         " AND (resource, key, revision) > (%(resource)s::text, %(key)s::text, %(revision)s::bigint)"
         " AND ("
         + _STALE_BODY.replace("{0}", "coalesce(body, previous_body)")
@@ -273,18 +272,18 @@ async def _reseal(
 ) -> None:
     cipher = await sealing.key(tenant, number)
 
-    async def anew(resource: str, key: str, body: str | None, *, owned: bool) -> str | None:
+    async def reseal_body(resource: str, key: str, body: str | None) -> str | None:
         if body is None or (body.startswith(prefix_of(tenant, number)) and resource in sealing.resources):
             return body
         plain = await sealing.text(tenant, resource, key, body)
         if resource not in sealing.resources:
             return plain
-        return seal_body(tenant, resource, key, number, cipher, plain, owned=owned)
+        return seal_body(tenant, resource, key, number, cipher, plain)
 
     for find, put in ((STALE_OBJECTS, REPLACE_OBJECTS), (STALE_CHANGES, REPLACE_CHANGES)):
         async for rows in _stale(pool, find, sealing, tenant, number):
-            bodies = [await anew(r[0], r[1], r[3], owned=r[5]) for r in rows]
-            previous = [await anew(r[0], r[1], r[4], owned=r[5]) for r in rows]
+            bodies = [await reseal_body(r[0], r[1], r[3]) for r in rows]
+            previous = [await reseal_body(r[0], r[1], r[4]) for r in rows]
             values: dict[str, Any] = {
                 "tenant": tenant,
                 "resources": TextArray([r[0] for r in rows]),

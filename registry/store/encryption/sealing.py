@@ -6,9 +6,8 @@ is stored of a body is again the rest of a JSON object, so that no SQL that read
 
     "sealed":"1.<tenant>.<number of the data key>.<base64 of nonce, cipher text and tag>"}}
 
-With owner references there is an empty mark of them behind it, by which lookups in SQL find it. What stands beside the
-body stays readable: names, labels, selectable fields, uids, revisions and who wrote. The sealed text is bound to the
-tenant, the resource and the key of the object.
+What stands beside the body stays readable: names, labels, selectable fields, uids, revisions and who wrote. The sealed
+text is bound to the tenant, the resource and the key of the object.
 
 A body that is not sealed costs one look at its first characters.
 """
@@ -38,7 +37,6 @@ logger = logging.getLogger(__name__)
 
 MARK: Final = '"sealed":"'
 _FORMAT: Final = "1"
-_OWNED: Final = ',"ownerReferences":[]'
 # How long a process goes on to seal with a key that is not the tenant's newest any more.
 CURRENT_SECONDS: Final = 10.0
 # Data keys that a process keeps opened; of some 300 bytes each.
@@ -98,7 +96,7 @@ class Sealing:
         if write.resource not in self.resources or write.operation is Operation.DELETE:
             return write
         number, cipher = await self.current(tenant.id)
-        body = seal_body(tenant.id, write.resource, write.key, number, cipher, write.body, owned=bool(write.owners))
+        body = seal_body(tenant.id, write.resource, write.key, number, cipher, write.body)
         return replace(write, body=body, doc=None)
 
     async def current(self, tenant: TenantId) -> tuple[int, AESGCM]:
@@ -191,10 +189,10 @@ def purpose_of(tenant: TenantId, number: int) -> str:
     return f"data-key/{tenant}/{number}"
 
 
-def seal_body(tenant: TenantId, resource: str, key: str, number: int, cipher: AESGCM, body: str, *, owned: bool) -> str:
+def seal_body(tenant: TenantId, resource: str, key: str, number: int, cipher: AESGCM, body: str) -> str:
     nonce = os.urandom(NONCE_BYTES)
     sealed = nonce + cipher.encrypt(nonce, body.encode("utf-8", "surrogatepass"), _bound(tenant, resource, key))
-    return f'{prefix_of(tenant, number)}{base64.b64encode(sealed).decode()}"{_OWNED if owned else ""}}}}}'
+    return f'{prefix_of(tenant, number)}{base64.b64encode(sealed).decode()}"}}}}'
 
 
 def prefix_of(tenant: TenantId, number: int) -> str:

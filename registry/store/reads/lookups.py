@@ -7,11 +7,11 @@ from typing import Any, Final, NamedTuple
 
 from registry.store.arrays import TextArray
 from registry.store.bounds import READ_BYTES, within_bytes
-from registry.store.commit.batch import owner_element, storable
+from registry.store.commit.batch import contents_json, owner_element, storable
 from registry.store.connection import Pool
 from registry.store.statements import statement
 from registry.store.tenants import tenant_of
-from registry.store.types import ObjectKey, ResourceName, Row, Tenant, TenantId, Uid
+from registry.store.types import Contents, ObjectKey, ResourceName, Row, Tenant, TenantId, Uid
 
 COUNT: Final = statement(
     "count",
@@ -40,15 +40,12 @@ OWNED_BY: Final = statement(
     ),
 )
 
-IN_OTHER_NAMESPACES: Final = statement(
-    "in-other-namespaces",
-    "The namespaces in which an object of a name has a uid; by the primary key, once for each namespace.",
+KEYS_OF_UID: Final = statement(
+    "keys-of-uid",
+    "The keys of the objects of a resource that have a uid; by the index of uids.",
     """
-    SELECT n.key FROM objects n
-    JOIN objects o ON o.tenant_id = n.tenant_id AND o.resource = %(resource)s::text
-        AND o.key = n.key || '/' || %(name)s::text
-    WHERE n.tenant_id = %(tenant)s::bigint AND n.resource = 'namespaces' AND o.uid = %(uid)s::text
-    ORDER BY n.key
+    SELECT key FROM objects
+    WHERE uid = %(uid)s::text AND tenant_id = %(tenant)s::bigint AND resource = %(resource)s::text ORDER BY key
     """,
 )
 
@@ -136,8 +133,8 @@ ROWS_OF: Final = statement(
 
 IN_USE: Final = statement(
     "in-use",
-    "Whether a definition has objects, or a namespace holds any (sql/in_use.sql); by the primary key.",
-    "SELECT registry_in_use(%(tenant)s::bigint, %(resource)s::text, %(key)s::text)",
+    "Whether there is one of some objects (sql/in_use.sql); by the primary key.",
+    "SELECT registry_in_use(%(tenant)s::bigint, %(contents)s::jsonb)",
 )
 
 
@@ -164,9 +161,8 @@ class Lookups:
         count: int = rows[0][0]
         return count
 
-    async def in_use(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> bool:
-        parameters = {"tenant": tenant.id, "resource": resource, "key": storable(key)}
-        rows = await self._pool.fetch(IN_USE, parameters)
+    async def in_use(self, tenant: Tenant, contents: Contents) -> bool:
+        rows = await self._pool.fetch(IN_USE, {"tenant": tenant.id, "contents": contents_json(contents)})
         return bool(rows[0][0])
 
     async def resources(self, tenant: Tenant) -> list[tuple[ResourceName, int]]:
@@ -189,12 +185,9 @@ class Lookups:
         )
         return [Row(ResourceName(row[0]), ObjectKey(row[1]), Uid(row[2]), *row[3:7]) for row in rows]
 
-    async def in_other_namespaces(self, tenant: Tenant, resource: ResourceName, name: str, uid: Uid) -> list[str]:
-        rows = await self._pool.fetch(
-            IN_OTHER_NAMESPACES,
-            {"tenant": tenant.id, "resource": resource, "name": storable(name), "uid": storable(uid)},
-        )
-        return [row[0] for row in rows]
+    async def keys_of_uid(self, tenant: Tenant, resource: ResourceName, uid: Uid) -> list[ObjectKey]:
+        values = {"tenant": tenant.id, "resource": resource, "uid": storable(uid)}
+        return [ObjectKey(row[0]) for row in await self._pool.fetch(KEYS_OF_UID, values)]
 
     async def pending(self, limit: int) -> list[tuple[Tenant, ResourceName, ObjectKey]]:
         rows = await self._pool.fetch(PENDING, {"limit": limit})

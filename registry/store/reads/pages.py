@@ -18,7 +18,6 @@ from registry.flowcontrol.time_slice import TimeSlice
 from registry.store.bounds import READ_BYTES
 from registry.store.commit.batch import storable
 from registry.store.connection import Pool
-from registry.store.encryption.sealing import MARK
 from registry.store.errors import RevisionExpired, RevisionInFuture, TenantNotFound
 from registry.store.reads.selectors import Predicate, predicate
 from registry.store.statements import Statement, statement
@@ -72,12 +71,11 @@ class Query:
 
 
 class Place(NamedTuple):
-    """Where an object is, without its body: `size` is the body's, in bytes. `marked` says that it may be terminating:
-    for certain where the body is not sealed."""
+    """Where an object is, without its body: `size` is the body's, in bytes."""
 
     key: ObjectKey
     size: int
-    marked: bool
+    may_be_terminating: bool
 
 
 class Places(NamedTuple):
@@ -233,7 +231,7 @@ _STATE: Final = """
     WHERE t.id = %(tenant)s::bigint AND t.deleted_at IS NULL
 """
 
-_COLUMNS: Final = "o.key, o.uid, o.revision, o.version, o.schema_id, o.body"
+_COLUMNS: Final = "o.key, o.uid, o.revision, o.version, o.schema_id, o.body, o.terminating"
 
 # A page is one row of arrays. As rows of their own, psycopg would wait for the socket some hundred times a page, each
 # time through the event loop, since libpq takes what comes in portions of 16 kB until it sees a longer message.
@@ -255,10 +253,10 @@ _GATHERED: Final = (
     " WINDOW w AS (ORDER BY f.key ROWS UNBOUNDED PRECEDING)) r"
 )
 
-# A sealed body is not looked into: its object may be marked.
+# Of what stood there before, and of rows of older servers, it is not known.
 _GATHERED_PLACES: Final = (
     "SELECT count(*) AS total, array_agg(f.key ORDER BY f.key), array_agg(octet_length(f.body) ORDER BY f.key),"
-    " array_agg(strpos(f.body, '\"deletionTimestamp\"') > 0 OR starts_with(f.body, '" + MARK + "') ORDER BY f.key)"
+    " array_agg(f.terminating IS NOT false ORDER BY f.key)"
     " FROM found f"
 )
 
@@ -295,7 +293,7 @@ def _page_at(query: Query, condition: Predicate, gathered: LiteralString, *, nea
         " SELECT max(key) AS key FROM same HAVING count(*) = %(limit)s::bigint"
         "), touched AS (" + (_touched_by_revision(query) if near else _touched_by_key(query)) + "), found AS ("
         " SELECT * FROM same UNION ALL"
-        " SELECT u.key, u.uid, u.previous_revision, u.previous_version, u.previous_schema_id, u.previous_body"
+        " SELECT u.key, u.uid, u.previous_revision, u.previous_version, u.previous_schema_id, u.previous_body, NULL"
         " FROM touched u WHERE u.previous_revision IS NOT NULL AND "
         + condition.sql("u.previous_labels", "u.key")
         + " ORDER BY key LIMIT %(limit)s::bigint"

@@ -1,19 +1,36 @@
+-- One write of a batch (registry/store/types.py, Write). `labels`, `owners`, `doc` and `unless_used` are the text of what
+-- they are stored or read as, NULL where there is none. `flags` are those of WriteFlag:
+--     1 changes definitions   2 changes namespaces   4 pending        8 counts as a definition   16 as a namespace
+--     32 unlimited            128 by the server      256 follow up    512 terminating
+CREATE TYPE registry_write AS (
+    tenant_id bigint,
+    domain_id bigint,
+    schema_id bigint,
+    flags bigint,
+    expected_revision bigint,
+    expected_definitions bigint,
+    expected_namespaces bigint,
+    operation text,
+    resource text,
+    key text,
+    uid text,
+    version text,
+    body text,
+    actor_user text,
+    actor_manager text,
+    actor_verb text,
+    labels text,
+    owners text,
+    doc text,
+    unless_used text
+);
+
 -- For each write of a batch, in its order, the limit of its tenant that it would go beyond, or NULL: as
 -- 'objects <asked for> <used> <limit>'. Called under the lock of the domains' counters; writes that fail for another
 -- reason do not count.
-CREATE OR REPLACE FUNCTION registry_refusals(
-    tenant_ids bigint[],
-    operations text[],
-    resources text[],
-    keys text[],
-    bodies text[],
-    expected_revisions bigint[],
-    expected_definitions bigint[],
-    expected_namespaces bigint[],
-    guard_flags bigint[]
-) RETURNS text[] LANGUAGE plpgsql AS $function$
+CREATE OR REPLACE FUNCTION registry_refusals(writes registry_write[]) RETURNS text[] LANGUAGE plpgsql AS $function$
 DECLARE
-    refusals text[] := array_fill(NULL::text, ARRAY[cardinality(keys)]);
+    refusals text[] := array_fill(NULL::text, ARRAY[cardinality(writes)]);
     refusal text;
     w record;
     present bigint := NULL;
@@ -24,24 +41,18 @@ DECLARE
     step bigint;
 BEGIN
     FOR w IN
-        SELECT u.ordinal, u.tenant_id, u.operation, u.guard_flag,
+        SELECT u.ordinality, u.tenant_id, u.operation, u.flags,
             octet_length(u.body) - coalesce(octet_length(o.body), 0) AS growth,
             t.objects, t.bytes, t.definitions, t.namespaces,
             t.max_objects, t.max_bytes, t.max_definitions, t.max_namespaces
-        FROM unnest(
-            tenant_ids, operations, resources, keys, bodies, expected_revisions, expected_definitions,
-            expected_namespaces, guard_flags
-        ) WITH ORDINALITY AS u (
-            tenant_id, operation, resource, key, body, expected_revision, expected_definition, expected_namespace,
-            guard_flag, ordinal
-        )
+        FROM unnest(writes) WITH ORDINALITY AS u
         JOIN tenants t ON t.id = u.tenant_id
         LEFT JOIN objects o ON o.tenant_id = u.tenant_id AND o.resource = u.resource AND o.key = u.key
         WHERE (u.operation = 'create') = (o.revision IS NULL)
             AND coalesce(u.expected_revision = o.revision, true)
-            AND coalesce(u.expected_definition = t.definitions_revision, true)
-            AND coalesce(u.expected_namespace = t.namespaces_revision, true)
-        ORDER BY u.tenant_id, u.ordinal
+            AND coalesce(u.expected_definitions = t.definitions_revision, true)
+            AND coalesce(u.expected_namespaces = t.namespaces_revision, true)
+        ORDER BY u.tenant_id, u.ordinality
     LOOP
         IF w.tenant_id IS DISTINCT FROM present THEN
             present := w.tenant_id;
@@ -51,25 +62,25 @@ BEGIN
             n_namespaces := w.namespaces;
         END IF;
         refusal := CASE
-            WHEN w.guard_flag & 32 <> 0 THEN NULL
+            WHEN w.flags & 32 <> 0 THEN NULL
             WHEN w.operation = 'create' AND n_objects + 1 > w.max_objects
                 THEN concat_ws(' ', 'objects', 1, n_objects, w.max_objects)
-            WHEN w.operation = 'create' AND w.guard_flag & 8 <> 0 AND n_definitions + 1 > w.max_definitions
+            WHEN w.operation = 'create' AND w.flags & 8 <> 0 AND n_definitions + 1 > w.max_definitions
                 THEN concat_ws(' ', 'definitions', 1, n_definitions, w.max_definitions)
-            WHEN w.operation = 'create' AND w.guard_flag & 16 <> 0 AND n_namespaces + 1 > w.max_namespaces
+            WHEN w.operation = 'create' AND w.flags & 16 <> 0 AND n_namespaces + 1 > w.max_namespaces
                 THEN concat_ws(' ', 'namespaces', 1, n_namespaces, w.max_namespaces)
             WHEN w.growth > 0 AND n_bytes + w.growth > w.max_bytes
                 THEN concat_ws(' ', 'bytes', w.growth, n_bytes, w.max_bytes)
         END;
         IF refusal IS NOT NULL THEN
-            refusals[w.ordinal] := refusal;
+            refusals[w.ordinality] := refusal;
             CONTINUE;
         END IF;
         step := CASE w.operation WHEN 'create' THEN 1 WHEN 'delete' THEN -1 ELSE 0 END;
         n_objects := n_objects + step;
         n_bytes := n_bytes + w.growth;
-        n_definitions := n_definitions + CASE WHEN w.guard_flag & 8 <> 0 THEN step ELSE 0 END;
-        n_namespaces := n_namespaces + CASE WHEN w.guard_flag & 16 <> 0 THEN step ELSE 0 END;
+        n_definitions := n_definitions + CASE WHEN w.flags & 8 <> 0 THEN step ELSE 0 END;
+        n_namespaces := n_namespaces + CASE WHEN w.flags & 16 <> 0 THEN step ELSE 0 END;
     END LOOP;
     RETURN refusals;
 END
@@ -77,17 +88,15 @@ $function$;
 
 -- Commits a batch of writes: the one way in which objects, revisions, guards and the change log ever change.
 --
--- Each array has one element a write, in the order in which the writes shall count. No two writes of a batch are of the
--- same object, and none follows one of its tenant that changes a guard: the caller sees to both. The result has one row
--- a write: outcome 'ok', 'exists', 'missing', 'conflict', 'used', 'guards', 'suspended', 'near', 'quota' or 'tenant'; the revision
--- given to it; the guards after it; the object that it found; and with 'quota' which limit it met, as
+-- `writes` are in the order in which they shall count. No two writes of a batch are of the same object, and none follows
+-- one of its tenant that changes a guard: the caller sees to both. The result has one row a write: outcome 'ok', 'exists',
+-- 'missing', 'conflict', 'used', 'guards', 'suspended', 'near', 'quota' or 'tenant'; the revision given to it; the guards after it; the object that it found; and with 'quota' which limit it met, as
 -- 'objects <asked for> <used> <limit>'.
 --
 -- Tenants' limits: `room` is not less than the bytes of all bodies, so a tenant that has room for the whole batch needs
 -- no more than a comparison. Where it has not, its writes that grow are answered 'near', and the caller sends them again
--- with `exact`: then they are counted one after the other. A write with the flag 32 is counted, but never refused; the
--- flags 8 and 16 say that the object counts as a definition or as a namespace.
--- The flag 128 marks what the server itself writes: that goes on in a suspended tenant.
+-- with `exact`: then they are counted one after the other. An unlimited write is counted, but never refused. What the server
+-- itself writes goes on in a suspended tenant.
 --
 -- Two statements, because each has a snapshot of its own (READ COMMITTED): the first waits for the counters, the second
 -- sees all that those whom it waited for have committed. In one statement the snapshot would be from before the wait.
@@ -96,25 +105,7 @@ $function$;
 -- absence) say: it is cached for the life of the connection, and the table may have been empty when it was made.
 CREATE OR REPLACE FUNCTION registry_commit(
     batch_id bigint,
-    tenant_ids bigint[],
-    domain_ids bigint[],
-    operations text[],
-    resources text[],
-    keys text[],
-    uids text[],
-    versions text[],
-    schema_ids bigint[],
-    bodies text[],
-    labels_lists text[],
-    owners_lists text[],
-    docs text[],
-    expected_revisions bigint[],
-    expected_definitions bigint[],
-    expected_namespaces bigint[],
-    guard_flags bigint[],
-    actor_users text[],
-    actor_managers text[],
-    actor_verbs text[],
+    writes registry_write[],
     room bigint,
     exact boolean
 ) RETURNS TABLE (
@@ -136,16 +127,15 @@ SET enable_mergejoin = off
 SET plan_cache_mode = force_generic_plan
 AS $function$
 DECLARE
+    domain_ids bigint[];
     committed_at timestamptz;
     refusals text[];
 BEGIN
+    domain_ids := ARRAY(SELECT DISTINCT w.domain_id FROM unnest(writes) w);
     PERFORM 1 FROM domains WHERE id = ANY (domain_ids) ORDER BY id FOR UPDATE;
     committed_at := clock_timestamp();
     IF exact THEN
-        refusals := registry_refusals(
-            tenant_ids, operations, resources, keys, bodies, expected_revisions, expected_definitions,
-            expected_namespaces, guard_flags
-        );
+        refusals := registry_refusals(writes);
     END IF;
 
     RETURN QUERY
@@ -159,57 +149,49 @@ BEGIN
             o.body AS o_body, o.labels AS o_labels,
             CASE
                 WHEN t.id IS NULL OR d.id IS NULL THEN 'tenant'
-                WHEN t.suspended AND w.guard_flag & 128 = 0 THEN 'suspended'
-                WHEN w.expected_definition <> t.definitions_revision
-                    OR w.expected_namespace <> t.namespaces_revision THEN 'guards'
+                WHEN t.suspended AND w.flags & 128 = 0 THEN 'suspended'
+                WHEN w.expected_definitions <> t.definitions_revision
+                    OR w.expected_namespaces <> t.namespaces_revision THEN 'guards'
                 WHEN w.operation = 'create' AND o.revision IS NOT NULL THEN 'exists'
                 WHEN w.operation <> 'create' AND o.revision IS NULL THEN 'missing'
                 WHEN w.operation <> 'create' AND w.expected_revision <> o.revision THEN 'conflict'
-                WHEN w.guard_flag & 64 <> 0 AND registry_in_use(w.tenant_id, w.resource, w.key) THEN 'used'
-                WHEN exact THEN CASE WHEN refusals[w.ordinal] IS NULL THEN 'ok' ELSE 'quota' END
-                WHEN w.guard_flag & 32 = 0 AND (
+                WHEN registry_in_use(w.tenant_id, w.unless_used::jsonb) THEN 'used'
+                WHEN exact THEN CASE WHEN refusals[w.ordinality] IS NULL THEN 'ok' ELSE 'quota' END
+                WHEN w.flags & 32 = 0 AND (
                     w.operation = 'create' AND (
-                        t.objects + cardinality(keys) > t.max_objects
-                        OR w.guard_flag & 8 <> 0 AND t.definitions + cardinality(keys) > t.max_definitions
-                        OR w.guard_flag & 16 <> 0 AND t.namespaces + cardinality(keys) > t.max_namespaces)
+                        t.objects + cardinality(writes) > t.max_objects
+                        OR w.flags & 8 <> 0 AND t.definitions + cardinality(writes) > t.max_definitions
+                        OR w.flags & 16 <> 0 AND t.namespaces + cardinality(writes) > t.max_namespaces)
                     OR t.bytes + room > t.max_bytes AND octet_length(w.body) > coalesce(octet_length(o.body), 0)
                 ) THEN 'near'
                 ELSE 'ok'
             END AS verdict
-        FROM unnest(
-            tenant_ids, domain_ids, operations, resources, keys, uids, versions, schema_ids, bodies, labels_lists,
-            owners_lists, docs, expected_revisions, expected_definitions, expected_namespaces, guard_flags,
-            actor_users, actor_managers, actor_verbs
-        ) WITH ORDINALITY AS w (
-            tenant_id, domain_id, operation, resource, key, uid, version, schema_id, body, labels_list,
-            owners_list, doc, expected_revision, expected_definition, expected_namespace, guard_flag,
-            actor_user, actor_manager, actor_verb, ordinal
-        )
+        FROM unnest(writes) WITH ORDINALITY AS w
         LEFT JOIN domains d ON d.id = w.domain_id
         LEFT JOIN tenants t ON t.id = w.tenant_id AND t.domain_id = w.domain_id AND t.deleted_at IS NULL
         LEFT JOIN objects o ON o.tenant_id = w.tenant_id AND o.resource = w.resource AND o.key = w.key
     ), accepted AS MATERIALIZED (
         SELECT
             j.*,
-            j.domain_revision + row_number() OVER (PARTITION BY j.domain_id ORDER BY j.ordinal) AS new_revision,
-            j.labels_list::text[] AS new_labels
+            j.domain_revision + row_number() OVER (PARTITION BY j.domain_id ORDER BY j.ordinality) AS new_revision,
+            j.labels::text[] AS new_labels
         FROM judged j
         WHERE j.verdict = 'ok'
     ), inserted AS (
         INSERT INTO objects (
             tenant_id, resource, key, uid, revision, version, schema_id, body, labels, owners, doc,
-            pending, created_at, updated_at
+            pending, terminating, created_at, updated_at
         )
         SELECT
             a.tenant_id, a.resource, a.key, a.uid, a.new_revision, a.version, a.schema_id, a.body, a.new_labels,
-            a.owners_list::text[], a.doc::jsonb, a.guard_flag & 4 <> 0, committed_at, committed_at
+            a.owners::text[], a.doc::jsonb, a.flags & 4 <> 0, a.flags & 512 <> 0, committed_at, committed_at
         FROM accepted a
         WHERE a.operation = 'create'
     ), updated AS (
         UPDATE objects o
         SET uid = a.uid, revision = a.new_revision, version = a.version, schema_id = a.schema_id, body = a.body,
-            labels = a.new_labels, owners = a.owners_list::text[], doc = a.doc::jsonb,
-            pending = a.guard_flag & 4 <> 0, updated_at = committed_at
+            labels = a.new_labels, owners = a.owners::text[], doc = a.doc::jsonb,
+            pending = a.flags & 4 <> 0, terminating = a.flags & 512 <> 0, updated_at = committed_at
         FROM accepted a
         WHERE a.operation = 'update'
             AND o.tenant_id = a.tenant_id AND o.resource = a.resource AND o.key = a.key
@@ -227,12 +209,12 @@ BEGIN
         SELECT a.tenant_id,
             sum(CASE a.operation WHEN 'create' THEN 1 WHEN 'delete' THEN -1 ELSE 0 END) AS objects,
             sum(octet_length(a.body) - coalesce(octet_length(a.o_body), 0)) AS bytes,
-            sum(CASE WHEN a.guard_flag & 8 = 0 THEN 0
+            sum(CASE WHEN a.flags & 8 = 0 THEN 0
                 WHEN a.operation = 'create' THEN 1 WHEN a.operation = 'delete' THEN -1 ELSE 0 END) AS definitions,
-            sum(CASE WHEN a.guard_flag & 16 = 0 THEN 0
+            sum(CASE WHEN a.flags & 16 = 0 THEN 0
                 WHEN a.operation = 'create' THEN 1 WHEN a.operation = 'delete' THEN -1 ELSE 0 END) AS namespaces,
-            max(CASE WHEN a.guard_flag & 1 <> 0 THEN a.new_revision END) AS definitions_revision,
-            max(CASE WHEN a.guard_flag & 2 <> 0 THEN a.new_revision END) AS namespaces_revision
+            max(CASE WHEN a.flags & 1 <> 0 THEN a.new_revision END) AS definitions_revision,
+            max(CASE WHEN a.flags & 2 <> 0 THEN a.new_revision END) AS namespaces_revision
         FROM accepted a
         GROUP BY a.tenant_id
     ), guarded AS (
@@ -249,7 +231,7 @@ BEGIN
         INSERT INTO changes (
             domain_id, revision, batch, tenant_id, resource, key, uid, type, version, schema_id, body, labels,
             previous_revision, previous_version, previous_schema_id, previous_body, previous_labels,
-            actor_user, actor_manager, actor_verb, at
+            actor_user, actor_manager, actor_verb, at, follow_up
         )
         SELECT
             a.domain_id, a.new_revision, batch_id, a.tenant_id, a.resource, a.key,
@@ -260,17 +242,17 @@ BEGIN
             CASE a.operation WHEN 'delete' THEN NULL ELSE a.body END,
             CASE a.operation WHEN 'delete' THEN a.o_labels ELSE a.new_labels END,
             a.o_revision, a.o_version, a.o_schema_id, a.o_body, a.o_labels,
-            a.actor_user, a.actor_manager, a.actor_verb, committed_at
+            a.actor_user, a.actor_manager, a.actor_verb, committed_at, a.flags & 256 <> 0
         FROM accepted a
     )
     SELECT
-        j.ordinal, j.verdict, a.new_revision,
-        CASE WHEN a.guard_flag & 1 <> 0 THEN a.new_revision ELSE j.definitions_revision END,
-        CASE WHEN a.guard_flag & 2 <> 0 THEN a.new_revision ELSE j.namespaces_revision END,
+        j.ordinality, j.verdict, a.new_revision,
+        CASE WHEN a.flags & 1 <> 0 THEN a.new_revision ELSE j.definitions_revision END,
+        CASE WHEN a.flags & 2 <> 0 THEN a.new_revision ELSE j.namespaces_revision END,
         j.o_uid, j.o_revision, j.o_version, j.o_schema_id, j.o_body,
-        CASE j.verdict WHEN 'quota' THEN refusals[j.ordinal] END
+        CASE j.verdict WHEN 'quota' THEN refusals[j.ordinality] END
     FROM judged j
-    LEFT JOIN accepted a ON a.ordinal = j.ordinal
-    ORDER BY j.ordinal;
+    LEFT JOIN accepted a ON a.ordinality = j.ordinality
+    ORDER BY j.ordinality;
 END
 $function$;

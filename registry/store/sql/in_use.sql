@@ -1,14 +1,20 @@
--- Whether a definition has an object of its resource (the definition's key is that resource), or a namespace holds
--- anything but what every namespace is given by the server itself.
-CREATE OR REPLACE FUNCTION registry_in_use(tenant bigint, resource_name text, object_key text) RETURNS boolean
-LANGUAGE plpgsql STABLE
+-- Whether a tenant has one of some objects; NULL where none are named. `contents` is one of
+--     {"resource": "widgets.example.com"}                                          all objects of a resource
+--     {"prefix": "ns/", "except": {"events": null, "configmaps": ["ns/root-ca"]}}  all whose keys begin so, but for
+--                                                                                  some resources, or keys of them
+CREATE OR REPLACE FUNCTION registry_in_use(tenant bigint, contents jsonb) RETURNS boolean
+LANGUAGE plpgsql STABLE STRICT
 SET enable_seqscan = off
 AS $function$
 DECLARE
     next_resource text COLLATE "C" := '';
+    prefix text := contents ->> 'prefix';
+    -- Behind every key that begins with the prefix: its last character, "/", is followed by "0".
+    behind text := left(prefix, -1) || '0';
+    excepted jsonb := coalesce(contents -> 'except', '{}'::jsonb);
 BEGIN
-    IF resource_name <> 'namespaces' THEN
-        RETURN EXISTS (SELECT 1 FROM objects o WHERE o.tenant_id = tenant AND o.resource = object_key);
+    IF prefix IS NULL THEN
+        RETURN EXISTS (SELECT 1 FROM objects o WHERE o.tenant_id = tenant AND o.resource = contents ->> 'resource');
     END IF;
     -- The resources of a tenant are few, its objects many: from one resource to the next.
     LOOP
@@ -17,13 +23,10 @@ BEGIN
         IF next_resource IS NULL THEN
             RETURN false;
         END IF;
-        -- "0" is the character after "/".
-        IF next_resource <> 'events' AND EXISTS (
+        IF excepted -> next_resource IS DISTINCT FROM 'null'::jsonb AND EXISTS (
             SELECT 1 FROM objects o
-            WHERE o.tenant_id = tenant AND o.resource = next_resource
-                AND o.key > object_key || '/' AND o.key < object_key || '0'
-                AND (next_resource, o.key) NOT IN (
-                    ('configmaps', object_key || '/kube-root-ca.crt'), ('serviceaccounts', object_key || '/default'))
+            WHERE o.tenant_id = tenant AND o.resource = next_resource AND o.key > prefix AND o.key < behind
+                AND NOT coalesce(excepted -> next_resource ? o.key, false)
         ) THEN
             RETURN true;
         END IF;

@@ -1,8 +1,10 @@
 -- Why a write that shares definitions, or changes what is shared, is refused; NULL where it is not. `wanted` is one of
---     {"kind": "binding", "binding": "b", "provider": "acme", "export": "e", "revision": 12,
---      "definitions": {"widgets.example.com": 17}}      what a binding binds, as of these revisions of the provider's
+--     {"kind": "binding", "binding": "b", "provider": "acme", "export": "e", "definitions": ["widgets.example.com"],
+--      "seen": [["<resource of definitions>", "widgets.example.com", 17], ["<resource of exports>", "e", 12]]}
+--                                what a binding binds, as of these revisions of the provider's objects
 --     {"kind": "binding", "binding": "b", "ends": true}
---     {"kind": "definition", "name": "widgets.example.com", "ending": false, "removed": ["v1alpha1"]}
+--     {"kind": "definition", "name": "widgets.example.com", "ending": false, "removed": ["v1alpha1"],
+--      "bindings": "<resource of bindings>", "actor": "<user>", "manager": "<manager>"}     who touches the bindings
 --     {"kind": "export", "export": "e", "definitions": ["widgets.example.com"], "ending": false}
 -- The answer is 'moved', 'taken <resource>', 'bound <number of tenants>' or 'stored <version>'. Called under the lock of
 -- the domains of all tenants that it is about.
@@ -17,14 +19,10 @@ BEGIN
             RETURN NULL;
         END IF;
         SELECT t.id INTO provider FROM tenants t WHERE t.name = wanted ->> 'provider' AND t.deleted_at IS NULL;
-        IF provider IS NULL OR NOT EXISTS (
-            SELECT 1 FROM objects o WHERE o.tenant_id = provider AND o.resource = 'apiexports.apis.registry'
-                AND o.key = wanted ->> 'export' AND o.revision = (wanted ->> 'revision')::bigint
-        ) OR EXISTS (
-            SELECT 1 FROM jsonb_each_text(wanted -> 'definitions') d
-            LEFT JOIN objects o ON o.tenant_id = provider AND o.key = d.key
-                AND o.resource = 'customresourcedefinitions.apiextensions.k8s.io'
-            WHERE o.revision IS DISTINCT FROM d.value::bigint
+        IF provider IS NULL OR EXISTS (
+            SELECT 1 FROM jsonb_array_elements(wanted -> 'seen') s
+            LEFT JOIN objects o ON o.tenant_id = provider AND o.resource = s ->> 0 AND o.key = s ->> 1
+            WHERE o.revision IS DISTINCT FROM (s ->> 2)::bigint
         ) THEN
             RETURN 'moved';
         END IF;
@@ -68,10 +66,10 @@ BEGIN
             AND (wanted ? 'ends' OR NOT wanted -> 'definitions' ? b.resource);
         SELECT t.id INTO provider FROM tenants t WHERE t.name = wanted ->> 'provider';
         INSERT INTO api_bindings (tenant_id, resource, since, provider_id, export, binding)
-        SELECT me, d.key, given_revision, provider, wanted ->> 'export', wanted ->> 'binding'
-        FROM jsonb_each(coalesce(wanted -> 'definitions', '{}'::jsonb)) d
+        SELECT me, d.name, given_revision, provider, wanted ->> 'export', wanted ->> 'binding'
+        FROM jsonb_array_elements_text(coalesce(wanted -> 'definitions', '[]'::jsonb)) d (name)
         WHERE NOT EXISTS (
-            SELECT 1 FROM api_bindings b WHERE b.tenant_id = me AND b.resource = d.key AND b.until IS NULL
+            SELECT 1 FROM api_bindings b WHERE b.tenant_id = me AND b.resource = d.name AND b.until IS NULL
         );
         RETURN;
     END IF;
@@ -84,7 +82,7 @@ BEGIN
         FROM api_bindings b
         JOIN tenants t ON t.id = b.tenant_id AND t.deleted_at IS NULL
         JOIN domains d ON d.id = t.domain_id
-        JOIN objects o ON o.tenant_id = b.tenant_id AND o.resource = 'apibindings.apis.registry' AND o.key = b.binding
+        JOIN objects o ON o.tenant_id = b.tenant_id AND o.resource = wanted ->> 'bindings' AND o.key = b.binding
         WHERE b.provider_id = me AND b.resource = wanted ->> 'name' AND b.until IS NULL
     ), touched AS (
         UPDATE objects o SET revision = b.new_revision, updated_at = now_
@@ -99,11 +97,11 @@ BEGIN
     INSERT INTO changes (
         domain_id, revision, batch, tenant_id, resource, key, uid, type, version, schema_id, body, labels,
         previous_revision, previous_version, previous_schema_id, previous_body, previous_labels,
-        actor_user, actor_manager, actor_verb, at
+        actor_user, actor_manager, actor_verb, at, follow_up
     )
     SELECT b.domain_id, b.new_revision, batch_id, b.tenant_id, b.resource, b.key, b.uid, 'MODIFIED', b.version,
         b.schema_id, b.body, b.labels, b.revision, b.version, b.schema_id, b.body, b.labels,
-        'system:apiserver', 'kube-apiserver', 'update', now_
+        wanted ->> 'actor', wanted ->> 'manager', 'update', now_, b.owners IS NOT NULL
     FROM bound b;
 END
 $function$;
@@ -115,25 +113,7 @@ $function$;
 -- domain too: who has come in between the look and the lock is seen by the second look, and the call is made again.
 CREATE OR REPLACE FUNCTION registry_commit_shared(
     batch_id bigint,
-    tenant_ids bigint[],
-    domain_ids bigint[],
-    operations text[],
-    resources text[],
-    keys text[],
-    uids text[],
-    versions text[],
-    schema_ids bigint[],
-    bodies text[],
-    labels_lists text[],
-    owners_lists text[],
-    docs text[],
-    expected_revisions bigint[],
-    expected_definitions bigint[],
-    expected_namespaces bigint[],
-    guard_flags bigint[],
-    actor_users text[],
-    actor_managers text[],
-    actor_verbs text[],
+    writes registry_write[],
     room bigint,
     exact boolean,
     wanted jsonb
@@ -156,36 +136,33 @@ DECLARE
     at_revision bigint;
 BEGIN
     SELECT array_agg(DISTINCT n.domain_id) INTO needed FROM (
-        SELECT unnest(domain_ids) AS domain_id
+        SELECT writes[1].domain_id
         UNION ALL
         SELECT t.domain_id FROM tenants t WHERE t.name = wanted ->> 'provider'
         UNION ALL
         SELECT t.domain_id FROM api_bindings b JOIN tenants t ON t.id = b.tenant_id
-        WHERE b.provider_id = tenant_ids[1] AND b.until IS NULL
+        WHERE b.provider_id = writes[1].tenant_id AND b.until IS NULL
     ) n;
     PERFORM 1 FROM domains d WHERE d.id = ANY (needed) ORDER BY d.id FOR UPDATE;
     IF EXISTS (
         SELECT 1 FROM api_bindings b JOIN tenants t ON t.id = b.tenant_id
-        WHERE b.provider_id = tenant_ids[1] AND b.until IS NULL AND t.domain_id <> ALL (needed)
+        WHERE b.provider_id = writes[1].tenant_id AND b.until IS NULL AND t.domain_id <> ALL (needed)
     ) THEN
         RAISE EXCEPTION 'a tenant has bound meanwhile' USING ERRCODE = 'serialization_failure';
     END IF;
-    why := registry_sharing_refusal(tenant_ids[1], wanted);
+    why := registry_sharing_refusal(writes[1].tenant_id, wanted);
     IF why IS NOT NULL THEN
         RETURN QUERY SELECT 1::bigint, 'sharing'::text, NULL::bigint, NULL::bigint, NULL::bigint, NULL::text,
             NULL::bigint, NULL::text, NULL::bigint, NULL::text, why;
         RETURN;
     END IF;
-    RETURN QUERY SELECT c.* FROM registry_commit(
-        batch_id, tenant_ids, domain_ids, operations, resources, keys, uids, versions, schema_ids, bodies, labels_lists,
-        owners_lists, docs, expected_revisions, expected_definitions, expected_namespaces, guard_flags, actor_users,
-        actor_managers, actor_verbs, room, exact
-    ) c;
+    RETURN QUERY SELECT c.* FROM registry_commit(batch_id, writes, room, exact) c;
     -- The object was given a revision by this very transaction, or it was refused.
     SELECT c.revision INTO at_revision FROM changes c
-    WHERE c.tenant_id = tenant_ids[1] AND c.resource = resources[1] AND c.key = keys[1] AND c.batch = batch_id;
+    WHERE c.tenant_id = writes[1].tenant_id AND c.resource = writes[1].resource AND c.key = writes[1].key
+        AND c.batch = batch_id;
     IF FOUND THEN
-        PERFORM registry_share(tenant_ids[1], batch_id, at_revision, wanted);
+        PERFORM registry_share(writes[1].tenant_id, batch_id, at_revision, wanted);
     END IF;
 END
 $function$;

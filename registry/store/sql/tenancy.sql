@@ -107,25 +107,7 @@ $function$;
 -- The domain of that tenant is locked too: a write of its own is from before the change, or is judged by it.
 CREATE OR REPLACE FUNCTION registry_commit_tenant(
     batch_id bigint,
-    tenant_ids bigint[],
-    domain_ids bigint[],
-    operations text[],
-    resources text[],
-    keys text[],
-    uids text[],
-    versions text[],
-    schema_ids bigint[],
-    bodies text[],
-    labels_lists text[],
-    owners_lists text[],
-    docs text[],
-    expected_revisions bigint[],
-    expected_definitions bigint[],
-    expected_namespaces bigint[],
-    guard_flags bigint[],
-    actor_users text[],
-    actor_managers text[],
-    actor_verbs text[],
+    writes registry_write[],
     room bigint,
     exact boolean,
     wanted jsonb
@@ -146,23 +128,19 @@ DECLARE
     why text;
 BEGIN
     PERFORM 1 FROM domains d
-    WHERE d.id = ANY (domain_ids) OR d.name = wanted ->> 'domain'
+    WHERE d.id = writes[1].domain_id OR d.name = wanted ->> 'domain'
         OR d.id = (SELECT t.domain_id FROM tenants t WHERE t.name = wanted ->> 'name')
     ORDER BY d.id FOR UPDATE;
-    why := registry_tenancy_refusal(wanted, operations[1] = 'create');
+    why := registry_tenancy_refusal(wanted, writes[1].operation = 'create');
     IF why IS NOT NULL THEN
         RETURN QUERY SELECT 1::bigint, 'tenancy'::text, NULL::bigint, NULL::bigint, NULL::bigint, NULL::text,
             NULL::bigint, NULL::text, NULL::bigint, NULL::text, why;
         RETURN;
     END IF;
-    RETURN QUERY SELECT c.* FROM registry_commit(
-        batch_id, tenant_ids, domain_ids, operations, resources, keys, uids, versions, schema_ids, bodies, labels_lists,
-        owners_lists, docs, expected_revisions, expected_definitions, expected_namespaces, guard_flags, actor_users,
-        actor_managers, actor_verbs, room, exact
-    ) c;
+    RETURN QUERY SELECT c.* FROM registry_commit(batch_id, writes, room, exact) c;
     -- The object was given a revision by this very transaction, or it was refused.
-    IF EXISTS (SELECT 1 FROM changes c WHERE c.tenant_id = tenant_ids[1] AND c.resource = resources[1]
-            AND c.key = keys[1] AND c.batch = batch_id) THEN
+    IF EXISTS (SELECT 1 FROM changes c WHERE c.tenant_id = writes[1].tenant_id AND c.resource = writes[1].resource
+            AND c.key = writes[1].key AND c.batch = batch_id) THEN
         PERFORM registry_follow(wanted);
     END IF;
 END
