@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 
@@ -30,6 +31,12 @@ def test_the_table_has_every_package() -> None:
     }
     modules = {file.stem for file in top.glob("*.py")} - {"__init__", "__main__"}
     assert sorted(listed) == sorted({p for p in packages if "__pycache__" not in p} | modules)
+
+
+def test_every_package_says_what_it_does() -> None:
+    inits = sorted((ROOT / "registry").rglob("__init__.py"))
+    assert len(inits) > 40
+    assert [str(file) for file in inits if not ast.get_docstring(ast.parse(file.read_text()))] == []
 
 
 def test_each_step_of_a_chain_names_a_file() -> None:
