@@ -13,6 +13,7 @@ from registry.schema.field import invalid as invalid_field
 from tests.api.client import Client
 from tests.api.widgets import GROUP, WIDGETS, define
 from tests.api.widgets import definition as definition_of
+from tests.application import shares_application
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 QUOTAS = "/api/v1/namespaces/default/resourcequotas"
@@ -145,6 +146,7 @@ async def refused(api: Client, path: str, obj: dict[str, Any]) -> dict[str, Any]
     return status
 
 
+@shares_application
 @pytest.mark.parametrize(
     "path, obj",
     [
@@ -160,8 +162,8 @@ async def refused(api: Client, path: str, obj: dict[str, Any]) -> dict[str, Any]
         *(pytest.param(QUOTAS, quota(**spec), id=name) for name, spec in QUOTA_SPECS.items()),
     ],
 )
-async def test_metadata(api: Client, path: str, obj: dict[str, Any]) -> None:
-    await refused(api, path, obj)
+async def test_metadata(shared_api: Client, path: str, obj: dict[str, Any]) -> None:
+    await refused(shared_api, path, obj)
 
 
 @pytest.mark.parametrize("of_spec, spec", SPECS.values(), ids=SPECS)
@@ -172,8 +174,9 @@ async def test_values(api: Client, of_spec: dict[str, Any], spec: Any) -> None:
     )
 
 
-async def test_the_last_cause_says_that_there_are_more(api: Client) -> None:
-    status = await refused(api, CONFIG_MAPS, config_map(finalizers=[f" {i}" for i in range(MAX_ERRORS + 1)]))
+@shares_application
+async def test_the_last_cause_says_that_there_are_more(shared_api: Client) -> None:
+    status = await refused(shared_api, CONFIG_MAPS, config_map(finalizers=[f" {i}" for i in range(MAX_ERRORS + 1)]))
     *shown, last = status["details"]["causes"]
     assert last == {
         "reason": "FieldValueInvalid",

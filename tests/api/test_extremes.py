@@ -10,6 +10,7 @@ import pytest
 from tests.api.client import Client
 from tests.api.errors import failure
 from tests.api.widgets import ALL_WIDGETS, WIDGETS, make, widget
+from tests.application import shares_application
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 LONG = "9" * 4301
@@ -23,6 +24,7 @@ OUT_OF_RANGE = [
 ]
 
 
+@shares_application
 @pytest.mark.parametrize("number", OUT_OF_RANGE)
 @pytest.mark.parametrize(
     "method, path, parameter",
@@ -35,14 +37,15 @@ OUT_OF_RANGE = [
         ("DELETE", WIDGETS, "gracePeriodSeconds"),
     ],
 )
-async def test_integers_out_of_range(api: Client, method: str, path: str, parameter: str, number: str) -> None:
-    await make(api, "a")
-    answer = await api.request(method, f"{path}{'&' if '?' in path else '?'}{parameter}={number}")
+async def test_integers_out_of_range(shared_api: Client, method: str, path: str, parameter: str, number: str) -> None:
+    await make(shared_api, "a")
+    answer = await shared_api.request(method, f"{path}{'&' if '?' in path else '?'}{parameter}={number}")
     status = failure(answer, 400, "BadRequest")
     assert status["message"] == f'strconv.ParseInt: parsing "{number}": value out of range'
-    (await api.get(f"{WIDGETS}/a")).ok(200)
+    (await shared_api.get(f"{WIDGETS}/a")).ok(200)
 
 
+@shares_application
 @pytest.mark.parametrize(
     "query",
     [
@@ -55,21 +58,22 @@ async def test_integers_out_of_range(api: Client, method: str, path: str, parame
         "resourceVersion=" + "0" * 5000,
     ],
 )
-async def test_integers_in_range(api: Client, query: str) -> None:
-    await make(api, "a", "b")
-    assert len((await api.get(f"{WIDGETS}?{query}")).ok(200)["items"]) == 2
+async def test_integers_in_range(shared_api: Client, query: str) -> None:
+    await make(shared_api, "a", "b")
+    assert len((await shared_api.get(f"{WIDGETS}?{query}")).ok(200)["items"]) == 2
 
 
+@shares_application
 @pytest.mark.parametrize("revision", [LONG, "9" * 20, "1_0", "\u0663", "\u00b2", "-1"])
-async def test_revisions_that_are_none(api: Client, revision: str) -> None:
-    await make(api, "a")
-    status = failure(await api.get(f"{WIDGETS}?resourceVersion={quote(revision)}"), 400, "BadRequest")
+async def test_revisions_that_are_none(shared_api: Client, revision: str) -> None:
+    await make(shared_api, "a")
+    status = failure(await shared_api.get(f"{WIDGETS}?resourceVersion={quote(revision)}"), 400, "BadRequest")
     assert "strconv.ParseUint: parsing" in status["message"]
     body = widget("a", metadata={"resourceVersion": revision})
-    answer = await api.put(f"{WIDGETS}/a", body)
+    answer = await shared_api.put(f"{WIDGETS}/a", body)
     assert answer.json["message"].startswith(f'strconv.ParseUint: parsing "{revision}": ')
     # A create ignores what is none.
-    (await api.post(WIDGETS, widget("b", metadata={"resourceVersion": revision}))).ok(201)
+    (await shared_api.post(WIDGETS, widget("b", metadata={"resourceVersion": revision}))).ok(201)
 
 
 LABELS = [
@@ -84,32 +88,36 @@ LABELS = [
 ]
 
 
+@shares_application
 @pytest.mark.parametrize("parameter, text", LABELS)
 @pytest.mark.parametrize("count", [501, 1500, 10_000])
-async def test_selectors_of_too_many_requirements(api: Client, parameter: str, text: Any, count: int) -> None:
+async def test_selectors_of_too_many_requirements(shared_api: Client, parameter: str, text: Any, count: int) -> None:
     query = f"{parameter}={quote(text(count))}"
     for method, path in (
         ("GET", f"{WIDGETS}?{query}"),
         ("GET", f"{ALL_WIDGETS}?watch=1&timeoutSeconds=1&{query}"),
         ("DELETE", f"{WIDGETS}?{query}"),
     ):
-        status = failure(await api.request(method, path), 400, "BadRequest")
+        status = failure(await shared_api.request(method, path), 400, "BadRequest")
         assert status["message"] == "the selector has more than 500 requirements"
 
 
-async def test_selectors_of_many_requirements(api: Client) -> None:
-    await make(api, "a")
+@shares_application
+async def test_selectors_of_many_requirements(shared_api: Client) -> None:
+    await make(shared_api, "a")
     labels = ",".join(f"!a{i}" for i in range(500))
     fields = ",".join(f"spec.color!=c{i}" for i in range(500))
     query = f"labelSelector={quote(labels)}&fieldSelector={quote(fields)}"
-    assert len((await api.get(f"{WIDGETS}?{query}")).ok(200)["items"]) == 1
+    assert len((await shared_api.get(f"{WIDGETS}?{query}")).ok(200)["items"]) == 1
 
 
-async def test_selectors_of_many_values(api: Client) -> None:
+@shares_application
+async def test_selectors_of_many_values(shared_api: Client) -> None:
     values = ",".join(f"b{i}" for i in range(10_000))
-    assert (await api.get(f"{WIDGETS}?labelSelector={quote(f'a in ({values})')}")).ok(200)["items"] == []
+    assert (await shared_api.get(f"{WIDGETS}?labelSelector={quote(f'a in ({values})')}")).ok(200)["items"] == []
 
 
+@shares_application
 @pytest.mark.parametrize("name", ["\0", "a\0b"])
 @pytest.mark.parametrize(
     "kind, path, body",
@@ -128,10 +136,10 @@ async def test_selectors_of_many_values(api: Client) -> None:
         ),
     ],
 )
-async def test_names_with_a_null_character(api: Client, kind: str, path: str, body: Any, name: str) -> None:
+async def test_names_with_a_null_character(shared_api: Client, kind: str, path: str, body: Any, name: str) -> None:
     obj = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": name}, **body}
-    for answer in (await api.post(path, obj), await api.put(f"{path}/{quote(name)}", obj)):
+    for answer in (await shared_api.post(path, obj), await shared_api.put(f"{path}/{quote(name)}", obj)):
         [cause] = failure(answer, 422, "Invalid")["details"]["causes"]
         assert (cause["field"], cause["reason"]) == ("metadata.name", "FieldValueInvalid")
         assert "may not contain U+0000" in cause["message"]
-    failure(await api.get(f"{path}/{quote(name)}"), 404, "NotFound")
+    failure(await shared_api.get(f"{path}/{quote(name)}"), 404, "NotFound")

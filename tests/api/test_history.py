@@ -20,6 +20,7 @@ from tests.api.widgets import (
     make,
     widget,
 )
+from tests.application import shares_application
 
 SECRETS = "/api/v1/namespaces/default/secrets"
 
@@ -266,10 +267,11 @@ REFUSED: dict[str, tuple[str, str, Any, int, str]] = {
 }
 
 
+@shares_application
 @pytest.mark.parametrize("method, path, body, code, reason", REFUSED.values(), ids=REFUSED.keys())
-async def test_refusals(api: Client, method: str, path: str, body: Any, code: int, reason: str) -> None:
-    await make(api, "a")
-    failure(await api.request(method, path, body), code, reason)
+async def test_refusals(shared_api: Client, method: str, path: str, body: Any, code: int, reason: str) -> None:
+    await make(shared_api, "a")
+    failure(await shared_api.request(method, path, body), code, reason)
 
 
 async def test_another_tenant_sees_nothing(api: Client) -> None:

@@ -13,6 +13,7 @@ from tests.api.client import Client
 from tests.api.errors import failure
 from tests.api.histories import forget_history
 from tests.api.widgets import ALL_WIDGETS, GROUP, NAMESPACES, WIDGETS, make, names_of, widget
+from tests.application import shares_application
 
 
 async def in_other_namespace(api: Client, *names: str) -> None:
@@ -20,8 +21,9 @@ async def in_other_namespace(api: Client, *names: str) -> None:
     await make(api, *names, path=f"/apis/{GROUP}/v1/namespaces/a-other/widgets")
 
 
-async def test_an_empty_list_is_a_list(api: Client) -> None:
-    found = (await api.get(WIDGETS)).ok(200)
+@shares_application
+async def test_an_empty_list_is_a_list(shared_api: Client) -> None:
+    found = (await shared_api.get(WIDGETS)).ok(200)
     assert found["items"] == []
     assert (found["kind"], found["apiVersion"]) == ("WidgetList", f"{GROUP}/v1")
     assert int(found["metadata"]["resourceVersion"]) > 0
@@ -38,13 +40,14 @@ async def test_a_namespace_that_is_not_there_is_empty(api: Client) -> None:
     assert (await api.get(f"/apis/{GROUP}/v1/namespaces/nowhere/widgets")).ok()["items"] == []
 
 
+@shares_application
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 8, 500])
-async def test_pages_together_are_the_list(api: Client, limit: int) -> None:
-    await make(api, *"abcdefg")
-    whole = (await api.get(WIDGETS)).ok()
+async def test_pages_together_are_the_list(shared_api: Client, limit: int) -> None:
+    await make(shared_api, *"abcdefg")
+    whole = (await shared_api.get(WIDGETS)).ok()
     seen, token, left = [], "", 7
     while True:
-        page = (await api.get(f"{WIDGETS}?limit={limit}&continue={token}")).ok()
+        page = (await shared_api.get(f"{WIDGETS}?limit={limit}&continue={token}")).ok()
         assert page["metadata"]["resourceVersion"] == whole["metadata"]["resourceVersion"]
         seen += page["items"]
         left -= len(page["items"])
@@ -99,16 +102,17 @@ SELECTED: dict[str, tuple[str, list[str]]] = {
 }
 
 
+@shares_application
 @pytest.mark.parametrize("query, names", SELECTED.values(), ids=SELECTED)
-async def test_selectors(api: Client, query: str, names: list[str]) -> None:
-    (await api.post(WIDGETS, widget("a", labels={"tier": "web", "env": "prod"}, color="red"))).ok()
-    (await api.post(WIDGETS, widget("b", labels={"tier": "db"}, color="blue"))).ok()
-    (await api.post(WIDGETS, widget("c", color="red"))).ok()
+async def test_selectors(shared_api: Client, query: str, names: list[str]) -> None:
+    (await shared_api.post(WIDGETS, widget("a", labels={"tier": "web", "env": "prod"}, color="red"))).ok()
+    (await shared_api.post(WIDGETS, widget("b", labels={"tier": "db"}, color="blue"))).ok()
+    (await shared_api.post(WIDGETS, widget("c", color="red"))).ok()
     for path in (WIDGETS, ALL_WIDGETS):
-        assert names_of((await api.get(f"{path}?{query}")).ok()) == names
+        assert names_of((await shared_api.get(f"{path}?{query}")).ok()) == names
         paged, token = [], ""
         while True:
-            page = (await api.get(f"{path}?{query}&limit=1&continue={token}")).ok()
+            page = (await shared_api.get(f"{path}?{query}&limit=1&continue={token}")).ok()
             paged += names_of(page)
             token = page["metadata"]["continue"]
             if not token:
@@ -131,9 +135,10 @@ REFUSED: dict[str, tuple[str, int, str]] = {
 }
 
 
+@shares_application
 @pytest.mark.parametrize("query, code, reason", REFUSED.values(), ids=REFUSED)
-async def test_what_cannot_be_understood(api: Client, query: str, code: int, reason: str) -> None:
-    failure(await api.get(f"{WIDGETS}?{query}"), code, reason)
+async def test_what_cannot_be_understood(shared_api: Client, query: str, code: int, reason: str) -> None:
+    failure(await shared_api.get(f"{WIDGETS}?{query}"), code, reason)
 
 
 def token(value: Any) -> str:
@@ -156,11 +161,12 @@ FORGED: dict[str, str] = {
 }
 
 
+@shares_application
 @pytest.mark.parametrize("given", FORGED.values(), ids=FORGED)
-async def test_a_forged_token_breaks_nothing(api: Client, given: str) -> None:
+async def test_a_forged_token_breaks_nothing(shared_api: Client, given: str) -> None:
     """It is refused, or leads to a place in the same list: there is nothing behind a token but a key."""
-    await make(api, "a", "b")
-    answer = await api.get(f"{WIDGETS}?limit=1&continue={given}")
+    await make(shared_api, "a", "b")
+    answer = await shared_api.get(f"{WIDGETS}?limit=1&continue={given}")
     if answer.code == 200:
         assert {i["metadata"]["namespace"] for i in answer.json["items"]} <= {"default"}
     else:

@@ -9,6 +9,7 @@ import pytest
 from tests.api.client import APPLY, JSON_PATCH, MERGE, Body, Client
 from tests.api.errors import failure
 from tests.api.widgets import NAMESPACES, WIDGETS, make, widget
+from tests.application import shares_application
 
 A = f"{WIDGETS}/a"
 
@@ -34,10 +35,11 @@ APPLIED: dict[str, tuple[str, Body, Any]] = {
 }
 
 
+@shares_application
 @pytest.mark.parametrize("form, body, spec", APPLIED.values(), ids=APPLIED)
-async def test_a_patch_changes_what_it_names(api: Client, form: str, body: Body, spec: Any) -> None:
-    await make(api, "a", size=1, color="red", parts=["x"])
-    assert (await api.patch(A, body, form)).ok(200)["spec"] == spec
+async def test_a_patch_changes_what_it_names(shared_api: Client, form: str, body: Body, spec: Any) -> None:
+    await make(shared_api, "a", size=1, color="red", parts=["x"])
+    assert (await shared_api.patch(A, body, form)).ok(200)["spec"] == spec
 
 
 REFUSED: dict[str, tuple[str, Body, int, str]] = {
@@ -56,28 +58,31 @@ REFUSED: dict[str, tuple[str, Body, int, str]] = {
 }
 
 
+@shares_application
 @pytest.mark.parametrize("form, body, code, reason", REFUSED.values(), ids=REFUSED)
-async def test_a_bad_patch_changes_nothing(api: Client, form: str, body: Body, code: int, reason: str) -> None:
-    [made] = await make(api, "a", size=1)
-    answer = await api.patch(A, body, form)
+async def test_a_bad_patch_changes_nothing(shared_api: Client, form: str, body: Body, code: int, reason: str) -> None:
+    [made] = await make(shared_api, "a", size=1)
+    answer = await shared_api.patch(A, body, form)
     if reason:
         failure(answer, code, reason)
     else:
         assert answer.code >= 400
         failure(answer, answer.code, answer.json.get("reason", ""))
-    assert (await api.get(A)).ok() == made
+    assert (await shared_api.get(A)).ok() == made
 
 
+@shares_application
 @pytest.mark.parametrize("form", [MERGE, JSON_PATCH])
-async def test_what_is_missing_is_not_found_even_by_a_broken_patch(api: Client, form: str) -> None:
-    failure(await api.patch(A, "nonsense", form), 404, "NotFound")
+async def test_what_is_missing_is_not_found_even_by_a_broken_patch(shared_api: Client, form: str) -> None:
+    failure(await shared_api.patch(A, "nonsense", form), 404, "NotFound")
 
 
-async def test_an_apply_makes_what_is_missing(api: Client) -> None:
+@shares_application
+async def test_an_apply_makes_what_is_missing(shared_api: Client) -> None:
     body = "apiVersion: test.example.com/v1\nkind: Widget\nmetadata: {name: a}\nspec: {size: 3}\n"
-    made = (await api.patch(f"{A}?fieldManager=me", body, APPLY)).ok(201)
+    made = (await shared_api.patch(f"{A}?fieldManager=me", body, APPLY)).ok(201)
     assert made["spec"]["size"] == 3
-    again = (await api.patch(f"{A}?fieldManager=me", body, APPLY)).ok(200)
+    again = (await shared_api.patch(f"{A}?fieldManager=me", body, APPLY)).ok(200)
     assert again == made
 
 

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
 import pytest
+import pytest_asyncio
 
 from registry.api.answers import DocumentAnswer, Event, ListAnswer, WatchAnswer
 from registry.api.confining import confined
@@ -32,6 +33,8 @@ from tests.api.widgets import (
     widget,
     widgets_definition,
 )
+from tests.application import serving
+from tests.databases import temporary_database
 
 # `mine` is authorized, `theirs` is asked for by name, nobody asks for the third.
 MINE, THEIRS, HIDDEN = "mine", "theirs", "vermilion"
@@ -343,17 +346,22 @@ class World:
 SELECTED = ("none", "mine", "mine and theirs", "theirs and mine", "two parameters", "two parameters, theirs first")
 
 
-@pytest.fixture
-async def world(api: Client, kind: Kind) -> World:
-    made = World(api.of_tenant("system"), kind)
-    await made.prepare()
-    return made
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=KINDS.values(), ids=KINDS)
+async def world(
+    request: pytest.FixtureRequest, postgres_server: str, api_template: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[World]:
+    """One for all tests of a kind, in their order: the last of them deletes its objects."""
+    with temporary_database(postgres_server, api_template) as url:
+        async with serving(url, tmp_path_factory.mktemp("world")) as api:
+            made = World(api.of_tenant("system"), request.param)
+            await made.prepare()
+            yield made
 
 
-every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
+of_the_world = pytest.mark.asyncio(loop_scope="module")
 
 
-@every_kind
+@of_the_world
 async def test_lists_show_the_authorized_object_alone(world: World) -> None:
     kind = world.kind
     seen = await world.look_everywhere()
@@ -369,26 +377,7 @@ async def test_lists_show_the_authorized_object_alone(world: World) -> None:
         assert [item["name"] for item in usage["items"]] == [MINE]
 
 
-@every_kind
-async def test_what_is_gone_shows_the_authorized_object_alone(world: World) -> None:
-    kind = world.kind
-    await world.delete_all()
-    await world.look_everywhere()
-    answer = await world.ask(kind.path, SELECTORS["mine"] + "&deleted=true")
-    if kind.path == "/api/v1/secrets":
-        failure(answer, 403, "Forbidden")
-        return
-    items = answer.ok()["items"]
-    assert [i["object"]["metadata"]["name"] for i in items] == [kind.named(MINE)] * len(kind.places)
-    first = (await world.ask(kind.path, SELECTORS["mine"] + "&deleted=true&limit=1")).ok()
-    assert len(first["items"]) == 1
-    following = first["metadata"].get("continue")
-    assert bool(following) == kind.namespaced
-    if following:
-        world.check("the token", base64.urlsafe_b64decode(following + "=" * (-len(following) % 4)))
-
-
-@every_kind
+@of_the_world
 async def test_other_objects_cannot_be_reached(world: World) -> None:
     kind = world.kind
     for name in (THEIRS, HIDDEN):
@@ -413,7 +402,7 @@ async def test_other_objects_cannot_be_reached(world: World) -> None:
         assert {kind.named(n) for n in (MINE, THEIRS, HIDDEN)} <= set(there)
 
 
-@every_kind
+@of_the_world
 async def test_watches_show_the_authorized_object_alone(world: World) -> None:
     kind = world.kind
     mine = SELECTORS["mine"].format(**world.words)
@@ -449,6 +438,25 @@ async def test_watches_show_the_authorized_object_alone(world: World) -> None:
                 world.check(path, line)
                 if b"MODIFIED" in line:
                     break
+
+
+@of_the_world
+async def test_what_is_gone_shows_the_authorized_object_alone(world: World) -> None:
+    kind = world.kind
+    await world.delete_all()
+    await world.look_everywhere()
+    answer = await world.ask(kind.path, SELECTORS["mine"] + "&deleted=true")
+    if kind.path == "/api/v1/secrets":
+        failure(answer, 403, "Forbidden")
+        return
+    items = answer.ok()["items"]
+    assert [i["object"]["metadata"]["name"] for i in items] == [kind.named(MINE)] * len(kind.places)
+    first = (await world.ask(kind.path, SELECTORS["mine"] + "&deleted=true&limit=1")).ok()
+    assert len(first["items"]) == 1
+    following = first["metadata"].get("continue")
+    assert bool(following) == kind.namespaced
+    if following:
+        world.check("the token", base64.urlsafe_b64decode(following + "=" * (-len(following) % 4)))
 
 
 async def test_a_watch_of_one_object_cannot_select_another(api: Client) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.api.client import Answer, Client
 from tests.api.errors import failure
+from tests.application import shares_application
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 ATTRIBUTES = "spec.resourceAttributes"
@@ -28,6 +29,7 @@ def needs(operator: str, *values: str, key: str = "a") -> dict[str, Any]:
     return {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
 
 
+@shares_application
 @pytest.mark.parametrize(
     ("field", "label", "told"),
     [
@@ -44,9 +46,9 @@ def needs(operator: str, *values: str, key: str = "a") -> dict[str, Any]:
         pytest.param(None, {"requirements": [needs("Near"), needs("Exists")]}, "partially label", id="one of two"),
     ],
 )
-async def test_what_is_not_understood_does_not_count(api: Client, field: Any, label: Any, told: str) -> None:
+async def test_what_is_not_understood_does_not_count(shared_api: Client, field: Any, label: Any, told: str) -> None:
     given = {"fieldSelector": field, "labelSelector": label}
-    status = (await ask(api, **{name: value for name, value in given.items() if value})).ok(201)["status"]
+    status = (await ask(shared_api, **{name: value for name, value in given.items() if value})).ok(201)["status"]
     assert status["allowed"]
     texts = [
         f"{ATTRIBUTES}.{part.split()[-1]}Selector {'partially ' if 'partially' in part else ''}ignored due to"
@@ -57,6 +59,7 @@ async def test_what_is_not_understood_does_not_count(api: Client, field: Any, la
     assert status.get("evaluationError", "") == "; ".join(texts)
 
 
+@shares_application
 @pytest.mark.parametrize(
     ("name", "selector", "fields"),
     [
@@ -79,8 +82,8 @@ async def test_what_is_not_understood_does_not_count(api: Client, field: Any, la
     ],
     ids=["neither", "both", "a field without a name", "no labels"],
 )
-async def test_what_is_refused(api: Client, name: str, selector: Any, fields: list[str]) -> None:
-    causes = failure(await ask(api, **{name: selector}), 422, "Invalid")["details"]["causes"]
+async def test_what_is_refused(shared_api: Client, name: str, selector: Any, fields: list[str]) -> None:
+    causes = failure(await ask(shared_api, **{name: selector}), 422, "Invalid")["details"]["causes"]
     found = dict.fromkeys(cause["field"] for cause in causes)
     assert [*found] == [f"{ATTRIBUTES}.{name}.{field}" for field in fields]
 
@@ -99,9 +102,10 @@ async def of_others(api: Client, spec: dict[str, Any], *, local: bool = False, *
     )
 
 
-async def test_everything_that_is_wrong_is_told_in_order(api: Client) -> None:
+@shares_application
+async def test_everything_that_is_wrong_is_told_in_order(shared_api: Client) -> None:
     asked = {"nonResourceAttributes": {"path": "/x"}, "resourceAttributes": {"fieldSelector": {}}}
-    causes = failure(await of_others(api, asked, name="x"), 422, "Invalid")["details"]["causes"]
+    causes = failure(await of_others(shared_api, asked, name="x"), 422, "Invalid")["details"]["causes"]
     assert [cause["field"] for cause in causes] == [
         "spec.nonResourceAttributes",
         "spec.user",
@@ -110,23 +114,26 @@ async def test_everything_that_is_wrong_is_told_in_order(api: Client) -> None:
     ]
 
 
-async def test_a_local_review_has_a_namespace_and_nothing_else(api: Client) -> None:
+@shares_application
+async def test_a_local_review_has_a_namespace_and_nothing_else(shared_api: Client) -> None:
     spec = {"user": "ann", "resourceAttributes": {"verb": "get", "resource": "configmaps", "namespace": "default"}}
-    assert (await of_others(api, spec, local=True, namespace="default")).ok(201)["status"] == {"allowed": False}
-    status = failure(await of_others(api, spec, local=True, name="x"), 422, "Invalid")
+    assert (await of_others(shared_api, spec, local=True, namespace="default")).ok(201)["status"] == {"allowed": False}
+    status = failure(await of_others(shared_api, spec, local=True, name="x"), 422, "Invalid")
     assert 'metadata: Invalid value: {"name":"x","namespace":"default",' in status["message"]
     assert status["message"].endswith("]}: must be empty except for namespace")
 
 
-async def test_what_only_the_server_says_is_dropped(api: Client) -> None:
+@shares_application
+async def test_what_only_the_server_says_is_dropped(shared_api: Client) -> None:
     spec = {"user": "ann", "nonResourceAttributes": {"path": "/x", "verb": "get"}}
-    review = (await of_others(api, spec, uid="u", creationTimestamp="2020-01-01T00:00:00Z")).ok(201)
+    review = (await of_others(shared_api, spec, uid="u", creationTimestamp="2020-01-01T00:00:00Z")).ok(201)
     assert "uid" not in review["metadata"]
-    failure(await of_others(api, spec, uid="u", generation=1), 422, "Invalid")
+    failure(await of_others(shared_api, spec, uid="u", generation=1), 422, "Invalid")
 
 
-async def test_an_extra_without_values(api: Client) -> None:
+@shares_application
+async def test_an_extra_without_values(shared_api: Client) -> None:
     spec = {"user": "ann", "extra": {"a": None, "b": ["c"]}, "nonResourceAttributes": {"path": "/x", "verb": "get"}}
-    review = (await of_others(api, spec)).ok(201)
+    review = (await of_others(shared_api, spec)).ok(201)
     assert review["spec"]["extra"] == {"a": None, "b": ["c"]}
     assert review["status"] == {"allowed": False}

@@ -18,6 +18,7 @@ from registry.store.types import Tenant, TenantName
 from tests.api.client import APPLY, Answer, Client
 from tests.api.errors import failure
 from tests.api.widgets import WIDGETS, widget
+from tests.application import shares_application
 from tests.authentication.identities import eventually
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -275,9 +276,10 @@ INVALID: dict[str, tuple[str, dict[str, Any], str]] = {
 }
 
 
+@shares_application
 @pytest.mark.parametrize("path, body, why", INVALID.values(), ids=INVALID)
-async def test_what_is_wrong(api: Client, path: str, body: dict[str, Any], why: str) -> None:
-    assert why in failure(await api.post(path, body), 422, "Invalid")["message"]
+async def test_what_is_wrong(shared_api: Client, path: str, body: dict[str, Any], why: str) -> None:
+    assert why in failure(await shared_api.post(path, body), 422, "Invalid")["message"]
 
 
 async def test_the_role_of_a_binding_cannot_be_changed(api: Client) -> None:

@@ -12,6 +12,7 @@ from registry.http import bodies
 from tests.api.client import APPLY, JSON_PATCH, MERGE, Client
 from tests.api.errors import failure
 from tests.api.widgets import DEFINITIONS, GROUP, NAMESPACES, WIDGETS, make, widget
+from tests.application import shares_application
 
 LIMIT = 3 * 1024 * 1024
 TOO_LARGE = "Request entity too large: limit is 3145728"
@@ -23,20 +24,30 @@ def of_length(length: int) -> bytes:
     return body + b" " * (length - len(body))
 
 
-async def test_the_limit_is_three_mebibytes(api: Client) -> None:
-    assert failure(await api.post(WIDGETS, of_length(LIMIT + 1)), 413, "RequestEntityTooLarge")["message"] == TOO_LARGE
-    (await api.post(WIDGETS, of_length(LIMIT))).ok(201)
+@shares_application
+async def test_the_limit_is_three_mebibytes(shared_api: Client) -> None:
+    assert (
+        failure(await shared_api.post(WIDGETS, of_length(LIMIT + 1)), 413, "RequestEntityTooLarge")["message"]
+        == TOO_LARGE
+    )
+    (await shared_api.post(WIDGETS, of_length(LIMIT))).ok(201)
 
 
+@shares_application
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
-async def test_every_verb_has_the_limit(api: Client, method: str) -> None:
+async def test_every_verb_has_the_limit(shared_api: Client, method: str) -> None:
     path = WIDGETS if method == "POST" else f"{WIDGETS}/a"
-    answer = await api.request(method, path, of_length(LIMIT + 1), content_type=MERGE if method == "PATCH" else YAML)
+    answer = await shared_api.request(
+        method, path, of_length(LIMIT + 1), content_type=MERGE if method == "PATCH" else YAML
+    )
     failure(answer, 413, "RequestEntityTooLarge")
 
 
-async def test_a_declared_length_is_enough_to_refuse(api: Client) -> None:
-    failure(await api.post(WIDGETS, b"{", headers={"content-length": str(LIMIT + 1)}), 413, "RequestEntityTooLarge")
+@shares_application
+async def test_a_declared_length_is_enough_to_refuse(shared_api: Client) -> None:
+    failure(
+        await shared_api.post(WIDGETS, b"{", headers={"content-length": str(LIMIT + 1)}), 413, "RequestEntityTooLarge"
+    )
 
 
 BROKEN: dict[str, tuple[str, bytes]] = {
@@ -74,22 +85,24 @@ BROKEN: dict[str, tuple[str, bytes]] = {
 }
 
 
+@shares_application
 @pytest.mark.parametrize("content_type, body", BROKEN.values(), ids=BROKEN)
-async def test_a_broken_body_is_a_bad_request(api: Client, content_type: str, body: bytes) -> None:
-    status = failure(await api.post(WIDGETS, body, content_type=content_type), 400, "BadRequest")
+async def test_a_broken_body_is_a_bad_request(shared_api: Client, content_type: str, body: bytes) -> None:
+    status = failure(await shared_api.post(WIDGETS, body, content_type=content_type), 400, "BadRequest")
     assert len(status["message"]) < 1_500_000
 
 
+@shares_application
 @pytest.mark.parametrize("form", [MERGE, JSON_PATCH, APPLY, "application/strategic-merge-patch+json"])
 @pytest.mark.parametrize(
     "body",
     [b"", b"[" * 200_000, b'{"a":' * 100_000, b"\xff", b"nonsense: [", b"null"],
     ids=["empty", "lists", "objects", "bytes", "words", "null"],
 )
-async def test_a_broken_patch_is_refused(api: Client, form: str, body: bytes) -> None:
-    await make(api, "a")
+async def test_a_broken_patch_is_refused(shared_api: Client, form: str, body: bytes) -> None:
+    await make(shared_api, "a")
     path = f"{NAMESPACES}/default" if "strategic" in form else f"{WIDGETS}/a"
-    answer = await api.patch(f"{path}?fieldManager=me", body, form)
+    answer = await shared_api.patch(f"{path}?fieldManager=me", body, form)
     if answer.code == 200:
         assert body in (b"null", b""), answer.text  # says nothing, changes nothing
     else:
@@ -97,13 +110,14 @@ async def test_a_broken_patch_is_refused(api: Client, form: str, body: bytes) ->
         failure(answer, answer.code, answer.json.get("reason", ""))
 
 
+@shares_application
 @pytest.mark.parametrize("value", ["Strict", "Warn", "Ignore"])
-async def test_a_key_given_twice(api: Client, value: str) -> None:
+async def test_a_key_given_twice(shared_api: Client, value: str) -> None:
     body = (
         b'{"kind":"Widget","apiVersion":"test.example.com/v1","metadata":{"name":"a"},'
         b'"spec":{"size":1,"size":2,"nope":3}}'
     )
-    answer = await api.post(f"{WIDGETS}?fieldValidation={value}", body)
+    answer = await shared_api.post(f"{WIDGETS}?fieldValidation={value}", body)
     if value == "Strict":
         message = failure(answer, 400, "BadRequest")["message"]
         assert message.endswith('strict decoding error: duplicate field "spec.size", unknown field "spec.nope"')
@@ -113,43 +127,47 @@ async def test_a_key_given_twice(api: Client, value: str) -> None:
     assert answer.warnings == (told if value == "Warn" else [])
 
 
-async def test_depth_that_objects_may_have(api: Client) -> None:
+@shares_application
+async def test_depth_that_objects_may_have(shared_api: Client) -> None:
     deep: Any = 1
     for _ in range(200):
         deep = {"a": deep}
-    (await api.post(WIDGETS, widget("a", free={"deep": deep}))).ok(201)
-    assert (await api.get(f"{WIDGETS}/a")).ok()["spec"]["free"]["deep"] == deep
+    (await shared_api.post(WIDGETS, widget("a", free={"deep": deep}))).ok(201)
+    assert (await shared_api.get(f"{WIDGETS}/a")).ok()["spec"]["free"]["deep"] == deep
 
 
-async def test_text_of_every_kind_comes_back_as_it_was(api: Client) -> None:
+@shares_application
+async def test_text_of_every_kind_comes_back_as_it_was(shared_api: Client) -> None:
     text = '\0\x01\x7f \u2028 \ud7ff \uffff 🦉 \\ " </script> é'
-    (await api.post(WIDGETS, widget("a", free={"t": text, text: 1}))).ok(201)
-    free = (await api.get(f"{WIDGETS}/a")).ok()["spec"]["free"]
+    (await shared_api.post(WIDGETS, widget("a", free={"t": text, text: 1}))).ok(201)
+    free = (await shared_api.get(f"{WIDGETS}/a")).ok()["spec"]["free"]
     assert free == {"t": text, text: 1}
-    (await api.patch(f"{WIDGETS}/a", {"metadata": {"labels": {"x": "y"}}})).ok()
-    assert (await api.get(WIDGETS)).ok()["items"][0]["spec"]["free"] == free
+    (await shared_api.patch(f"{WIDGETS}/a", {"metadata": {"labels": {"x": "y"}}})).ok()
+    assert (await shared_api.get(WIDGETS)).ok()["items"][0]["spec"]["free"] == free
 
 
+@shares_application
 @pytest.mark.parametrize("length", [bodies.LONG_YAML_BYTES - 2000, bodies.LONG_JSON_BYTES + 10_000], ids=["", "long"])
 @pytest.mark.parametrize("content_type", ["application/json", YAML, "", "application/json; charset=utf-8"])
-async def test_long_bodies_are_read_like_short_ones(api: Client, length: int, content_type: str) -> None:
+async def test_long_bodies_are_read_like_short_ones(shared_api: Client, length: int, content_type: str) -> None:
     body = orjson.dumps(widget("a", size=1, free={"text": "x" * length}))
-    (await api.post(WIDGETS, body, content_type=content_type)).ok(201)
+    (await shared_api.post(WIDGETS, body, content_type=content_type)).ok(201)
     patch = orjson.dumps({"spec": {"free": {"more": "y" * length}}})
-    assert len((await api.patch(f"{WIDGETS}/a", patch)).ok()["spec"]["free"]["more"]) == length
-    broken = await api.post(WIDGETS, body[:-1], content_type=content_type)
+    assert len((await shared_api.patch(f"{WIDGETS}/a", patch)).ok()["spec"]["free"]["more"]) == length
+    broken = await shared_api.post(WIDGETS, body[:-1], content_type=content_type)
     failure(broken, 400, "BadRequest")
     applied = orjson.dumps(widget("b", size=1, free={"text": "x" * length}))
-    (await api.patch(f"{WIDGETS}/b?fieldManager=m", applied, APPLY)).ok(201)
+    (await shared_api.patch(f"{WIDGETS}/b?fieldManager=m", applied, APPLY)).ok(201)
 
 
-async def test_a_long_body_for_what_is_not_there(api: Client) -> None:
+@shares_application
+async def test_a_long_body_for_what_is_not_there(shared_api: Client) -> None:
     """What is wrong with the path is told before what is wrong with the body, however that was read."""
     body = b"nonsense" * 20_000
-    assert (await api.post(f"/apis/{GROUP}/v1/namespaces/default/none", body)).code == 404
-    failure(await api.patch(f"{WIDGETS}/none", body), 404, "NotFound")
-    failure(await api.patch(f"{DEFINITIONS}/none.example.com", body), 404, "NotFound")
-    failure(await api.delete(f"{WIDGETS}/none", body), 400, "BadRequest")
+    assert (await shared_api.post(f"/apis/{GROUP}/v1/namespaces/default/none", body)).code == 404
+    failure(await shared_api.patch(f"{WIDGETS}/none", body), 404, "NotFound")
+    failure(await shared_api.patch(f"{DEFINITIONS}/none.example.com", body), 404, "NotFound")
+    failure(await shared_api.delete(f"{WIDGETS}/none", body), 400, "BadRequest")
 
 
 @pytest.mark.slow

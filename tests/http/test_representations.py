@@ -10,27 +10,31 @@ import yaml
 from tests.api.client import PARTIAL, PARTIAL_LIST, TABLE, Client
 from tests.api.errors import failure, status_shape
 from tests.api.widgets import NAMESPACES, WIDGETS, make, widget
+from tests.application import shares_application
 
 A = f"{WIDGETS}/a"
 
 
-async def test_yaml_out(api: Client) -> None:
-    [made] = await make(api, "a", size=1)
-    answer = await api.get(A, accept="application/yaml")
+@shares_application
+async def test_yaml_out(shared_api: Client) -> None:
+    [made] = await make(shared_api, "a", size=1)
+    answer = await shared_api.get(A, accept="application/yaml")
     assert answer.header("content-type") == "application/yaml"
     shown = yaml.load(answer.body, yaml.BaseLoader)
     assert shown["metadata"]["uid"] == made["metadata"]["uid"]
     assert shown["spec"]["size"] == "1"
 
 
-async def test_yaml_in(api: Client) -> None:
+@shares_application
+async def test_yaml_in(shared_api: Client) -> None:
     body = "apiVersion: test.example.com/v1\nkind: Widget\nmetadata: {name: a}\nspec: {size: 0o7, color: 'yes'}\n"
-    answer = await api.post(WIDGETS, body, content_type="application/yaml")
+    answer = await shared_api.post(WIDGETS, body, content_type="application/yaml")
     assert answer.ok(201)["spec"] == {"size": 7, "color": "yes"}
 
 
-async def test_errors_in_yaml(api: Client) -> None:
-    answer = await api.get(A, accept="application/yaml")
+@shares_application
+async def test_errors_in_yaml(shared_api: Client) -> None:
+    answer = await shared_api.get(A, accept="application/yaml")
     assert answer.header("content-type") == "application/yaml"
     status = yaml.safe_load(answer.body)
     status_shape(status, 404, "NotFound")
@@ -44,6 +48,7 @@ async def test_metadata_only(api: Client) -> None:
     assert (many["kind"], many["items"][0]["kind"]) == ("PartialObjectMetadataList", "PartialObjectMetadata")
 
 
+@shares_application
 @pytest.mark.parametrize(
     "agent, query, pretty",
     [
@@ -53,23 +58,25 @@ async def test_metadata_only(api: Client) -> None:
         ("curl/8", "?pretty=false", False),
     ],
 )
-async def test_people_get_it_indented(api: Client, agent: str, query: str, pretty: bool) -> None:
-    await make(api, "a")
-    answer = await api.get(A + query, headers={"user-agent": agent})
+async def test_people_get_it_indented(shared_api: Client, agent: str, query: str, pretty: bool) -> None:
+    await make(shared_api, "a")
+    answer = await shared_api.get(A + query, headers={"user-agent": agent})
     assert (b'\n  "kind"' in answer.body) is pretty
 
 
+@shares_application
 @pytest.mark.parametrize("accept", ["application/xml", "application/json;as=Nothing;v=v1;g=meta.k8s.io", "text/html"])
-async def test_a_form_that_cannot_be_had(api: Client, accept: str) -> None:
-    await make(api, "a")
-    failure(await api.get(A, accept=accept), 406, "NotAcceptable")
+async def test_a_form_that_cannot_be_had(shared_api: Client, accept: str) -> None:
+    await make(shared_api, "a")
+    failure(await shared_api.get(A, accept=accept), 406, "NotAcceptable")
 
 
+@shares_application
 @pytest.mark.parametrize("method", ["POST", "PUT"])
 @pytest.mark.parametrize("content_type", ["application/xml", "text/plain", "application/json; charset", "nonsense"])
-async def test_a_body_of_an_unknown_form(api: Client, method: str, content_type: str) -> None:
+async def test_a_body_of_an_unknown_form(shared_api: Client, method: str, content_type: str) -> None:
     path = WIDGETS if method == "POST" else A
-    answer = await api.request(method, path, widget("a"), content_type=content_type)
+    answer = await shared_api.request(method, path, widget("a"), content_type=content_type)
     failure(answer, 415, "UnsupportedMediaType")
 
 
@@ -104,24 +111,28 @@ _ANSWERS = [
 ]
 
 
+@shares_application
 @pytest.mark.parametrize("path, body, go_type", _ANSWERS)
-async def test_reviews_and_tokens_have_the_forms_of_objects(api: Client, path: str, body: Any, go_type: str) -> None:
-    whole = (await api.post(path, body)).ok(201)
-    partial = (await api.post(path, body, accept=PARTIAL)).ok(201)
+async def test_reviews_and_tokens_have_the_forms_of_objects(
+    shared_api: Client, path: str, body: Any, go_type: str
+) -> None:
+    whole = (await shared_api.post(path, body)).ok(201)
+    partial = (await shared_api.post(path, body, accept=PARTIAL)).ok(201)
     assert (partial["kind"], partial.keys()) == ("PartialObjectMetadata", {"kind", "apiVersion", "metadata"})
     assert partial["metadata"].keys() == whole["metadata"].keys()
-    packed = await api.post(path, body, accept=_PROTOBUF + _META)
+    packed = await shared_api.post(path, body, accept=_PROTOBUF + _META)
     assert (packed.code, packed.body[:4], b"PartialObjectMetadata" in packed.body) == (201, b"k8s\0", True)
-    table = (await api.post(path, body, accept=TABLE)).ok(201)
+    table = (await shared_api.post(path, body, accept=TABLE)).ok(201)
     assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Created At"]
-    status = failure(await api.post(path, body, accept=PARTIAL_LIST), 406, "NotAcceptable")
+    status = failure(await shared_api.post(path, body, accept=PARTIAL_LIST), 406, "NotAcceptable")
     assert status["message"] == (
         f"you requested PartialObjectMetadataList, but the requested object is not a list ({go_type})"
     )
-    packed = await api.post(path, body, accept=_PROTOBUF)
+    packed = await shared_api.post(path, body, accept=_PROTOBUF)
     assert (packed.code, packed.body[:4]) == (406, b"k8s\0")
 
 
+@shares_application
 @pytest.mark.parametrize(
     "tenant, path",
     [
@@ -131,9 +142,9 @@ async def test_reviews_and_tokens_have_the_forms_of_objects(api: Client, path: s
         ("system", "/apis/tenancy.registry/v1/tenants/default/usage"),
     ],
 )
-async def test_documents_of_our_own_are_json_or_yaml(api: Client, tenant: str, path: str) -> None:
-    await make(api, "a")
-    client = api.of_tenant(tenant)
+async def test_documents_of_our_own_are_json_or_yaml(shared_api: Client, tenant: str, path: str) -> None:
+    await make(shared_api, "a")
+    client = shared_api.of_tenant(tenant)
     for accept in (_PROTOBUF, _PROTOBUF + _META, PARTIAL, PARTIAL_LIST, TABLE):
         refused = await client.get(path, accept=accept)
         assert refused.code == 406, accept
@@ -142,10 +153,11 @@ async def test_documents_of_our_own_are_json_or_yaml(api: Client, tenant: str, p
     assert "metadata" in yaml.safe_load((await client.get(path, accept="application/yaml")).body) or "usage" in path
 
 
+@shares_application
 @pytest.mark.parametrize("accept", [PARTIAL_LIST, PARTIAL_LIST.replace("application/json", _PROTOBUF)])
 @pytest.mark.parametrize("path", [WIDGETS, f"{NAMESPACES}/default/configmaps"])
-async def test_a_watch_holds_no_lists(api: Client, path: str, accept: str) -> None:
-    answer = await api.get(f"{path}?watch=true&timeoutSeconds=1", accept=accept)
+async def test_a_watch_holds_no_lists(shared_api: Client, path: str, accept: str) -> None:
+    answer = await shared_api.get(f"{path}?watch=true&timeoutSeconds=1", accept=accept)
     assert answer.code == 406
     assert b"you requested PartialObjectMetadataList" in answer.body
 
