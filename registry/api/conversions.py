@@ -1,9 +1,9 @@
 """Conversion by webhook or by rules, under code that does not wait.
 
 What is made of an object (a patch, its fields' owners, its stored form) is plain synchronous code, and stays so: where
-it comes to need a conversion that only a webhook can do, it raises Unconverted; `settled` has the conversion done and
-runs the code again, which finds it done. So the code must be pure but for the warnings, and definitions without a
-webhook pay nothing.
+it comes to need a conversion that only a webhook can do, it raises ConversionNeeded. A read is then run again once the
+conversion has been done (`run_with_conversions`), a write is attempted again (verbs/driver.py), and finds it done.
+Definitions without a webhook pay nothing.
 
 Reads of many objects know beforehand what they need, and ask for it in batches (`texts`). What they get is kept by
 (object, revision, version), within bounds; reads and writes of one object always ask anew.
@@ -120,7 +120,7 @@ class Conversions:
         self._done: dict[tuple[str, str], str | ConversionError] = {}
 
     def convert_object(self, obj: Object, api_version: str) -> Object:
-        """A new object; raises Unconverted, or a 500 where the webhook failed."""
+        """A new object; raises ConversionNeeded, or a 500 where the webhook failed."""
         found = self._done.get((api_version, encode_canonical(obj)))
         if found is None:
             raise ConversionNeeded(obj, api_version)
@@ -245,15 +245,14 @@ def _key(served: Served, image: Image) -> tuple[Any, ...]:
     return served.conversion_key, image.uid, image.revision, image.version
 
 
-async def run_with_conversions(served: Served, warnings: list[str], make: Callable[[], T]) -> T:
-    """What `make` returns once every conversion that it needs has been done."""
+async def run_with_conversions(served: Served, read: Callable[[], T]) -> T:
+    """What `read` returns once every conversion that it needs has been done. It is run again after each, so it must
+    be pure: it neither changes nor reports anything."""
     conversions = served.conversions
     if conversions is None:
-        return make()
+        return read()
     while True:
-        warned = len(warnings)
         try:
-            return make()
+            return read()
         except ConversionNeeded as need:
-            del warnings[warned:]
             await conversions.convert(need)

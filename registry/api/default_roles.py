@@ -13,15 +13,17 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
+from registry.api.catalog import TenantCatalog
 from registry.api.errors import StatusError
 from registry.api.options import WriteOptions
-from registry.api.request import Backend, CatalogStale, ResourceRequest
+from registry.api.request import Backend, ResourceRequest
 from registry.api.strategies.base import Context, Object
 from registry.api.verbs.create import create_object
-from registry.api.verbs.update import UpdateSpec, copy_of, guaranteed_update
+from registry.api.verbs.driver import run, run_current
+from registry.api.verbs.update import UpdateOperation, copy_of
 from registry.authentication.user import ADMINISTRATORS, AUTHENTICATED, User
 from registry.authorization.rbac.cover import compact, missing_rules
 from registry.authorization.rbac.defaults import AUTOUPDATE, default_objects
@@ -32,8 +34,6 @@ from registry.store.types import ObjectKey, ResourceName, Tenant
 
 _SERVER = User("system:apiserver", (ADMINISTRATORS, AUTHENTICATED))
 _MANAGER = "kube-apiserver"
-# How often one write is judged again by newer definitions.
-_JUDGEMENTS = 8
 
 
 async def ensure_default_roles(backend: Backend, tenant: Tenant) -> None:
@@ -61,17 +61,15 @@ async def _create_all(backend: Backend, tenant: Tenant, wanted: Iterable[Which])
 
 async def _create(backend: Backend, tenant: Tenant, which: Which) -> None:
     obj = default_objects()[which]
-    for _ in range(_JUDGEMENTS):
-        request = await _request(backend, tenant, which, named=False)
-        try:
-            await create_object(request, copy.deepcopy(obj), WriteOptions(), _MANAGER, "create")
-            return
-        except CatalogStale as stale:
-            await backend.catalogs.fresh(tenant, stale.guards)
-        except StatusError as error:
-            # Somebody was faster, or the namespace is not there: a tenant may do without kube-public.
-            if error.code in (403, 404, 409):
-                return
+
+    async def create(request: ResourceRequest) -> None:
+        await create_object(request, copy.deepcopy(obj), WriteOptions(), _MANAGER, "create")
+
+    try:
+        await _write(backend, tenant, which, create, named=False)
+    except StatusError as error:
+        # Somebody was faster, or the namespace is not there: a tenant may do without kube-public.
+        if error.code not in (403, 404, 409):
             raise
 
 
@@ -85,21 +83,18 @@ def _lacking(which: Which, entries: Entries) -> list[PolicyRule]:
 
 
 async def _add_rules(backend: Backend, tenant: Tenant, which: Which, rules: list[PolicyRule]) -> None:
-    def with_rules(old: Object) -> Object:
+    def with_rules(_: ResourceRequest, old: Object) -> Object:
         if ((old["metadata"].get("annotations") or {}).get(AUTOUPDATE)) == "false":
             return copy_of(old)
         return {**copy_of(old), "rules": [*(old.get("rules") or ()), *map(_object_of, rules)]}
 
-    for _ in range(_JUDGEMENTS):
-        request = await _request(backend, tenant, which, named=True)
-        try:
-            await guaranteed_update(request, UpdateSpec(make_object=with_rules, verb="update", manager=_MANAGER))
-            return
-        except CatalogStale as stale:
-            await backend.catalogs.fresh(tenant, stale.guards)
-        except StatusError as error:
-            if error.code == 404:
-                return
+    async def change(request: ResourceRequest) -> None:
+        await run(request, UpdateOperation(with_rules, "update", _MANAGER))
+
+    try:
+        await _write(backend, tenant, which, change, named=True)
+    except StatusError as error:
+        if error.code != 404:
             raise
 
 
@@ -114,21 +109,19 @@ def _object_of(rule: PolicyRule) -> dict[str, Any]:
     return {name: list(values) for name, values in members.items() if values}
 
 
-async def _request(backend: Backend, tenant: Tenant, which: Which, *, named: bool) -> ResourceRequest:
-    catalog = await backend.catalogs.get(tenant)
-    served = catalog.served(GROUP, "v1", _plural(which[0]))
-    assert served is not None
+async def _write(
+    backend: Backend, tenant: Tenant, which: Which, write: Callable[[ResourceRequest], Awaitable[None]], *, named: bool
+) -> None:
     namespace, _, name = which[1].rpartition("/")
-    return ResourceRequest(
-        backend,
-        Context(tenant, _SERVER, _MANAGER, by_server=True),
-        catalog.without_admission(),
-        served,
-        namespace,
-        name if named else "",
-        "",
-        {},
-    )
+
+    def address(catalog: TenantCatalog, context: Context) -> ResourceRequest:
+        served = catalog.served(GROUP, "v1", _plural(which[0]))
+        assert served is not None
+        catalog = catalog.without_admission()
+        return ResourceRequest(backend, context, catalog, served, namespace, name if named else "", "", {})
+
+    context = Context(tenant, _SERVER, _MANAGER, by_server=True)
+    await run_current(backend, await backend.catalogs.get(tenant), context, address, write)
 
 
 def _plural(resource: ResourceName) -> str:

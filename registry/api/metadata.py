@@ -12,6 +12,7 @@ from registry.api.errors import bad_request
 from registry.api.request import ResourceRequest
 from registry.api.retry_memo import RetryMemo
 from registry.api.served import Object
+from registry.api.strategies.base import Context
 
 # Without vowels and look-alikes, so that no word comes out (apimachinery pkg/util/rand).
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
@@ -79,16 +80,18 @@ _SYSTEM_FIELDS = (
 )
 
 
-def fill_for_create(obj: Object, timestamp: str, judging: RetryMemo | None) -> None:
-    """uid and creationTimestamp, and a name where only a generateName was given. They stay when it is judged again."""
-    metadata = obj["metadata"]
+def wipe_for_create(obj: Object) -> None:
     for name in _SYSTEM_FIELDS:
-        metadata.pop(name, None)
-    kept = judging or RetryMemo()
-    kept.uid = metadata["uid"] = kept.uid or random_uid()
-    metadata["creationTimestamp"] = timestamp
+        obj["metadata"].pop(name, None)
+
+
+def fill_for_create(obj: Object, context: Context) -> None:
+    """uid and creationTimestamp, and a name where only a generateName was given: the same in each attempt."""
+    metadata, memo = obj["metadata"], context.memo or RetryMemo()
+    memo.uid = metadata["uid"] = memo.uid or random_uid()
+    metadata["creationTimestamp"] = context.timestamp
     if metadata.get("generateName") and not metadata.get("name"):
-        kept.name = metadata["name"] = kept.name or generate_name(metadata["generateName"])
+        memo.name = metadata["name"] = memo.name or generate_name(metadata["generateName"])
 
 
 # A write cannot change these: what is missing or different is put back silently. Another uid, or a deletionTimestamp

@@ -1,11 +1,12 @@
-"""Changes of one object in one process take turns.
+"""Changes of one object in one process wait for each other.
 
-Without turns, patches of the same object that come at the same time read the same revision, and all but one of them
-fail their commit and begin again: the work grows with the square of their number. In turn each finds what the last
-has written; it is even handed over, so that nobody reads what this process has just written.
+Otherwise patches of the same object that come at the same time read the same revision, and all but one of them fail
+their commit and begin again: the work grows with the square of their number. One by one each finds what the last has
+written; it is even handed over, so that nobody reads what this process has just written.
 
 What is handed over may be old, for another process may have written since. It is only good for a commit, which checks
-the revision; before anything else is said of the object (a refusal, that nothing changes) it is read.
+the revision; before anything else is answered (a refusal, or that nothing changes) the object is read
+(verbs/driver.py).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Identity = tuple[TenantId, ResourceName, ObjectKey]
 
 
 class _Entry:
-    """Those who want to change one object. Kept while anybody is in it."""
+    """The changes of one object that hold the lock or wait for it. Kept while there are any."""
 
     __slots__ = ("lock", "members", "written")
 
@@ -34,26 +35,26 @@ class ObjectLocks:
     """One for each process; as large as the number of changes that are under way."""
 
     def __init__(self) -> None:
-        self._lines: dict[Identity, _Entry] = {}
+        self._entries: dict[Identity, _Entry] = {}
 
     def lock(self, identity: Identity) -> ObjectLock:
-        return ObjectLock(self._lines, identity)
+        return ObjectLock(self._entries, identity)
 
 
 class ObjectLock:
-    """`async with turns.turn(identity) as turn:` waits for those who came before."""
+    """`async with locks.lock(identity) as lock:` waits for the changes that came before."""
 
-    __slots__ = ("_identity", "_line", "_lines")
+    __slots__ = ("_entries", "_entry", "_identity")
 
-    def __init__(self, lines: dict[Identity, _Entry], identity: Identity) -> None:
-        self._lines = lines
+    def __init__(self, entries: dict[Identity, _Entry], identity: Identity) -> None:
+        self._entries = entries
         self._identity = identity
-        self._line = lines.get(identity) or lines.setdefault(identity, _Entry())
+        self._entry = entries.get(identity) or entries.setdefault(identity, _Entry())
 
     async def __aenter__(self) -> Self:
-        self._line.members += 1
+        self._entry.members += 1
         try:
-            await self._line.lock.acquire()
+            await self._entry.lock.acquire()
         except BaseException:
             self._leave()
             raise
@@ -62,18 +63,18 @@ class ObjectLock:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._line.lock.release()
+        self._entry.lock.release()
         self._leave()
 
     def _leave(self) -> None:
-        self._line.members -= 1
-        if not self._line.members:
-            self._lines.pop(self._identity, None)
+        self._entry.members -= 1
+        if not self._entry.members:
+            self._entries.pop(self._identity, None)
 
     def take(self) -> tuple[Row, Guards] | None:
-        """What the last in line has written, to be used once."""
-        written, self._line.written = self._line.written, None
+        """What the last change has written, to be used once."""
+        written, self._entry.written = self._entry.written, None
         return written
 
     def hand_over(self, row: Row, guards: Guards) -> None:
-        self._line.written = (row, guards)
+        self._entry.written = (row, guards)

@@ -13,8 +13,7 @@ from registry.api.dependents import Dependents
 from registry.api.errors import not_found
 from registry.api.object_locks import Identity, ObjectLocks
 from registry.api.options import Query
-from registry.api.retry_memo import RetryMemo
-from registry.api.served import Object, Served
+from registry.api.served import Object, Served, StoredForm
 from registry.api.strategies.base import Context
 from registry.authentication.authenticator import Authentication
 from registry.authentication.tokens.service_accounts import RESOURCES as TOKEN_RESOURCES
@@ -47,7 +46,7 @@ _OF_ACCOUNT = "f:type=kubernetes.io/service-account-token"
 
 
 class CatalogStale(Exception):
-    """The request was judged by definitions or namespaces that are no longer the tenant's: judge it again."""
+    """The request was judged by definitions or namespaces that are no longer the tenant's: serve it again."""
 
     def __init__(self, guards: Guards) -> None:
         super().__init__("definitions or namespaces changed")
@@ -60,7 +59,7 @@ class Backend:
 
     store: Store
     catalogs: Catalogs
-    turns: ObjectLocks = field(default_factory=ObjectLocks)
+    locks: ObjectLocks = field(default_factory=ObjectLocks)
     # Told of each committed write that controllers have to go on with; replaced by the controllers' manager.
     enqueue: Callable[[Tenant, ResourceName, ObjectKey], None] = lambda tenant, resource, key: None
     # How definitions with a conversion webhook or rules are served; with None versions differ by name, as without.
@@ -119,8 +118,6 @@ class ResourceRequest:
     name: str
     subresource: str
     query: Query
-    # Where the request may be judged again; None for what judges once.
-    judging: RetryMemo | None = None
 
     @property
     def tenant(self) -> Tenant:
@@ -167,17 +164,40 @@ class ResourceRequest:
         webhooks = self.backend.webhooks
         return served.converting(webhooks) if served.converts_contents and webhooks is not None else served
 
-    async def run_with_conversions(self, make: Callable[[], T]) -> T:
-        """What `make` returns, run again after each conversion that it turns out to need."""
-        if self.served.conversions is None:
-            return make()
-        return await run_with_conversions(self.served, self.context.warnings, make)
+    def fork(self) -> ResourceRequest:
+        """The request for one attempt (Context.fork)."""
+        return ResourceRequest(
+            self.backend,
+            self.context.fork(),
+            self.catalog,
+            self.served,
+            self.namespace,
+            self.name,
+            self.subresource,
+            self.query,
+        )
+
+    async def run_with_conversions(self, read: Callable[[], T]) -> T:
+        """What `read` returns, run again after each conversion that it turns out to need: it must be pure."""
+        return await run_with_conversions(self.served, read)
 
     async def text(self, row: Row) -> str:
         """The object of a row as JSON text at the request's version."""
         if self.served.conversions is None:
             return self.served.text(row)
-        return await run_with_conversions(self.served, self.context.warnings, lambda: self.served.text(row))
+        return await run_with_conversions(self.served, lambda: self.served.text(row))
+
+    async def object(self, row: Row) -> Object:
+        """The object of a row, decoded, at the request's version."""
+        if self.served.conversions is None:
+            return self.served.object(row)
+        return await run_with_conversions(self.served, lambda: self.served.object(row))
+
+    async def encode(self, obj: Object) -> StoredForm:
+        """What is stored of an object that a client writes at the request's version."""
+        if self.served.conversions is None:
+            return self.served.storable(obj)
+        return await run_with_conversions(self.served, lambda: self.served.storable(obj))
 
     def check_fresh(self, state: State) -> None:
         """Raises CatalogStale where `state` shows other definitions than this request was resolved by."""

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from registry.api.strategies.base import Strategy
 
 Object = dict[str, Any]
+# Version, identity of the schema that has processed it, body.
+StoredForm = tuple[str, int, str]
 
 # A body that a client sends has 3 MiB at most, and the owners of its fields may take as much again.
 MAX_BODY_CHARACTERS = 8 * 1024 * 1024
@@ -195,7 +197,7 @@ class Served:
         return self._convert(obj, api_version)
 
     def _convert(self, obj: Object, api_version: str) -> Object:
-        """`obj` at another version; may be changed in place. Raises Unconverted (registry/api/conversions.py)."""
+        """`obj` at another version; may be changed in place. Raises ConversionNeeded (registry/api/conversions.py)."""
         if self.conversions is not None and not self.lenient:
             return self.conversions.convert_object(obj, api_version)
         obj["apiVersion"] = api_version
@@ -236,14 +238,14 @@ class Served:
         as_stored = self.is_storage or not self.converts_contents
         return documents.text(obj, body) if as_stored else documents.of_body(body)
 
-    def storable(self, obj: Mapping[str, Any]) -> tuple[str, int, str]:
+    def storable(self, obj: Mapping[str, Any]) -> StoredForm:
         """`body` of an object that a client writes; 413 where patches, defaults or owners made it too large."""
         found = self.body(obj)
         if len(found[2]) > MAX_BODY_CHARACTERS:
             raise too_large(f"the object would have {len(found[2])} characters, limit is {MAX_BODY_CHARACTERS}")
         return found
 
-    def body(self, obj: Mapping[str, Any]) -> tuple[str, int, str]:
+    def body(self, obj: Mapping[str, Any]) -> StoredForm:
         """What is stored of an object that this version's schema has processed: version, identity of the schema, body.
 
         The version is the storage version. An object that has not gone through that version's own schema is marked

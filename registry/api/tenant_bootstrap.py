@@ -9,12 +9,14 @@ import asyncio
 import copy
 
 from registry.api.admission.namespace_lifecycle import NAMESPACES
+from registry.api.catalog import TenantCatalog
 from registry.api.errors import StatusError
 from registry.api.options import WriteOptions
-from registry.api.request import Backend, CatalogStale, ResourceRequest
+from registry.api.request import Backend, ResourceRequest
 from registry.api.served import Object
 from registry.api.strategies.base import Context
 from registry.api.verbs.create import create_object
+from registry.api.verbs.driver import run_current
 from registry.authentication.user import ADMINISTRATORS, AUTHENTICATED, User
 from registry.authorization.tenants import DEFAULT, INITIAL_NAMESPACES, SYSTEM, Tenants
 from registry.builtin.tenancy import GROUP, PLURAL
@@ -87,19 +89,18 @@ async def _ensure(backend: Backend, tenant: Tenant, group: str, plural: str, wan
 
 
 async def _create(backend: Backend, tenant: Tenant, group: str, plural: str, wanted: Object) -> None:
-    name = wanted["metadata"]["name"]
-    while True:
-        catalog = await backend.catalogs.current(tenant)
+    def address(catalog: TenantCatalog, context: Context) -> ResourceRequest:
         served = catalog.served(group, "v1", plural)
         assert served is not None
-        context = Context(tenant, _SERVER, _MANAGER, by_server=True)
-        request = ResourceRequest(backend, context, catalog.without_admission(), served, "", name, "", {})
-        try:
-            await create_object(request, copy.deepcopy(wanted), WriteOptions(), _MANAGER, "create")
-            return
-        except CatalogStale:
-            continue  # another process has changed the definitions: judged again by them
-        except StatusError as error:
-            if error.reason == "AlreadyExists":
-                return
+        name = wanted["metadata"]["name"]
+        return ResourceRequest(backend, context, catalog.without_admission(), served, "", name, "", {})
+
+    async def create(request: ResourceRequest) -> None:
+        await create_object(request, copy.deepcopy(wanted), WriteOptions(), _MANAGER, "create")
+
+    context = Context(tenant, _SERVER, _MANAGER, by_server=True)
+    try:
+        await run_current(backend, await backend.catalogs.current(tenant), context, address, create)
+    except StatusError as error:
+        if error.reason != "AlreadyExists":
             raise

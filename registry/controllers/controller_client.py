@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
 from registry.api.catalog import TenantCatalog
 from registry.api.conversions import VersionGone
 from registry.api.dependents import FOREGROUND, ORPHAN, SERVER_MANAGER, SERVER_NAME
 from registry.api.errors import StatusError
-from registry.api.options import DeleteOptions
-from registry.api.request import Backend, CatalogStale, ResourceRequest
+from registry.api.options import DeleteOptions, WriteOptions
+from registry.api.request import Backend, ResourceRequest
 from registry.api.served import Object, Served
 from registry.api.strategies.base import Context
-from registry.api.verbs.delete import delete_with
-from registry.api.verbs.update import UpdateSpec, guaranteed_update
+from registry.api.verbs.create import create_object
+from registry.api.verbs.delete import DeleteOperation
+from registry.api.verbs.driver import DefinitionsUnsettled, NoLongerServed, run, run_current
+from registry.api.verbs.update import UpdateOperation
 from registry.authentication.user import ADMINISTRATORS, AUTHENTICATED, User
 from registry.codec.stored import decode_stored
 from registry.controllers.queue import Requeue
+from registry.schema.values import deep_copy
 from registry.store.bounds import READ_BYTES
 from registry.store.reads.pages import Place
 from registry.store.types import ObjectKey, Row, Tenant
 
+T = TypeVar("T")
+
 SERVER: Final = User(SERVER_NAME, (ADMINISTRATORS, AUTHENTICATED))
 # The names that managedFields show for what controllers write, as in a cluster.
 CONTROLLER_MANAGER: Final = "kube-controller-manager"
-_JUDGEMENTS = 8
 # Deletions that are under way at a time: a transaction takes this many. Each holds its object, so they are bounded by
 # bytes, too.
 _CONCURRENT_DELETES = 64
@@ -55,11 +59,18 @@ class ControllerClient:
         """What this process knows, perhaps old: for what a commit checks, or who looks again before he says no."""
         return await self.backend.catalogs.get(self.tenant)
 
-    def request(self, catalog: TenantCatalog, served: Served, key: ObjectKey, subresource: str = "") -> ResourceRequest:
+    def request(
+        self,
+        catalog: TenantCatalog,
+        served: Served,
+        key: ObjectKey,
+        subresource: str = "",
+        context: Context | None = None,
+    ) -> ResourceRequest:
         namespace, _, name = key.rpartition("/")
-        request = ResourceRequest(
-            self.backend, self.context(), catalog.without_admission(), served, namespace, name, subresource, {}
-        )
+        context = context or self.context()
+        catalog = catalog.without_admission()
+        request = ResourceRequest(self.backend, context, catalog, served, namespace, name, subresource, {})
         return replace(request, served=request.converting(served)) if served.converts_contents else request
 
     async def change(
@@ -77,44 +88,67 @@ class ControllerClient:
 
         `uid` is the one that it must have; another raises a StatusError 409.
         """
-        catalog = await self.cached_catalog()
-        for _ in range(_JUDGEMENTS):
+
+        def address(catalog: TenantCatalog, context: Context) -> ResourceRequest | None:
             definition = catalog.definition(group, plural)
             if definition is None:
                 return None
             served = catalog.at_version(definition, definition.versions[definition.storage_version])
             if subresource:
                 served = served.part(subresource)
-            request = self.request(catalog, served, key, subresource)
-            try:
-                wanted = UpdateSpec(make_object=make, verb=verb, manager=self.manager, uid_precondition=uid)
-                return (await guaranteed_update(request, wanted)).object
-            except CatalogStale as stale:
-                catalog = await self.backend.catalogs.fresh(self.tenant, stale.guards)
-            except StatusError as error:
-                if error.code == 404:
-                    return None
-                raise
-        raise Requeue
+            return self.request(catalog, served, key, subresource, context)
+
+        operation = UpdateOperation(lambda _, old: make(old), verb, self.manager, uid=uid)
+        answer = await self._run(address, lambda request: run(request, operation))
+        return answer.object if answer is not None else None
+
+    async def create(self, group: str, version: str, plural: str, namespace: str, obj: Object) -> None:
+        """Creates an object of a built-in resource, unless its namespace is gone. Raises StatusError."""
+
+        def address(catalog: TenantCatalog, context: Context) -> ResourceRequest | None:
+            served = catalog.served(group, version, plural)
+            return self.request(catalog, served, served.key(namespace, ""), context=context) if served else None
+
+        async def create(request: ResourceRequest) -> None:
+            await create_object(request, deep_copy(obj), WriteOptions(), self.manager, "create")
+
+        await self._run(address, create)
 
     async def delete(self, served: Served, key: ObjectKey, options: DeleteOptions) -> None:
         """Deletes one object if it is there."""
-        catalog = await self.cached_catalog()
-        for _ in range(_JUDGEMENTS):
+        known = await self.cached_catalog()
+
+        def address(catalog: TenantCatalog, context: Context) -> ResourceRequest:
+            found = served if catalog is known else _refreshed(catalog, served)
+            return self.request(catalog, found, key, context=context)
+
+        async def delete(request: ResourceRequest) -> None:
             try:
-                await delete_with(self.request(catalog, served, key), options)
-                return
-            except CatalogStale as stale:
-                catalog = await self.backend.catalogs.fresh(self.tenant, stale.guards)
-                served = _refreshed(catalog, served)
+                await run(request, DeleteOperation(options))
             except VersionGone:
-                # What nobody can read any more can be deleted all the same.
-                served = served.leniently()
-            except StatusError as error:
-                if error.code == 404:
-                    return
-                raise
-        raise Requeue
+                # An object that can no longer be read can be deleted all the same.
+                await run(replace(request, served=request.served.leniently()), DeleteOperation(options))
+
+        await self._run(address, delete, known)
+
+    async def _run(
+        self,
+        address: Callable[[TenantCatalog, Context], ResourceRequest | None],
+        write: Callable[[ResourceRequest], Awaitable[T]],
+        catalog: TenantCatalog | None = None,
+    ) -> T | None:
+        """None where the object, or its resource, is gone. Raises Requeue where definitions keep changing."""
+        try:
+            known = catalog or await self.cached_catalog()
+            return await run_current(self.backend, known, self.context(), address, write)
+        except NoLongerServed:
+            return None
+        except DefinitionsUnsettled as unsettled:
+            raise Requeue from unsettled
+        except StatusError as error:
+            if error.code == 404:
+                return None
+            raise
 
     async def delete_all(self, served: Served, options: DeleteOptions, namespace: str | None = None) -> int:
         """Deletes the objects of a resource, many at a time; how many there were. All are tried before it raises.

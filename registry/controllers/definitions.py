@@ -36,7 +36,7 @@ async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
         return
     accepted = (crd.get("status") or {}).get("acceptedNames")
     # One after the other: each settling changes what the next is judged by, in the same tenant.
-    async with controlled.backend.turns.lock((controlled.tenant.id, DEFINITIONS, _ALL)):
+    async with controlled.backend.locks.lock((controlled.tenant.id, DEFINITIONS, _ALL)):
         crd = await _settle_names(controlled, key, crd)
     if crd is not None and (crd.get("status") or {}).get("acceptedNames") != accepted:
         await _release_names(controlled, crd)

@@ -8,13 +8,9 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
-from registry.api.catalog import TenantCatalog
 from registry.api.dependents import Reference
 from registry.api.errors import StatusError
-from registry.api.options import WriteOptions
-from registry.api.request import ResourceRequest
 from registry.api.served import Object, Served
-from registry.api.verbs.create import create_object
 from registry.controllers.controller_client import ControllerClient
 
 COMPONENT: Final = "garbage-collector-controller"
@@ -22,20 +18,14 @@ REASON: Final = "OwnerRefInvalidNamespace"
 
 
 async def report_invalid_namespace(
-    controlled: ControllerClient, catalog: TenantCatalog, served: Served, metadata: Object, reference: Reference
+    controlled: ControllerClient, served: Served, metadata: Object, reference: Reference
 ) -> None:
     """Once for each object and owner. Where it cannot be told (the namespace ends), it is not."""
-    events = catalog.served("", "v1", "events")
-    if events is None:
-        return
-    context = controlled.context()
-    event = invalid_namespace_event(served, metadata, reference, context.timestamp)
-    namespace = event["metadata"]["namespace"]
-    request = ResourceRequest(controlled.backend, context, catalog.without_admission(), events, namespace, "", "", {})
+    event = invalid_namespace_event(served, metadata, reference, controlled.context().timestamp)
     try:
-        await create_object(request, event, WriteOptions(), controlled.manager, "create")
+        await controlled.create("", "v1", "events", event["metadata"]["namespace"], event)
     except StatusError as error:
-        if error.code not in (403, 404, 409):
+        if error.code not in (403, 409):
             raise
 
 

@@ -12,13 +12,9 @@ from typing import Any, Final
 
 from registry.api.admission.namespace_lifecycle import NAMESPACES
 from registry.api.errors import StatusError
-from registry.api.options import WriteOptions
-from registry.api.request import CatalogStale, ResourceRequest
-from registry.api.verbs.create import create_object
 from registry.api.verbs.update import copy_of
 from registry.codec.stored import decode_stored
 from registry.controllers.controller_client import CONTROLLER_MANAGER, ControllerClient
-from registry.controllers.queue import Requeue
 from registry.store.types import ObjectKey, ResourceName
 
 SERVICE_ACCOUNTS: Final = ResourceName("serviceaccounts")
@@ -72,20 +68,11 @@ async def _ensure(
 async def _create(
     controlled: ControllerClient, namespace: ObjectKey, resource: ResourceName, wanted: dict[str, Any]
 ) -> None:
-    catalog = await controlled.cached_catalog()
-    served = catalog.served("", "v1", resource)
-    assert served is not None
-    context = controlled.context()
-    request = ResourceRequest(controlled.backend, context, catalog.without_admission(), served, namespace, "", "", {})
-    obj = {**wanted, "metadata": dict(wanted["metadata"])}
     try:
-        await create_object(request, obj, WriteOptions(), controlled.manager, "create")
-    except CatalogStale as stale:
-        await controlled.backend.catalogs.fresh(controlled.tenant, stale.guards)
-        raise Requeue from stale
+        await controlled.create("", "v1", resource, namespace, wanted)
     except StatusError as error:
         # Somebody was faster, the namespace ends, or a quota does not allow it (which is tried again).
-        if error.code not in (404, 409) and not _ends(error):
+        if error.code != 409 and not _ends(error):
             raise
 
 

@@ -18,7 +18,8 @@ from registry.api.options import DeleteOptions
 from registry.api.request import CatalogStale
 from registry.api.served import Object, Served
 from registry.api.strategies.sharing import FINALIZER, SettlingStrategy
-from registry.api.verbs.update import UpdateSpec, copy_of, guaranteed_update
+from registry.api.verbs.driver import run
+from registry.api.verbs.update import UpdateOperation, copy_of
 from registry.builtin.sharing import EXPORTS as EXPORTS_PLURAL
 from registry.builtin.sharing import GROUP, binding_definition
 from registry.builtin.tenancy import GROUP as TENANCY
@@ -227,10 +228,8 @@ async def _write(
     definition = binding_definition()
     version = definition.versions["v1"]
     served = Served(definition, version, SettlingStrategy(definition, version, sharing))
-    await guaranteed_update(
-        controlled.request(catalog, served, key),
-        UpdateSpec(make_object=make, verb="update", manager=controlled.manager),
-    )
+    operation = UpdateOperation(lambda _, old: make(old), "update", controlled.manager)
+    await run(controlled.request(catalog, served, key), operation)
 
 
 def _object(row: Row) -> Object:

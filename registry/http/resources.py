@@ -1,8 +1,8 @@
 """A request on a resource over HTTP: from the target of its URL to the verb, and back to bytes.
 
 Order of the checks (facts: rest.md): what the path leads to, the Accept header (406), the Content-Type (415), then
-the verb's own. The catalog that the request is judged by may have grown old: the verb tells (CatalogStale), and the
-request is judged again by a newer one.
+the verb's own. Where the catalog that the request was judged by proves old, the request is served again by a newer one
+(registry/api/verbs/driver.py).
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from registry.api.catalog import TenantCatalog
 from registry.api.confining import confined
 from registry.api.errors import (
     Qualified,
-    StatusError,
     bad_request,
     internal_error,
     method_not_allowed,
@@ -30,11 +29,11 @@ from registry.api.errors import (
     unsupported_media_type,
 )
 from registry.api.options import Query, is_watch
-from registry.api.request import Backend, CatalogStale, ResourceRequest
-from registry.api.retry_memo import RetryMemo
+from registry.api.request import Backend, ResourceRequest
 from registry.api.served import Served
 from registry.api.strategies.base import Context
 from registry.api.verbs import dispatch, history, usage
+from registry.api.verbs.driver import NoLongerServed, run_current
 from registry.api.wildcard.requests import find_lead
 from registry.definitions.discovery import verbs_of
 from registry.http.bodies import aside_if_long, body_of, read_body
@@ -54,16 +53,6 @@ from registry.http.negotiation import (
 from registry.http.request_info import Target
 from registry.http.responses import form_of, list_form_of, respond_document, respond_list, respond_object
 from registry.http.watch_stream import respond_watch
-from registry.store.errors import StoreError
-from registry.store.types import Guards
-
-# So long is a request judged again by newer definitions; each time means that somebody changed them meanwhile. A script
-# that applies a hundred policies changes them as fast as a request is judged, and outruns it until it has done. What
-# webhooks have answered is kept meanwhile (registry/api/retry_memo.py).
-JUDGED_SECONDS = 30.0
-# Refusals that may come of a tenant's definitions and policies: policies choose 403, 413 or 422, and a mutation that
-# makes no object of its kind is a 500.
-_JUDGED = frozenset({400, 403, 413, 422, 500})
 
 
 class PageNotFound(Exception):
@@ -158,63 +147,23 @@ class ResourceEndpoint:
         if verb in ("create", "update", "patch", "delete", "deletecollection"):
             media_type = _media_type(served, verb, headers)
             data = await read_body(scope, receive)
-        said, judging = context.checkpoint(), RetryMemo()
-        # Whether the catalog was read after the request came: what it refuses was to be refused then.
-        current = False
-        clock = asyncio.get_running_loop().time
-        deadline = clock() + JUDGED_SECONDS
-        while True:
-            request = ResourceRequest(
-                self._backend,
-                context,
-                catalog,
-                served,
-                target.namespace,
-                context.authorized_name,
-                target.subresource,
-                query,
-                judging,
-            )
-            try:
-                answer = await _answer(request, verb, data, media_type)
-                break
-            except CatalogStale as stale:
-                guards = stale.guards
-            except StatusError as refusal:
-                replaced = None if current else await self._newer_guards(context, catalog, refusal)
-                if replaced is None:
-                    raise
-                guards = replaced
-            if clock() >= deadline:
-                raise StatusError(
-                    500,
-                    "InternalError",
-                    "the definitions of the tenant change faster than this request could be judged by them",
-                    {},
-                )
-            context.rollback(said)
-            catalog = await self._backend.catalogs.fresh(context.tenant, guards)
-            current = True
-            found = resolve(catalog, target)
-            if found is None:
+
+        def address(catalog: TenantCatalog, context: Context) -> ResourceRequest | None:
+            served = resolve(catalog, target)
+            if served is None:
                 del scope["registry.served"]
-                raise PageNotFound
-            served = found
-        return await self._respond(scope, receive, send, answer, representation, request, headers)
+                return None
+            namespace, name = target.namespace, context.authorized_name
+            return ResourceRequest(self._backend, context, catalog, served, namespace, name, target.subresource, query)
 
-    async def _newer_guards(self, context: Context, catalog: TenantCatalog, refusal: StatusError) -> Guards | None:
-        """The guards as they are, where what was found wrong was judged by definitions or policies that are no longer
-        the tenant's.
+        async def answer_by(request: ResourceRequest) -> Answer:
+            return await _answer(request, verb, data, media_type)
 
-        A write that is accepted is checked in its commit; one that is refused gets that far only here.
-        """
-        if refusal.code not in _JUDGED:
-            return None
         try:
-            guards = (await self._backend.store.state(context.tenant)).guards
-        except StoreError:
-            return None
-        return guards if guards.definitions != catalog.guards.definitions else None
+            answer = await run_current(self._backend, catalog, context, address, answer_by)
+        except NoLongerServed as gone:
+            raise PageNotFound from gone
+        return await self._respond(scope, receive, send, answer, representation, context, query, headers)
 
     async def _respond(
         self,
@@ -223,10 +172,10 @@ class ResourceEndpoint:
         send: Send,
         answer: Answer,
         representation: Representation,
-        request: ResourceRequest,
+        context: Context,
+        query: Query,
         headers: Mapping[bytes, bytes],
     ) -> int:
-        context, query = request.context, request.query
         match answer:
             case ObjectAnswer():
                 form = form_of(representation, answer.served.table, query, custom=not answer.served.definition.strategy)

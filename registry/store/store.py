@@ -32,7 +32,7 @@ from registry.store.reads.history import Past
 from registry.store.reads.lookups import Lookups, Part, RowOf
 from registry.store.reads.pages import CHUNK_ROWS, PLACES, Pages, Places, Query
 from registry.store.reads.points import Reader
-from registry.store.reads.wildcard import AcrossPage
+from registry.store.reads.wildcard import WildcardPage
 from registry.store.rewrites import Rewrites
 from registry.store.settings import Settings
 from registry.store.sharing import Sharing
@@ -266,7 +266,7 @@ class Store:
         at: int | None = None,
         after: tuple[TenantId, ObjectKey] = across.START,
         limit: int,
-    ) -> AcrossPage:
+    ) -> WildcardPage:
         """Rows of the tenants of a domain that have bound a definition of `provider`; without one, of all tenants.
 
         In the order of tenants and keys, exact at one revision. Raises RevisionExpired, RevisionInFuture.

@@ -16,6 +16,7 @@ from tests.admission.policies import ADMISSION, BINDINGS, POLICIES, enforce, mut
 from tests.admission.webhooks import Hook, Response, configure, patch
 from tests.api.client import MERGE, Client
 from tests.api.widgets import DEFINITIONS, GROUP, WIDGETS, definition
+from tests.http.exposition import exposition, risen
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 VALIDATING = f"{ADMISSION}/validatingwebhookconfigurations"
@@ -277,3 +278,36 @@ async def test_what_has_been_changed_meanwhile_is_asked_about_again(api: Client,
     patched = (await api.patch(f"{WIDGETS}/a", {"spec": {"size": 2}}, MERGE)).ok()
     assert (patched["spec"]["size"], patched["spec"]["replicas"]) == (2, 3)
     assert [request["object"]["spec"]["replicas"] for _, request in hook.asked] == [1, 3]
+
+
+async def test_a_name_that_is_generated_again_is_what_webhooks_see(
+    api: Client, hook: Hook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = iter(["w-a", "w-b"])
+    monkeypatch.setattr("registry.api.metadata.generate_name", lambda base: next(names))
+    (await api.post(WIDGETS, widget("w-a"))).ok(201)
+    await configure(api, hook, "paint", kind="Mutating")
+    await configure(api, hook, "look")
+    body = widget("", size=1)
+    body["metadata"] = {"generateName": "w-"}
+    made = (await api.post(WIDGETS, body)).ok(201)["metadata"]
+    seen = [(path, request.get("name", ""), request["object"]["metadata"].get("name")) for path, request in hook.asked]
+    assert seen == [("/paint", "", None), ("/look", "w-a", "w-a"), ("/look", "w-b", "w-b")]
+    assert (made["name"], made["uid"]) == ("w-b", hook.asked[-1][1]["object"]["metadata"]["uid"])
+
+
+async def test_what_is_reported_of_a_write_is_reported_once(api: Client, changing: Client, hook: Hook) -> None:
+    """Warnings and metrics of the attempt that counts, and of no other."""
+    before = await exposition(api)
+    await enforce(api, "false", binding={"validationActions": ["Warn"]})
+    (await api.get(WIDGETS)).ok()
+    answering(
+        hook, unrelated(changing), once=True, answer=lambda path, request: {"allowed": True, "warnings": ["careful"]}
+    )
+    await configure(api, hook, "look")
+    answer = await api.post(f"{WIDGETS}?fieldValidation=Warn", {**widget("a"), "bogus": 1})
+    answer.ok(201)
+    no = "Validation failed for ValidatingAdmissionPolicy 'p' with binding 'p': no"
+    assert answer.warnings == ['unknown field "bogus"', no, "careful"]
+    checks = await risen(api, before, "apiserver_validating_admission_policy_check_total")
+    assert checks == {'{enforcement_action="warn",error_type="no_error"}': 1}

@@ -8,19 +8,10 @@ from tests.admission.policies import enforce, widget
 from tests.admission.webhooks import Hook, configure
 from tests.api.client import Client
 from tests.api.widgets import WIDGETS
-from tests.http.exposition import exposition
+from tests.http.exposition import exposition, risen
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 WEBHOOK = "apiserver_admission_webhook"
-
-
-async def risen(api: Client, before: dict[str, float], prefix: str) -> dict[str, float]:
-    """The series of a name that have changed, without their name, and by how much."""
-    return {
-        series.removeprefix(prefix): value - before.get(series, 0)
-        for series, value in (await exposition(api)).items()
-        if series.startswith(prefix + "{") and value != before.get(series, 0)
-    }
 
 
 async def test_calls_of_webhooks(api: Client, hook: Hook) -> None:

@@ -1,6 +1,6 @@
 """Admission in the verbs: what policies and webhooks make of a write, and whether they let it through.
 
-    admitter = admitter_of(request, options)            # None where nothing is configured
+    admitter = admitter_of(request, options, dry_run=False)
     obj = await admitter.mutate("CREATE", name, obj, None)
     await admitter.validate("CREATE", name, obj, None)
 
@@ -12,6 +12,7 @@ Follows apiserver pkg/admission/{chain,reinvocation}.go and pkg/admission/plugin
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from registry.admission.attributes import Attributes, Object, Resource
@@ -24,16 +25,29 @@ from registry.api.admission.webhooks import WebhookAdmission
 from registry.api.request import ResourceRequest
 
 
-def admitter_of(request: ResourceRequest, options: Options, *, dry_run: bool) -> Admitter | None:
-    """None where the tenant has nothing that could concern this resource."""
+class NullAdmitter:
+    """Admission where nothing is configured: it leaves every object as it is, and lets it through."""
+
+    async def mutate(self, operation: str, name: str, obj: Object | None, old: Object | None) -> Object | None:
+        return obj
+
+    async def validate(self, operation: str, name: str, obj: Object | None, old: Object | None) -> None:
+        pass
+
+
+_NOTHING = NullAdmitter()
+
+
+def admitter_of(request: ResourceRequest, options: Callable[[], Options], *, dry_run: bool) -> Admitter | NullAdmitter:
+    """`options` are those of the request, as reviews show them."""
     admission = request.catalog.admission
     if admission is None:
-        return None
+        return _NOTHING
     group, plural = request.served.resource.group, request.served.resource.name
     policies, webhooks = policies_apply(group, plural), webhooks_apply(group, plural)
     if not policies and not webhooks:
-        return None
-    return Admitter(request, admission, options, dry_run=dry_run, policies=policies, webhooks=webhooks)
+        return _NOTHING
+    return Admitter(request, admission, options(), dry_run=dry_run, policies=policies, webhooks=webhooks)
 
 
 class Admitter:
@@ -58,14 +72,6 @@ class Admitter:
         inputs = AdmissionInputs(request)
         self._by_policies = PolicyAdmission(request, inputs)
         self._by_webhooks = WebhookAdmission(request, inputs)
-
-    @property
-    def mutates(self) -> bool:
-        return self._admission.mutates
-
-    @property
-    def validates(self) -> bool:
-        return self._admission.validates
 
     def _attributes(self, operation: str, name: str, obj: Object | None, old: Object | None) -> Attributes:
         request = self._request

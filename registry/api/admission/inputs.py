@@ -15,6 +15,7 @@ from registry.admission.environment import Effort, Paused
 from registry.admission.policies import Binding, ParamKind
 from registry.admission.selectors import Labels
 from registry.api.admission.namespace_lifecycle import NAMESPACES
+from registry.api.conversions import run_with_conversions
 from registry.api.errors import Qualified, internal_error, not_found
 from registry.api.request import ResourceRequest
 from registry.api.selectors import parse_label_selector
@@ -183,9 +184,7 @@ class AdmissionInputs:
         return page.rows
 
     async def _param(self, served: Served, row: Row) -> Object:
-        from registry.api.conversions import run_with_conversions
-
-        return await run_with_conversions(served, self._request.context.warnings, partial(served.object, row))
+        return await run_with_conversions(served, partial(served.object, row))
 
     # -- rights
 

@@ -169,7 +169,7 @@ class PolicyAdmission:
         for index, decision in outcome.decisions:
             error_type = _error_type(decision)
             for action in binding.actions:
-                CHECKS.labels(error_type, action.lower()).inc()
+                self._request.context.once(CHECKS.labels(error_type, action.lower()).inc)
                 if action == "Deny":
                     denied.append((policy, binding, decision))
                 elif action == "Warn":

@@ -113,7 +113,7 @@ async def _count(request: ResourceRequest, row: Row, change: Usage, name: str, *
 async def _change_use(request: ResourceRequest, row: Row, use: Callable[[Object], Object | None]) -> bool:
     """Writes the use that `use` makes of the quota; None leaves it as it is. A quota that is gone counts nothing."""
     served, store = _served_quota(request), request.backend.store
-    async with request.backend.turns.lock((request.tenant.id, QUOTAS, row.key)):
+    async with request.backend.locks.lock((request.tenant.id, QUOTAS, row.key)):
         for _ in range(_TRIES):
             found, _state = await store.load(request.tenant, QUOTAS, row.key)
             if found is None:

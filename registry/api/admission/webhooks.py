@@ -118,7 +118,7 @@ class WebhookAdmission:
     ) -> Verdict | None:
         """What the webhook says; None where it does not answer and need not. Raises a StatusError for a denial.
 
-        What it has been asked in an earlier judgement of this request it is not asked again.
+        What it has been asked in an earlier attempt of this request it is not asked again.
         """
         call = Call(attributes.operation, mutating=mutating)
         if attributes.dry_run and hook.side_effects not in ("None", "NoneOnDryRun"):
@@ -128,13 +128,11 @@ class WebhookAdmission:
         old = await self._inputs.at(attributes.old_object, resource, attributes)
         uid = str(uuid.uuid4())
         body = request_body(hook.review_version, uid, attributes, resource, obj, old)
-        judging = self._request.judging or RetryMemo()
+        memo = self._request.context.memo or RetryMemo()
         question = Question.of(hook, body, uid, again=again)
-        answer = judging.answers.get(question)
+        answer = memo.answers.get(question)
         if answer is None:
-            answer = judging.answers[question] = await self._call_once(
-                hook, body, uid, call, dry_run=attributes.dry_run
-            )
+            answer = memo.answers[question] = await self._call_once(hook, body, uid, call, dry_run=attributes.dry_run)
         return self._verdict(hook, answer)
 
     async def _call_once(self, hook: Webhook, body: bytes, uid: str, call: Call, *, dry_run: bool) -> Answer:

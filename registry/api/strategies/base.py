@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypedDict
 
 from registry.api.admission.escalation import Authority
+from registry.api.retry_memo import RetryMemo
 from registry.authentication.user import User
 from registry.authorization.wildcard import Across
 from registry.schema.field import FieldError
@@ -22,16 +23,13 @@ from registry.store.types import Tenant, WriteFlag
 Object = dict[str, Any]
 
 
-class Checkpoint(NamedTuple):
-    """What a client and the audit log had been told at a moment: so many warnings, and the keys of annotations."""
-
-    warnings: int
-    annotations: frozenset[str]
-
-
 @dataclass(slots=True)
 class Context:
-    """Who asks for what tenant, and the warnings collected for the answer."""
+    """Who asks for what tenant, and what is reported with the answer: warnings, audit annotations, effects.
+
+    Each attempt to serve the request has a fork, which reports nothing until it is adopted: an attempt that is made
+    again under newer definitions, or over a newer row, leaves nothing behind.
+    """
 
     tenant: Tenant
     user: User
@@ -50,21 +48,51 @@ class Context:
     # What the server itself writes: no limit and no suspension of a tenant stops it. It is never told by the name of
     # the user, which a credential may give to anybody.
     by_server: bool = False
+    # What stays over all attempts; None outside of them.
+    memo: RetryMemo | None = None
+    # What is to happen once if the attempt counts, such as metrics; None where it happens at once, in no attempt.
+    effects: list[Callable[[], None]] | None = None
 
     def annotate(self, key: str, value: str) -> None:
-        """Tells the audit log; what has been said once is not said otherwise."""
+        """Adds an annotation for the audit log; the first value of a key stays."""
         if self.annotations is not None:
             self.annotations.setdefault(key, value)
 
-    def checkpoint(self) -> Checkpoint:
-        return Checkpoint(len(self.warnings), frozenset(self.annotations or ()))
+    def once(self, effect: Callable[[], None]) -> None:
+        """Has `effect` happen if this attempt counts."""
+        if self.effects is None:
+            effect()
+        else:
+            self.effects.append(effect)
 
-    def rollback(self, said: Checkpoint) -> None:
-        """Takes back what has been said since: that judgement does not count."""
-        del self.warnings[said.warnings :]
-        if self.annotations is not None:
-            for key in self.annotations.keys() - said.annotations:
-                del self.annotations[key]
+    def fork(self, memo: RetryMemo | None = None) -> Context:
+        """The context of one attempt: the same request, with nothing reported yet."""
+        return Context(
+            self.tenant,
+            self.user,
+            self.user_agent,
+            [],
+            self.now,
+            self.authority,
+            self.across,
+            self.authorized_name,
+            None if self.annotations is None else {},
+            self.by_server,
+            memo or self.memo,
+            [],
+        )
+
+    def adopt(self, attempt: Context) -> None:
+        """The attempt counts. What is reported later, while an answer is streamed, is reported here."""
+        self.warnings.extend(attempt.warnings)
+        attempt.warnings = self.warnings
+        if attempt.annotations:
+            for key, value in attempt.annotations.items():
+                self.annotate(key, value)
+        attempt.annotations = self.annotations
+        for effect in attempt.effects or ():
+            self.once(effect)
+        attempt.effects = self.effects
 
     @property
     def timestamp(self) -> str:

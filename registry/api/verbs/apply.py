@@ -6,15 +6,16 @@ Follows apiserver pkg/endpoints/handlers/patch.go (applyPatcher).
 from __future__ import annotations
 
 from registry.api.answers import ObjectAnswer
-from registry.api.errors import StatusError, bad_request, invalid
+from registry.api.errors import bad_request, invalid
 from registry.api.metadata import agree_on_name, agree_on_namespace
 from registry.api.options import WriteOptions, manager_of
 from registry.api.ownership import own_apply
 from registry.api.request import Body, ResourceRequest
 from registry.api.served import Object
 from registry.api.strategies.base import ObjectDecodeError
-from registry.api.verbs.create import create_object
-from registry.api.verbs.update import UpdateSpec, guaranteed_update
+from registry.api.verbs.create import CreateOperation
+from registry.api.verbs.driver import run
+from registry.api.verbs.update import UpdateOperation
 from registry.codec.model import Decoded
 from registry.codec.model import DecodeError as CodecError
 from registry.codec.yaml_decode import decode_yaml
@@ -23,39 +24,28 @@ from registry.schema.field import invalid as invalid_field
 
 async def apply(request: ResourceRequest, body: Body, options: WriteOptions) -> ObjectAnswer:
     decoded = decode_configuration(body)
-    manager = manager_of(options, request.context.user_agent)
-    force = bool(options.force)
+    manager, force = manager_of(options, request.context.user_agent), bool(options.force)
 
-    def make(old: Object) -> Object:
+    def merge(request: ResourceRequest, old: Object | None) -> Object:
         result = own_apply(request, old, decoded.value, manager, force=force)
         note_duplicates(request, decoded, options)
         return _complete(request, result)
 
-    try:
-        return await guaranteed_update(
-            request,
-            UpdateSpec(
-                make_object=make, verb="apply", manager=manager, dry_run=options.dry_run, owned=True, options=options
-            ),
-        )
-    except StatusError as error:
-        if error.code != 404 or request.subresource or error.reason != "NotFound":
-            raise
-    return await _create(request, decoded, manager, options)
+    def create(request: ResourceRequest) -> Object:
+        _require_no_uid(request, decoded.value)
+        obj = merge(request, None)
+        obj["metadata"].pop("resourceVersion", None)
+        return obj
+
+    missing = None if request.subresource else CreateOperation(create, options, manager, "apply", owned=True)
+    return await run(request, UpdateOperation(merge, "apply", manager, options, owned=True, create=missing))
 
 
-async def _create(request: ResourceRequest, decoded: Decoded, manager: str, options: WriteOptions) -> ObjectAnswer:
-    """The object is not there: applying makes it."""
-    applied = decoded.value
+def _require_no_uid(request: ResourceRequest, applied: Object) -> None:
     metadata = applied.get("metadata") or {}
     if isinstance(metadata, dict) and metadata.get("uid"):
         wrong = invalid_field("metadata.uid", metadata["uid"], "field is immutable")
         raise invalid(request.served.kind, request.name, [wrong, wrong])
-    obj = own_apply(request, None, applied, manager, force=bool(options.force))
-    note_duplicates(request, decoded, options)
-    obj = _complete(request, obj)
-    obj["metadata"].pop("resourceVersion", None)
-    return await create_object(request, obj, options, manager, "apply", owned=True)
 
 
 def _complete(request: ResourceRequest, result: Object) -> Object:

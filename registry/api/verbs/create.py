@@ -2,29 +2,35 @@
 
 Order of the checks (facts: rest.md, schema.md): options, body, namespace of the body, state of the namespace, then
 everything about the object itself at once, a resource version that was given, and last whether the name is taken.
+
+Follows apiserver pkg/registry/generic/registry/store.go (Create) and pkg/registry/rest/create.go.
 """
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from registry.admission.attributes import CREATE
-from registry.api.admission.admitter import Admitter, admitter_of
 from registry.api.admission.namespace_lifecycle import require_active_namespace
 from registry.api.admission.options import write_options_json
 from registry.api.admission.quota import reserve_quota
 from registry.api.answers import ObjectAnswer
 from registry.api.bodies import decode_object
-from registry.api.dependents import effects_of, notify_created
 from registry.api.errors import StatusError, already_exists, forbidden, invalid, plain_internal
-from registry.api.metadata import agree_on_namespace, fill_for_create, generate_name, is_terminating
+from registry.api.metadata import agree_on_namespace, fill_for_create, is_terminating, wipe_for_create
 from registry.api.options import WriteOptions, manager_of, parse_revision, write_options
 from registry.api.ownership import own_create
-from registry.api.request import Body, CatalogStale, ResourceRequest
-from registry.api.served import Object, kind_of, labels_of, owners_of
+from registry.api.request import Body, ResourceRequest
+from registry.api.served import Object, kind_of
+from registry.api.verbs.driver import run
+from registry.api.verbs.pipeline import Draft, Outcome, Start, render
+from registry.api.verbs.rows import insert
 from registry.authorization.attributes import Attributes, refusal
-from registry.store.errors import AlreadyExists, GuardsChanged
-from registry.store.types import Guards, Operation, Row, Uid, Write
+from registry.schema.values import deep_copy
+from registry.store.errors import AlreadyExists, RevisionConflict
+from registry.store.types import Guards, Row
 
 # How often another random name is tried when one is taken (KEP-4420).
 GENERATED_NAME_TRIES = 8
@@ -39,29 +45,115 @@ async def create(request: ResourceRequest, body: Body) -> ObjectAnswer:
 
 
 async def create_object(
-    request: ResourceRequest, obj: Object, options: WriteOptions, manager: str, verb: str, *, owned: bool = False
+    request: ResourceRequest, obj: Object, options: WriteOptions, manager: str, verb: str
 ) -> ObjectAnswer:
-    """`obj` has been decoded by its kind. `owned` says that its managedFields are already right (apply)."""
-    agree_on_namespace(request, obj)
-    _require_living_definition(request, obj)
-    _require_unbound(request, obj)
-    await require_active_namespace(request, obj)
-    generated = bool(obj["metadata"].get("generateName")) and not obj["metadata"].get("name")
-    admission, admitter = request.catalog.admission, None
-    if _guards(request) is None or (admission is not None and admission.calls_webhooks):
-        await _see_configuration(request)
-    if admission is not None:
-        admitter = admitter_of(request, write_options_json("CreateOptions", options), dry_run=options.dry_run)
-    if admitter is None:
-        obj = prepare(request, obj, manager, owned=owned, dry_run=options.dry_run)
+    """`obj` has been decoded by its kind, and may be changed."""
+    if obj["metadata"].get("generateName") and not obj["metadata"].get("name"):
+        # The object is prepared in place: where the name is taken it is needed once more.
+        operation = CreateOperation(lambda _: deep_copy(obj), options, manager, verb, tries=GENERATED_NAME_TRIES)
     else:
-        obj = await _prepare_with_admission(request, obj, manager, admitter, owned=owned, dry_run=options.dry_run)
-    if verb != "create":
-        await _require_create(request, obj["metadata"]["name"])
-    async with reserve_quota(request, obj, dry_run=options.dry_run):
-        if options.dry_run:
-            return await _dry_run(request, obj)
-        return await _commit(request, obj, manager, verb, GENERATED_NAME_TRIES if generated else 1)
+        operation = CreateOperation(lambda _: obj, options, manager, verb)
+    return await run(request, operation)
+
+
+@dataclass(slots=True)
+class CreateOperation:
+    """`make_object` gives the object, decoded by its kind; `owned` says that it has its managedFields (apply)."""
+
+    make_object: Callable[[ResourceRequest], Object]
+    options: WriteOptions
+    manager: str
+    verb: str
+    owned: bool = False
+    tries: int = 1
+    action: str = CREATE
+    is_serialized: bool = False
+
+    @property
+    def dry_run(self) -> bool:
+        return self.options.dry_run
+
+    def review_options(self) -> Mapping[str, Any]:
+        return write_options_json("CreateOptions", self.options)
+
+    async def load(self, request: ResourceRequest) -> Start:
+        return Start(None, _guards(request))
+
+    async def make(self, request: ResourceRequest, start: Start) -> Draft:
+        obj = self.make_object(request)
+        agree_on_namespace(request, obj)
+        _require_living_definition(request, obj)
+        _require_unbound(request, obj)
+        await require_active_namespace(request, obj)
+        admission = request.catalog.admission
+        if start.guards is None or (admission is not None and admission.calls_webhooks):
+            # The commit does not find out whether definitions have changed, or only after webhooks have been called.
+            request.check_fresh(await request.backend.store.state(request.tenant))
+        return self._draft(request, start, obj)
+
+    def _draft(self, request: ResourceRequest, start: Start, obj: Object) -> Draft:
+        metadata = obj["metadata"]
+        revision = metadata.pop("resourceVersion", None)
+        managed = metadata.get("managedFields")
+        wipe_for_create(obj)
+        if not self.owned:
+            # Of the object as the client wrote it: what the server fills in belongs to nobody.
+            written = request.served.strategy.finish(obj)
+            owned = own_create(request.served, written, self.manager, request.context.timestamp)
+            managed = owned["metadata"].get("managedFields")
+        if managed:
+            metadata["managedFields"] = managed
+        return Draft(start, metadata.get("name") or "", None, obj, revision)
+
+    def present(self, draft: Draft) -> tuple[Object | None, Object | None]:
+        return draft.new, None
+
+    def merge_back(self, request: ResourceRequest, draft: Draft, mutated: Object) -> None:
+        draft.new = {**mutated, "metadata": dict(mutated["metadata"])}
+        draft.new["metadata"].pop("resourceVersion", None)
+        agree_on_namespace(request, draft.new)
+
+    def prepare(self, request: ResourceRequest, draft: Draft) -> None:
+        obj = draft.new
+        managed = obj["metadata"].get("managedFields")
+        wipe_for_create(obj)
+        fill_for_create(obj, request.context)
+        request.served.strategy.prepare_for_create(obj, request.context)
+        if managed:
+            obj["metadata"]["managedFields"] = managed
+        draft.name = obj["metadata"].get("name") or ""
+
+    def validate(self, request: ResourceRequest, draft: Draft) -> None:
+        served, strategy = request.served, request.served.strategy
+        errors = strategy.validate(draft.new)
+        if errors:
+            raise invalid(kind_of(served, draft.new), draft.name, errors)
+        draft.new = strategy.finish(draft.new)
+        if isinstance(draft.revision, str) and _is_revision(draft.revision):
+            if not self.dry_run:
+                raise plain_internal("resourceVersion should not be set on objects to be created")
+            draft.new["metadata"]["resourceVersion"] = draft.revision
+        request.context.warnings.extend(strategy.warnings(draft.new, None))
+
+    async def commit(self, request: ResourceRequest, draft: Draft) -> Outcome:
+        if self.verb != "create":
+            await _require_create(request, draft.name)
+        async with reserve_quota(request, draft.new, dry_run=self.dry_run):
+            if self.dry_run:
+                await _require_free_name(request, draft.name)
+                return Outcome(obj=draft.new)
+            stored, actor = await request.encode(draft.new), request.actor(self.manager, self.verb)
+            row, guards = await insert(request, draft.new, stored, draft.start.guards, actor)
+        return Outcome(row, guards=guards)
+
+    async def answer(self, request: ResourceRequest, outcome: Outcome) -> ObjectAnswer:
+        return await render(request, outcome, 201)
+
+    def race_lost(self, request: ResourceRequest, error: RevisionConflict | AlreadyExists) -> StatusError:
+        return _exists(request, error.current, error.current.key.rpartition("/")[2])
+
+    def when_missing(self) -> None:
+        return None
 
 
 async def _require_create(request: ResourceRequest, name: str) -> None:
@@ -71,51 +163,6 @@ async def _require_create(request: ResourceRequest, name: str) -> None:
     decision = await request.backend.policies.decide(request.tenant, user, asked)
     if not decision.allowed:
         raise forbidden(request.served.resource, name, refusal(user, asked, decision.reason))
-
-
-async def _see_configuration(request: ResourceRequest) -> None:
-    """Raises CatalogStale where policies or definitions have changed.
-
-    The commit of this write does not find out, or only after webhooks have been called.
-    """
-    request.check_fresh(await request.backend.store.state(request.tenant))
-
-
-async def _prepare_with_admission(
-    request: ResourceRequest, obj: Object, manager: str, admitter: Admitter, *, owned: bool, dry_run: bool
-) -> Object:
-    """`prepare` with what policies and webhooks say before and after it."""
-    name = obj["metadata"].get("name") or ""
-    revision = obj["metadata"].pop("resourceVersion", None)
-    managed = begin(request, obj, manager, owned=owned)
-    if admitter.mutates:
-        obj = await _mutate(request, obj, name, managed, admitter)
-        managed = obj["metadata"].get("managedFields")
-        obj["metadata"].pop("resourceVersion", None)
-    obj = finish(request, obj, managed, revision, dry_run=dry_run)
-    await admitter.validate(CREATE, obj["metadata"]["name"], obj, None)
-    return obj
-
-
-async def _mutate(
-    request: ResourceRequest, obj: Object, name: str, managed: list[Object] | None, admitter: Admitter
-) -> Object:
-    """The object as mutating admission leaves it, which sees nothing yet of what the server fills in."""
-    filled = {key: obj["metadata"][key] for key in ("uid", "creationTimestamp", "name") if key in obj["metadata"]}
-    shown = {key: value for key, value in obj["metadata"].items() if key not in ("uid", "creationTimestamp")}
-    if not name:
-        shown.pop("name", None)
-    if managed:
-        shown["managedFields"] = managed
-    mutated = await admitter.mutate(CREATE, name, {**obj, "metadata": shown}, None)
-    assert mutated is not None
-    metadata = dict(mutated["metadata"])
-    for key, value in filled.items():
-        if key != "name" or not metadata.get(key):
-            metadata[key] = value
-    mutated = {**mutated, "metadata": metadata}
-    agree_on_namespace(request, mutated)
-    return mutated
 
 
 def _require_unbound(request: ResourceRequest, obj: Object) -> None:
@@ -138,47 +185,6 @@ def _require_living_definition(request: ResourceRequest, obj: Object) -> None:
         )
 
 
-def prepare(request: ResourceRequest, obj: Object, manager: str, *, owned: bool, dry_run: bool) -> Object:
-    """Everything that happens to the object before it is stored; 422 with all that is wrong with it."""
-    revision = obj["metadata"].pop("resourceVersion", None)
-    return finish(request, obj, begin(request, obj, manager, owned=owned), revision, dry_run=dry_run)
-
-
-def begin(request: ResourceRequest, obj: Object, manager: str, *, owned: bool) -> list[Object] | None:
-    """What the server fills in, and who owns the fields: the managedFields. `obj` has no resource version."""
-    served, context = request.served, request.context
-    managed: list[Object] | None = obj["metadata"].get("managedFields")
-    fill_for_create(obj, context.timestamp, request.judging)
-    if not owned:
-        # Of the object as the client wrote it: what the server adds below belongs to nobody.
-        written = served.strategy.finish(obj)
-        managed = own_create(served, written, manager, context.timestamp)["metadata"].get("managedFields")
-    return managed
-
-
-def finish(
-    request: ResourceRequest, obj: Object, managed: list[Object] | None, revision: object, *, dry_run: bool
-) -> Object:
-    """The object as it is stored, if it is right; `revision` is the resource version that it came with."""
-    served, context = request.served, request.context
-    strategy = served.strategy
-    metadata = obj["metadata"]
-    strategy.prepare_for_create(obj, context)
-    if managed:
-        obj["metadata"]["managedFields"] = managed
-    errors = strategy.validate(obj)
-    if errors:
-        raise invalid(kind_of(served, obj), metadata.get("name") or "", errors)
-    obj = strategy.finish(obj)
-    metadata = obj["metadata"]
-    if isinstance(revision, str) and _is_revision(revision):
-        if not dry_run:
-            raise plain_internal("resourceVersion should not be set on objects to be created")
-        metadata["resourceVersion"] = revision
-    context.warnings.extend(strategy.warnings(obj, None))
-    return obj
-
-
 def _is_revision(text: str) -> bool:
     """Whether a resource version is one; the reference ignores what is none here."""
     try:
@@ -187,50 +193,13 @@ def _is_revision(text: str) -> bool:
         return False
 
 
-async def _dry_run(request: ResourceRequest, obj: Object) -> ObjectAnswer:
-    """A dry run: the object as it would be, without a resource version."""
-    name = obj["metadata"]["name"]
+async def _require_free_name(request: ResourceRequest, name: str) -> None:
+    """409 where a dry run finds the name taken."""
     key = request.served.key(request.namespace, name)
     row, state = await request.backend.store.load(request.tenant, request.served.resource_name, key)
     request.check_fresh(state)
     if row is not None:
         raise _exists(request, row, name)
-    return ObjectAnswer(request.served, obj=obj, code=201)
-
-
-async def _commit(request: ResourceRequest, obj: Object, manager: str, verb: str, tries: int) -> ObjectAnswer:
-    served = request.served
-    metadata = obj["metadata"]
-    while True:
-        version, schema, body = await request.run_with_conversions(partial(served.storable, obj))
-        write = Write(
-            Operation.CREATE,
-            served.resource_name,
-            served.key(request.namespace, metadata["name"]),
-            request.actor(manager, verb),
-            uid=Uid(metadata["uid"]),
-            version=version,
-            schema=schema,
-            body=body,
-            labels=labels_of(obj, served.strategy),
-            owners=owners_of(obj),
-            doc=request.document(obj, body),
-            expected_guards=_guards(request),
-            **effects_of(served.strategy, obj, None),
-        )
-        try:
-            committed = await request.commit(write)
-        except GuardsChanged as changed:
-            raise CatalogStale(changed.guards) from changed
-        except AlreadyExists as exists:
-            tries -= 1
-            if not tries:
-                raise _exists(request, exists.current, metadata["name"]) from exists
-            metadata["name"] = generate_name(metadata["generateName"])
-            continue
-        notify_created(request, write.key, obj)
-        text = await request.run_with_conversions(partial(served.text_of, committed.revision, version, schema, body))
-        return ObjectAnswer(served, text=text, code=201)
 
 
 def _guards(request: ResourceRequest) -> Guards | None:

@@ -10,91 +10,117 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass
+from dataclasses import replace as replace_fields
 from typing import Any
 
 from registry.admission.attributes import DELETE
-from registry.api.admission.admitter import admitter_of
 from registry.api.admission.options import delete_options_json
 from registry.api.admission.protection import in_use, require_unprotected
-from registry.api.answers import Answer, ListAnswer, ObjectAnswer, deleted_status
+from registry.api.answers import Answer, ListAnswer, deleted_status
+from registry.api.catalog import TenantCatalog
 from registry.api.dependents import FOREGROUND, ORPHAN
-from registry.api.errors import StatusError, conflict, internal_error, modified, not_found
+from registry.api.errors import StatusError, conflict, modified
 from registry.api.metadata import is_terminating
 from registry.api.options import DeleteOptions, delete_options, list_options, manager_of, write_options
-from registry.api.request import CatalogStale, ResourceRequest
-from registry.api.retry_memo import RetryMemo
+from registry.api.request import ResourceRequest
 from registry.api.served import Object
+from registry.api.strategies.base import Context
+from registry.api.verbs.driver import NoLongerServed, run, run_current
 from registry.api.verbs.list import row_texts, select
-from registry.api.verbs.update import CONFLICT_TRIES, PreparedUpdate, copy_of, delete_row, store_update
+from registry.api.verbs.pipeline import Draft, Outcome, Start, render
+from registry.api.verbs.rows import remove, replace
+from registry.api.verbs.update import CONFLICT_TRIES, copy_of
 from registry.apply.values import equal
-from registry.store.errors import GuardsChanged, InUse, NotFound, RevisionConflict
-from registry.store.types import Guards, ObjectKey, Row
+from registry.store.errors import AlreadyExists, InUse, RevisionConflict
+from registry.store.types import ObjectKey, Row
 
 DeleteBody = Mapping[str, Any]
 
 
 async def delete(request: ResourceRequest, body: DeleteBody | None) -> Answer:
     """A Status where the object is gone, the object where it waits for its finalizers."""
-    return await delete_with(request, delete_options(request.query, body))
+    return await run(request, DeleteOperation(delete_options(request.query, body)))
 
 
-async def delete_with(request: ResourceRequest, options: DeleteOptions, *, named: bool = True) -> Answer:
+@dataclass(slots=True)
+class DeleteOperation:
     """`named` says that the client has named the object, and not its collection."""
-    tries = CONFLICT_TRIES
-    while True:
-        row, guards = await request.load()
+
+    options: DeleteOptions
+    named: bool = True
+    action: str = DELETE
+    tries: int = CONFLICT_TRIES
+    is_serialized: bool = False
+
+    @property
+    def dry_run(self) -> bool:
+        return self.options.dry_run
+
+    def review_options(self) -> Mapping[str, Any]:
+        return delete_options_json(self.options)
+
+    async def load(self, request: ResourceRequest) -> Start:
+        return Start(*await request.load())
+
+    async def make(self, request: ResourceRequest, start: Start) -> Draft:
+        assert start.row is not None
+        old = await request.object(start.row)
+        _check_preconditions(request, start.row, self.options)
+        return Draft(start, request.name if self.named else "", old, copy_of(old))
+
+    def present(self, draft: Draft) -> tuple[Object | None, Object | None]:
+        """There is no object that admission could change."""
+        return None, draft.old
+
+    def merge_back(self, request: ResourceRequest, draft: Draft, mutated: Object) -> None:
+        pass
+
+    def prepare(self, request: ResourceRequest, draft: Draft) -> None:
+        pass
+
+    def validate(self, request: ResourceRequest, draft: Draft) -> None:
+        pass
+
+    async def commit(self, request: ResourceRequest, draft: Draft) -> Outcome:
+        """Marks the object where something holds it, else removes it; refused where it is protected."""
+        strategy, obj, old = request.served.strategy, draft.new, draft.old
+        assert old is not None
+        unless_used = await require_unprotected(request, old, dry_run=self.dry_run)
+        strategy.prepare_for_delete(obj, request.context)
+        if strategy.propagates:
+            set_propagation(obj, self.options)
+        held = obj["metadata"].get("finalizers") or strategy.waits(obj)
+        if held:
+            mark(obj, request.context.timestamp)
+        if self.dry_run or (held and equal(obj, old)):
+            return Outcome(obj=obj) if held else self._removed(request, draft)
+        actor = request.actor(manager_of(write_options({}, "UpdateOptions"), request.context.user_agent), "delete")
         try:
-            return await _delete_row(request, row, guards, options, named=named)
-        except RevisionConflict as lost:
-            tries -= 1
-            if not tries:
-                raise modified(request.served.resource, request.name) from lost
-        except NotFound as gone:
-            raise not_found(request.served.resource, request.name) from gone
-        except GuardsChanged as changed:
-            raise CatalogStale(changed.guards) from changed
+            if held:
+                stored = await request.run_with_conversions(lambda: request.served.body(obj))
+                row, guards = await replace(request, draft.start, obj, old, stored, actor, unless_used=unless_used)
+                return Outcome(row, guards=guards)
+            await remove(request, draft.start, obj, actor, unless_used=unless_used)
         except InUse as used:
             raise await in_use(request) from used
+        return self._removed(request, draft)
 
+    def _removed(self, request: ResourceRequest, draft: Draft) -> Outcome:
+        if request.served.strategy.returns_deleted_object:
+            return Outcome(obj=draft.old)
+        return Outcome(draft.start.row)
 
-async def _delete_row(
-    request: ResourceRequest, row: Row, guards: Guards, options: DeleteOptions, *, named: bool = True
-) -> Answer:
-    served = request.served
-    old = await request.run_with_conversions(partial(served.object, row))
-    _check_preconditions(request, row, options)
-    if request.catalog.admission is not None:
-        await _admit(request, old, options, named=named)
-    unless_used = await require_unprotected(request, old, dry_run=options.dry_run)
-    obj = copy_of(old)
-    manager = manager_of(write_options({}, "UpdateOptions"), request.context.user_agent)
-    served.strategy.prepare_for_delete(obj, request.context)
-    if served.strategy.propagates:
-        set_propagation(obj, options)
-    if obj["metadata"].get("finalizers") or served.strategy.waits(obj):
-        mark(obj, request.context.timestamp)
-        if equal(obj, old) or options.dry_run:
-            return ObjectAnswer(served, obj=obj)
-        changed = PreparedUpdate(obj, old, row, *await request.run_with_conversions(partial(served.body, obj)))
-        actor = request.actor(manager, "delete")
-        stored, _ = await store_update(request, changed, guards, actor, unless_used=unless_used)
-        return ObjectAnswer(served, text=await request.text(stored))
-    if not options.dry_run:
-        await delete_row(request, obj, row, guards, manager, "delete", unless_used=unless_used)
-    if served.strategy.returns_deleted_object:
-        return ObjectAnswer(served, obj=old)
-    return deleted_status(served, request.name, row.uid)
+    async def answer(self, request: ResourceRequest, outcome: Outcome) -> Answer:
+        if outcome.row is not None and outcome.guards is None:
+            return deleted_status(request.served, request.name, outcome.row.uid)
+        return await render(request, outcome)
 
+    def race_lost(self, request: ResourceRequest, error: RevisionConflict | AlreadyExists) -> StatusError:
+        return modified(request.served.resource, request.name)
 
-async def _admit(request: ResourceRequest, old: Object, options: DeleteOptions, *, named: bool) -> None:
-    """What policies and webhooks say of the deletion; there is no object then that they could change."""
-    admitter = admitter_of(request, delete_options_json(options), dry_run=options.dry_run)
-    if admitter is not None:
-        name = request.name if named else ""
-        await admitter.mutate(DELETE, name, None, old)
-        await admitter.validate(DELETE, name, None, old)
+    def when_missing(self) -> None:
+        return None
 
 
 def _check_preconditions(request: ResourceRequest, row: Row, options: DeleteOptions) -> None:
@@ -148,35 +174,33 @@ def mark(obj: Object, timestamp: str) -> None:
         metadata["generation"] += 1
 
 
-async def _delete_one(request: ResourceRequest, options: DeleteOptions) -> None:
-    """Deletes an object if it is still there.
+async def _delete_one(request: ResourceRequest, key: ObjectKey, options: DeleteOptions) -> None:
+    """Deletes an object of a collection if it is still there.
 
-    Judged again by newer definitions where they change meanwhile: the whole request cannot be, for what it has deleted
-    until then would be missing from its answer.
+    It is served again by newer definitions where they change meanwhile: the whole request cannot be, for what it has
+    deleted until then would be missing from its answer.
     """
-    said = request.context.checkpoint()
-    request = replace(request, judging=RetryMemo())
-    for _ in range(_JUDGEMENTS):
-        try:
-            await delete_with(request, options, named=False)
-            return
-        except CatalogStale as stale:
-            request.context.rollback(said)
-            served = request.served
-            catalog = await request.backend.catalogs.fresh(request.tenant, stale.guards)
-            found = catalog.served(served.definition.group, served.version.name, served.definition.names.plural)
+    namespace, _, name = key.rpartition("/")
+    definition, version = request.served.definition, request.served.version.name
+
+    def address(catalog: TenantCatalog, context: Context) -> ResourceRequest | None:
+        served = request.served
+        if catalog is not request.catalog:
+            found = catalog.served(definition.group, version, definition.names.plural)
             if found is None:
-                return  # the definition has gone, and its objects with it
-            request = replace(request, catalog=catalog, served=request.converting(found))
-        except StatusError as error:
-            if error.code != 404:
-                raise
-            return
-    raise internal_error("the definitions of the tenant change faster than this request could be judged by them")
+                return None
+            served = found
+        served = request.converting(served)
+        return replace_fields(request, catalog=catalog, context=context, served=served, namespace=namespace, name=name)
 
-
-# How often one deletion is judged again by newer definitions.
-_JUDGEMENTS = 8
+    operation = DeleteOperation(options, named=False)
+    try:
+        await run_current(request.backend, request.catalog, request.context, address, lambda one: run(one, operation))
+    except NoLongerServed:
+        pass  # the definition has gone, and its objects with it
+    except StatusError as error:
+        if error.code != 404:
+            raise
 
 
 async def delete_collection(request: ResourceRequest, body: DeleteBody | None) -> ListAnswer:
@@ -203,7 +227,7 @@ async def delete_collection(request: ResourceRequest, body: DeleteBody | None) -
             await _delete_all(request, keys, options)
 
     async def chunks() -> AsyncIterator[Sequence[str]]:
-        async with aclosing(replace(selection, at=revision).pages(fresh=False)) as pages:
+        async with aclosing(replace_fields(selection, at=revision).pages(fresh=False)) as pages:
             async for page in pages:
                 yield await row_texts(request, page.rows)
 
@@ -212,6 +236,4 @@ async def delete_collection(request: ResourceRequest, body: DeleteBody | None) -
 
 async def _delete_all(request: ResourceRequest, keys: Sequence[ObjectKey], options: DeleteOptions) -> None:
     for key in keys:
-        namespace, _, name = key.rpartition("/")
-        served = request.converting(request.served)
-        await _delete_one(replace(request, served=served, namespace=namespace, name=name), options)
+        await _delete_one(request, key, options)

@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final
 
 from registry.api import continuation
@@ -39,8 +38,9 @@ from registry.api.selectors import satisfies
 from registry.api.served import Object, Served
 from registry.api.strategies.base import ObjectDecodeError
 from registry.api.verbs.create import create_object
+from registry.api.verbs.driver import run
 from registry.api.verbs.list import list_revision, parse_selection
-from registry.api.verbs.update import UpdateSpec, guaranteed_update
+from registry.api.verbs.update import UpdateOperation
 from registry.apply.diff import json_diff, merge_diff
 from registry.codec.json_decode import decode_json
 from registry.codec.model import DecodeError as SyntaxFault
@@ -255,7 +255,7 @@ async def restore(request: ResourceRequest, body: Body) -> ObjectAnswer:
     preconditions = wanted.get("preconditions") or {}
     past = await _object_today(request, await _row_at(request, revision))
 
-    def make(old: Object) -> Object:
+    def make(request: ResourceRequest, old: Object) -> Object:
         metadata = {k: v for k, v in old["metadata"].items() if k not in _RESTORED}
         metadata |= {k: past["metadata"][k] for k in _RESTORED if k in past["metadata"]}
         if preconditions.get("resourceVersion"):
@@ -264,10 +264,8 @@ async def restore(request: ResourceRequest, body: Body) -> ObjectAnswer:
 
     manager = manager_of(options, request.context.user_agent)
     uid = preconditions.get("uid") or current.uid
-    return await guaranteed_update(
-        request,
-        UpdateSpec(make_object=make, verb="restore", manager=manager, dry_run=options.dry_run, uid_precondition=uid),
-    )
+    operation = UpdateOperation(make, "restore", manager, WriteOptions(dry_run=options.dry_run), uid=uid)
+    return await run(request, operation)
 
 
 # Of its metadata what says what the object is; finalizers and owners are about what is to become of it now.
@@ -331,7 +329,7 @@ def _old_row(logged: LoggedChange) -> Row | None:
 
 async def _object_today(request: ResourceRequest, row: Row) -> Object:
     """The object of a row at the request's version, by the schema of today."""
-    return await request.run_with_conversions(partial(request.served.object, row))
+    return await request.object(row)
 
 
 async def _redacted(request: ResourceRequest, row: Row) -> Object:

@@ -1,6 +1,6 @@
 """Patch: JSON patch, JSON merge patch, strategic merge patch (built-in kinds) and server-side apply.
 
-A patch is read once and applied to the object as it is found; where somebody else is faster it is applied again.
+A patch is read once and applied to the object as it is found; where another write is faster it is applied again.
 
 Follows apiserver pkg/endpoints/handlers/patch.go.
 """
@@ -27,7 +27,8 @@ from registry.api.request import Body, ResourceRequest
 from registry.api.served import Object
 from registry.api.strategies.base import ObjectDecodeError
 from registry.api.verbs.apply import apply
-from registry.api.verbs.update import UpdateSpec, guaranteed_update
+from registry.api.verbs.driver import run
+from registry.api.verbs.update import UpdateOperation
 from registry.apply import json_patch, strategic
 from registry.apply.errors import PatchInapplicable, PatchTooLong, PatchUndecodable, StrategicPatchError
 from registry.apply.merge_patch import apply_merge_patch, decode_merge_patch
@@ -53,29 +54,24 @@ async def patch(request: ResourceRequest, body: Body) -> ObjectAnswer:
     options = write_options(request.query, "PatchOptions", is_apply=is_apply)
     if is_apply:
         return await apply(request, body, options)
-    reader = _Reader(request, body, options)
+    reader = _Reader(body, options)
     manager = manager_of(options, request.context.user_agent)
-    return await guaranteed_update(
-        request,
-        UpdateSpec(make_object=reader.apply, verb="patch", manager=manager, dry_run=options.dry_run, options=options),
-    )
+    return await run(request, UpdateOperation(reader.apply, "patch", manager, options))
 
 
 class _Reader:
     """Reads the patch when the object has been found: a missing object is told before a broken patch."""
 
-    def __init__(self, request: ResourceRequest, body: Body, options: WriteOptions) -> None:
-        self._request = request
+    def __init__(self, body: Body, options: WriteOptions) -> None:
         self._body = body
         self._options = options
         self._patcher: Patcher | None = None
         self._faults: list[str] = []
-        self._warned_before = len(request.context.warnings)
 
-    def apply(self, old: Object) -> Object:
+    def apply(self, request: ResourceRequest, old: Object) -> Object:
         """The new object, decoded by its kind."""
         if self._patcher is None:
-            self._patcher = self._read()
+            self._patcher = self._read(request.served.kind.name)
         try:
             result = self._patcher(old)
         except PatchInapplicable as error:
@@ -84,23 +80,23 @@ class _Reader:
             raise bad_request(str(error)) from error
         except StrategicPatchError as error:
             raise _strategic_failure(error) from error
-        obj = self._decode(result)
-        agree_on_namespace(self._request, obj)
-        agree_on_name(self._request, obj)
+        obj = self._decode(request, result)
+        agree_on_namespace(request, obj)
+        agree_on_name(request, obj)
         return obj
 
-    def _read(self) -> Patcher:
+    def _read(self, kind: str) -> Patcher:
         strict = self._options.field_validation != "Ignore"
         try:
             decoded = self._body.read(decode_json)
             self._faults = list(decoded.duplicates) if strict else []
-            return self._patcher_of(decoded, strict)
+            return self._patcher_of(kind, decoded, strict)
         except (CodecError, PatchUndecodable) as error:
             raise _undecodable(error) from error
         except PatchTooLong as error:
             raise StatusError(413, "RequestEntityTooLarge", str(error)) from error
 
-    def _patcher_of(self, decoded: Decoded, strict: bool) -> Patcher:
+    def _patcher_of(self, kind: str, decoded: Decoded, strict: bool) -> Patcher:
         match self._body.media_type:
             case media if media == JSON_PATCH:
                 operations = json_patch.decode(decoded.value, strict=strict)
@@ -111,11 +107,10 @@ class _Reader:
                 changes = decode_merge_patch(decoded.value, strict=strict)
                 return lambda old: apply_merge_patch(old, changes)
             case _:
-                kind = self._request.served.kind.name
                 return lambda old: strategic.apply_strategic(kind, old, decoded.value)
 
-    def _decode(self, result: Any) -> Object:
-        served, options = self._request.served, self._options
+    def _decode(self, request: ResourceRequest, result: Any) -> Object:
+        served, options = request.served, self._options
         if not isinstance(result, dict):
             raise _bad_result(
                 result, f"json: cannot unmarshal {json_type(result)} into Go value of type map[string]interface {{}}"
@@ -142,8 +137,7 @@ class _Reader:
         if faults and options.field_validation == "Strict":
             raise _bad_result(text, f"strict decoding error: {', '.join(faults)}")
         if options.field_validation != "Ignore":
-            # Not twice where a lost race has the patch applied again.
-            self._request.context.warnings[self._warned_before :] = faults
+            request.context.warnings.extend(faults)
         return obj
 
 

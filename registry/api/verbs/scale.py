@@ -11,7 +11,6 @@ Follows apiextensions-apiserver pkg/registry/customresource/etcd.go (ScaleREST).
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from registry.api.answers import DocumentAnswer
@@ -22,8 +21,9 @@ from registry.api.request import Body, ResourceRequest
 from registry.api.served import Object
 from registry.api.tables.table import CREATED_DESCRIPTION, custom_table
 from registry.api.verbs.apply import decode_configuration, note_duplicates
+from registry.api.verbs.driver import run
 from registry.api.verbs.patch import JSON_PATCH, MERGE_PATCH, apply_decoded_patch
-from registry.api.verbs.update import UpdateSpec, guaranteed_update
+from registry.api.verbs.update import UpdateOperation
 from registry.codec.json_decode import decode_json
 from registry.codec.model import DecodeError as CodecError
 from registry.codec.yaml_decode import decode_yaml
@@ -46,8 +46,7 @@ _UNDECODABLE = (
 
 async def get_scale(request: ResourceRequest) -> DocumentAnswer:
     row, _ = await request.load()
-    obj = await request.run_with_conversions(partial(request.served.object, row))
-    return DocumentAnswer(scale_of(obj, _paths(request)), table=_TABLE)
+    return DocumentAnswer(scale_of(await request.object(row), _paths(request)), table=_TABLE)
 
 
 def _paths(request: ResourceRequest) -> Scale:
@@ -115,24 +114,25 @@ async def _apply(request: ResourceRequest, body: Body, options: WriteOptions, pa
     decoded = decode_configuration(body)
     manager = manager_of(options, request.context.user_agent)
 
-    def make(old: Object) -> Object:
+    def make(request: ResourceRequest, old: Object) -> Object:
         path = paths.spec_replicas_path
         result = own_apply_scale(request, old, decoded.value, path, manager, force=bool(options.force))
         note_duplicates(request, decoded, options)
         return request.served.strategy.complete({**result})
 
-    answer = await guaranteed_update(
-        request,
-        UpdateSpec(
-            make_object=make,
-            verb="apply",
-            manager=manager,
-            dry_run=options.dry_run,
-            owned=True,
-            options=options,
-            face=_ScaleView(paths),
-        ),
-    )
+    return await _run(request, make, "apply", manager, options)
+
+
+async def _run(
+    request: ResourceRequest,
+    make: Callable[[ResourceRequest, Object], Object],
+    verb: str,
+    manager: str,
+    options: WriteOptions,
+) -> DocumentAnswer:
+    paths = _paths(request)
+    operation = UpdateOperation(make, verb, manager, options, owned=True, view=_ScaleView(paths))
+    answer = await run(request, operation)
     return DocumentAnswer(scale_of(answer.object, paths), table=_TABLE)
 
 
@@ -177,7 +177,7 @@ async def _write(
     paths = _paths(request)
     manager = manager_of(options, request.context.user_agent)
 
-    def make(old: Object) -> Object:
+    def make(request: ResourceRequest, old: Object) -> Object:
         scale = scale_from(old)
         _check(request, scale, paths)
         new = _with(old, paths.spec_replicas_path, scale["replicas"])
@@ -186,19 +186,7 @@ async def _write(
             metadata["resourceVersion"] = scale["metadata"]["resourceVersion"]
         return own_scale(request, old, {**new, "metadata": metadata}, manager)
 
-    answer = await guaranteed_update(
-        request,
-        UpdateSpec(
-            make_object=make,
-            verb=verb,
-            manager=manager,
-            dry_run=options.dry_run,
-            owned=True,
-            options=options,
-            face=_ScaleView(paths),
-        ),
-    )
-    return DocumentAnswer(scale_of(answer.object, paths), table=_TABLE)
+    return await _run(request, make, verb, manager, options)
 
 
 def _check(request: ResourceRequest, scale: dict[str, Any], paths: Scale) -> None:

@@ -24,7 +24,7 @@ from registry.authorization.wildcard import Across
 from registry.builtin.sharing import EXPORTS, GROUP
 from registry.codec.stored import decode_stored
 from registry.store.errors import RevisionExpired, RevisionInFuture
-from registry.store.reads.wildcard import START, AcrossPage
+from registry.store.reads.wildcard import START, WildcardPage
 from registry.store.types import ObjectKey, ResourceName, Tenant, TenantId
 
 _EXPORTS: Final = ResourceName(f"{EXPORTS}.{GROUP}")
@@ -95,7 +95,7 @@ async def _list(view: View) -> ListAnswer:
     return ListAnswer(view.request.served, page.revision, chunks())
 
 
-def _token(page: AcrossPage) -> str:
+def _token(page: WildcardPage) -> str:
     tenant, key = page.rows[-1].place
     return continuation.encode(page.revision, f"{tenant}/{key}")
 

@@ -5,7 +5,7 @@ Each object tells its tenant in an annotation.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Final
 
 from registry.api.errors import bad_request
@@ -19,7 +19,7 @@ from registry.authorization.wildcard import Across
 from registry.codec.json_encode import encode_json_text
 from registry.codec.stored import decode_stored
 from registry.store.bounds import READ_BYTES
-from registry.store.reads.wildcard import AcrossPage, AcrossRow
+from registry.store.reads.wildcard import START, WildcardPage, WildcardRow
 from registry.store.sharing import Span
 from registry.store.types import ObjectKey, Tenant, TenantId
 
@@ -57,9 +57,9 @@ class View:
             self._served[tenant.id] = known
         return known[1]
 
-    async def page(self, at: int | None, after: tuple[TenantId, ObjectKey], limit: int) -> AcrossPage:
+    async def page(self, at: int | None, after: tuple[TenantId, ObjectKey], limit: int) -> WildcardPage:
         """A page of what the selectors select; with `limit` 0 a chunk, which may have fewer rows than there are."""
-        request, found = self.request, list[AcrossRow]()
+        request, found = self.request, list[WildcardRow]()
         while True:
             page = await request.backend.store.page_across(
                 self.across.domain,
@@ -76,13 +76,22 @@ class View:
                 found.append(row)
                 if limit and len(found) == limit:
                     more = page.more or any(self._selects(r) for r in page.rows[position + 1 :])
-                    return AcrossPage(found, page.revision, more)
+                    return WildcardPage(found, page.revision, more)
             size = sum([len(one.row.body) for one in found])
             if not page.more or (found and not limit) or size > READ_BYTES:
-                return AcrossPage(found, page.revision, page.more)
+                return WildcardPage(found, page.revision, page.more)
             after, at = page.rows[-1].place, page.revision
 
-    def _selects(self, row: AcrossRow) -> bool:
+    async def pages(self) -> AsyncGenerator[WildcardPage, None]:
+        """All that the selectors select, at the revision of the first page."""
+        page = await self.page(None, START, 0)
+        while True:
+            yield page
+            if not page.more or not page.rows:
+                return
+            page = await self.page(page.revision, page.rows[-1].place, 0)
+
+    def _selects(self, row: WildcardRow) -> bool:
         fields = self.fields
         return (
             (fields.key is None or fields.key == row.row.key)
@@ -90,7 +99,7 @@ class View:
             and satisfies(self.selection.requirements, row.labels)
         )
 
-    async def texts(self, rows: Sequence[AcrossRow]) -> list[str]:
+    async def texts(self, rows: Sequence[WildcardRow]) -> list[str]:
         found = []
         for one in rows:
             served = await self.served(one.tenant)

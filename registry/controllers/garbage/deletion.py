@@ -156,7 +156,7 @@ class Garbage:
         """Tells in an event that the owner is there, but in a namespace where it cannot own this object."""
         keys = await self._store.keys_of_uid(self._tenant, served.resource_name, Uid(reference.get("uid") or ""))
         if any(key.rpartition("/")[2] == reference.get("name") for key in keys):
-            await report_invalid_namespace(self._controlled, found.catalog, found.served, found.metadata, reference)
+            await report_invalid_namespace(self._controlled, found.served, found.metadata, reference)
 
     async def _delete(self, found: Found, policy: str) -> None:
         """Only as it was looked at: a change in between may have given it an owner."""

@@ -19,12 +19,13 @@ from registry.api.conversions import Image
 from registry.api.errors import StatusError
 from registry.api.request import CatalogStale
 from registry.api.served import Object, Served
-from registry.api.verbs.update import PreparedUpdate, store_update
+from registry.api.verbs.pipeline import Start
+from registry.api.verbs.rows import replace
 from registry.codec.stored import decode_stored
 from registry.controllers.controller_client import ControllerClient
 from registry.definitions.model import Definition
 from registry.store.errors import GuardsChanged, NotFound, RevisionConflict
-from registry.store.types import Actor, ObjectKey, Row
+from registry.store.types import ObjectKey, Row
 
 MANAGER: Final = "storage-version-migrator-controller"
 # As many as go into one transaction.
@@ -175,13 +176,12 @@ class Rewriting:
         return found
 
     async def _write(self, catalog: TenantCatalog, served: Served, row: Row, obj: Object) -> bool:
-        version, schema, body = served.body(obj)
+        stored = version, _, body = served.body(obj)
         if version == row.version and body == row.body:
             return False
         request = self.controlled.request(catalog, served, row.key)
-        changed = PreparedUpdate(obj, obj, row, version, schema, body)
         try:
-            await store_update(request, changed, catalog.guards, Actor(request.context.user.name, MANAGER, "update"))
+            await replace(request, Start(row, catalog.guards), obj, obj, stored, request.actor(MANAGER, "update"))
         except (RevisionConflict, NotFound):
             return False
         except GuardsChanged as stale:

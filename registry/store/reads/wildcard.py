@@ -91,7 +91,7 @@ _OF_PROVIDER: Final = _page(_BY_PROVIDER)
 _OF_DOMAIN: Final = _page(_BY_DOMAIN)
 
 
-class AcrossRow(NamedTuple):
+class WildcardRow(NamedTuple):
     """A row, and the tenant whose it is."""
 
     tenant: Tenant
@@ -103,8 +103,8 @@ class AcrossRow(NamedTuple):
         return self.tenant.id, self.row.key
 
 
-class AcrossPage(NamedTuple):
-    rows: Sequence[AcrossRow]
+class WildcardPage(NamedTuple):
+    rows: Sequence[WildcardRow]
     revision: int
     more: bool
 
@@ -119,7 +119,7 @@ async def page(
     at: int | None,
     after: tuple[TenantId, ObjectKey],
     limit: int,
-) -> AcrossPage:
+) -> WildcardPage:
     """At most `limit` rows after a place, fewer where they are large.
 
     Raises RevisionExpired, RevisionInFuture, TenantNotFound (of the domain).
@@ -150,5 +150,5 @@ async def page(
         skip = len(label_prefix(tenant, resource))
         owner = Tenant(TenantId(tenant), TenantName(name), domain, Guards(definitions, namespaces))
         stored = Row(resource, ObjectKey(key), Uid(uid), changed, version, schema, body)
-        found.append(AcrossRow(owner, stored, [label[skip:] for label in labels] if labels else ()))
-    return AcrossPage(found, revision, total > len(found))
+        found.append(WildcardRow(owner, stored, [label[skip:] for label in labels] if labels else ()))
+    return WildcardPage(found, revision, total > len(found))

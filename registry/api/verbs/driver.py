@@ -1,0 +1,188 @@
+"""Every reason to serve a request again, and when to give up.
+
+    reason                    found by                        the next attempt has             at most
+    definitions changed       reads and commits               a newer catalog and resource     for 30 seconds
+    refused by old policies   the guards after a refusal      the same                         once
+    conversion not ready      reading or making an object     the conversion, the same row     200 a request
+    the row handed over old   its commit, or anything else    the row that is stored           once
+    revision conflict         the commit                      the row that is stored           CONFLICT_TRIES
+    generated name taken      the commit                      another name                     GENERATED_NAME_TRIES
+    no object to change       the read                        the operation that creates it    once
+
+The first two concern a whole request (`run_current`), the others a write of one object (`run`). Each attempt has a fork
+of the request's context; what an attempt reports is adopted when it counts, in success or final failure, so nothing has
+to be taken back. What must not differ between attempts, or not be done twice, is in the RetryMemo.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, Generic, TypeVar
+
+from registry.api.catalog import TenantCatalog
+from registry.api.conversions import ConversionNeeded
+from registry.api.errors import StatusError, not_found
+from registry.api.object_locks import ObjectLock
+from registry.api.request import Backend, CatalogStale, ResourceRequest
+from registry.api.retry_memo import RetryMemo
+from registry.api.strategies.base import Context
+from registry.api.verbs.pipeline import HandoverUnconfirmed, Operation, Start, attempt
+from registry.store.errors import AlreadyExists, GuardsChanged, NotFound, RevisionConflict, StoreError
+from registry.store.types import Guards
+
+A = TypeVar("A")
+
+# So long is a request served again under newer definitions; each time means that they have changed meanwhile. A script
+# that applies a hundred policies changes them as fast as a request is served, and outruns it until it has done.
+DEFINITIONS_SECONDS: Final = 30.0
+# Refusals that may come of a tenant's definitions and policies: policies choose 403, 413 or 422, and a mutation that
+# makes no object of its kind is a 500.
+_REFUSALS: Final = frozenset({400, 403, 413, 422, 500})
+# What a row that was handed over may have been too old for.
+_OLD_ROW: Final = (StatusError, RevisionConflict, NotFound, GuardsChanged, HandoverUnconfirmed)
+
+
+class NoLongerServed(Exception):
+    """The definitions have changed meanwhile, and have no such resource any more."""
+
+
+class DefinitionsUnsettled(StatusError):
+    """The definitions have changed faster than the request could be served."""
+
+    def __init__(self) -> None:
+        why = "the definitions of the tenant change faster than this request could be evaluated by them"
+        super().__init__(500, "InternalError", why, {})
+
+
+async def run_current(
+    backend: Backend,
+    catalog: TenantCatalog,
+    context: Context,
+    address: Callable[[TenantCatalog, Context], ResourceRequest | None],
+    serve: Callable[[ResourceRequest], Awaitable[A]],
+) -> A:
+    """What `serve` answers by definitions and policies that are the tenant's when it answers.
+
+    `address` makes the request by a catalog, for one attempt; None where the catalog has no such resource.
+    """
+    memo = RetryMemo()
+    # Whether the catalog was read after the request came: what it refuses was to be refused then.
+    current = False
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + DEFINITIONS_SECONDS
+    while True:
+        forked = context.fork(memo)
+        request = address(catalog, forked)
+        if request is None:
+            raise NoLongerServed
+        try:
+            answer = await serve(request)
+        except CatalogStale as stale:
+            guards = stale.guards
+        except Exception as failure:
+            newer = None if current else await _newer_guards(request, failure)
+            if newer is None:
+                context.adopt(forked)
+                raise
+            guards = newer
+        else:
+            context.adopt(forked)
+            return answer
+        if clock() >= deadline:
+            raise DefinitionsUnsettled
+        catalog = await backend.catalogs.fresh(context.tenant, guards)
+        current = True
+
+
+async def _newer_guards(request: ResourceRequest, failure: Exception) -> Guards | None:
+    """The guards as they are, where a refusal follows definitions or policies that are no longer the tenant's.
+
+    A write that is accepted is checked in its commit; one that is refused gets that far only here.
+    """
+    if not isinstance(failure, StatusError) or failure.code not in _REFUSALS:
+        return None
+    try:
+        guards = (await request.backend.store.state(request.tenant)).guards
+    except StoreError:
+        return None
+    return guards if guards.definitions != request.catalog.guards.definitions else None
+
+
+async def run(request: ResourceRequest, operation: Operation[A]) -> A:
+    """Makes the write, by as many attempts as it takes, and answers it. Raises StatusError or CatalogStale."""
+    if not operation.is_serialized:
+        return await _Run(request, operation).answer(None)
+    async with request.backend.locks.lock(request.identity) as lock:
+        return await _Run(request, operation).answer(lock)
+
+
+class _Run(Generic[A]):
+    """The attempts of one write."""
+
+    def __init__(self, request: ResourceRequest, operation: Operation[A]) -> None:
+        self._request = request
+        self._operation = operation
+        self._tries = operation.tries
+
+    async def answer(self, lock: ObjectLock | None) -> A:
+        context = self._request.context
+        start = self._handed_over(lock) if lock is not None else None
+        while True:
+            request = self._request.fork()
+            try:
+                if start is None:
+                    start = await self._operation.load(request)
+                outcome = await attempt(request, self._operation, start)
+                break
+            except Exception as failure:
+                try:
+                    start = await self._start_after(failure, start)
+                except Exception:
+                    context.adopt(request.context)
+                    raise
+        context.adopt(request.context)
+        if lock is not None and outcome.row is not None and outcome.guards is not None:
+            lock.hand_over(outcome.row, outcome.guards)
+        return await self._operation.answer(self._request, outcome)
+
+    def _handed_over(self, lock: ObjectLock) -> Start | None:
+        """What this process has written last, for a write that this may be enough for.
+
+        One that calls webhooks leaves this process before it is committed: it is made once, of the newest row.
+        """
+        catalog = self._request.catalog
+        if self._operation.dry_run or (catalog.admission is not None and catalog.admission.calls_webhooks):
+            return None
+        written = lock.take()
+        if written is None or written[1].definitions != catalog.guards.definitions:
+            return None
+        return Start(*written, handed_over=True)
+
+    async def _start_after(self, failure: Exception, start: Start | None) -> Start | None:
+        """What the next attempt starts from, None for what is stored then. Raises what is final."""
+        request, operation = self._request, self._operation
+        if isinstance(failure, ConversionNeeded):
+            assert request.served.conversions is not None
+            await request.served.conversions.convert(failure)
+            return start
+        if start is not None and start.handed_over and isinstance(failure, _OLD_ROW):
+            return None
+        match failure:
+            case RevisionConflict() | AlreadyExists():
+                self._tries -= 1
+                if not self._tries:
+                    raise operation.race_lost(request, failure) from failure
+                if request.context.memo is not None:
+                    request.context.memo.name = ""
+                return None
+            case GuardsChanged():
+                raise CatalogStale(failure.guards) from failure
+            case NotFound():
+                failure = not_found(request.served.resource, request.name)
+        if isinstance(failure, StatusError) and (failure.code, failure.reason) == (404, "NotFound"):
+            instead = operation.when_missing()
+            if instead is not None:
+                self._operation, self._tries = instead, instead.tries
+                return None
+        raise failure

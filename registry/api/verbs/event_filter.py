@@ -1,0 +1,132 @@
+"""What a watch sees of changes: by its selectors, converted to its version.
+
+The text of an event is kept with its change, for all who watch at the same version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from registry.api.answers import Event
+from registry.api.conversions import Image
+from registry.api.selectors import satisfies
+from registry.api.singleflight import singleflight
+from registry.api.verbs.list import Selection
+from registry.store.types import Change, ChangeType, ObjectKey
+
+
+class EventFilter:
+    """What a watch sees of a change."""
+
+    def __init__(self, selection: Selection) -> None:
+        self._served = selection.request.served
+        # What is stored at a version that is gone: its name and metadata are shown all the same.
+        self._lenient = self._served.leniently()
+        self._prefix = f"{selection.request.namespace}/" if selection.request.namespace else ""
+        self._key = selection.fields.key
+        self._accepts = selection.fields.accepts
+        self._requirements = selection.requirements
+        self._shows = selection.fields.shows
+
+    async def convert(self, changes: Sequence[Change]) -> None:
+        """Has the webhook convert what will be seen of `changes`, and keeps the texts with them.
+
+        Watchers that need the same at the same moment have it converted once, and fail together.
+        """
+        served, conversions = self._served, self._served.conversions
+        if conversions is None:
+            return
+        wanted: list[tuple[Change, str, Image]] = []
+        for change in changes:
+            if not self._sees_key(change.key):
+                continue
+            # The body of a deletion is that of the state before.
+            revision = change.previous_revision if change.type is ChangeType.DELETED else change.revision
+            wanted.append(
+                (
+                    change,
+                    "new",
+                    Image(
+                        change.uid, change.key, revision, change.revision, change.version, change.schema, change.body
+                    ),
+                )
+            )
+            if (self._requirements or self._shows is not None) and change.previous_body is not None:
+                wanted.append(
+                    (
+                        change,
+                        "old",
+                        Image(
+                            change.uid,
+                            change.key,
+                            change.previous_revision,
+                            change.revision,
+                            change.previous_version,
+                            change.previous_schema,
+                            change.previous_body,
+                        ),
+                    )
+                )
+        wanted = [
+            w for w in wanted if self._key_of(w[1]) not in w[0].forms and w[2].version in served.definition.versions
+        ]
+        if not wanted:
+            return
+
+        async def work() -> None:
+            texts = await conversions.texts(served, [image for _, _, image in wanted])
+            for (change, which, _), text in zip(wanted, texts, strict=True):
+                change.forms[self._key_of(which)] = text
+
+        states = tuple((which, image.uid, image.revision) for _, which, image in wanted)
+        await singleflight(wanted[0][0].forms, (served.api_version, served.identity, states), work)
+
+    def _key_of(self, which: str) -> tuple[str, str, int]:
+        return which, self._served.api_version, self._served.identity
+
+    def event(self, change: Change) -> Event | None:
+        if not self._sees_key(change.key):
+            return None
+        shows = self._shows
+        if not self._requirements and shows is None:
+            return self._new(change.type, change)
+        before = change.type is not ChangeType.ADDED and satisfies(self._requirements, change.previous_labels)
+        after = change.type is not ChangeType.DELETED and satisfies(self._requirements, change.labels)
+        if shows is not None:
+            before = before and shows(self._text(change, "new" if change.type is ChangeType.DELETED else "old"))
+            after = after and shows(self._text(change, "new"))
+        if change.type is ChangeType.DELETED:
+            return self._new(ChangeType.DELETED, change) if before else None
+        if after:
+            return self._new(ChangeType.MODIFIED if before else ChangeType.ADDED, change)
+        return self._old(change) if before else None
+
+    def _sees_key(self, key: ObjectKey) -> bool:
+        if self._prefix and not key.startswith(self._prefix):
+            return False
+        if self._key is not None and key != self._key:
+            return False
+        return self._accepts is None or self._accepts(key)
+
+    def _new(self, type_: ChangeType, change: Change) -> Event:
+        return self._event(type_.value, change, "new")
+
+    def _old(self, change: Change) -> Event:
+        """The object as it was before it left the selection, at the revision at which it left."""
+        return self._event("DELETED", change, "old")
+
+    def _event(self, type_: str, change: Change, which: str) -> Event:
+        return Event(type_, self._text(change, which), change.forms, self._key_of(which))
+
+    def _text(self, change: Change, which: str) -> str:
+        key = self._key_of(which)
+        text: str | None = change.forms.get(key)
+        if text is None:
+            if which == "new":
+                text = self._lenient.text_of(change.revision, change.version, change.schema, change.body)
+            else:
+                text = self._lenient.text_of(
+                    change.revision, change.previous_version, change.previous_schema, change.previous_body or ""
+                )
+            change.forms[key] = text
+        return text

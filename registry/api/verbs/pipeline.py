@@ -1,0 +1,133 @@
+"""The write pipeline, which each create, update, patch, apply, scale, restore and delete goes through.
+
+    decode → load → make → admit (mutate) → prepare → validate → admit (validate) → commit → answer
+
+A verb decodes its body and describes the write as an Operation (create.py, update.py, delete.py). `attempt` takes it
+once through the stages from `make` to `commit`; `run` (driver.py) loads what an attempt starts from, makes attempts
+until one counts, and has it answered. A stage refuses the write by a StatusError.
+
+Follows apiserver pkg/registry/generic/registry/store.go (Create, Update, Delete).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from registry.api.admission.admitter import admitter_of
+from registry.api.answers import ObjectAnswer
+from registry.api.errors import StatusError
+from registry.api.request import ResourceRequest
+from registry.api.served import Object
+from registry.store.errors import AlreadyExists, RevisionConflict
+from registry.store.types import Guards, Row
+
+A_co = TypeVar("A_co", covariant=True)
+
+
+class Start(NamedTuple):
+    """What an attempt starts from: the row (none for a create), and the guards that it was read under.
+
+    A row that is `handed_over` is what this process has written last. Another may have written since, so it is only
+    good for a commit, which checks the revision; anything else that is found is found out again from the store.
+    """
+
+    row: Row | None
+    guards: Guards | None
+    handed_over: bool = False
+
+
+@dataclass(slots=True)
+class Draft:
+    """The object on its way. `name` is what admission calls it: empty where it is to be generated."""
+
+    start: Start
+    name: str
+    old: Object | None
+    new: Object
+    # The resource version that came with an object to be created.
+    revision: object = None
+
+
+class Outcome(NamedTuple):
+    """What an attempt came to; warnings, annotations and effects are in its context (Context.adopt).
+
+    The answer is made of `row`, or is `obj` where nothing is stored. `guards` are those that `row` was committed under;
+    None where it has been there before.
+    """
+
+    row: Row | None = None
+    obj: Object | None = None
+    guards: Guards | None = None
+
+
+class HandoverUnconfirmed(Exception):
+    """Nothing changes by what is known of the object, which may be old: look at what is stored."""
+
+
+class Operation(Protocol[A_co]):
+    """A write, by its stages. Each may change `draft`; none keeps anything from one attempt to the next."""
+
+    # As admission knows it: CREATE, UPDATE or DELETE.
+    action: str
+    # How often it is attempted where another write of the object is faster.
+    tries: int
+    # Whether it waits for other changes of the object in this process (object_locks.py).
+    is_serialized: bool
+
+    @property
+    def dry_run(self) -> bool: ...
+
+    def review_options(self) -> Mapping[str, Any]:
+        """The options of the request as policies and webhooks see them."""
+
+    async def load(self, request: ResourceRequest) -> Start:
+        """What is stored now, or whether something may be created."""
+
+    async def make(self, request: ResourceRequest, start: Start) -> Draft:
+        """The old object, and the new one as the client wants it, with its managedFields."""
+
+    def present(self, draft: Draft) -> tuple[Object | None, Object | None]:
+        """The new object and the old one as admission sees them."""
+
+    def merge_back(self, request: ResourceRequest, draft: Draft, mutated: Object) -> None:
+        """Takes what mutating admission has made of the new object that it was presented."""
+
+    def prepare(self, request: ResourceRequest, draft: Draft) -> None:
+        """Fills in what only the server writes."""
+
+    def validate(self, request: ResourceRequest, draft: Draft) -> None:
+        """422 with all that is wrong with the object."""
+
+    async def commit(self, request: ResourceRequest, draft: Draft) -> Outcome:
+        """Stores it, unless it is a dry run or changes nothing."""
+
+    async def answer(self, request: ResourceRequest, outcome: Outcome) -> A_co: ...
+
+    def race_lost(self, request: ResourceRequest, error: RevisionConflict | AlreadyExists) -> StatusError:
+        """The refusal where others have been faster `tries` times."""
+
+    def when_missing(self) -> Operation[A_co] | None:
+        """The operation that takes its place where there is no object."""
+
+
+async def attempt(request: ResourceRequest, operation: Operation[Any], start: Start) -> Outcome:
+    """One attempt. Raises a StatusError, or a reason to start again (driver.py)."""
+    admitter = admitter_of(request, operation.review_options, dry_run=operation.dry_run)
+    draft = await operation.make(request, start)
+    new, old = operation.present(draft)
+    mutated = await admitter.mutate(operation.action, draft.name, new, old)
+    if mutated is not None and mutated is not new:
+        operation.merge_back(request, draft, mutated)
+    operation.prepare(request, draft)
+    operation.validate(request, draft)
+    await admitter.validate(operation.action, draft.name, *operation.present(draft))
+    return await operation.commit(request, draft)
+
+
+async def render(request: ResourceRequest, outcome: Outcome, code: int = 200) -> ObjectAnswer:
+    """The answer with an object."""
+    if outcome.row is None:
+        return ObjectAnswer(request.served, obj=outcome.obj, code=code)
+    return ObjectAnswer(request.served, text=await request.text(outcome.row), code=code)

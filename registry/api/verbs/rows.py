@@ -1,0 +1,102 @@
+"""Committing what a write has made of an object: its row is inserted, replaced or removed.
+
+Each raises what the store raises of it (Store.commit), and a StatusError where a limit of the tenant refuses it.
+"""
+
+from __future__ import annotations
+
+from registry.api.dependents import effects_of, notify_created, notify_deleted, notify_updated
+from registry.api.request import QUOTAS, ResourceRequest
+from registry.api.served import Object, StoredForm, labels_of, owners_of
+from registry.api.verbs.pipeline import Start
+from registry.store.types import Actor, Contents, Guards, ObjectKey, Operation, Row, Uid, Write
+
+
+async def insert(
+    request: ResourceRequest, obj: Object, stored: StoredForm, guards: Guards | None, actor: Actor
+) -> tuple[Row, Guards]:
+    """Raises AlreadyExists, GuardsChanged."""
+    served, metadata = request.served, obj["metadata"]
+    version, schema, body = stored
+    key = served.key(request.namespace, metadata["name"])
+    write = Write(
+        Operation.CREATE,
+        served.resource_name,
+        key,
+        actor,
+        uid=Uid(metadata["uid"]),
+        version=version,
+        schema=schema,
+        body=body,
+        labels=labels_of(obj, served.strategy),
+        owners=owners_of(obj),
+        doc=request.document(obj, body),
+        expected_guards=guards,
+        **effects_of(served.strategy, obj, None),
+    )
+    committed = await request.commit(write)
+    notify_created(request, key, obj)
+    row = Row(served.resource_name, key, metadata["uid"], committed.revision, version, schema, body)
+    return row, committed.guards
+
+
+async def replace(
+    request: ResourceRequest,
+    start: Start,
+    new: Object,
+    old: Object,
+    stored: StoredForm,
+    actor: Actor,
+    *,
+    unless_used: Contents | None = None,
+) -> tuple[Row, Guards]:
+    """Raises RevisionConflict, NotFound, GuardsChanged; InUse where `unless_used` exists."""
+    served, row = request.served, start.row
+    assert row is not None
+    version, schema, body = stored
+    write = Write(
+        Operation.UPDATE,
+        served.resource_name,
+        row.key,
+        actor,
+        uid=Uid(row.uid),
+        version=version,
+        schema=schema,
+        body=body,
+        labels=labels_of(new, served.strategy),
+        owners=owners_of(new),
+        doc=request.document(new, body),
+        expected_revision=row.revision,
+        expected_guards=start.guards,
+        replaced_bytes=len(row.body),
+        unless_used=unless_used,
+        **effects_of(served.strategy, new, old),
+    )
+    committed = await request.commit(write)
+    notify_updated(request, row.key, new, old)
+    return Row(row.resource, row.key, row.uid, committed.revision, version, schema, body), committed.guards
+
+
+async def remove(
+    request: ResourceRequest, start: Start, last: Object, actor: Actor, *, unless_used: Contents | None = None
+) -> None:
+    """`last` is the object as it goes. Raises as `replace` does."""
+    served, row = request.served, start.row
+    assert row is not None
+    write = Write(
+        Operation.DELETE,
+        served.resource_name,
+        row.key,
+        actor,
+        uid=Uid(row.uid),
+        expected_revision=row.revision,
+        expected_guards=start.guards,
+        replaced_bytes=len(row.body),
+        unless_used=unless_used,
+        **effects_of(served.strategy, last, last),
+    )
+    await request.commit(write)
+    notify_deleted(request, last, Uid(row.uid))
+    if served.namespaced and request.namespace not in request.catalog.unbounded_namespaces:
+        # There may be quotas in which it counted.
+        request.backend.enqueue(request.tenant, QUOTAS, ObjectKey(f"{request.namespace}/"))
