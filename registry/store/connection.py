@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: how one is made, and a small pool of them for reads.
+"""Connections to PostgreSQL: how one is made, and a small pool of them (docs/decisions/connection-pool.md).
 
 Every connection is in autocommit mode, since a write is one call; transactions are opened by name where one is needed.
 The DSN must lead to PostgreSQL directly or through a pooler in session mode: statements are prepared.

@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.connection import Pool
 from registry.store.encryption.sealing import Sealing
+from registry.store.rows import tenant_of
 from registry.store.statements import statement
-from registry.store.tenants import tenant_of
 from registry.store.types import ObjectKey, ResourceName, Tenant, Uid
 
 # A transaction that takes longer than this from its time stamp to its commit is not reckoned with.

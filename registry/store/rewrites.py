@@ -7,8 +7,8 @@ from typing import Final
 from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.connection import Pool
 from registry.store.encryption.sealing import Sealing
+from registry.store.rows import tenant_of
 from registry.store.statements import statement
-from registry.store.tenants import tenant_of
 from registry.store.types import ObjectKey, ResourceName, Row, Tenant, Uid
 
 OUTDATED: Final = statement(

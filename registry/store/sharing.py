@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 from registry.store.arrays import TextArray
 from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.connection import Pool
+from registry.store.rows import tenant_of
 from registry.store.statements import statement
-from registry.store.tenants import tenant_of
 from registry.store.types import DomainId, Guards, ObjectKey, ResourceName, Tenant, TenantId, TenantName
 
 BOUND: Final = statement(

@@ -15,13 +15,12 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final, Self
 
-from registry.store import compaction
+from registry.store import change_log, compaction
 from registry.store.commit.writer import Writer
 from registry.store.connection import CONNECT_TIMEOUT_SECONDS, Pool
 from registry.store.encryption import resealing
 from registry.store.encryption.sealing import MARK, Encryption, Sealing
 from registry.store.errors import AlreadyExists, RevisionConflict, StoreError, TenantNotFound
-from registry.store.feed import log
 from registry.store.feed.feed import Feed
 from registry.store.feed.subscription import Subscription
 from registry.store.leader import Leader
@@ -281,7 +280,7 @@ class Store:
 
     async def subscribe_across(self, domain: DomainId, resource: ResourceName, after: int) -> Subscription:
         """What changes of a resource in all tenants of a domain; who may see which is for the caller."""
-        everybody = Tenant(log.ALL_TENANTS, TenantName("*"), domain, Guards(0, 0))
+        everybody = Tenant(change_log.ALL_TENANTS, TenantName("*"), domain, Guards(0, 0))
         return await self._feed.subscribe(everybody, resource, after)
 
     async def changes(
@@ -292,7 +291,7 @@ class Store:
         Raises RevisionExpired.
         """
         while after < upto:
-            changes, after = await log.replay(self._pool, tenant.id, tenant.domain, resource, after)
+            changes, after = await change_log.replay(self._pool, tenant.id, tenant.domain, resource, after)
             await self._sealing.changes(tenant.id, changes)
             yield changes
 

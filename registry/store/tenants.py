@@ -12,14 +12,15 @@ from psycopg.types.json import Jsonb
 from sqlalchemy import Table
 
 from registry.store.arrays import TextArray
-from registry.store.commit.batch import storable
 from registry.store.connection import Pool
+from registry.store.encoding import storable
 from registry.store.errors import TenantExists, TenantNotFound
 from registry.store.reporting.locations import drop_schema_of
 from registry.store.reporting.setup import begin
+from registry.store.rows import tenant_of
 from registry.store.statements import Statement, statement
 from registry.store.tables import metadata
-from registry.store.types import DomainId, Guards, Tenant, TenantId, TenantName
+from registry.store.types import DomainId, Tenant, TenantId, TenantName
 
 # How long a process may go on with what it knows of a tenant. Writes are checked against the row itself.
 CACHE_SECONDS: Final = 5.0
@@ -325,7 +326,3 @@ class Tenants:
         if len(self._cache) > CACHE_SIZE:
             self._cache.popitem(last=False)
         return tenant
-
-
-def tenant_of(row: tuple[Any, ...]) -> Tenant:
-    return Tenant(TenantId(row[0]), TenantName(row[1]), DomainId(row[2]), Guards(row[3], row[4]), row[5])

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from registry.store.commit.batch import storable
 from registry.store.connection import Pool
+from registry.store.encoding import storable
 from registry.store.statements import statement
 from registry.store.types import Tenant, TenantId
 

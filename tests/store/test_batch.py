@@ -9,6 +9,7 @@ import pytest
 
 from registry.store.commit import batch
 from registry.store.commit.batch import Pending, Waiting
+from registry.store.encoding import label_element
 from registry.store.types import Contents, DomainId, Guards, Tenant, TenantId, TenantName, Write, WriteFlag
 from tests.store.writes import GADGETS, WIDGETS, create, update
 
@@ -103,14 +104,14 @@ async def test_whose_caller_has_gone_is_dropped() -> None:
     ],
 )
 def test_what_postgresql_cannot_hold_is_replaced_in_labels(text: str, stored: str) -> None:
-    assert batch.label_element(text) == stored
+    assert label_element(text) == stored
 
 
 def test_a_long_value_is_known_by_its_digest() -> None:
-    label = batch.label_element("f:spec.text=" + "x" * 10_000)
+    label = label_element("f:spec.text=" + "x" * 10_000)
     assert label.startswith("f:spec.text=sha256:")
-    assert label == batch.label_element("f:spec.text=" + "x" * 10_000)
-    assert label != batch.label_element("f:spec.text=" + "x" * 10_001)
+    assert label == label_element("f:spec.text=" + "x" * 10_000)
+    assert label != label_element("f:spec.text=" + "x" * 10_001)
     assert len(label) < 100
 
 

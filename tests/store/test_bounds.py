@@ -10,8 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from registry.store import bounds
-from registry.store.feed import log
+from registry.store import bounds, change_log
 from registry.store.reads import pages
 from registry.store.reads.pages import CHUNK_ROWS
 from registry.store.reads.points import Reader
@@ -229,7 +228,7 @@ async def test_no_tenant_keeps_the_changes_of_another_from_being_read(
     store: Store, filled: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One read of the log for several domains is bounded as a whole, and those that got nothing come next."""
-    monkeypatch.setattr(log, "MAX_BYTES", 1_000)
+    monkeypatch.setattr(change_log, "MAX_BYTES", 1_000)
     others = [await store.create_tenant(TenantName(f"other-{i}")) for i in range(5)]
     watches = [await store.subscribe(tenant, WIDGETS) for tenant in (filled, *others)]
     await asyncio.gather(

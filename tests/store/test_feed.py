@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
+from registry.store import change_log
 from registry.store.errors import RevisionExpired, TenantNotFound, Unavailable
-from registry.store.feed import feed, log, subscription
+from registry.store.feed import feed, subscription
 from registry.store.store import Store
 from registry.store.types import ChangeType, ResourceName, Tenant, TenantName
 from tests.store.writes import (
@@ -85,8 +86,8 @@ async def test_a_future_revision_is_waited_for(store: Store, tenant: Tenant) -> 
 async def test_a_replay_in_many_small_steps_misses_nothing(
     store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log, "MAX_ROWS", 3)
-    monkeypatch.setattr(log, "REPLAY_WINDOW", 5)
+    monkeypatch.setattr(change_log, "MAX_ROWS", 3)
+    monkeypatch.setattr(change_log, "REPLAY_WINDOW", 5)
     writes = [create(f"ns/{i}", resource=WIDGETS if i % 4 == 0 else GADGETS) for i in range(60)]
     await commit_all(store, tenant, writes)
     expected = [c for c in range(1, 61) if (c - 1) % 4 == 0]
@@ -96,7 +97,7 @@ async def test_a_replay_in_many_small_steps_misses_nothing(
 
 
 async def test_a_replay_is_bounded_by_bytes_too(store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log, "MAX_BYTES", 10)
+    monkeypatch.setattr(change_log, "MAX_BYTES", 10)
     await commit_all(store, tenant, [create(f"ns/{i}") for i in range(5)])
     watch = await store.subscribe(tenant, WIDGETS, 0)
     batch = await watch.next_batch(60)

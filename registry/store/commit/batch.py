@@ -10,15 +10,14 @@ it before one that depends on what there is (`unless_used`).
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections import deque
 from dataclasses import dataclass
 from typing import Any, Final
 
-from registry.codec.json_encode import encode_json_text
 from registry.store.arrays import RecordArray, literal, record
+from registry.store.encoding import contents_json, label_element, label_prefix, owner_element
 from registry.store.statements import statement
-from registry.store.types import Committed, Contents, Operation, Tenant, TenantId, Write, WriteFlag
+from registry.store.types import Committed, Operation, Tenant, TenantId, Write, WriteFlag
 
 # More rows a transaction gain little (facts: 50 rows is already 17 to 31 times one), and lengthen everybody's wait.
 MAX_ROWS: Final = 64
@@ -26,9 +25,6 @@ MAX_ROWS: Final = 64
 MAX_BYTES: Final = 4 << 20
 # How many writes that must wait for another are looked past for some that need not.
 MAX_SKIPPED: Final = 256
-
-# In characters; four bytes each, with key and prefix before it, must stay below 2.7 kB.
-MAX_LABEL: Final = 512
 
 COMMIT: Final = statement(
     "commit",
@@ -225,46 +221,9 @@ def _record(tenant: Tenant, write: Write) -> bytes:
     )
 
 
-def contents_json(contents: Contents) -> str:
-    """As `registry_in_use` reads it."""
-    if contents.resource is not None:
-        return encode_json_text({"resource": contents.resource})
-    return encode_json_text({"prefix": contents.prefix, "except": contents.excepted})
-
-
 def size_of(write: Write) -> int:
     """What the call carries, there and back."""
     return len(write.body) + (len(write.doc) if write.doc else 0) + write.replaced_bytes
-
-
-def label_prefix(tenant: TenantId, resource: str) -> str:
-    """What stands before each element of the labels column, to make one index serve all tenants and resources."""
-    return f"{tenant}/{resource}/"
-
-
-def owner_element(tenant: TenantId, uid: str) -> str:
-    return f"{tenant}/{storable(uid)}"
-
-
-def storable(text: str) -> str:
-    """PostgreSQL knows neither U+0000 nor lone surrogates; in what is only looked up by, a mark stands for them."""
-    if "\x00" in text:
-        text = text.replace("\x00", "\ufffd")
-    if text.isascii():
-        return text
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def label_element(label: str) -> str:
-    """A label `key=value` as the column holds it: a long value by its digest, for GIN takes no more than 2.7 kB.
-
-    Label values have 63 characters at most, but a selectable field may have any text.
-    """
-    label = storable(label)
-    if len(label) <= MAX_LABEL:
-        return label
-    key, _, value = label.partition("=")
-    return f"{key}=sha256:{hashlib.sha256(value.encode()).hexdigest()}"
 
 
 def _labels(tenant: TenantId, write: Write) -> str:

@@ -13,13 +13,13 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from registry.store import change_log
 from registry.store.arrays import BigintArray, TextArray
 from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.connection import Pool
 from registry.store.encryption.master_keys import CannotUnseal, MasterKeys, key_name, seal, unseal
 from registry.store.encryption.sealing import CURRENT_SECONDS, MARK, Sealing, prefix_of, purpose_of, seal_body
 from registry.store.errors import Unreadable
-from registry.store.feed import log
 from registry.store.settings import Settings
 from registry.store.signing_keys import PURPOSE as SIGNING
 from registry.store.statements import Statement, statement
@@ -89,7 +89,7 @@ STALE_CHANGES: Final = statement(
         + ")"
         " ORDER BY resource, key, revision LIMIT %(limit)s::bigint",
         "r.resource, r.key, r.revision",
-        log.SIZE.replace("c.", "r."),
+        change_log.SIZE.replace("c.", "r."),
     ),
 )
 

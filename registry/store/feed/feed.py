@@ -25,10 +25,10 @@ from collections import deque
 from collections.abc import Collection, Iterable
 from typing import Final
 
+from registry.store import change_log
 from registry.store.connection import Pool
 from registry.store.encryption.sealing import Sealing
 from registry.store.errors import StoreError, TenantNotFound, Unavailable
-from registry.store.feed import log
 from registry.store.feed.signals import Listener, Notifier
 from registry.store.feed.subscription import Subscription
 from registry.store.types import Change, DomainId, ResourceName, Tenant, TenantId
@@ -75,7 +75,7 @@ class DomainFeed:
         for owner, change in reversed(self.ring):
             if change.revision <= after:
                 break
-            if tenant in (owner, log.ALL_TENANTS) and (resource is None or change.resource == resource):
+            if tenant in (owner, change_log.ALL_TENANTS) and (resource is None or change.resource == resource):
                 found.append(change)
         found.reverse()
         return found
@@ -93,7 +93,7 @@ class DomainFeed:
         shares: dict[tuple[TenantId, ResourceName | None], list[Change]] = {}
         for tenant, change in changes:
             all_of: tuple[tuple[TenantId, ResourceName | None], ...] = (
-                (tenant, change.resource), (tenant, None), (log.ALL_TENANTS, change.resource))  # fmt: skip
+                (tenant, change.resource), (tenant, None), (change_log.ALL_TENANTS, change.resource))  # fmt: skip
             for which in all_of:
                 if which in self.subscriptions:
                     shares.setdefault(which, []).append(change)
@@ -137,7 +137,7 @@ class Feed:
             ]
         feed = self._domains.get(tenant.domain)
         if feed is None:
-            counters = await log.counters(self._pool, [tenant.domain])
+            counters = await change_log.counters(self._pool, [tenant.domain])
             if tenant.domain not in counters:
                 raise TenantNotFound(f"tenant {tenant.name} does not exist")
             # Another subscription may have made it meanwhile.
@@ -210,7 +210,7 @@ class Feed:
             behind.sort(key=lambda feed: feed.read)
             behind = behind[:MAX_DOMAINS]
             asked = {feed.domain: (feed, feed.position, feed.newest) for feed in behind}
-            found = await log.news(self._pool, {domain: entry[1] for domain, entry in asked.items()})
+            found = await change_log.news(self._pool, {domain: entry[1] for domain, entry in asked.items()})
             quiet = []
             for domain, (feed, position, newest) in asked.items():
                 changes = found.get(domain)
@@ -229,7 +229,7 @@ class Feed:
 
     async def _check(self, quiet: list[tuple[DomainFeed, int]]) -> None:
         """Why was there nothing? Either nothing came, or what came has been compacted or deleted with its tenant."""
-        counters = await log.counters(self._pool, [feed.domain for feed, _ in quiet])
+        counters = await change_log.counters(self._pool, [feed.domain for feed, _ in quiet])
         for feed, newest in quiet:
             if feed.domain not in counters:
                 self._forget(feed)
@@ -244,7 +244,7 @@ class Feed:
     async def _start_again(self, feeds: Iterable[DomainFeed]) -> None:
         """The log has a hole after a position. The feed goes on from now; subscriptions find out from the log."""
         for feed in feeds:
-            counters = await log.counters(self._pool, [feed.domain])
+            counters = await change_log.counters(self._pool, [feed.domain])
             if feed.domain in counters:
                 feed.ring.clear()
                 feed.position = feed.base = feed.newest = counters[feed.domain][0]
@@ -279,12 +279,12 @@ class Feed:
     async def _poll(self, domains: list[DomainId]) -> None:
         if not domains:
             return
-        counters = await log.counters(self._pool, domains)
+        counters = await change_log.counters(self._pool, domains)
         self._heard({domain: revision for domain, (revision, _) in counters.items()}, hint_all=False)
         watched = {tenant for feed in self._domains.values() for tenant, _ in feed.subscriptions}
-        watched.discard(log.ALL_TENANTS)
+        watched.discard(change_log.ALL_TENANTS)
         if watched:
-            gone = watched - await log.alive(self._pool, list(watched))
+            gone = watched - await change_log.alive(self._pool, list(watched))
             for feed in list(self._domains.values()):
                 _end(feed, TenantNotFound("the tenant does not exist"), gone)
 

@@ -10,11 +10,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from registry.store import change_log
 from registry.store.bounds import READ_BYTES
 from registry.store.connection import Pool
 from registry.store.encryption.sealing import Sealing
 from registry.store.errors import RevisionExpired, StoreError, TenantNotFound, Unavailable
-from registry.store.feed import log
 from registry.store.types import Batch, Change, ResourceName, Tenant
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Subscription:
         """Raises RevisionExpired if the log no longer reaches back to where this begins."""
         if self.position < self._feed.base:
             domain = self.tenant.domain
-            counters = await log.counters(self._pool, [domain])
+            counters = await change_log.counters(self._pool, [domain])
             if domain not in counters:
                 raise TenantNotFound(f"tenant {self.tenant.name} does not exist")
             revision, compact_revision = counters[domain]
@@ -87,7 +87,7 @@ class Subscription:
             return await self._next_batch(timeout)
         batch = self._held or await self._next_batch(timeout)
         self._held = batch
-        if self.tenant.id == log.ALL_TENANTS:
+        if self.tenant.id == change_log.ALL_TENANTS:
             for change in batch.changes:
                 await self._sealing.changes(change.tenant, (change,))
         else:
@@ -187,7 +187,7 @@ class Subscription:
         """The next changes from the ring, which makes it live, or else from the log."""
         recent = self._feed.recent(self.tenant.id, self.resource, self.position)
         if recent is None:
-            changes, revision = await log.replay(
+            changes, revision = await change_log.replay(
                 self._pool, self.tenant.id, self.tenant.domain, self.resource, self.position
             )
             self.position = revision

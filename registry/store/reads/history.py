@@ -9,33 +9,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
+from registry.store import change_log
 from registry.store.bounds import READ_BYTES, within_bytes
-from registry.store.commit.batch import storable
 from registry.store.connection import Pool
+from registry.store.encoding import storable
 from registry.store.errors import TenantNotFound
-from registry.store.feed import log
+from registry.store.rows import STATE
 from registry.store.statements import Statement, statement
 from registry.store.types import Change, Guards, ObjectKey, ResourceName, State, Tenant
 
 # A page of enormous objects ends early.
 MAX_PAGE_BYTES: Final = READ_BYTES
 
-# What every answer begins with: the counter, the horizon of the log and the guards, in the snapshot of the rows.
-_STATE: Final = """
-    SELECT d.revision AS current, d.compact_revision, t.definitions_revision, t.namespaces_revision
-    FROM tenants t JOIN domains d ON d.id = t.domain_id
-    WHERE t.id = %(tenant)s::bigint AND t.deleted_at IS NULL
-"""
-
-_SIZE: Final = log.SIZE.replace("c.", "r.")
+_SIZE: Final = change_log.SIZE.replace("c.", "r.")
 
 OBJECT_HISTORY: Final = statement(
     "object-history",
     "The changes of one object before a revision, newest first; by the log's index of keys.",
     "SELECT s.*, c.* FROM ("
-    + _STATE
+    + STATE
     + ") s LEFT JOIN LATERAL (SELECT"
-    + log.COLUMNS
+    + change_log.COLUMNS
     + ", c.found FROM ("
     + within_bytes(
         """
@@ -61,9 +55,9 @@ def _deleted_statement(condition: LiteralString) -> Statement:
         "The deletions of a range of keys whose objects have not come again, in the order of the keys, each key's last;"
         " by the log's index of deletions and the primary key.",
         "SELECT s.*, c.* FROM ("
-        + _STATE
+        + STATE
         + ") s LEFT JOIN LATERAL (SELECT"
-        + log.COLUMNS
+        + change_log.COLUMNS
         + ", c.found FROM ("
         + within_bytes(
             """
@@ -154,7 +148,7 @@ def _past(tenant: Tenant, rows: list[tuple[Any, ...]], limit: int) -> Past:
         raise TenantNotFound(f"tenant {tenant.name} does not exist")
     current, compact_revision, definitions, namespaces = rows[0][:4]
     fits = [row for row in rows if row[5] is not None][:limit]
-    changes = [log.change_of(row[4:-1]) for row in fits]
+    changes = [change_log.change_of(row[4:-1]) for row in fits]
     return Past(
         changes,
         bool(fits) and rows[0][-1] > len(fits),

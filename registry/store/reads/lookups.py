@@ -7,10 +7,10 @@ from typing import Any, Final, NamedTuple
 
 from registry.store.arrays import TextArray
 from registry.store.bounds import READ_BYTES, within_bytes
-from registry.store.commit.batch import contents_json, owner_element, storable
 from registry.store.connection import Pool
+from registry.store.encoding import contents_json, owner_element, storable
+from registry.store.rows import tenant_of
 from registry.store.statements import statement
-from registry.store.tenants import tenant_of
 from registry.store.types import Contents, ObjectKey, ResourceName, Row, Tenant, TenantId, Uid
 
 COUNT: Final = statement(

@@ -16,10 +16,11 @@ from typing import Any, Final, LiteralString, NamedTuple
 
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.store.bounds import READ_BYTES
-from registry.store.commit.batch import storable
 from registry.store.connection import Pool
+from registry.store.encoding import storable
 from registry.store.errors import RevisionExpired, RevisionInFuture, TenantNotFound
 from registry.store.reads.selectors import Predicate, predicate
+from registry.store.rows import STATE
 from registry.store.statements import Statement, statement
 from registry.store.types import (
     DomainId,
@@ -225,12 +226,6 @@ def _range(query: Query, column: LiteralString) -> LiteralString:
     return column + " > %(after)s::text AND " + column + " < %(before)s::text"
 
 
-_STATE: Final = """
-    SELECT d.revision AS current, d.compact_revision, t.definitions_revision, t.namespaces_revision
-    FROM tenants t JOIN domains d ON d.id = t.domain_id
-    WHERE t.id = %(tenant)s::bigint AND t.deleted_at IS NULL
-"""
-
 _COLUMNS: Final = "o.key, o.uid, o.revision, o.version, o.schema_id, o.body, o.terminating"
 
 # A page is one row of arrays. As rows of their own, psycopg would wait for the socket some hundred times a page, each
@@ -272,7 +267,7 @@ def _page_now(query: Query, condition: Predicate, gathered: LiteralString) -> St
         + " AND "
         + condition.sql("o.labels", "o.key")
         + " ORDER BY o.key LIMIT %(limit)s::bigint"
-        ") SELECT * FROM (" + _STATE + ") s CROSS JOIN (" + gathered + ") a",
+        ") SELECT * FROM (" + STATE + ") s CROSS JOIN (" + gathered + ") a",
     )
 
 
@@ -297,7 +292,7 @@ def _page_at(query: Query, condition: Predicate, gathered: LiteralString, *, nea
         " FROM touched u WHERE u.previous_revision IS NOT NULL AND "
         + condition.sql("u.previous_labels", "u.key")
         + " ORDER BY key LIMIT %(limit)s::bigint"
-        ") SELECT * FROM (" + _STATE + ") s CROSS JOIN (" + gathered + ") a",
+        ") SELECT * FROM (" + STATE + ") s CROSS JOIN (" + gathered + ") a",
     )
 
 

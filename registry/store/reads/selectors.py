@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, LiteralString
 
-from registry.store.commit.batch import label_element, label_prefix, storable
+from registry.store.encoding import label_element, label_prefix, storable
 from registry.store.errors import Unstorable
 from registry.store.types import Match, Requirement, ResourceName, TenantId
 

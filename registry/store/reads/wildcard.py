@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Final, LiteralString, NamedTuple
 
 from registry.store.bounds import READ_BYTES, within_bytes
-from registry.store.commit.batch import label_prefix, storable
 from registry.store.connection import Pool
+from registry.store.encoding import label_prefix, storable
 from registry.store.errors import RevisionExpired, RevisionInFuture, TenantNotFound
 from registry.store.statements import Statement, statement
 from registry.store.types import DomainId, Guards, ObjectKey, ResourceName, Row, Tenant, TenantId, TenantName, Uid

@@ -59,7 +59,7 @@ from registry.store.reporting.setup import ALL_SCHEMA, OWN_SCHEMA, Roles, begin,
 from registry.store.reporting.sql import SQL_VERSION, identifier, literal
 from registry.store.reporting.statements import BOUND, DEFINITIONS, GONE, OUTDATED, SETTLED
 from registry.store.reporting.tenant_schemas import follow_bindings, name_schema
-from registry.store.tenants import tenant_of
+from registry.store.rows import tenant_of
 from registry.store.types import ObjectKey, ResourceName, Tenant
 
 # How often passwords of logins are set again where the server may not read whether they have changed.
@@ -254,10 +254,6 @@ class Reporting:
                 return
             view = next(v for v in await views_of(connection, resource, tenant.id) if v.id == row[0])
             await make(connection, self._roles or await roles_of(connection), resource, view, [tenant.id])
-
-    async def mark_unindexed(self, tenant: Tenant, resource: str) -> None:
-        """The documents of a definition are about to be written anew: its views must not rely on facets meanwhile."""
-        await self.mark_indexed(tenant, resource, ())
 
     async def forget(self, tenant: Tenant, resource: str) -> None:
         """A definition has gone. Its view stays, for its history, until it has been empty for the retention time."""

@@ -6,8 +6,8 @@ from typing import Any, Final, cast
 
 from registry.store.arrays import BigintArray
 from registry.store.bounds import READ_BYTES
-from registry.store.commit.batch import label_prefix
 from registry.store.connection import Pool
+from registry.store.encoding import label_prefix
 from registry.store.errors import RevisionExpired, TenantNotFound
 from registry.store.statements import statement
 from registry.store.types import Actor, Change, ChangeType, DomainId, ObjectKey, ResourceName, TenantId, Uid

@@ -1,0 +1,19 @@
+"""Parts of statements and their rows that several readers share."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from registry.store.types import DomainId, Guards, Tenant, TenantId, TenantName
+
+# What a page begins with: the counter, the lowest revision of the log and the guards, in the snapshot of its rows.
+STATE: Final = """
+    SELECT d.revision AS current, d.compact_revision, t.definitions_revision, t.namespaces_revision
+    FROM tenants t JOIN domains d ON d.id = t.domain_id
+    WHERE t.id = %(tenant)s::bigint AND t.deleted_at IS NULL
+"""
+
+
+def tenant_of(row: tuple[Any, ...]) -> Tenant:
+    """Of a row that begins with id, name, domain_id, definitions_revision, namespaces_revision and attributes."""
+    return Tenant(TenantId(row[0]), TenantName(row[1]), DomainId(row[2]), Guards(row[3], row[4]), row[5])
