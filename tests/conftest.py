@@ -101,6 +101,13 @@ def _note_version(config: pytest.Config, url: str) -> None:
         config.stash[_SERVER_VERSION] = str(row[0])
 
 
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """The text of a dict or list as a row's id, where the table gives none: `spec0` would not say which row it is."""
+    if isinstance(val, (dict, list, tuple)) and " at 0x" not in (text := repr(val)):
+        return text if len(text) <= 60 else f"{text[:57]}..."
+    return None
+
+
 def pytest_report_header() -> str:
     given = os.environ.get("REGISTRY_TEST_DATABASE_URL")
     return "database: " + ("that of REGISTRY_TEST_DATABASE_URL" if given else "an embedded PostgreSQL")

@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,31 @@ def test_no_test_module_is_imported_by_another(texts: dict[str, str]) -> None:
     imports = [(name, module) for name, text in texts.items() if re.match(r"tests/.*\.py$", name)
                for module in _imported(text) if re.search(r"^tests\.(.*\.)?(test_\w+|conftest)$", module)]  # fmt: skip
     assert imports == []
+
+
+# Verbs of clients and containers, of which only some check anything.
+_VAGUE = {"get", "post", "put", "patch", "delete", "request", "append", "add", "close", "run", "answer", "__init__"}
+
+
+def _functions(source: str) -> Iterator[tuple[str, set[str]]]:
+    """Each function by its name, with what it calls; `assert` is among that."""
+    for function in ast.walk(ast.parse(source)):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            nodes = list(ast.walk(function))
+            calls = {getattr(n.func, "attr", getattr(n.func, "id", "")) for n in nodes if isinstance(n, ast.Call)}
+            yield function.name, calls | {"assert" for n in nodes if isinstance(n, ast.Assert)}
+
+
+def test_every_test_asserts_something(texts: dict[str, str]) -> None:
+    """A test that only an exception can fail does not say what it expects."""
+    functions = [(file, *found) for file, text in texts.items() if re.match(r"tests/.*\.py$", file)
+                 for found in _functions(text)]  # fmt: skip
+    asserting, before = {"assert", "raises", "warns", "fail"}, 0
+    while len(asserting) > before:
+        before = len(asserting)
+        asserting |= {name for _, name, calls in functions if calls & asserting} - _VAGUE
+    assert [(file, name) for file, name, calls in functions
+            if name.startswith("test_") and not calls & asserting] == []  # fmt: skip
 
 
 def test_no_file_names_a_package_registry(texts: dict[str, str]) -> None:

@@ -41,7 +41,7 @@ async def test_scale_is_read_and_written(api: Client) -> None:
 async def test_an_old_scale_is_a_conflict(api: Client) -> None:
     await make(api, "a", replicas=3)
     scale = (await api.get(f"{A}/scale")).ok()
-    await api.patch(A, {"spec": {"replicas": 4}})
+    (await api.patch(A, {"spec": {"replicas": 4}})).ok()
     failure(await api.put(f"{A}/scale", scale), 409, "Conflict")
 
 

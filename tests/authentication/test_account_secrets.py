@@ -37,7 +37,7 @@ async def is_gone(api: Client, path: str) -> None:
 
 async def test_it_is_filled_with_a_token(api: Client) -> None:
     made = await account(api, "robot")
-    await api.post(SECRETS, secret("s", "robot"))
+    (await api.post(SECRETS, secret("s", "robot"))).ok()
     found = await filled(api, "s")
     assert found["metadata"]["annotations"]["kubernetes.io/service-account.uid"] == made["metadata"]["uid"]
     assert base64.b64decode(found["data"]["namespace"]) == b"default"
@@ -45,13 +45,13 @@ async def test_it_is_filled_with_a_token(api: Client) -> None:
     token = base64.b64decode(found["data"]["token"]).decode()
     assert "exp" not in parts_of(token)[1]
     assert (await who(api, token))["username"] == "system:serviceaccount:default:robot"
-    await api.delete(f"{SECRETS}/s")
+    (await api.delete(f"{SECRETS}/s")).ok()
     assert await is_refused(api, token)
 
 
 async def test_what_is_taken_out_comes_back(api: Client) -> None:
     await account(api, "robot")
-    await api.post(SECRETS, secret("s", "robot"))
+    (await api.post(SECRETS, secret("s", "robot"))).ok()
     before = await filled(api, "s")
     (await api.patch(f"{SECRETS}/s", {"data": {"token": None}})).ok()
     after = await filled(api, "s")
@@ -61,20 +61,22 @@ async def test_what_is_taken_out_comes_back(api: Client) -> None:
 async def test_it_goes_with_its_account(api: Client) -> None:
     await account(api, "robot")
     for name, of in (("mine", "robot"), ("other", "default")):
-        await api.post(SECRETS, secret(name, of))
+        (await api.post(SECRETS, secret(name, of))).ok()
         await filled(api, name)
-    await api.delete(f"{ACCOUNTS}/robot")
+    (await api.delete(f"{ACCOUNTS}/robot")).ok()
     await is_gone(api, f"{SECRETS}/mine")
     assert (await api.get(f"{SECRETS}/other")).code == 200
 
 
 async def test_without_an_account_it_does_not_stay(api: Client) -> None:
-    await api.post(SECRETS, secret("s", "nobody"))
+    (await api.post(SECRETS, secret("s", "nobody"))).ok()
     await is_gone(api, f"{SECRETS}/s")
 
 
 async def test_other_secrets_are_left_alone(api: Client) -> None:
-    await api.post(SECRETS, {"metadata": {"name": "s", "annotations": {"kubernetes.io/service-account.name": "x"}}})
+    (
+        await api.post(SECRETS, {"metadata": {"name": "s", "annotations": {"kubernetes.io/service-account.name": "x"}}})
+    ).ok()
     (await api.post(SECRETS, secret("last", "default"))).ok(201)
     await filled(api, "last")
     assert "data" not in (await api.get(f"{SECRETS}/s")).ok()

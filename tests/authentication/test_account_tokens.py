@@ -156,7 +156,7 @@ REFUSED: dict[str, tuple[Any, int, str]] = {
 
 async def test_what_is_refused(api: Client) -> None:
     uid = (await account(api, "robot"))["metadata"]["uid"]
-    await api.post(SECRETS, {"metadata": {"name": "s"}})
+    (await api.post(SECRETS, {"metadata": {"name": "s"}})).ok()
     reasons = {400: "BadRequest", 404: "NotFound", 409: "Conflict", 422: "Invalid"}
     for name, (body, code, message) in REFUSED.items():
         status = failure(await api.post(f"{ACCOUNTS}/robot/token", body), code, reasons[code])
@@ -185,7 +185,7 @@ async def test_a_deleted_account_is_over_at_once(api: Client) -> None:
     await account(api, "robot")
     token = await token_of(api, "robot")
     await who(api, token)
-    await api.delete(f"{ACCOUNTS}/robot")
+    (await api.delete(f"{ACCOUNTS}/robot")).ok()
     assert await is_refused(api, token)
     assert (await review(api, token))["error"] == '[invalid bearer token, serviceaccounts "robot" not found]'
     again = await account(api, "robot")
@@ -200,9 +200,9 @@ async def test_a_token_bound_to_a_secret_ends_with_it(api: Client) -> None:
     token = await token_of(api, "robot", boundObjectRef=bound)
     assert parts_of(token)[1]["kubernetes.io"]["secret"] == {"name": "s", "uid": secret["metadata"]["uid"]}
     await who(api, token)
-    await api.delete(f"{SECRETS}/s")
+    (await api.delete(f"{SECRETS}/s")).ok()
     assert await is_refused(api, token)
-    await api.post(SECRETS, {"metadata": {"name": "s"}})
+    (await api.post(SECRETS, {"metadata": {"name": "s"}})).ok()
     assert await is_refused(api, token)
 
 

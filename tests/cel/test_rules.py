@@ -367,6 +367,7 @@ _NUMBERS = list(range(440))
 _ITEM: dict[str, Any] = {"l": _NUMBERS, "s": [f"a{n}" for n in _NUMBERS], "m": {f"k{n}": n for n in _NUMBERS}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rule",
     [

@@ -228,7 +228,7 @@ async def test_owners_of_other_scopes(api: Client) -> None:
 
 
 async def test_an_owner_in_another_namespace_is_none_and_told(api: Client) -> None:
-    await api.post(NAMESPACES, {"metadata": {"name": "there"}})
+    (await api.post(NAMESPACES, {"metadata": {"name": "there"}})).ok()
     path = WIDGETS.replace("default", "there")
     here = await born(api, "here")
     await born(api, "child", here, path=path)

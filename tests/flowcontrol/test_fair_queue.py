@@ -176,6 +176,7 @@ async def test_who_goes_away_while_resting_is_in_nobodys_way() -> None:
     gone.cancel()
     turns.release(quiet)
     await asyncio.wait_for(stays, 60)
+    assert gone.cancelled()
 
 
 async def test_a_list_begins_between_short_requests_and_is_short_then() -> None:

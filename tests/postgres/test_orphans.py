@@ -43,6 +43,7 @@ def process_in(folder: Path, script: str) -> Iterator[subprocess.Popen[str]]:
 
 def test_nothing_to_clear(tmp_path: Path) -> None:
     orphans.clear(tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("content", ["", "\n5432\n", "rubbish\n", "-1\n", "0\n"])

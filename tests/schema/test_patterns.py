@@ -130,6 +130,7 @@ def test_what_did_not_change_is_let_pass() -> None:
     assert schema.validate_values(old | {"b": 2}, old) == []
 
 
+@pytest.mark.slow
 def test_all_compiled_patterns_have_one_budget_of_memory() -> None:
     """In a process of its own, for memory that has been used before shows nothing."""
     code = f"""
@@ -174,6 +175,7 @@ def test_matches_are_found_as_in_go(pattern: str, text: str, expected: list[str]
     assert list(find_all(pattern, text)) == expected
 
 
+@pytest.mark.slow
 def test_finding_many_matches_takes_linear_time() -> None:
     begin_matching()
     began = thread_time()

@@ -243,7 +243,9 @@ async def trio(api: Client) -> tuple[list[Member], Overview]:
     return members, Overview(members[0].client.of_tenant("*"), members[0], members[1:])
 
 
-async def run(trio: tuple[list[Member], Overview], steps: list[tuple[int, str, str]], sizes: random.Random) -> None:
+async def check_steps(
+    trio: tuple[list[Member], Overview], steps: list[tuple[int, str, str]], sizes: random.Random
+) -> None:
     members, overview = trio
     for member in members:
         await member.begin()
@@ -277,14 +279,14 @@ async def run(trio: tuple[list[Member], Overview], steps: list[tuple[int, str, s
 async def test_only_the_provider_sees_and_only_what_is_bound(
     trio: tuple[list[Member], Overview], steps: list[tuple[int, str, str]], seed: int
 ) -> None:
-    await run(trio, steps, random.Random(seed))
+    await check_steps(trio, steps, random.Random(seed))
 
 
 async def test_every_verb_at_least_once(trio: tuple[list[Member], Overview]) -> None:
     """What random steps may have left out."""
     verbs = (*BESIDE[:3], *CHANGES, *CHANGES[:6], *LOOKS, *BESIDE)
     steps = [(which, verb, "a") for verb in verbs for which in range(3)] + [(3, verb, "a") for verb in ACROSS * 2]
-    await run(trio, steps, random.Random(1))
+    await check_steps(trio, steps, random.Random(1))
 
 
 async def test_no_domain_of_others_is_found_by_its_name(api: Client, trio: tuple[list[Member], Overview]) -> None:
