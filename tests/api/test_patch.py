@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from tests.api.client import APPLY, JSON_PATCH, MERGE, Body, Client
 from tests.api.errors import failure
-from tests.api.widgets import NAMESPACES, WIDGETS, make, widget
+from tests.api.widgets import GROUP, NAMESPACES, WIDGETS, make, widget
 from tests.application import shares_application
 
 A = f"{WIDGETS}/a"
@@ -116,3 +117,13 @@ async def test_copies_cannot_grow_an_object_without_end(api: Client) -> None:
     answer = await api.patch(A, body, JSON_PATCH)
     assert answer.code in (413, 422)
     failure(answer, answer.code, answer.json["reason"])
+
+
+async def test_applies_that_create_one_object_at_once(api: Client) -> None:
+    """The first creates it, the others find it."""
+    body = {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": {"name": "at-once"}, "spec": {"size": 1}}
+    paths = [f"{WIDGETS}/at-once?fieldManager=m{i}" for i in range(8)]
+    answers = await asyncio.gather(*(api.patch(path, body, APPLY) for path in paths))
+    assert sorted(answer.code for answer in answers) == [200] * 7 + [201]
+    made = (await api.get(f"{WIDGETS}/at-once")).ok()["metadata"]
+    assert {entry["manager"] for entry in made["managedFields"]} == {f"m{i}" for i in range(8)}

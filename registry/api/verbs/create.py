@@ -25,7 +25,7 @@ from registry.api.ownership import own_create
 from registry.api.request import Body, ResourceRequest
 from registry.api.served import Object, kind_of
 from registry.api.verbs.driver import run
-from registry.api.verbs.pipeline import Draft, Outcome, Start, render
+from registry.api.verbs.pipeline import Draft, Operation, Outcome, Start, render
 from registry.api.verbs.rows import insert
 from registry.authorization.attributes import Attributes, refusal
 from registry.schema.values import deep_copy
@@ -57,7 +57,7 @@ async def create_object(
 
 
 @dataclass(slots=True)
-class CreateOperation:
+class CreateOperation(Operation[ObjectAnswer]):
     """`make_object` gives the object, decoded by its kind; `owned` says that it has its managedFields (apply)."""
 
     make_object: Callable[[ResourceRequest], Object]
@@ -66,12 +66,7 @@ class CreateOperation:
     verb: str
     owned: bool = False
     tries: int = 1
-    action: str = CREATE
-    is_serialized: bool = False
-
-    @property
-    def dry_run(self) -> bool:
-        return self.options.dry_run
+    action = CREATE
 
     def review_options(self) -> Mapping[str, Any]:
         return write_options_json("CreateOptions", self.options)
@@ -104,9 +99,6 @@ class CreateOperation:
         if managed:
             metadata["managedFields"] = managed
         return Draft(start, metadata.get("name") or "", None, obj, revision)
-
-    def present(self, draft: Draft) -> tuple[Object | None, Object | None]:
-        return draft.new, None
 
     def merge_back(self, request: ResourceRequest, draft: Draft, mutated: Object) -> None:
         draft.new = {**mutated, "metadata": dict(mutated["metadata"])}
@@ -151,9 +143,6 @@ class CreateOperation:
 
     def race_lost(self, request: ResourceRequest, error: RevisionConflict | AlreadyExists) -> StatusError:
         return _exists(request, error.current, error.current.key.rpartition("/")[2])
-
-    def when_missing(self) -> None:
-        return None
 
 
 async def _require_create(request: ResourceRequest, name: str) -> None:

@@ -20,7 +20,7 @@ from registry.api.admission.protection import in_use, require_unprotected
 from registry.api.answers import Answer, ListAnswer, deleted_status
 from registry.api.catalog import TenantCatalog
 from registry.api.dependents import FOREGROUND, ORPHAN
-from registry.api.errors import StatusError, conflict, modified
+from registry.api.errors import StatusError, conflict
 from registry.api.metadata import is_terminating
 from registry.api.options import DeleteOptions, delete_options, list_options, manager_of, write_options
 from registry.api.request import ResourceRequest
@@ -28,11 +28,11 @@ from registry.api.served import Object
 from registry.api.strategies.base import Context
 from registry.api.verbs.driver import NoLongerServed, run, run_current
 from registry.api.verbs.list import row_texts, select
-from registry.api.verbs.pipeline import Draft, Outcome, Start, render
+from registry.api.verbs.pipeline import Draft, Operation, Outcome, Start, render
 from registry.api.verbs.rows import remove, replace
 from registry.api.verbs.update import CONFLICT_TRIES, copy_of
 from registry.apply.values import equal
-from registry.store.errors import AlreadyExists, InUse, RevisionConflict
+from registry.store.errors import InUse
 from registry.store.types import ObjectKey, Row
 
 DeleteBody = Mapping[str, Any]
@@ -44,18 +44,13 @@ async def delete(request: ResourceRequest, body: DeleteBody | None) -> Answer:
 
 
 @dataclass(slots=True)
-class DeleteOperation:
+class DeleteOperation(Operation[Answer]):
     """`named` says that the client has named the object, and not its collection."""
 
     options: DeleteOptions
     named: bool = True
-    action: str = DELETE
     tries: int = CONFLICT_TRIES
-    is_serialized: bool = False
-
-    @property
-    def dry_run(self) -> bool:
-        return self.options.dry_run
+    action = DELETE
 
     def review_options(self) -> Mapping[str, Any]:
         return delete_options_json(self.options)
@@ -72,15 +67,6 @@ class DeleteOperation:
     def present(self, draft: Draft) -> tuple[Object | None, Object | None]:
         """There is no object that admission could change."""
         return None, draft.old
-
-    def merge_back(self, request: ResourceRequest, draft: Draft, mutated: Object) -> None:
-        pass
-
-    def prepare(self, request: ResourceRequest, draft: Draft) -> None:
-        pass
-
-    def validate(self, request: ResourceRequest, draft: Draft) -> None:
-        pass
 
     async def commit(self, request: ResourceRequest, draft: Draft) -> Outcome:
         """Marks the object where something holds it, else removes it; refused where it is protected."""
@@ -115,12 +101,6 @@ class DeleteOperation:
         if outcome.row is not None and outcome.guards is None:
             return deleted_status(request.served, request.name, outcome.row.uid)
         return await render(request, outcome)
-
-    def race_lost(self, request: ResourceRequest, error: RevisionConflict | AlreadyExists) -> StatusError:
-        return modified(request.served.resource, request.name)
-
-    def when_missing(self) -> None:
-        return None
 
 
 def _check_preconditions(request: ResourceRequest, row: Row, options: DeleteOptions) -> None:

@@ -11,19 +11,21 @@ Follows apiserver pkg/registry/generic/registry/store.go (Create, Update, Delete
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from registry.api.admission.admitter import admitter_of
 from registry.api.answers import ObjectAnswer
-from registry.api.errors import StatusError
+from registry.api.errors import StatusError, modified
+from registry.api.options import DeleteOptions, WriteOptions
 from registry.api.request import ResourceRequest
 from registry.api.served import Object
 from registry.store.errors import AlreadyExists, RevisionConflict
 from registry.store.types import Guards, Row
 
-A_co = TypeVar("A_co", covariant=True)
+A = TypeVar("A")
 
 
 class Start(NamedTuple):
@@ -66,30 +68,36 @@ class HandoverUnconfirmed(Exception):
     """Nothing changes by what is known of the object, which may be old: look at what is stored."""
 
 
-class Operation(Protocol[A_co]):
+class Operation(ABC, Generic[A]):
     """A write, by its stages. Each may change `draft`; none keeps anything from one attempt to the next."""
 
     # As admission knows it: CREATE, UPDATE or DELETE.
-    action: str
+    action: ClassVar[str]
+    # Whether it waits for other changes of the object in this process (object_locks.py).
+    is_serialized: ClassVar[bool] = False
+    options: WriteOptions | DeleteOptions
     # How often it is attempted where another write of the object is faster.
     tries: int
-    # Whether it waits for other changes of the object in this process (object_locks.py).
-    is_serialized: bool
 
     @property
-    def dry_run(self) -> bool: ...
+    def dry_run(self) -> bool:
+        return self.options.dry_run
 
+    @abstractmethod
     def review_options(self) -> Mapping[str, Any]:
         """The options of the request as policies and webhooks see them."""
 
+    @abstractmethod
     async def load(self, request: ResourceRequest) -> Start:
-        """What is stored now, or whether something may be created."""
+        """What is stored now."""
 
+    @abstractmethod
     async def make(self, request: ResourceRequest, start: Start) -> Draft:
         """The old object, and the new one as the client wants it, with its managedFields."""
 
     def present(self, draft: Draft) -> tuple[Object | None, Object | None]:
         """The new object and the old one as admission sees them."""
+        return draft.new, draft.old
 
     def merge_back(self, request: ResourceRequest, draft: Draft, mutated: Object) -> None:
         """Takes what mutating admission has made of the new object that it was presented."""
@@ -100,16 +108,20 @@ class Operation(Protocol[A_co]):
     def validate(self, request: ResourceRequest, draft: Draft) -> None:
         """422 with all that is wrong with the object."""
 
+    @abstractmethod
     async def commit(self, request: ResourceRequest, draft: Draft) -> Outcome:
         """Stores it, unless it is a dry run or changes nothing."""
 
-    async def answer(self, request: ResourceRequest, outcome: Outcome) -> A_co: ...
+    @abstractmethod
+    async def answer(self, request: ResourceRequest, outcome: Outcome) -> A: ...
 
     def race_lost(self, request: ResourceRequest, error: RevisionConflict | AlreadyExists) -> StatusError:
         """The refusal where others have been faster `tries` times."""
+        return modified(request.served.resource, request.name)
 
-    def when_missing(self) -> Operation[A_co] | None:
+    def when_missing(self) -> Operation[A] | None:
         """The operation that takes its place where there is no object."""
+        return None
 
 
 async def attempt(request: ResourceRequest, operation: Operation[Any], start: Start) -> Outcome:

@@ -27,10 +27,9 @@ from registry.api.request import Body, ResourceRequest
 from registry.api.served import Object, kind_of
 from registry.api.verbs.create import CreateOperation
 from registry.api.verbs.driver import run
-from registry.api.verbs.pipeline import Draft, HandoverUnconfirmed, Outcome, Start, render
+from registry.api.verbs.pipeline import Draft, HandoverUnconfirmed, Operation, Outcome, Start, render
 from registry.api.verbs.rows import remove, replace
 from registry.schema.field import invalid as invalid_field
-from registry.store.errors import AlreadyExists, RevisionConflict
 from registry.store.types import Row
 
 # A patch is tried this often against an object that others change at the same time (rest/update.go,
@@ -81,7 +80,7 @@ class AdmissionView(Protocol):
 
 
 @dataclass(slots=True)
-class UpdateOperation:
+class UpdateOperation(Operation[ObjectAnswer]):
     """A change of an object.
 
     `make_object` gets the old object (not to be changed) and gives the new one, decoded by its kind. `uid` is the one
@@ -98,13 +97,9 @@ class UpdateOperation:
     owned: bool = False
     view: AdmissionView | None = None
     create: CreateOperation | None = None
-    action: str = UPDATE
     tries: int = CONFLICT_TRIES
-    is_serialized: bool = True
-
-    @property
-    def dry_run(self) -> bool:
-        return self.options.dry_run
+    action = UPDATE
+    is_serialized = True
 
     def review_options(self) -> Mapping[str, Any]:
         return write_options_json("UpdateOptions", self.options)
@@ -183,9 +178,6 @@ class UpdateOperation:
 
     async def answer(self, request: ResourceRequest, outcome: Outcome) -> ObjectAnswer:
         return await render(request, outcome)
-
-    def race_lost(self, request: ResourceRequest, error: RevisionConflict | AlreadyExists) -> StatusError:
-        return modified(request.served.resource, request.name)
 
     def when_missing(self) -> CreateOperation | None:
         return self.create
