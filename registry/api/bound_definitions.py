@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from registry.builtin import sharing
 from registry.codec.stored import decode_stored
 from registry.definitions.model import Definition
-from registry.store.sharing import Bound
+from registry.store.sharing import BoundDefinition
 from registry.store.store import Store
 from registry.store.types import ObjectKey, ResourceName, Row, Tenant, TenantId, Uid
 
@@ -76,7 +76,7 @@ class SharedEntries:
                 found[one.resource] = kept.terminating if _is_ending(one) else kept.living
         return found
 
-    def _cached(self, one: Bound) -> _Kept | None:
+    def _cached(self, one: BoundDefinition) -> _Kept | None:
         kept = self._kept.get((one.provider, one.resource))
         if kept is None or kept.revision < one.revision:
             return None
@@ -98,7 +98,7 @@ class SharedEntries:
         return kept
 
 
-def _is_ending(one: Bound) -> bool:
+def _is_ending(one: BoundDefinition) -> bool:
     if '"deletionTimestamp"' not in one.binding:
         return False
     return bool(decode_stored('{"metadata":{' + one.binding)["metadata"].get("deletionTimestamp"))

@@ -75,10 +75,10 @@ class TenantBootstrapper:
     async def _furnish(self, tenant: Tenant) -> None:
         store = self._backend.store
         # What this process remembers may be older than what another has done.
-        if "server" in (await store.fresh_tenant(tenant.name)).attributes:
+        if "server" in (await store.load_tenant(tenant.name)).attributes:
             return
         await furnish(self._backend, tenant)
-        await store.note_of_tenant(tenant, {"furnished": True})
+        await store.update_tenant_note(tenant, {"furnished": True})
 
 
 async def _ensure(backend: Backend, tenant: Tenant, group: str, plural: str, wanted: Object) -> None:

@@ -94,7 +94,7 @@ async def _check(controlled: ControllerClient, catalog: TenantCatalog, binding: 
     reference = binding["spec"]["reference"]
     already: list[str] = (binding.get("status") or {}).get("boundDefinitions") or []
     try:
-        provider = await store.fresh_tenant(TenantName(reference["tenant"]))
+        provider = await store.load_tenant(TenantName(reference["tenant"]))
     except TenantNotFound:
         return BindingOutcome(already, *_NOT_OFFERED, None)
     row, _ = await store.load(provider, EXPORTS, ObjectKey(reference["export"]))
@@ -151,12 +151,12 @@ async def _admits(controlled: ControllerClient, provider: Tenant, export: Object
 
 
 async def _is_below(controlled: ControllerClient, provider: Tenant) -> bool:
-    above = (await controlled.backend.store.fresh_tenant(controlled.tenant.name)).attributes.get("parent")
+    above = (await controlled.backend.store.load_tenant(controlled.tenant.name)).attributes.get("parent")
     for _ in range(_MAX_DEPTH):
         if not above or above == provider.name:
             return bool(above)
         try:
-            above = (await controlled.backend.store.fresh_tenant(TenantName(above))).attributes.get("parent")
+            above = (await controlled.backend.store.load_tenant(TenantName(above))).attributes.get("parent")
         except TenantNotFound:
             return False
     return False

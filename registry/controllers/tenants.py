@@ -16,7 +16,7 @@ from registry.api.verbs.update import copy_of
 from registry.builtin.tenancy import GROUP, PLURAL, SYSTEM
 from registry.codec.stored import decode_stored
 from registry.controllers.controller_client import ControllerClient
-from registry.store.tenants import Ending
+from registry.store.tenants import TerminatingTenant
 from registry.store.types import ObjectKey, ResourceName, TenantName
 
 TENANTS: Final = ResourceName(f"{PLURAL}.{GROUP}")
@@ -37,25 +37,25 @@ async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
     metadata = decode_stored('{"metadata":{' + row.body)["metadata"]
     if not metadata.get("deletionTimestamp") or FINALIZER not in (metadata.get("finalizers") or ()):
         return
-    ending = await store.ending_tenant(TenantName(key))
+    ending = await store.terminating_tenant(TenantName(key))
     if ending is not None:
         await _remove(controlled, key, ending)
     await controlled.change(GROUP, PLURAL, key, _without_finalizer)
 
 
-async def _remove(controlled: ControllerClient, key: ObjectKey, ending: Ending) -> None:
+async def _remove(controlled: ControllerClient, key: ObjectKey, ending: TerminatingTenant) -> None:
     clock = asyncio.get_running_loop().time
     store = controlled.backend.store
     told = clock()
     await _update_status(controlled, key, ending.objects)
     while True:
         started = clock()
-        if not await store.remove_some(ending):
+        if not await store.remove_next_rows(ending):
             return
         ended = clock()
         await asyncio.sleep(min(ended - started, LONGEST_PAUSE_SECONDS))
         if ended - told >= TELL_SECONDS:
-            left = await store.ending_tenant(TenantName(key))
+            left = await store.terminating_tenant(TenantName(key))
             await _update_status(controlled, key, left.objects if left is not None else 0)
             told = ended
 

@@ -1,4 +1,4 @@
-"""The configuration of the embedded PostgreSQL, written anew at each start.
+"""The configuration of the embedded PostgreSQL, written at each start.
 
 An owner who wants other values puts them into `local.conf` in the same folder; they come last and win.
 """

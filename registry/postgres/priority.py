@@ -63,7 +63,7 @@ class ReportPriorities:
                         self._url, autocommit=True, connect_timeout=10, application_name="registry priorities"
                     )
                 self._lower({row[0] for row in connection.execute(_PROCESSES)})
-            except psycopg.Error as error:  # it starts anew, or the tables are not there yet
+            except psycopg.Error as error:  # it is restarting, or the tables are not there yet
                 logger.debug("the sessions of reports are not known: %s", error)
                 if connection is not None:
                     connection.close()

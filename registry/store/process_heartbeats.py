@@ -1,10 +1,10 @@
-"""What processes owe: each says here since when it may have left something undone, so that another can make it good.
+"""Heartbeats of processes, so that the work that a crashed one left unfinished is picked up by another.
 
-A process renews its row while it lives. One that has died leaves a row that expires; what it owes is then found in the
-change log from that time on. The rows share the table of leaders: the name is `duties/<process>`, the holder the time
-from which the log is to be read, both by the clock of PostgreSQL, by which the log is written too. Beside it stands
-`session/<process>`, a session of the process: when that is gone, the process is, and its time need not be waited for
-(leader.py says what this does not find out).
+A process renews its row while it runs. The row of one that has crashed expires; what it may have left is then found in
+the change log from the time that the row names. The rows share the table of leaders: the name is `duties/<process>`,
+the holder the time from which the log is to be read, both by PostgreSQL's clock, by which the log is written too.
+`session/<process>` names a session of the process: once that is gone the process is, and expiry need not be waited for
+(leader.py says what this does not detect).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ MARGIN_SECONDS: Final = 60.0
 PAGE_ROWS: Final = 500
 
 RENEW: Final = statement(
-    "renew-duties",
-    "Says that a process lives and what it may owe; by the primary key.",
+    "renew-heartbeat",
+    "Says that a process runs, and since when it may have left work unfinished; by the primary key.",
     """
     INSERT INTO leaders AS l (name, holder, expires_at)
     SELECT said.name, said.holder, clock_timestamp() + %(seconds)s::float8 * interval '1 second'
@@ -40,8 +40,8 @@ RENEW: Final = statement(
 
 DEAD: Final = statement(
     "dead-processes",
-    "Processes that have not renewed their duties in time, or whose session is gone; reads the whole table, of two rows"
-    " a process and one a job.",
+    "Processes that have not renewed their heartbeats in time, or whose session is gone; reads the whole table, of two"
+    " rows a process and one a job.",
     """
     SELECT substr(d.name, 8), d.holder::timestamptz
     FROM leaders d LEFT JOIN leaders s ON s.name = 'session/' || substr(d.name, 8)
@@ -54,8 +54,8 @@ DEAD: Final = statement(
 )
 
 FORGET: Final = statement(
-    "forget-duties",
-    "Ends the duties of a process, if it is ours or has not renewed them since they were found; by the primary key.",
+    "forget-process",
+    "Removes the heartbeat of a process, unless it was renewed after it was found expired; by the primary key.",
     """
     DELETE FROM leaders WHERE name IN ('duties/' || %(process)s::text, 'session/' || %(process)s::text)
         AND (%(since)s::timestamptz IS NULL OR EXISTS (
@@ -65,8 +65,8 @@ FORGET: Final = statement(
 )
 
 # Read page by page in the order of the log's index of revisions; older partitions are left out by `at`.
-OWED: Final = statement(
-    "owed",
+MISSED: Final = statement(
+    "missed-changes",
     "The changes since a time after which other objects may have to change, up to some bytes; by the log's index of"
     " revisions, over the partitions since then.",
     within_bytes(
@@ -96,7 +96,7 @@ class MissedChange(NamedTuple):
 
 
 class ProcessHeartbeats:
-    """Those of this process, and a look at the others'."""
+    """The heartbeat of this process, and those of the others."""
 
     def __init__(self, pool: Pool, process: str, sealing: Sealing, *, seconds: float = 30.0) -> None:
         self._pool = pool
@@ -105,25 +105,25 @@ class ProcessHeartbeats:
         self._seconds = seconds
 
     async def renew(self, age_seconds: float, *, lives: bool = True) -> None:
-        """We live for the next `seconds`, and all that we committed before `age_seconds` ago has been seen to.
+        """This process runs for the next `seconds`; the work after its commits is done up to `age_seconds` ago.
 
-        `lives` False: we are about to end, and leave the rest to others.
+        `lives` False: it is about to end, and leaves the rest to others.
         """
         seconds = self._seconds if lives else 0.0
         await self._pool.execute(RENEW, {"process": self._process, "age": age_seconds, "seconds": seconds})
 
     async def end(self) -> None:
-        """We owe nothing any more."""
+        """Nothing is left unfinished."""
         await self._pool.execute(FORGET, {"process": self._process, "since": None})
 
     async def dead(self) -> list[tuple[str, datetime.datetime]]:
-        """The processes that are gone without an end, and since when they may owe something."""
+        """The processes that crashed, and since when they may have left work unfinished."""
         rows = await self._pool.fetch(DEAD, {})
         return [(row[0], row[1]) for row in rows]
 
     async def forget(self, process: str, since: datetime.datetime) -> None:
-        """What a dead process owed since then has been made good, or taken on by us; it stays where it lives after all,
-        and has said so meanwhile."""
+        """The work that a crashed process left since then is done, or taken over by this one. Its row stays if it still
+        runs after all, and has renewed it meanwhile."""
         await self._pool.execute(FORGET, {"process": process, "since": since})
 
     async def missed_changes(self, since: datetime.datetime) -> AsyncIterator[list[MissedChange]]:
@@ -132,7 +132,8 @@ class ProcessHeartbeats:
         domain, revision = 0, 0
         while True:
             rows = await self._pool.fetch(
-                OWED, {"since": start, "domain": domain, "revision": revision, "limit": PAGE_ROWS, "bytes": READ_BYTES}
+                MISSED,
+                {"since": start, "domain": domain, "revision": revision, "limit": PAGE_ROWS, "bytes": READ_BYTES},
             )
             if not rows:
                 return

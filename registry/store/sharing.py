@@ -113,7 +113,7 @@ CLEAN: Final = statement(
 )
 
 
-class Bound(NamedTuple):
+class BoundDefinition(NamedTuple):
     """A definition that a tenant has bound; `binding` is the body of the binding's row where that may be terminating,
     else empty."""
 
@@ -123,7 +123,7 @@ class Bound(NamedTuple):
     binding: str
 
 
-class Span(NamedTuple):
+class BindingSpan(NamedTuple):
     """A tenant, and the revisions in which its objects of a resource can be seen: since < revision <= until."""
 
     tenant: Tenant
@@ -142,12 +142,14 @@ class Sharing:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def bound(self, tenant: Tenant, *, definitions: ResourceName, bindings: ResourceName) -> list[Bound]:
+    async def bound(
+        self, tenant: Tenant, *, definitions: ResourceName, bindings: ResourceName
+    ) -> list[BoundDefinition]:
         """What a tenant has bound, in the order of the resources' names. Definitions and bindings are objects of these
         resources."""
         values = {"tenant": tenant.id, "definitions": definitions, "bindings": bindings}
         rows = await self._pool.fetch(BOUND, values)
-        return [Bound(ResourceName(r[0]), TenantId(r[1]), r[2], r[3]) for r in rows]
+        return [BoundDefinition(ResourceName(r[0]), TenantId(r[1]), r[2], r[3]) for r in rows]
 
     async def bodies(
         self, tenant: Tenant, resources: Sequence[ResourceName], *, definitions: ResourceName
@@ -168,15 +170,15 @@ class Sharing:
         rows = await self._pool.fetch(CONSUMERS, {"tenant": provider.id, "export": export})
         return [(tenant_of(row[:6]), ObjectKey(row[6])) for row in rows]
 
-    async def spans(self, provider: Tenant, resource: ResourceName, domain: DomainId) -> list[Span]:
+    async def spans(self, provider: Tenant, resource: ResourceName, domain: DomainId) -> list[BindingSpan]:
         """Who of a domain has bound the provider's definition, or had."""
         values = {"provider": provider.id, "resource": resource, "domain": domain}
-        return [Span(_tenant(r, domain), r[4], r[5]) for r in await self._pool.fetch(SPANS, values)]
+        return [BindingSpan(_tenant(r, domain), r[4], r[5]) for r in await self._pool.fetch(SPANS, values)]
 
-    async def of_domain(self, domain: DomainId) -> list[Span]:
+    async def of_domain(self, domain: DomainId) -> list[BindingSpan]:
         """All tenants of a domain."""
         rows = await self._pool.fetch(OF_DOMAIN, {"domain": domain})
-        return [Span(_tenant(r, domain), -1, None) for r in rows]
+        return [BindingSpan(_tenant(r, domain), -1, None) for r in rows]
 
     async def domain_named(self, name: str, asker: Tenant | None) -> tuple[DomainId, TenantName] | None:
         """A domain that tenants share by its name, and one of them.

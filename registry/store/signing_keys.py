@@ -79,7 +79,7 @@ class StoredKey:
     verifies_until: datetime.datetime
 
 
-class Keys:
+class SigningKeys:
     def __init__(self, pool: Pool, masters: MasterKeys | None) -> None:
         self._pool = pool
         self._masters = masters

@@ -27,16 +27,16 @@ from registry.store.leader import Leader
 from registry.store.process_heartbeats import ProcessHeartbeats
 from registry.store.reads import history
 from registry.store.reads import wildcard as across
-from registry.store.reads.history import Past
-from registry.store.reads.lookups import Lookups, Part, RowOf
+from registry.store.reads.history import HistoryPage
+from registry.store.reads.lookups import Lookups, RowOf, TenantsPage
 from registry.store.reads.pages import CHUNK_ROWS, PLACES, Pages, Places, Query
 from registry.store.reads.points import Reader
 from registry.store.reads.wildcard import WildcardPage
 from registry.store.rewrites import Rewrites
 from registry.store.settings import Settings
 from registry.store.sharing import Sharing
-from registry.store.signing_keys import Keys
-from registry.store.tenants import Ending, Tenants, Usage
+from registry.store.signing_keys import SigningKeys
+from registry.store.tenants import Tenants, TerminatingTenant, Usage
 from registry.store.tokens import Tokens
 from registry.store.types import (
     Change,
@@ -105,7 +105,7 @@ class Store:
         self.sharing = Sharing(self._pool)
         # One connection, for views are made one at a time, and wait for each other in PostgreSQL.
         self.reporting_pool = Pool(dsn, "reporting", 1, connect_timeout_seconds=connect_timeout_seconds)
-        self.keys = Keys(self._pool, self._sealing.masters)
+        self.keys = SigningKeys(self._pool, self._sealing.masters)
         self._housekeeping: asyncio.Task[None] | None = None
 
     @classmethod
@@ -255,7 +255,7 @@ class Store:
             after = (await self.state(tenant)).revision
         return await self._feed.subscribe(tenant, resource, after)
 
-    async def page_across(
+    async def page_wildcard(
         self,
         domain: DomainId,
         provider: Tenant | None,
@@ -278,7 +278,7 @@ class Store:
         opened = [one._replace(row=(await self._sealing.rows(one.tenant.id, [one.row]))[0]) for one in page.rows]
         return page._replace(rows=opened)
 
-    async def subscribe_across(self, domain: DomainId, resource: ResourceName, after: int) -> Subscription:
+    async def subscribe_wildcard(self, domain: DomainId, resource: ResourceName, after: int) -> Subscription:
         """What changes of a resource in all tenants of a domain; who may see which is for the caller."""
         everybody = Tenant(change_log.ALL_TENANTS, TenantName("*"), domain, Guards(0, 0))
         return await self._feed.subscribe(everybody, resource, after)
@@ -295,7 +295,9 @@ class Store:
             await self._sealing.changes(tenant.id, changes)
             yield changes
 
-    async def history(self, tenant: Tenant, resource: ResourceName, key: ObjectKey, *, before: int, limit: int) -> Past:
+    async def history(
+        self, tenant: Tenant, resource: ResourceName, key: ObjectKey, *, before: int, limit: int
+    ) -> HistoryPage:
         """What the log has of one object, newest first, below the revision `before`."""
         past = await history.of_object(self._pool, tenant, resource, key, before=before, limit=limit)
         await self._sealing.changes(tenant.id, past.changes)
@@ -310,7 +312,7 @@ class Store:
         key: ObjectKey | None = None,
         after: ObjectKey,
         limit: int,
-    ) -> Past:
+    ) -> HistoryPage:
         """The last deletion of each key after `after` that has no object now, or of `key` alone."""
         past = await history.list_deleted(
             self._pool, tenant, resource, namespace=namespace, key=key, after=after, limit=limit
@@ -344,7 +346,7 @@ class Store:
         """What writes have left to controllers, in all tenants, at most `limit` objects."""
         return await self._lookups.pending(limit)
 
-    async def everywhere(self, resource: ResourceName, after: tuple[TenantId, ObjectKey], limit: int) -> Part:
+    async def everywhere(self, resource: ResourceName, after: tuple[TenantId, ObjectKey], limit: int) -> TenantsPage:
         """Objects of a resource in all tenants, in the order of tenants and keys: at most `limit`, perhaps none though
         there are more further on. Begun with BEGINNING."""
         return await self._lookups.everywhere(resource, after, limit)
@@ -384,7 +386,7 @@ class Store:
         """With all that it has, at once for everybody who asks."""
         await self._tenants.delete(tenant)
 
-    async def note_of_tenant(self, tenant: Tenant, note: dict[str, Any]) -> None:
+    async def update_tenant_note(self, tenant: Tenant, note: dict[str, Any]) -> None:
         """Keeps what the server knows of a tenant, under "server" of its attributes."""
         await self._tenants.note(tenant, note)
 
@@ -396,16 +398,16 @@ class Store:
         """The same of the next tenants behind a name, in the order of their names."""
         return await self._tenants.usage_after(name, limit)
 
-    async def ending_tenant(self, name: TenantName) -> Ending | None:
+    async def terminating_tenant(self, name: TenantName) -> TerminatingTenant | None:
         """A tenant that is being removed; None where there is none of this name."""
         return await self._tenants.ending(name)
 
-    async def remove_some(self, ending: Ending) -> bool:
+    async def remove_next_rows(self, ending: TerminatingTenant) -> bool:
         """One step of a tenant's removal; False when nothing was left."""
-        return await self._tenants.remove_some(ending)
+        return await self._tenants.remove_next_rows(ending)
 
-    async def fresh_tenant(self, name: TenantName) -> Tenant:
-        """Past the cache."""
+    async def load_tenant(self, name: TenantName) -> Tenant:
+        """HistoryPage the cache."""
         self._tenants.forget_name(name)
         return await self._tenants.find(name)
 
@@ -420,7 +422,7 @@ class Store:
         """A candidate for the leadership of a background job, in the name of this process."""
         return Leader(self._pool, name, self.process, seconds=seconds)
 
-    def duties(self, *, seconds: float = 30.0) -> ProcessHeartbeats:
+    def heartbeats(self, *, seconds: float = 30.0) -> ProcessHeartbeats:
         """What this process owes to controllers, and what others have left behind."""
         return ProcessHeartbeats(self._pool, self.process, self._sealing, seconds=seconds)
 

@@ -190,7 +190,7 @@ OTHER_TABLES: Final = tuple(
 )
 
 
-class Ending(NamedTuple):
+class TerminatingTenant(NamedTuple):
     """A tenant that is being removed. `objects` is what it still has."""
 
     id: TenantId
@@ -280,12 +280,12 @@ class Tenants:
         for row in await self._pool.fetch(DELETED, {"seconds": seconds}):
             await self._finish(TenantId(row[0]), DomainId(row[1]))
 
-    async def ending(self, name: TenantName) -> Ending | None:
+    async def ending(self, name: TenantName) -> TerminatingTenant | None:
         """A tenant that is being removed, None where there is none of this name."""
         rows = await self._pool.fetch(ENDING, {"name": storable(name)})
-        return Ending(TenantId(rows[0][0]), DomainId(rows[0][1]), rows[0][2]) if rows else None
+        return TerminatingTenant(TenantId(rows[0][0]), DomainId(rows[0][1]), rows[0][2]) if rows else None
 
-    async def remove_some(self, ending: Ending) -> bool:
+    async def remove_next_rows(self, ending: TerminatingTenant) -> bool:
         """One step of a removal, of DELETE_ROWS rows at the most; False when nothing was left, nor the tenant's row.
 
         Each step is a transaction: what was killed in between is gone on with.
@@ -316,7 +316,7 @@ class Tenants:
             return await drop_schema_of(connection, tenant)
 
     async def _finish(self, tenant: TenantId, domain: DomainId) -> None:
-        while await self.remove_some(Ending(tenant, domain, 0)):
+        while await self.remove_next_rows(TerminatingTenant(tenant, domain, 0)):
             pass
 
     def _remember(self, row: tuple[Any, ...]) -> Tenant:

@@ -1,4 +1,4 @@
-"""Bearer tokens of tenants: a row each. Of the token itself only the hash is here; whoever reads it can use none."""
+"""Bearer tokens of tenants: a row each. Only the hash of a token is stored: no reader of the table can use one."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ COUNT = f"count/{WIDGETS}"
 async def dying(api_database: str) -> AsyncIterator[ControllerClient]:
     """It has said that it lives, for a moment, and handles nothing of what it commits."""
     async with process(api_database) as controlled:
-        await controlled.backend.store.duties(seconds=0.05).renew(0.0)
+        await controlled.backend.store.heartbeats(seconds=0.05).renew(0.0)
         yield controlled
 
 
@@ -52,7 +52,7 @@ async def test_dependents_of_what_a_dead_process_deleted(dying: ControllerClient
         await _left(next_one, set())
 
         async def made_good() -> bool:
-            return await next_one.backend.store.duties().dead() == []
+            return await next_one.backend.store.heartbeats().dead() == []
 
         await eventually(made_good)
 
@@ -126,7 +126,7 @@ async def test_an_end_with_open_ends_leaves_them_to_the_next(api_database: str, 
             await first.delete(await widgets(first), key("root"), DeleteOptions())
             # It ends before anything could follow: nothing has been awaited since the commit.
         if "child" in await names(next_one):
-            assert await next_one.backend.store.duties().dead()
+            assert await next_one.backend.store.heartbeats().dead()
     async with manager_of(next_one):
         await _left(next_one, set())
 
@@ -153,17 +153,17 @@ async def test_two_managers_at_once_do_it_once(dying: ControllerClient, next_one
 
 async def test_a_process_that_lives_keeps_its_duties(dying: ControllerClient, next_one: ControllerClient) -> None:
     """Only those that have not renewed them in time are taken for dead."""
-    await dying.backend.store.duties(seconds=600).renew(0.0)
-    assert await next_one.backend.store.duties().dead() == []
+    await dying.backend.store.heartbeats(seconds=600).renew(0.0)
+    assert await next_one.backend.store.heartbeats().dead() == []
     await born(dying, "child", {"metadata": {"name": "owner", "uid": "00000000-0000-4000-8000-000000000001"}})
-    await dying.backend.store.duties(seconds=0).renew(5.0)
-    [(name, since)] = await next_one.backend.store.duties().dead()
+    await dying.backend.store.heartbeats(seconds=0).renew(5.0)
+    [(name, since)] = await next_one.backend.store.heartbeats().dead()
     assert name == dying.backend.store.process
-    await next_one.backend.store.duties().forget(name, since - datetime.timedelta(seconds=1))
-    assert await next_one.backend.store.duties().dead(), "it has said something else meanwhile"
-    await next_one.backend.store.duties().forget(name, since)
-    assert await next_one.backend.store.duties().dead() == []
-    pages = [page async for page in next_one.backend.store.duties().missed_changes(since)]
+    await next_one.backend.store.heartbeats().forget(name, since - datetime.timedelta(seconds=1))
+    assert await next_one.backend.store.heartbeats().dead(), "it has said something else meanwhile"
+    await next_one.backend.store.heartbeats().forget(name, since)
+    assert await next_one.backend.store.heartbeats().dead() == []
+    pages = [page async for page in next_one.backend.store.heartbeats().missed_changes(since)]
     # The namespaces of the template, too, when it is not older than what is looked at.
     found = {(o.resource, o.last_body is None) for page in pages for o in page}
     assert found - {("namespaces", True)} == {((await widgets(dying)).resource_name, True)}
@@ -174,11 +174,11 @@ async def test_a_process_that_is_killed_is_found_out_by_its_session(
 ) -> None:
     """Its connections end with it: nobody waits until its time is over."""
     async with process(api_database) as killed:
-        await killed.backend.store.duties(seconds=600).renew(0.0)
-        assert await next_one.backend.store.duties().dead() == []
+        await killed.backend.store.heartbeats(seconds=600).renew(0.0)
+        assert await next_one.backend.store.heartbeats().dead() == []
 
     async def is_dead() -> bool:
-        return [name for name, _ in await next_one.backend.store.duties().dead()] == [killed.backend.store.process]
+        return [name for name, _ in await next_one.backend.store.heartbeats().dead()] == [killed.backend.store.process]
 
     await eventually(is_dead)
 

@@ -51,7 +51,7 @@ async def test_what_was_deleted_before_is_cleaned_up(api_database: str, monkeypa
     """Everything is deleted by a process that goes on with nothing; then the tenant is suspended."""
     monkeypatch.setattr(namespaces, "GRACE_SECONDS", 0.0)
     async with process(api_database) as dying:
-        await dying.backend.store.duties(seconds=0.05).renew(0.0)
+        await dying.backend.store.heartbeats(seconds=0.05).renew(0.0)
         root = await born(dying, "root")
         await born(dying, "child", root)
         await created(dying, NAMESPACES, "", "going")

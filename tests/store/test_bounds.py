@@ -72,12 +72,12 @@ async def _past(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
 
 
 async def _across(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
-    page = await store.page_across(tenant.domain, None, WIDGETS, limit=500)
+    page = await store.page_wildcard(tenant.domain, None, WIDGETS, limit=500)
     while True:
         yield [one.row.key for one in page.rows], sum(len(one.row.body) for one in page.rows)
         if not page.more:
             return
-        page = await store.page_across(tenant.domain, None, WIDGETS, limit=500, after=page.rows[-1].place)
+        page = await store.page_wildcard(tenant.domain, None, WIDGETS, limit=500, after=page.rows[-1].place)
 
 
 async def _history(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
@@ -124,7 +124,7 @@ async def _outdated(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
 async def _owed(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
     await commit_all(store, tenant, [delete(key) for key in KEYS])
     since = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=5)
-    async for part in store.duties().missed_changes(since):
+    async for part in store.heartbeats().missed_changes(since):
         gone = [owed for owed in part if owed.last_body is not None]
         yield [owed.key for owed in gone], sum(len(owed.last_body or "") for owed in gone)
 
@@ -285,7 +285,7 @@ async def test_what_a_dead_process_left_is_found_by_the_flag(
     with psycopg.connect(database_url) as connection:
         connection.execute("UPDATE changes SET follow_up = %s", (flag,))
     since = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=1)
-    missed = [change async for part in store.duties().missed_changes(since) for change in part]
+    missed = [change async for part in store.heartbeats().missed_changes(since) for change in part]
     bodies = [None, '"ownerReferences":[{}]}']
     assert [change.last_body for change in missed] == (bodies if found else [])
 

@@ -48,7 +48,7 @@ from registry.codec.yaml_decode import decode_yaml
 from registry.reporting.redaction import without
 from registry.schema.values import deep_copy
 from registry.store.errors import RevisionExpired
-from registry.store.reads.history import Past
+from registry.store.reads.history import HistoryPage
 from registry.store.reporting.model import LAST_APPLIED
 from registry.store.types import Change as LoggedChange
 from registry.store.types import ChangeType, ObjectKey, Row
@@ -181,7 +181,7 @@ async def list_deleted(request: ResourceRequest) -> DocumentAnswer:
     return DocumentAnswer({"apiVersion": API_VERSION, "kind": "DeletedList", "metadata": metadata, "items": items})
 
 
-async def _gone(request: ResourceRequest, after: ObjectKey, limit: int) -> tuple[Past, bool]:
+async def _gone(request: ResourceRequest, after: ObjectKey, limit: int) -> tuple[HistoryPage, bool]:
     """The next deletions that the selectors select, and whether there may be more.
 
     Labels are those of the last state. Other fields than name and namespace cannot be selected by: they may be

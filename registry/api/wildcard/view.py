@@ -20,7 +20,7 @@ from registry.codec.json_encode import encode_json_text
 from registry.codec.stored import decode_stored
 from registry.store.bounds import READ_BYTES
 from registry.store.reads.wildcard import START, WildcardPage, WildcardRow
-from registry.store.sharing import Span
+from registry.store.sharing import BindingSpan
 from registry.store.types import ObjectKey, Tenant, TenantId
 
 ANNOTATION: Final = "tenancy.registry/tenant"
@@ -61,7 +61,7 @@ class View:
         """A page of what the selectors select; with `limit` 0 a chunk, which may have fewer rows than there are."""
         request, found = self.request, list[WildcardRow]()
         while True:
-            page = await request.backend.store.page_across(
+            page = await request.backend.store.page_wildcard(
                 self.across.domain,
                 self.across.provider,
                 request.served.resource_name,
@@ -116,7 +116,7 @@ class View:
             found.append(annotate(text, served, one.tenant.name))
         return found
 
-    async def spans(self) -> list[Span]:
+    async def spans(self) -> list[BindingSpan]:
         sharing, across = self.request.backend.store.sharing, self.across
         if across.provider is None:
             return await sharing.of_domain(across.domain)
@@ -140,7 +140,7 @@ async def wait(view: View, revision: int) -> None:
     """As freshness.py, for the domain."""
 
     async def now() -> int:
-        page = await view.request.backend.store.page_across(
+        page = await view.request.backend.store.page_wildcard(
             view.across.domain, view.across.provider, view.request.served.resource_name, limit=1
         )
         return page.revision

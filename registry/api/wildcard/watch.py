@@ -15,7 +15,7 @@ from registry.api.wildcard.view import View, annotate, wait
 from registry.authorization.wildcard import SUBRESOURCE
 from registry.store.feed.subscription import Subscription
 from registry.store.reads.wildcard import START, WildcardPage, WildcardRow
-from registry.store.sharing import Span
+from registry.store.sharing import BindingSpan
 from registry.store.types import Change, TenantId
 
 # How often a watch looks whether a tenant has been removed: its objects go without events.
@@ -37,7 +37,7 @@ class WildcardSource:
         self.request = view.request
         self.follows_definition = view.across.provider is not None
         self._view = view
-        self._spans: Mapping[TenantId, Sequence[Span]] = {}
+        self._spans: Mapping[TenantId, Sequence[BindingSpan]] = {}
         self._filters: dict[int, EventFilter] = {}
 
     async def wait(self, revision: int) -> None:
@@ -54,11 +54,11 @@ class WildcardSource:
 
     async def subscribe(self, revision: int) -> Subscription:
         store, resource = self.request.backend.store, self.request.served.resource_name
-        return await store.subscribe_across(self._view.across.domain, resource, revision)
+        return await store.subscribe_wildcard(self._view.across.domain, resource, revision)
 
     async def look(self) -> None:
         """Which tenants may be seen. Raises a StatusError 410 where one has gone that could be."""
-        found: dict[TenantId, list[Span]] = {}
+        found: dict[TenantId, list[BindingSpan]] = {}
         for span in await self._view.spans():
             found.setdefault(span.tenant.id, []).append(span)
         if any(tenant not in found for tenant, spans in self._spans.items() if any(s.until is None for s in spans)):

@@ -77,7 +77,7 @@ class Collector:
         # When this process last told the dependents of an owner.
         self._begun: dict[Work, float] = {}
         self._renew_seconds = renew_seconds
-        self._duties = backend.store.duties(seconds=3 * renew_seconds)
+        self._heartbeats = backend.store.heartbeats(seconds=3 * renew_seconds)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
@@ -86,7 +86,7 @@ class Collector:
         self._backend.dependents = self
         self._tasks = [
             asyncio.create_task(self._ask(), name="dependents of what is gone"),
-            asyncio.create_task(self._keep_duties(), name="duties of the garbage collector"),
+            asyncio.create_task(self._keep_heartbeats(), name="heartbeats of the garbage collector"),
         ]
         return self
 
@@ -101,11 +101,11 @@ class Collector:
         await self._leave()
 
     async def _leave(self) -> None:
-        """Without open ends our duties are over; else they are left to be found by the leader."""
+        """Removes the heartbeat where no work is left; otherwise the leader finds it expired and takes over."""
         try:
             async with asyncio.timeout(1):
                 if self.oldest_pending() is None:
-                    await self._duties.end()
+                    await self._heartbeats.end()
                 else:
                     await self._renew(ending=True)
         except (StoreError, TimeoutError):
@@ -229,9 +229,9 @@ class Collector:
         """`ending` says that we don't live on: whoever leads may take over at once."""
         since = self.oldest_pending()
         age = 0.0 if since is None else _now() - since
-        await self._duties.renew(age, lives=not ending)
+        await self._heartbeats.renew(age, lives=not ending)
 
-    async def _keep_duties(self) -> None:
+    async def _keep_heartbeats(self) -> None:
         while True:
             await asyncio.sleep(self._renew_seconds)
             try:
@@ -239,7 +239,7 @@ class Collector:
                 if self._dropped_since is not None and not self._gone and not len(self._queue):
                     await self._collect_dropped()
             except StoreError as error:
-                logger.warning("the duties of the garbage collector were not renewed: %s", error)
+                logger.warning("the heartbeat of the garbage collector was not renewed: %s", error)
 
     async def _collect_dropped(self) -> None:
         assert self._dropped_since is not None
@@ -253,13 +253,13 @@ class Collector:
 
     async def take_over(self) -> None:
         """As the leader: makes good what processes that have died owed."""
-        for process, since in await self._duties.dead():
+        for process, since in await self._heartbeats.dead():
             logger.info("process %s is gone: what it may owe since %s is looked at", process, since)
             await self._make_good(since)
-            await self._duties.forget(process, since)
+            await self._heartbeats.forget(process, since)
 
     async def _make_good(self, since: datetime.datetime) -> None:
-        async for page in self._duties.missed_changes(since):
+        async for page in self._heartbeats.missed_changes(since):
             gone: dict[int, list[tuple[Tenant, DeletedObject]]] = {}
             for owed in page:
                 self._backend.enqueue(owed.tenant, owed.resource, owed.key)

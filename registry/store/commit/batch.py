@@ -1,6 +1,6 @@
 """Which of the waiting writes go into one transaction, and what the call for them looks like. No I/O here.
 
-Where more wait than a transaction takes, tenants take turns: who floods the queue waits for himself.
+Where more wait than a transaction takes, writes of tenants alternate: one that floods the queue only delays its own.
 
 The call judges all writes of a batch against what stood there before it, so two writes may share one only if the second
 does not depend on the first: no object twice, nothing of a tenant after a write that changes its guards, and nothing of

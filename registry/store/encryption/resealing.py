@@ -1,8 +1,8 @@
-"""Sealing anew: a new data key for each tenant, and with it everything that an older one, or none, has sealed.
+"""Re-encryption: a new data key for each tenant, and with it everything that an older one, or none, has sealed.
 
 The rows themselves say what is left to do, and a setting says since when: interrupted, it is called again and goes on.
 Nothing changes for clients: no revision is given, no event is made. It is paced by rows a second. A server that still
-seals with the key before does so for CURRENT_SECONDS at the most; after that what it wrote meanwhile is sealed anew.
+seals with the key before does so for CURRENT_SECONDS at the most; after that what it wrote meanwhile is re-encrypted.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _STALE_BODY: Final = """
 
 STALE_OBJECTS: Final = statement(
     "stale-objects",
-    "The first objects of a tenant that are to be sealed anew, after one of them, up to some bytes; by the primary"
+    "The first objects of a tenant that are to be re-encrypted, after one of them, up to some bytes; by the primary"
     " key.",
     within_bytes(
         "SELECT resource, key, revision, body, NULL FROM objects"
@@ -77,7 +77,7 @@ STALE_OBJECTS: Final = statement(
 
 STALE_CHANGES: Final = statement(
     "stale-changes",
-    "The first changes of a tenant that are to be sealed anew, after one of them, up to some bytes; by the log's index"
+    "The first changes of a tenant that are to be re-encrypted, after one of them, up to some bytes; by the log's index"
     " of keys.",
     within_bytes(
         "SELECT resource, key, revision, body, previous_body FROM changes WHERE tenant_id = %(tenant)s::bigint"
@@ -101,27 +101,27 @@ LOCK_DOMAIN: Final = statement(
 
 REPLACE_OBJECTS: Final = statement(
     "reseal-objects",
-    "Objects with their bodies sealed anew, unless they have been written meanwhile, and the tenant's count of bytes;"
+    "Objects with their bodies re-encrypted, unless they have been written meanwhile, and the tenant's count of bytes;"
     " after the domain's counter has been locked; by the primary keys.",
     """
-    WITH anew AS MATERIALIZED (
+    WITH resealed AS MATERIALIZED (
         SELECT w.*, octet_length(w.body) - octet_length(o.body) AS growth
         FROM unnest(%(resources)s::text[], %(keys)s::text[], %(revisions)s::bigint[], %(bodies)s::text[])
             AS w (resource, key, revision, body)
         JOIN objects o ON o.tenant_id = %(tenant)s::bigint AND o.resource = w.resource AND o.key = w.key
             AND o.revision = w.revision
     ), counted AS (
-        UPDATE tenants t SET bytes = t.bytes + (SELECT sum(growth) FROM anew)
-        WHERE t.id = %(tenant)s::bigint AND EXISTS (SELECT 1 FROM anew)
+        UPDATE tenants t SET bytes = t.bytes + (SELECT sum(growth) FROM resealed)
+        WHERE t.id = %(tenant)s::bigint AND EXISTS (SELECT 1 FROM resealed)
     )
-    UPDATE objects o SET body = a.body FROM anew a
+    UPDATE objects o SET body = a.body FROM resealed a
     WHERE o.tenant_id = %(tenant)s::bigint AND o.resource = a.resource AND o.key = a.key
     """,
 )
 
 REPLACE_CHANGES: Final = statement(
     "reseal-changes",
-    "Changes with their bodies sealed anew; by the log's index of keys.",
+    "Changes with their bodies re-encrypted; by the log's index of keys.",
     """
     UPDATE changes c SET body = w.body, previous_body = w.previous
     FROM unnest(%(resources)s::text[], %(keys)s::text[], %(revisions)s::bigint[], %(bodies)s::text[],
@@ -138,7 +138,7 @@ WRAPPED_BY_OTHERS: Final = statement(
 
 REWRAP: Final = statement(
     "rewrap",
-    "A data key wrapped anew; by the primary key.",
+    "A data key wrapped again; by the primary key.",
     """
     UPDATE tenant_keys SET master = %(master)s::text, wrapped = %(wrapped)s::bytea
     WHERE tenant_id = %(tenant)s::bigint AND number = %(number)s::bigint
@@ -151,7 +151,7 @@ SIGNING_KEYS: Final = statement(
 
 RESEAL_SIGNING_KEY: Final = statement(
     "reseal-signing-key",
-    "A signing key sealed anew; by the primary key.",
+    "A signing key re-encrypted; by the primary key.",
     "UPDATE signing_keys SET secret = %(secret)s::bytea WHERE id = %(id)s::text",
 )
 
@@ -190,7 +190,7 @@ class Progress:
 async def rotate(
     pool: Pool, sealing: Sealing, *, rate: int = DEFAULT_RATE, tell: Callable[[Progress], None] = lambda _: None
 ) -> Progress:
-    """Seals everything anew, or goes on with it. Raises Unreadable for what an unlisted key has sealed."""
+    """Re-encrypts everything, or resumes it. Raises Unreadable for what an unlisted key has sealed."""
     assert sealing.masters is not None, "there is nothing to seal with"
     settings, progress = Settings(pool), Progress()
     began = await settings.get(SETTING)
@@ -218,8 +218,10 @@ async def _rewrap(pool: Pool, sealing: Sealing, progress: Progress) -> None:
     while rows := await pool.fetch(WRAPPED_BY_OTHERS, {"master": masters.first}):
         for tenant, number, master, wrapped in rows:
             purpose = purpose_of(tenant, number)
-            anew = masters.wrap(masters.unwrap(bytes(wrapped), purpose, master), purpose)
-            await pool.execute(REWRAP, {"tenant": tenant, "number": number, "master": masters.first, "wrapped": anew})
+            rewrapped = masters.wrap(masters.unwrap(bytes(wrapped), purpose, master), purpose)
+            await pool.execute(
+                REWRAP, {"tenant": tenant, "number": number, "master": masters.first, "wrapped": rewrapped}
+            )
             progress.rewrapped += 1
     for key, secret in await pool.fetch(SIGNING_KEYS, {}):
         if key_name(bytes(secret)) != masters.first:

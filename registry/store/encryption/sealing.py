@@ -1,7 +1,7 @@
 """Encryption at rest: bodies of some resources are sealed on their way into the database, and opened on their way out.
 
 Each tenant has data keys of its own (`tenant_keys`), each wrapped by a master key that is not in the database
-(master_keys.py). The newest seals; the others open what they have sealed until it is sealed anew (resealing.py). What
+(master_keys.py). The newest seals; the others open what they have sealed until it is re-encrypted (resealing.py). What
 is stored of a body is again the rest of a JSON object, so that no SQL that reads bodies as JSON fails on it:
 
     "sealed":"1.<tenant>.<number of the data key>.<base64 of nonce, cipher text and tag>"}}

@@ -89,7 +89,7 @@ _DELETED_KEY: Final = _deleted_statement("AND c.key = %(key)s::text")
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class HistoryPage:
     """A page of changes. `compact_revision` is the revision after which the log is whole."""
 
     changes: Sequence[Change]
@@ -100,7 +100,7 @@ class Past:
 
 async def of_object(
     pool: Pool, tenant: Tenant, resource: ResourceName, key: ObjectKey, *, before: int, limit: int
-) -> Past:
+) -> HistoryPage:
     """The changes of one object with revisions below `before`, newest first."""
     parameters = {
         "tenant": tenant.id,
@@ -122,7 +122,7 @@ async def list_deleted(
     key: ObjectKey | None,
     after: ObjectKey,
     limit: int,
-) -> Past:
+) -> HistoryPage:
     """The last deletion of each key that has no object now, in the order of the keys after `after`; of `key` alone
     where it is named, which then is one of the namespace."""
     start = storable(after)
@@ -143,13 +143,13 @@ async def list_deleted(
     return _past(tenant, await pool.fetch(find, parameters), limit)
 
 
-def _past(tenant: Tenant, rows: list[tuple[Any, ...]], limit: int) -> Past:
+def _past(tenant: Tenant, rows: list[tuple[Any, ...]], limit: int) -> HistoryPage:
     if not rows:
         raise TenantNotFound(f"tenant {tenant.name} does not exist")
     current, compact_revision, definitions, namespaces = rows[0][:4]
     fits = [row for row in rows if row[5] is not None][:limit]
     changes = [change_log.change_of(row[4:-1]) for row in fits]
-    return Past(
+    return HistoryPage(
         changes,
         bool(fits) and rows[0][-1] > len(fits),
         compact_revision,

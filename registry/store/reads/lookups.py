@@ -142,7 +142,7 @@ IN_USE: Final = statement(
 _TENANTS: Final = 5_000
 
 
-class Part(NamedTuple):
+class TenantsPage(NamedTuple):
     """Some of the objects of a resource in all tenants. `next` is where to go on, None at the end."""
 
     found: Sequence[tuple[Tenant, ObjectKey]]
@@ -193,15 +193,15 @@ class Lookups:
         rows = await self._pool.fetch(PENDING, {"limit": limit})
         return [(tenant_of(row), ResourceName(row[6]), ObjectKey(row[7])) for row in rows]
 
-    async def everywhere(self, resource: ResourceName, after: tuple[TenantId, ObjectKey], limit: int) -> Part:
+    async def everywhere(self, resource: ResourceName, after: tuple[TenantId, ObjectKey], limit: int) -> TenantsPage:
         rows = await self._pool.fetch(
             EVERYWHERE, {"resource": resource, "tenant": after[0], "key": after[1], "tenants": _TENANTS, "limit": limit}
         )
         found = [(tenant_of(row), ObjectKey(row[6])) for row in rows if row[0] is not None]
         last, tenants = rows[0][7:]
         if len(found) == limit:
-            return Part(found, (found[-1][0].id, found[-1][1]))
-        return Part(found, (TenantId(last + 1), ObjectKey("")) if tenants == _TENANTS else None)
+            return TenantsPage(found, (found[-1][0].id, found[-1][1]))
+        return TenantsPage(found, (TenantId(last + 1), ObjectKey("")) if tenants == _TENANTS else None)
 
     async def resources_in_namespace(self, tenant: Tenant, namespace: str) -> list[tuple[ResourceName, int]]:
         name = storable(namespace)

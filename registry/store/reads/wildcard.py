@@ -37,7 +37,7 @@ _BY_DOMAIN: Final = """
 
 def _page(tenants: LiteralString) -> Statement:
     return statement(
-        "page-across",
+        "page-wildcard",
         "The first rows of a range of keys of several tenants as they were at a revision, with the domain's state; by"
         " the indexes of providers or domains, the primary key, and the log's index of revisions.",
         """

@@ -15,7 +15,7 @@ from typing import Final
 
 from registry.store.reporting.model import LAST_APPLIED, Child, Column, Kind, Path, Shape
 
-# Count up when views are made differently: all are made anew then.
+# Count up when views are made differently: all are made again then.
 SQL_VERSION: Final = 6
 
 _DESCRIPTIONS: Final[Mapping[str, str]] = {
