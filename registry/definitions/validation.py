@@ -34,7 +34,7 @@ from registry.definitions.versions import (
     validate_version_name,
 )
 from registry.schema.field import FieldError, GoText, forbidden, invalid, not_supported, required
-from registry.schema.objectmeta.rules import validate_object_meta, validate_object_meta_update
+from registry.schema.objectmeta.rules import validate_object_meta, validate_update_thrice
 from registry.schema.structural.bounds import nodes, validate_bounds
 from registry.schema.structural.keywords import TYPES
 from registry.schema.structural.structural import unsupported
@@ -117,7 +117,7 @@ def validate_update(
     spec, old_spec = spec or internal_spec(crd), old_spec or internal_spec(old)
     demands = _of_update(demands, old_spec)
     established = is_true(old, "Established")
-    errors = validate_object_meta_update(_metadata(crd), _metadata(old))
+    errors = validate_update_thrice(_metadata(crd), _metadata(old), namespaced=False)
     errors += _validate_spec(
         spec, old_spec, demands, allow_invalid_ca_bundle=not established or has_invalid_ca_bundle(old_spec.conversion)
     )
@@ -131,7 +131,7 @@ def validate_update(
 
 def validate_status_update(crd: Json, old: Json) -> list[FieldError]:
     """The errors of a write to /status; prepared for it."""
-    errors = validate_object_meta_update(_metadata(crd), _metadata(old))
+    errors = validate_update_thrice(_metadata(crd), _metadata(old), namespaced=False)
     return errors + _validate_accepted_names(crd)
 
 

@@ -9,10 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from registry.api.strategies.base import Object, Translation
-from registry.api.strategies.typed import TypedStrategy
+from registry.api.strategies.typed import TypedStrategy, with_revision
 from registry.builtin import structs
-from registry.schema.field import FieldError, invalid, required
-from registry.schema.names import NameFunction, dns1123_subdomain, label_key, name_is_stored_segment
+from registry.schema.field import MAX_TEXT, FieldError, GoText, go_json, invalid, required
+from registry.schema.names import (
+    NameFunction,
+    dns1123_subdomain,
+    label_key,
+    name_is_dns_subdomain,
+    name_is_stored_segment,
+)
+from registry.schema.objectmeta.rules import validate_object_meta_update
 
 _REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _ACTION, _REASON, _INSTANCE, _MESSAGE = 128, 128, 128, 1024
@@ -37,6 +44,7 @@ class EventStrategy(TypedStrategy):
     labels = (*(f"involvedObject.{name}" for name in _REFERENCE), "reason", "type", "reportingComponent", "source")
     controller_field = "reportingComponent"
     checks_metadata = False
+    allow_create_on_update = True
     convertible = ("events.k8s.io/v1", "events.k8s.io/v1beta1")
 
     def name_function(self) -> NameFunction:
@@ -70,6 +78,9 @@ class NewEventStrategy(EventStrategy):
         first, dot, rest = label.partition(".")
         return f"{_RENAMED_BACK.get(first, first)}{dot}{rest}"
 
+    def name_function(self) -> NameFunction:
+        return name_is_dns_subdomain
+
     def selectable(self, obj: Object) -> Iterable[tuple[str, str]]:
         return super().selectable(to_core(obj))
 
@@ -88,16 +99,18 @@ class NewEventStrategy(EventStrategy):
     def update_errors(self, new: Object, old: Object) -> list[FieldError]:
         core, before = to_core(new), to_core(old)
         errors = event_errors(core, self.controller_field)
+        errors += validate_object_meta_update(with_revision(new, old), old["metadata"])
         if core.get("series") != before.get("series"):
             errors += _series_errors(core)
         return errors + [
-            invalid(field, core.get(name) or _EMPTY.get(name, ""), "field is immutable")
+            invalid(field, _shown(name, core.get(name)), "field is immutable")
             for name, field in _IMMUTABLE
             if (core.get(name) or None) != (before.get(name) or None)
         ]
 
 
-# What an update through events.k8s.io cannot change, under the names of the internal form.
+# What an update through events.k8s.io cannot change, under the names of the internal form: the reason is compared
+# twice there.
 _IMMUTABLE = (
     ("involvedObject", "involvedObject"),
     ("reason", "reason"),
@@ -106,6 +119,7 @@ _IMMUTABLE = (
     ("firstTimestamp", "firstTimestamp"),
     ("lastTimestamp", "lastTimestamp"),
     ("count", "count"),
+    ("reason", "reason"),
     ("type", "type"),
     ("eventTime", "eventTime"),
     ("action", "action"),
@@ -113,6 +127,21 @@ _IMMUTABLE = (
     ("reportingComponent", "reportingController"),
     ("reportingInstance", "reportingInstance"),
 )
+# The members of the internal structs, which have no JSON names: an error prints those of Go, all of them.
+_GO_REFERENCE = {
+    "kind": "Kind",
+    "namespace": "Namespace",
+    "name": "Name",
+    "uid": "UID",
+    "apiVersion": "APIVersion",
+    "resourceVersion": "ResourceVersion",
+    "fieldPath": "FieldPath",
+}
+_GO_STRUCTS: Mapping[str, Mapping[str, str]] = {
+    "involvedObject": _GO_REFERENCE,
+    "related": _GO_REFERENCE,
+    "source": {"component": "Component", "host": "Host"},
+}
 _EMPTY: Mapping[str, object] = {
     "involvedObject": {},
     "source": {},
@@ -122,6 +151,15 @@ _EMPTY: Mapping[str, object] = {
     "lastTimestamp": None,
     "eventTime": None,
 }
+
+
+def _shown(name: str, value: object) -> object:
+    """The value of a member as an error prints it."""
+    value = value or _EMPTY.get(name, "")
+    if not isinstance(value, dict):
+        return value
+    members = (f"{go_json(go)}:{go_json(value.get(key) or '', MAX_TEXT)}" for key, go in _GO_STRUCTS[name].items())
+    return GoText(f"{{{','.join(members)}}}")
 
 
 def event_errors(event: Object, controller_field: str) -> list[FieldError]:

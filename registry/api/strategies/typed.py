@@ -16,7 +16,7 @@ from registry.definitions.structs.base import StructDecodeError as TypedDecodeEr
 from registry.schema.field import FieldError
 from registry.schema.names import name_is_stored_segment
 from registry.schema.objectmeta.decoding import validate_object_meta
-from registry.schema.objectmeta.rules import validate_update_thrice
+from registry.schema.objectmeta.rules import validate_common_fields, validate_update_thrice
 
 
 class TypedStrategy(BuiltinStrategy):
@@ -92,15 +92,18 @@ class TypedStrategy(BuiltinStrategy):
             keep(new, old, "status")
 
     def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
-        # The optimistic lock has been judged before; the rules only want to see a resource version.
-        metadata = {**new["metadata"], "resourceVersion": old["metadata"].get("resourceVersion") or "1"}
-        before = old["metadata"]
-        errors = validate_update_thrice(metadata, before, namespaced=self.definition.namespaced)
+        judge = validate_update_thrice if self.checks_metadata else validate_common_fields
+        errors = judge(with_revision(new, old), old["metadata"], namespaced=self.definition.namespaced)
         return errors + self.update_errors(new, old)
 
     def update_errors(self, new: Object, old: Object) -> list[FieldError]:
         """The rules of a change, after those of its metadata."""
         return self.errors(new)
+
+
+def with_revision(new: Object, old: Object) -> Object:
+    """The new metadata with a resource version: the optimistic lock has been judged before."""
+    return {**new["metadata"], "resourceVersion": old["metadata"].get("resourceVersion") or "1"}
 
 
 def keep(new: Object, old: Object, name: str) -> None:

@@ -24,7 +24,7 @@ from registry.api.errors import StatusError, conflict
 from registry.api.metadata import is_terminating
 from registry.api.options import DeleteOptions, delete_options, list_options, manager_of, write_options
 from registry.api.request import ResourceRequest
-from registry.api.served import Object
+from registry.api.served import Object, kind_of
 from registry.api.strategies.base import Context
 from registry.api.verbs.driver import NoLongerServed, run, run_current
 from registry.api.verbs.list import row_texts, select
@@ -121,8 +121,9 @@ def _precondition(request: ResourceRequest, what: str, wanted: str, found: str) 
     if served.kind.name in _OF_THEIR_OWN and served.definition.strategy:
         # Namespaces and definitions have a deletion of their own in the original, in the words of its storage.
         why = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
-    # Custom resources are told by their kind here, by a slip of the original that clients may have met.
-    return conflict(served.resource if served.definition.strategy else served.kind, request.name, why)
+        return conflict(served.resource, request.name, why)
+    # The kind stands where the resource belongs, by a slip of the original that clients may have met.
+    return conflict(kind_of(served, {}), request.name, why)
 
 
 def set_propagation(obj: Object, options: DeleteOptions) -> None:

@@ -201,7 +201,11 @@ def _check_revision(request: ResourceRequest, new: Object, row: Row) -> None:
 def _wrong_uid(request: ResourceRequest, given: str, found: str) -> StatusError:
     """In the words of the etcd storage, which clients match."""
     served = request.served
-    key = "/".join(p for p in ("/registry", served.resource.group, served.resource.name, request.key) if p)
+    # Of the built-in kinds only those of apiextensions are stored under their group.
+    group = served.resource.group
+    if served.definition.strategy and group != "apiextensions.k8s.io":
+        group = ""
+    key = "/".join(p for p in ("/registry", group, served.resource.name, request.key) if p)
     why = (
         f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
         f"Precondition failed: UID in precondition: {given}, UID in object meta: {found}"
