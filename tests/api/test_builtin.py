@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.api.client import APPLY, TABLE, Client, eventually
+import pytest
+
+from tests.api.client import APPLY, JSON, MERGE, TABLE, Client, eventually
 from tests.api.errors import failure
 from tests.api.widgets import WIDGETS, widget
 
@@ -122,6 +124,77 @@ async def test_events_are_one_store_for_both_groups(api: Client) -> None:
         (await api.post(NEW_EVENTS, lost)).ok(201)
         seen = await watch.event()
     assert (seen["object"]["apiVersion"], seen["object"]["message"]) == ("v1", "gone")
+
+
+def new_event(name: str, **metadata: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, **metadata},
+        "regarding": {"namespace": "default"},
+        "reason": "Lost",
+        "action": "Look",
+        "eventTime": "2026-03-04T05:06:07.000000Z",
+        "reportingController": "c",
+        "reportingInstance": "i",
+        "type": "Warning",
+    }
+
+
+SOME_UID = "11111111-1111-4111-8111-111111111111"
+
+
+async def test_an_update_of_an_event_that_is_missing_creates_it(api: Client) -> None:
+    made = (await api.put(f"{NEW_EVENTS}/made", new_event("made"))).ok(201)
+    assert (await api.get(f"{EVENTS}/made")).ok()["metadata"]["uid"] == made["metadata"]["uid"]
+    status = failure(await api.put(f"{NEW_EVENTS}/other", {"metadata": {"name": "other"}}), 422, "Invalid")
+    assert status["details"]["kind"] == "Event"
+    status = failure(await api.put(f"{NEW_EVENTS}/third", new_event("third", uid=SOME_UID)), 409, "Conflict")
+    assert status["message"].endswith(f"UID in precondition: {SOME_UID}, UID in object meta: ")
+    assert "Key: /registry/events/default/third," in status["message"]
+    failure(await api.get(f"{EVENTS}/third"), 404, "NotFound")
+
+
+@pytest.mark.parametrize(
+    "method, name, body, code, message",
+    [
+        pytest.param("POST", "", new_event("a" * 254), 422, "must be no more than 253", id="a long name"),
+        pytest.param("POST", "", new_event("A_b"), 422, "a lowercase RFC 1123 subdomain", id="an odd name"),
+        pytest.param(
+            "PATCH",
+            "/e",
+            {"related": {"name": "r"}, "deprecatedSource": {"host": "h"}},
+            422,
+            'source: Invalid value: {"Component":"","Host":"h"}: field is immutable, related: Invalid value: '
+            '{"Kind":"","Namespace":"","Name":"r","UID":"","APIVersion":"","ResourceVersion":"","FieldPath":""}: ',
+            id="Go's names of members",
+        ),
+        pytest.param(
+            "DELETE",
+            "/e",
+            {"preconditions": {"uid": SOME_UID}},
+            409,
+            'Operation cannot be fulfilled on Event "e": the UID in the precondition',
+            id="the precondition of a deletion",
+        ),
+    ],
+)
+async def test_failures_of_new_events_are_those_of_the_core_kind(
+    api: Client, method: str, name: str, body: dict[str, Any], code: int, message: str
+) -> None:
+    (await api.put(f"{NEW_EVENTS}/e", new_event("e"))).ok(201)
+    content_type = MERGE if method == "PATCH" else JSON
+    answer = await api.request(method, f"{NEW_EVENTS}{name}", body, content_type=content_type)
+    status = failure(answer, code, "Conflict" if code == 409 else "Invalid")
+    assert message in status["message"]
+    assert "group" not in status["details"]
+    assert status["details"]["kind"] == "Event"
+
+
+async def test_core_events_have_any_name_and_their_metadata_is_judged_twice(api: Client) -> None:
+    event = {"metadata": {"name": "A_b"}, "involvedObject": {"namespace": "default"}}
+    (await api.post(EVENTS, event)).ok(201)
+    wrong = {"metadata": {"name": "A_b", "labels": {"a": "b c"}}, "involvedObject": {"namespace": "default"}}
+    status = failure(await api.put(f"{EVENTS}/A_b", wrong), 422, "Invalid")
+    assert [cause["field"] for cause in status["details"]["causes"]] == ["metadata.labels"] * 2
 
 
 # --- quotas

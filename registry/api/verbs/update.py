@@ -46,8 +46,10 @@ async def update(request: ResourceRequest, body: Body) -> ObjectAnswer:
     agree_on_name(request, obj)
     manager = manager_of(options, request.context.user_agent)
 
-    def create_instead(_: ResourceRequest) -> Object:
+    def create_instead(again: ResourceRequest) -> Object:
         new = copy_of(obj)
+        if uid := new["metadata"].get("uid"):
+            raise _wrong_uid(again, uid, "")
         new["metadata"].pop("resourceVersion", None)
         return new
 
