@@ -82,8 +82,18 @@ def _check_default(schema: Structural, path: str, place: _Place, rules: Rules) -
         errors = resources.validate(value, path)
         if errors:
             return unpruned + errors
+    value = _wide_as_floats(value)
     errors = validate(_without_int_or_string(schema), value, prefix=path)
     return unpruned + (errors or rules(schema, schema is place.resource, value, path))
+
+
+def _wide_as_floats(value: Json) -> Json:
+    """A default whose integers beyond 64 bits are floats, as the reference reads them; they are kept as integers."""
+    if type(value) is int:
+        return value if -(1 << 63) <= value < 1 << 63 else float(value)
+    if type(value) is dict:
+        return {name: _wide_as_floats(item) for name, item in value.items()}
+    return [_wide_as_floats(item) for item in value] if type(value) is list else value
 
 
 def _without_int_or_string(schema: Structural) -> Structural:
