@@ -146,8 +146,9 @@ async def test_a_quiet_watch_gets_bookmarks(api: Client, monkeypatch: pytest.Mon
 
 async def test_no_bookmarks_for_who_did_not_ask(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("registry.api.verbs.watch.BOOKMARK_SECONDS", 0.02)
-    async with api.watch(f"{WIDGETS}?watch=1&resourceVersion={await revision(api)}") as watch:
-        await asyncio.sleep(0.1)
+    path = f"{WIDGETS}?watch=1&resourceVersion={await revision(api)}"
+    async with api.watch(path) as watch, api.watch(f"{path}&allowWatchBookmarks=true") as other:
+        assert {event["type"] for event in await other.events(3)} == {"BOOKMARK"}
         await make(api, "a")
         assert short(await watch.event()) == ("ADDED", "a")
 

@@ -437,7 +437,7 @@ async def test_migrations_of_one_resource_wait_for_each_other(
 
     async def another() -> None:
         (await api.post(MIGRATIONS, migration("second"))).ok(201)
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.1)  # The runner looks again after LOOK_SECONDS, and must not begin it.
         seen.append((await api.get(f"{MIGRATIONS}/second")).ok()["status"])
 
     between.append(another)

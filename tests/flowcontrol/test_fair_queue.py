@@ -62,7 +62,7 @@ async def test_a_place_is_free_after_its_time_whatever_holds_it() -> None:
         assert turns.try_acquire(name, now)
     assert turns.try_acquire("a", now) is None
     waiting = asyncio.ensure_future(turns.acquire("a"))
-    await asyncio.sleep(2 * fairness.SEAT_SECONDS)
+    await asyncio.sleep(2 * fairness.SEAT_SECONDS)  # The event loop's timer fires; the queue's clock stands still.
     assert not waiting.done()
     now += 2 * fairness.SEAT_SECONDS
     assert (await asyncio.wait_for(waiting, 60)).tenant == "a"
@@ -139,7 +139,7 @@ async def test_a_slice_waits_for_a_time_only() -> None:
     _, flood = (turns.try_acquire(name, now) for name in ("quiet", "flood"))
     assert flood is not None
     resting = asyncio.ensure_future(turns.yield_now("flood", flood))
-    await asyncio.sleep(2 * fairness.SEAT_SECONDS)
+    await asyncio.sleep(2 * fairness.SEAT_SECONDS)  # The event loop's timer fires; the queue's clock stands still.
     assert not resting.done()
     now += 2 * fairness.SEAT_SECONDS
     await asyncio.wait_for(resting, 60)

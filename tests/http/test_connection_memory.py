@@ -147,7 +147,7 @@ async def test_an_idle_connection_keeps_nothing_of_the_last_request() -> None:
     """A refusal does not read the body, which had come already."""
 
     async def refuses(scope: dict[str, Any], receive: Any, send: Any) -> None:
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # The body comes meanwhile; nothing reports that to the application.
         await send({"type": "http.response.start", "status": 403, "headers": [(b"content-length", b"0")]})
         await send({"type": "http.response.body", "body": b""})
 

@@ -231,7 +231,7 @@ async def test_what_goes_on_for_longer_is_ended_whatever_a_session_has_set(outsi
             one.execute("BEGIN")
         asked = asyncio.create_task(asyncio.to_thread(sleeping.execute, "SELECT pg_sleep(600)"))
         while not asked.done():
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.2)  # The limit is in whole seconds of PostgreSQL's clock.
             await enforce()
         assert isinstance(asked.exception(), psycopg.errors.QueryCanceled)
         assert sleeping.execute("SELECT 1").fetchone() == (1,)  # the session itself goes on
