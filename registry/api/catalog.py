@@ -167,7 +167,15 @@ class TenantCatalog:
 class Catalogs:
     """The catalogs of the tenants that this process serves, the least recently used dropped first."""
 
-    def __init__(self, store: Store, builtin: Iterable[Definition], strategy_for: StrategyFor) -> None:
+    def __init__(
+        self,
+        store: Store,
+        builtin: Iterable[Definition],
+        strategy_for: StrategyFor,
+        *,
+        when_gone: Callable[[str, str], None] = lambda group, plural: None,
+    ) -> None:
+        """`when_gone` is called with the group and the plural of a definition that no known tenant has any longer."""
         self._store = store
         self._strategy_for = strategy_for
         everywhere = (*builtin, export_definition(), binding_definition())
@@ -175,8 +183,7 @@ class Catalogs:
         self._shared = SharedEntries(store, _entry)
         self._builtin_of_system = {**self._builtin, (GROUP, PLURAL): tenant_definition()}
         self._catalogs: OrderedDict[TenantId, TenantCatalog] = OrderedDict()
-        # Called with the group and the plural of a definition that no tenant known here has any longer.
-        self.when_gone: Callable[[str, str], None] = lambda group, plural: None
+        self._when_gone = when_gone
         # One reload of a tenant at a time; the others wait for it and look again.
         self._reloading: dict[TenantId, asyncio.Lock] = {}
 
@@ -233,7 +240,7 @@ class Catalogs:
     def _notify_gone(self, definition: Definition) -> None:
         group, plural = definition.group, definition.names.plural
         if all(catalog.definition(group, plural) is None for catalog in self._catalogs.values()):
-            self.when_gone(group, plural)
+            self._when_gone(group, plural)
 
     async def _read(self, tenant: Tenant, known: TenantCatalog | None) -> TenantCatalog:
         if known is not None:

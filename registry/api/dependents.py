@@ -88,25 +88,22 @@ def effects_of(strategy: Strategy, new: Object, old: Object | None) -> WriteEffe
 
 
 def notify_created(request: ResourceRequest, key: ObjectKey, obj: Object) -> None:
-    dependents = request.backend.dependents
-    if dependents is not None and obj["metadata"].get("ownerReferences"):
-        dependents.notify_owned(request.tenant, request.served.resource_name, key)
+    if obj["metadata"].get("ownerReferences"):
+        request.backend.events.notify_owned(request.tenant, request.served.resource_name, key)
 
 
 def notify_updated(request: ResourceRequest, key: ObjectKey, new: Object, old: Object) -> None:
-    dependents = request.backend.dependents
-    if dependents is None:
-        return
+    events = request.backend.events
     references, before = new["metadata"].get("ownerReferences"), old["metadata"].get("ownerReferences")
     if references != before:
         if references:
-            dependents.notify_owned(request.tenant, request.served.resource_name, key)
+            events.notify_owned(request.tenant, request.served.resource_name, key)
         blocking = {r.get("uid") for r in references or () if r.get("blockOwnerDeletion")}
         unblocked = [r for r in before or () if r.get("blockOwnerDeletion") and r.get("uid") not in blocking]
         if unblocked:
-            dependents.notify_unblocked(request.tenant, new["metadata"].get("namespace") or "", unblocked)
+            events.notify_unblocked(request.tenant, new["metadata"].get("namespace") or "", unblocked)
     if is_collecting(new) and _begins(new["metadata"], old["metadata"]):
-        dependents.notify_marked(request.tenant, request.served.resource_name, key, by_server=request.context.by_server)
+        events.notify_marked(request.tenant, request.served.resource_name, key, by_server=request.context.by_server)
 
 
 def _begins(new: Object, old: Object) -> bool:
@@ -118,17 +115,13 @@ def _begins(new: Object, old: Object) -> bool:
 
 
 def notify_deleted(request: ResourceRequest, obj: Object, uid: Uid) -> None:
-    dependents = request.backend.dependents
-    if dependents is not None:
-        metadata, kind = obj["metadata"], request.served.kind
-        dependents.notify_gone(
-            request.tenant,
-            DeletedObject(
-                kind.group,
-                kind.name,
-                metadata.get("namespace") or "",
-                metadata.get("name") or "",
-                uid,
-                metadata.get("ownerReferences") or (),
-            ),
-        )
+    metadata, kind = obj["metadata"], request.served.kind
+    gone = DeletedObject(
+        kind.group,
+        kind.name,
+        metadata.get("namespace") or "",
+        metadata.get("name") or "",
+        uid,
+        metadata.get("ownerReferences") or (),
+    )
+    request.backend.events.notify_gone(request.tenant, gone)

@@ -9,12 +9,12 @@ from typing import TypeVar
 from registry.api.catalog import Catalogs, TenantCatalog
 from registry.api.commit_refusals import commit_refusal
 from registry.api.conversions import SharedConversions, run_with_conversions
-from registry.api.dependents import Dependents
 from registry.api.errors import not_found
 from registry.api.object_locks import Identity, ObjectLocks
 from registry.api.options import Query
 from registry.api.served import Object, Served, StoredForm
 from registry.api.strategies.base import Context
+from registry.api.write_events import WriteEvents
 from registry.authentication.authenticator import Authentication
 from registry.authentication.tokens.service_accounts import RESOURCES as TOKEN_RESOURCES
 from registry.authentication.tokens.service_accounts import AccountTokens
@@ -53,29 +53,27 @@ class CatalogStale(Exception):
         self.guards = guards
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Backend:
     """What is shared by all requests of a process."""
 
     store: Store
     catalogs: Catalogs
-    locks: ObjectLocks = field(default_factory=ObjectLocks)
-    # Told of each committed write that controllers have to go on with; replaced by the controllers' manager.
-    enqueue: Callable[[Tenant, ResourceName, ObjectKey], None] = lambda tenant, resource, key: None
+    # Who may do what in each tenant.
+    policies: Authorizer
+    authentication: Authentication
+    tokens: AccountTokens
+    # Where committed writes are reported to the controllers.
+    events: WriteEvents
     # How definitions with a conversion webhook or rules are served; with None versions differ by name, as without.
     webhooks: SharedConversions | None = None
-    # Who may do what in each tenant.
-    policies: Authorizer = field(init=False)
     # Whether objects are written with the documents that SQL reports read.
     reports: bool = False
-    # The garbage collector; there when the controllers run.
-    dependents: Dependents | None = None
-    # Who makes and knows tokens; there when requests are served.
-    tokens: AccountTokens | None = None
-    authentication: Authentication | None = None
+    locks: ObjectLocks = field(default_factory=ObjectLocks)
 
-    def __post_init__(self) -> None:
-        self.policies = Authorizer(self.store)
+    def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
+        """Has controllers reconcile an object."""
+        self.events.enqueue(tenant, resource, key)
 
 
 class PredecodedBody:
@@ -148,7 +146,7 @@ class ResourceRequest:
             committed = await self.backend.store.commit(self.tenant, write)
         except (TenantSuspended, QuotaExceeded, TenancyRefused, SharingRefused) as refusal:
             raise commit_refusal(self.tenant, self.served, write.key, refusal) from refusal
-        if self.backend.tokens is not None and write.resource in TOKEN_RESOURCES:
+        if write.resource in TOKEN_RESOURCES:
             self.backend.tokens.forget(self.tenant, write.resource, write.key)
             if _OF_ACCOUNT in write.labels:
                 self.backend.enqueue(self.tenant, write.resource, write.key)

@@ -143,8 +143,8 @@ class LogFile:
             self._open()
 
 
-def patiently(insert: Callable[[Sequence[bytes]], Awaitable[None]]) -> Callable[[Sequence[bytes]], Awaitable[None]]:
-    """For a database that may be starting again."""
+def with_retries(insert: Callable[[Sequence[bytes]], Awaitable[None]]) -> Callable[[Sequence[bytes]], Awaitable[None]]:
+    """Tries again for some seconds: the database may be restarting."""
 
     async def write(lines: Sequence[bytes]) -> None:
         for left in range(_TRIES - 1, -1, -1):

@@ -1,8 +1,8 @@
 """One request as it is audited: what its events say, and what of its bodies is kept for them.
 
-The gateway tells the trail who asks (`identify`), as whom, and why he may; bodies pass through `receive` and `send`. At
-the level Metadata nothing of them is kept. Bodies of secrets, and of whatever answers tokens, are never told, whatever
-the policy says; header fields are not told at all.
+Middlewares report the user (`identify`), who is impersonated, and the authorizer's decision; bodies pass through
+`receiving` and `sending`. At the level Metadata nothing of them is kept. Bodies of secrets, and of resources that
+answer tokens, are never recorded, whatever the policy says; header fields are not recorded at all.
 
 Follows apiserver pkg/audit/request.go and pkg/endpoints/filters/audit.go.
 """
@@ -23,8 +23,6 @@ from registry.authorization.attributes import Attributes
 from registry.codec.model import DecodeError
 from registry.codec.yaml_decode import decode_yaml
 
-# Under which the gateway finds the trail of a request in its scope.
-KEY: Final = "registry.audit"
 TENANT: Final = "tenancy.registry/tenant"
 # Longer bodies are left out: an event must not be larger than what it tells of.
 BODY_LIMIT_BYTES: Final = 1 << 20

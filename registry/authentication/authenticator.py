@@ -13,7 +13,7 @@ import hashlib
 import hmac
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -81,9 +81,10 @@ class Anonymous:
 class Authentication:
     """All the ways together, in the order of `authenticators`."""
 
-    def __init__(self, authenticators: Sequence[Authenticator], anonymous: Anonymous = Anonymous()) -> None:
+    def __init__(self, authenticators: Sequence[Authenticator], anonymous: Callable[[], Anonymous] = Anonymous) -> None:
+        """`anonymous` is asked with each request that has no credentials: a file may change what it says."""
         self._authenticators = authenticators
-        self.anonymous = anonymous
+        self._anonymous = anonymous
         self._refusals = _Refusals()
 
     async def user_of(self, scope: Mapping[str, Any], authorization: str, warnings: list[str]) -> User:
@@ -101,7 +102,7 @@ class Authentication:
                     return certified
         token = bearer_token(authorization, warnings)
         if not token:
-            if not self.anonymous.allows(scope["path"]):
+            if not self._anonymous().allows(scope["path"]):
                 raise Unauthenticated
             return ANONYMOUS
         faults: list[str] = []

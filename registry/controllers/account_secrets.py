@@ -60,7 +60,7 @@ async def _fill(controlled: ControllerClient, row: Row, secret: dict[str, Any], 
     tokens = controlled.backend.tokens
     wanted = {"namespace": _base64(row.key.partition("/")[0]), **({"ca.crt": _base64(root_ca)} if root_ca else {})}
     right = data.get("token") and all(data.get(name) == value for name, value in wanted.items())
-    if tokens is None or (right and _annotations(secret).get(ACCOUNT_UID) == account.uid):
+    if right and _annotations(secret).get(ACCOUNT_UID) == account.uid:
         return
     namespace, _, name = row.key.partition("/")
     if not data.get("token"):

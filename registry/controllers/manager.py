@@ -98,8 +98,8 @@ class ControllerManager:
             await stack.enter_async_context(self._quotas)
             await stack.enter_async_context(self._collector)
             await stack.enter_async_context(self._migrator)
+            stack.enter_context(self._backend.events.subscribed(self.enqueue))
             self._running = stack.pop_all()
-        self._backend.enqueue = self.enqueue
         self._sweeping = asyncio.create_task(self._sweep(), name="controller sweep")
         return self
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import logging
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -60,7 +61,7 @@ _HEAD = '{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinitio
 
 
 class ReportingController:
-    """Between entering and leaving, definitions get their views. It listens to what the other controllers are told."""
+    """Between entering and leaving, definitions get their views. It subscribes to the same writes as the others."""
 
     def __init__(self, backend: Backend, *, sweep_seconds: float = SWEEP_SECONDS) -> None:
         self._backend = backend
@@ -69,28 +70,26 @@ class ReportingController:
         self._queue: WorkQueue[Work] = WorkQueue(
             "reporting", self._reconcile, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
         )
-        self._others = backend.enqueue
+        self._subscription = ExitStack()
         self._sweeping: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         await self._queue.__aenter__()
-        self._others = self._backend.enqueue
-        self._backend.enqueue = self.enqueue
+        self._subscription.enter_context(self._backend.events.subscribed(self.enqueue))
         self._sweeping = asyncio.create_task(self._sweep(), name="reporting sweep")
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._backend.enqueue = self._others
+        self._subscription.close()
         if self._sweeping is not None:
             self._sweeping.cancel()
             await asyncio.gather(self._sweeping, return_exceptions=True)
         await self._queue.__aexit__(kind, error, trace)
 
     def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
-        self._others(tenant, resource, key)
         if resource == DEFINITIONS:
             self._queue.enqueue(Work(tenant, DEFINITIONS, key, Look.OBJECT))
 

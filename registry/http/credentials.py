@@ -13,22 +13,13 @@ from registry.webhooks.egress import EgressPolicy
 
 
 def credentials(settings: Settings, store: Store) -> tuple[Authentication, AccountTokens]:
-    """Who knows users, and who makes tokens of service accounts. Raises BadConfiguration."""
+    """What identifies users, and what issues tokens of service accounts. Raises BadConfiguration."""
     issuer = settings.service_account_issuer
     accounts = AccountTokens(store, SigningKeys(store), issuer)
-    authenticators: list[Authenticator] = [
-        AdministratorToken(settings.admin_token_hash()),
-        BearerTokens(store),
-        accounts,
-    ]
+    administrator, bearers = AdministratorToken(settings.admin_token_hash()), BearerTokens(store)
+    authenticators: tuple[Authenticator, ...] = (administrator, bearers, accounts)
     by_setting = Anonymous(settings.anonymous_auth)
-    authentication = Authentication(authenticators, by_setting)
-    if settings.authentication_config is not None:
-
-        def took_up(anonymous: Anonymous | None) -> None:
-            authentication.anonymous = anonymous or by_setting
-
-        authenticators.append(
-            OutsideTokens(settings.authentication_config, issuer, EgressPolicy(settings.allow_egress_to), took_up)
-        )
-    return authentication, accounts
+    if settings.authentication_config is None:
+        return Authentication(authenticators, lambda: by_setting), accounts
+    outside = OutsideTokens(settings.authentication_config, issuer, EgressPolicy(settings.allow_egress_to))
+    return Authentication((*authenticators, outside), lambda: outside.anonymous or by_setting), accounts

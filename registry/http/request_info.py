@@ -1,35 +1,41 @@
-"""A URL becomes a target: which tenant, and which resource, document or endpoint.
+"""A request's method, path and query, parsed once: which verb on which resource of which tenant.
 
-    parse("/clusters/acme/apis/stable.example.com/v1/namespaces/default/crontabs/a/status")
-    Target(tenant="acme", group="stable.example.com", version="v1", resource="crontabs", namespace="default", name="a",
-           subresource="status")
+    request_info("GET", "/clusters/acme/apis/stable.example.com/v1/namespaces/default/crontabs/a/status", b"pretty=1")
+    RequestInfo(verb="get", query={"pretty": ["1"]}, tenant="acme", group="stable.example.com", version="v1",
+                resource="crontabs", namespace="default", name="a", subresource="status", ...)
 
-Nothing is looked up here: whether group, version and resource exist is for the tenant's catalog to say.
+Nothing is looked up here: the tenant's catalog decides whether group, version and resource exist.
 
 Follows apiserver pkg/endpoints/request/requestinfo.go.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
+from urllib.parse import parse_qsl
 
-from registry.api.options import Query
+from registry.api.options import Query, is_watch
+from registry.api.selectors import name_of_selector
+from registry.authorization.attributes import Attributes
 from registry.builtin.tenancy import GROUP, PLURAL
 
 CLUSTERS = "clusters"
-# What stands behind a namespace's name and is its own; anything else is a resource in it. The last three are
-# registry/api/verbs/history.py's.
+# Subresources of a namespace itself; any other segment after its name is a resource in it. The last three are those of
+# registry/api/verbs/history.py.
 _NAMESPACE_SUBRESOURCES = ("status", "finalize", "history", "restore", "undelete")
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """`tenant` is empty for a bare path. A path that is no resource has no `resource`, and stands in `path`.
+class RequestInfo(NamedTuple):
+    """`verb` is the API verb, "" for a method that resources do not have, and the method in lower case for a path that
+    names no resource.
 
-    `is_api` tells a path below /api or /apis; `watch` the old paths that begin with /watch.
+    `path` is without /clusters/<tenant>; `tenant` is empty for a bare path. `is_api` is true for paths below /api and
+    /apis. `has_namespace` is true for a resource below a namespace, even where the name of the namespace is empty.
     """
 
+    verb: str
     path: str
+    query: Query
     tenant: str = ""
     is_api: bool = False
     group: str = ""
@@ -38,12 +44,36 @@ class Target:
     namespace: str = ""
     name: str = ""
     subresource: str = ""
-    watch: bool = False
     has_namespace: bool = False
 
+    @property
+    def document_path(self) -> str:
+        """The path without trailing slashes."""
+        return self.path.rstrip("/") or "/"
 
-def parse(path: str) -> Target:
-    """The target of a decoded path. Trailing slashes do not count."""
+    def attributes(self) -> Attributes:
+        """What the authorizer is asked.
+
+        A namespace object is authorized inside itself, and a list by `metadata.name` as that of the one object.
+        """
+        name = self.name
+        if not name and self.verb in ("list", "watch") and "fieldSelector" in self.query:
+            name = name_of_selector(self.query["fieldSelector"][0])
+        is_namespace = self.resource == "namespaces" and not self.group
+        return Attributes(
+            self.verb,
+            self.path,
+            self.resource,
+            self.subresource,
+            self.group,
+            self.name if is_namespace else self.namespace,
+            name,
+        )
+
+
+def request_info(method: str, path: str, query_string: bytes = b"") -> RequestInfo:
+    """`path` is decoded; its trailing slashes do not count."""
+    query = parse_query(query_string)
     parts = path.strip("/").split("/")
     tenant = ""
     if parts[0] == CLUSTERS and len(parts) > 1:
@@ -56,15 +86,13 @@ def parse(path: str) -> Target:
     elif parts[0] == "api":
         group, rest = "", parts[1:]
     else:
-        return Target(path, tenant)
-    if not rest:
-        return Target(path, tenant, is_api=True, group=group)
-    version, rest = rest[0], rest[1:]
-    watch = len(rest) > 1 and rest[0] == "watch"
+        return RequestInfo(method.lower(), path, query, tenant)
+    version, rest = (rest[0] if rest else ""), rest[1:]
+    watch = len(rest) > 1 and rest[0] == "watch"  # the old paths of watches, /api/v1/watch/...
     if watch:
         rest = rest[1:]
     if not rest:
-        return Target(path, tenant, is_api=True, group=group, version=version)
+        return RequestInfo(method.lower(), path, query, tenant, True, group, version)
     namespace, has_namespace = "", False
     if rest[0] == "namespaces" and len(rest) > 1:
         namespace = rest[1]
@@ -73,34 +101,72 @@ def parse(path: str) -> Target:
             rest = rest[2:]
         elif group:
             has_namespace = True
-    name = rest[1] if len(rest) > 1 else ""
-    return Target(
+    resource, name, subresource = rest[0], (rest[1] if len(rest) > 1 else ""), "/".join(rest[2:])
+    if not resource:
+        verb = method.lower()
+    else:
+        verb = _verb(method, name, watch=watch or (not name and is_watch(query)))
+        if query and not subresource:
+            subresource = _subresource_of_query(verb, group, resource, query)
+    return RequestInfo(
+        verb,
         path,
+        query,
         tenant,
         True,
         group,
         version,
-        rest[0],
+        resource,
         namespace if has_namespace else "",
         name,
-        "/".join(rest[2:]),
-        watch,
+        subresource,
         has_namespace,
     )
 
 
-def with_past(target: Target, verb: str, query: Query) -> Target:
-    """The target with the subresource that queries about the past stand for (registry/api/verbs/history.py).
+def _verb(method: str, name: str, *, watch: bool) -> str:
+    match method:
+        case "GET" | "HEAD":
+            return "watch" if watch else "get" if name else "list"
+        case "POST":
+            return "create"
+        case "PUT":
+            return "update"
+        case "PATCH":
+            return "patch"
+        case "DELETE":
+            return "delete" if name else "deletecollection"
+        case _:
+            return ""
 
-    `widgets?deleted=true` is widgets/deleted, `widgets/a?atResourceVersion=7` is widgets/a/history: each has a right of
-    its own. Kubernetes knows neither query. So it is with `tenants?usage=true` (registry/api/verbs/usage.py).
+
+def _subresource_of_query(verb: str, group: str, resource: str, query: Query) -> str:
+    """The subresource that a query about the past stands for (registry/api/verbs/history.py), else "".
+
+    `widgets?deleted=true` is widgets/deleted, `widgets/a?atResourceVersion=7` is widgets/a/history: each needs a
+    permission of its own. Kubernetes has neither query. `tenants?usage=true` is alike (registry/api/verbs/usage.py).
     """
-    if target.subresource:
-        return target
     if verb == "list" and "deleted" in query and query["deleted"][0].lower() not in ("0", "false"):
-        return replace(target, subresource="deleted")
-    if verb == "list" and "usage" in query and (target.group, target.resource) == (GROUP, PLURAL):
-        return replace(target, subresource="usage")
-    if verb == "get" and "atResourceVersion" in query:
-        return replace(target, subresource="history")
-    return target
+        return "deleted"
+    if verb == "list" and "usage" in query and (group, resource) == (GROUP, PLURAL):
+        return "usage"
+    return "history" if verb == "get" and "atResourceVersion" in query else ""
+
+
+def parse_query(raw: bytes) -> Query:
+    """`b"a=1&a=2&b"` gives {"a": ["1", "2"], "b": [""]}; pairs with a `;` or an invalid escape are dropped."""
+    if not raw:
+        return {}
+    query: dict[str, list[str]] = {}
+    for pair in raw.decode("latin-1").split("&"):
+        if pair and ";" not in pair and _has_valid_escapes(pair):
+            for name, value in parse_qsl(pair, keep_blank_values=True):
+                query.setdefault(name, []).append(value)
+    return query
+
+
+_HEX = frozenset("0123456789abcdefABCDEF")
+
+
+def _has_valid_escapes(text: str) -> bool:
+    return all(len(part) >= 2 and part[0] in _HEX and part[1] in _HEX for part in text.split("%")[1:])

@@ -10,6 +10,7 @@ import time
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -35,7 +36,7 @@ from registry.codec.json_encode import encode_json
 from registry.codec.stored import decode_stored
 from registry.codec.yaml_encode import encode_yaml
 from registry.flowcontrol.time_slice import TimeSlice
-from registry.http.negotiation import JSON, PARTIAL, PARTIAL_LIST, PROTOBUF, TABLE, YAML, Representation
+from registry.http.negotiation import JSON, PARTIAL, PARTIAL_LIST, PROTOBUF, TABLE, YAML, Representation, pretty
 from registry.http.warnings import warning_headers
 
 # Smaller answers are not worth compressing (apiserver writers.go, defaultGzipThresholdBytes).
@@ -52,33 +53,45 @@ _FIXED = [(b"cache-control", b"no-cache, private")]
 Headers = list[tuple[bytes, bytes]]
 
 
+class PageNotFound(Exception):
+    """The plain `404 page not found` of a path that no route has."""
+
+
 def headers_for(media_type: str, warnings: Sequence[str]) -> Headers:
     """The header fields that every answer has. The audit id names the request in logs."""
     headers = [(b"audit-id", logs.audit_id().encode()), *_FIXED, (b"content-type", media_type.encode())]
     return headers + warning_headers(warnings) if warnings else headers
 
 
-async def send_body(send: Send, scope: Scope, code: int, headers: Headers, body: bytes) -> int:
+async def send_body(send: Send, scope: Scope, code: int, headers: Headers, body: bytes) -> None:
     headers.append((b"content-length", str(len(body)).encode()))
     await send({"type": "http.response.start", "status": code, "headers": headers})
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
-    return code
 
 
 async def send_status(
     send: Send, scope: Scope, error: StatusError, representation: Representation, warnings: Sequence[str]
-) -> int:
+) -> None:
     """A failure. A Table cannot be had of it, only its encoding is the client's choice."""
     headers = headers_for(representation.media_type, warnings)
     if error.retry_after_seconds:
         headers.append((b"retry-after", str(error.retry_after_seconds).encode()))
     status = error.status()
     body = proto.encode_proto(status) if representation.encoding == PROTOBUF else document(status, representation)
-    return await send_body(send, scope, error.code, headers, body)
+    await send_body(send, scope, error.code, headers, body)
 
 
-async def send_page_not_found(send: Send, scope: Scope, warnings: Sequence[str]) -> int:
-    return await send_body(send, scope, 404, headers_for("text/plain", warnings), b"404 page not found\n")
+async def send_page_not_found(send: Send, scope: Scope, warnings: Sequence[str]) -> None:
+    await send_body(send, scope, 404, headers_for("text/plain", warnings), b"404 page not found\n")
+
+
+def prettify(found: Representation, query: Query, headers: Mapping[bytes, bytes]) -> Representation:
+    """Indented where the client asks for it, or is one that people read the output of."""
+    if found.encoding != JSON or found.pretty:
+        return found
+    given = query.get("pretty")
+    agent = headers.get(b"user-agent", b"").decode("latin-1")
+    return replace(found, pretty=True) if pretty(given[0] if given else "", agent) else found
 
 
 def document(value: Mapping[str, Any], representation: Representation) -> bytes:
@@ -158,7 +171,7 @@ def go_type(api_version: str, kind: str) -> str:
     return f"*{'core' if group in ('', 'events') else group}.{kind}"
 
 
-async def respond_object(send: Send, scope: Scope, answer: ObjectAnswer, form: Form, context: Context) -> int:
+async def respond_object(send: Send, scope: Scope, answer: ObjectAnswer, form: Form, context: Context) -> None:
     representation = form.representation
     if form.is_plain:
         body = answer.text.encode() + b"\n"
@@ -166,23 +179,23 @@ async def respond_object(send: Send, scope: Scope, answer: ObjectAnswer, form: F
         shown = form.of_object(answer.object, time.time())
         body = proto.encode_proto(shown) if representation.encoding == PROTOBUF else document(shown, representation)
     headers = headers_for(representation.media_type, context.warnings)
-    return await send_body(send, scope, answer.code, headers, body)
+    await send_body(send, scope, answer.code, headers, body)
 
 
 async def respond_document(
     send: Send, scope: Scope, answer: DocumentAnswer, representation: Representation, context: Context, query: Query
-) -> int:
+) -> None:
     shown: Mapping[str, Any] = answer.body
     if answer.table is not None:
         shown = form_of(representation, answer.table, query, custom=False).of_object(answer.body, time.time())
     headers = headers_for(representation.media_type, context.warnings)
     body = proto.encode_proto(shown) if representation.encoding == PROTOBUF else document(shown, representation)
-    return await send_body(send, scope, answer.code, headers, body)
+    await send_body(send, scope, answer.code, headers, body)
 
 
 async def respond_list(
     send: Send, scope: Scope, answer: ListAnswer, form: Form, context: Context, accept_encoding: bytes
-) -> int:
+) -> None:
     """A list in pieces; a short one in one piece with its length."""
     headers = headers_for(form.representation.media_type, context.warnings)
     if form.is_plain:
@@ -192,7 +205,7 @@ async def respond_list(
     else:
         pieces = _formed_list(answer, form)
     async with aclosing(_joined(pieces)) as joined:
-        return await _stream(send, scope, headers, joined, accept_encoding)
+        await _stream(send, scope, headers, joined, accept_encoding)
 
 
 async def _joined(pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
@@ -372,12 +385,13 @@ def _item(obj: Object, form: Form, now: float, visits: Visits, *, is_builtin: bo
 
 async def _stream(
     send: Send, scope: Scope, headers: Headers, pieces: AsyncIterator[bytes], accept_encoding: bytes
-) -> int:
+) -> None:
     """Sends pieces; compressed where the client takes gzip and there is more than one, which means it is long."""
     piece: bytes | None = await anext(pieces)
     assert piece is not None
     if len(piece) < GZIP_THRESHOLD_BYTES:
-        return await send_body(send, scope, 200, headers, piece)
+        await send_body(send, scope, 200, headers, piece)
+        return
     packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, 31) if b"gzip" in accept_encoding else None
     slices = TimeSlice.current()
     if packer is not None:
@@ -385,13 +399,12 @@ async def _stream(
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     if scope["method"] == "HEAD":
         await send({"type": "http.response.body", "body": b""})
-        return 200
+        return
     while piece is not None:
         await _send_piece(send, piece, packer, slices)
         piece = None  # it need not be held while the next one is made
         piece = await anext(pieces, None)
     await send({"type": "http.response.body", "body": packer.flush() if packer else b""})
-    return 200
 
 
 async def _send_piece(send: Send, piece: bytes, packer: Any, slices: TimeSlice) -> None:

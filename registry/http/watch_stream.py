@@ -33,7 +33,7 @@ async def respond_watch(
     form: Form,
     context: Context,
     stopping: asyncio.Event,
-) -> int:
+) -> None:
     """Returns when the watch is over: by its time, by its client or by the server."""
     media_type = form.representation.media_type
     if form.representation.encoding == PROTOBUF:
@@ -42,7 +42,7 @@ async def respond_watch(
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     if scope["method"] == "HEAD":
         await send({"type": "http.response.body", "body": b""})
-        return 200
+        return
     # An empty piece makes the server send the header now: clients wait for it before they go on.
     await send({"type": "http.response.body", "body": b"", "more_body": True})
     sender = asyncio.create_task(_send_events(send, answer, form))
@@ -58,7 +58,6 @@ async def respond_watch(
     if not sender.cancelled() and (error := sender.exception()) is not None:
         raise error
     await send({"type": "http.response.body", "body": b""})
-    return 200
 
 
 async def _wait_for_end(receive: Receive, stopping: asyncio.Event) -> None:

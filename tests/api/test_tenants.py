@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,7 +10,9 @@ from hypothesis import strategies as st
 from starlette.applications import Starlette
 
 from registry.api import tenant_bootstrap as bootstrap
+from registry.api.request import Backend
 from registry.authorization.tenants import Tenants
+from registry.store.types import TenantName
 from tests.api.client import Client
 from tests.api.errors import failure
 from tests.api.widgets import DEFINITIONS, NAMESPACES, WIDGETS, define, make, names_of, widget, widgets_definition
@@ -20,10 +21,8 @@ from tests.api.widgets import DEFINITIONS, NAMESPACES, WIDGETS, define, make, na
 @pytest.fixture
 async def other(api: Client, app: Starlette) -> Client:
     """The tenant `acme`, which has the same definition."""
-    gateway: Any = app.router.default
-    tenants: Tenants = gateway._tenants
-    backend = gateway._resources._backend
-    tenant = await tenants.ensure("acme")  # type: ignore[arg-type]
+    backend: Backend = app.state.backend
+    tenant = await Tenants(backend.store).ensure(TenantName("acme"))
     await bootstrap.furnish(backend, tenant)
     acme = api.of_tenant("acme")
     await define(acme, widgets_definition())

@@ -11,7 +11,6 @@ from starlette.applications import Starlette
 from registry.api.default_roles import ensure_default_roles
 from registry.api.request import Backend
 from registry.authentication.tokens.bearer import BearerTokens
-from registry.authorization.authorizer import Authorizer
 from registry.authorization.rbac.defaults import default_objects
 from registry.authorization.rbac.stored import CLUSTER_ROLES, RESOURCES
 from registry.store.types import Tenant, TenantName
@@ -57,8 +56,7 @@ def binding(name: str, of: str, user: str, kind: str = "Role") -> dict[str, Any]
 
 
 def backend_of(app: Starlette) -> Backend:
-    gateway: Any = app.router.default
-    backend: Backend = gateway._resources._backend
+    backend: Backend = app.state.backend
     return backend
 
 
@@ -208,15 +206,17 @@ async def test_aggregated_roles_follow_their_parts(api: Client) -> None:
     await eventually(may_not)
 
 
-async def test_what_a_dead_process_left_is_aggregated_by_the_next(api: Client, app: Starlette) -> None:
+async def test_what_a_dead_process_left_is_aggregated_by_the_next(
+    api: Client, app: Starlette, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (await api.get(CLUSTER)).ok()
     backend = backend_of(app)
-    nudge, backend.enqueue = backend.enqueue, lambda tenant, resource, key: None
-    part = role("part", rule("widgets", "list"))
-    part["metadata"]["labels"] = {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
-    (await api.post(CLUSTER, part)).ok(201)
-    backend.enqueue = nudge
-    backend.policies = Authorizer(backend.store)  # as in a process that has just begun
+    with monkeypatch.context() as dying:
+        dying.setattr(backend.events, "enqueue", lambda tenant, resource, key: None)
+        part = role("part", rule("widgets", "list"))
+        part["metadata"]["labels"] = {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
+        (await api.post(CLUSTER, part)).ok(201)
+    backend.policies._touched.clear()  # as in a process that has just begun
 
     async def follows() -> bool:
         return rule("widgets", "list") in (await api.get(f"{CLUSTER}/admin")).ok()["rules"]

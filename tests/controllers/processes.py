@@ -13,6 +13,11 @@ from registry.api.served import Object, Served
 from registry.api.strategies import strategy_for
 from registry.api.strategies.base import Context
 from registry.api.verbs.create import create_object
+from registry.api.write_events import WriteEvents
+from registry.authentication.authenticator import Authentication
+from registry.authentication.tokens.keys import SigningKeys
+from registry.authentication.tokens.service_accounts import AccountTokens
+from registry.authorization.authorizer import Authorizer
 from registry.authorization.tenants import DEFAULT
 from registry.controllers.controller_client import SERVER, ControllerClient
 from registry.controllers.garbage.references import served_by_name
@@ -29,7 +34,14 @@ async def process(database_url: str) -> AsyncIterator[ControllerClient]:
     """A process without controllers, as one that dies right after its commits; seen as by a controller."""
     store = await Store.open(database_url, housekeeping=False)
     try:
-        backend = Backend(store, Catalogs(store, builtin.definitions(), strategy_for))
+        backend = Backend(
+            store,
+            Catalogs(store, builtin.definitions(), strategy_for),
+            Authorizer(store),
+            Authentication([]),
+            AccountTokens(store, SigningKeys(store), "https://registry.example"),
+            WriteEvents(),
+        )
         yield ControllerClient(backend, await store.tenant(DEFAULT))
     finally:
         await store.close()

@@ -78,7 +78,7 @@ def test_words_of_the_client_are_no_leak() -> None:
 def test_tracebacks_are_told_apart_by_their_place() -> None:
     log = (
         "2024 info a line\nTraceback (most recent call last):\n"
-        '  File "/x/registry/http/gateway.py", line 1, in __call__\n    a()\n'
+        '  File "/x/registry/http/routes.py", line 1, in __call__\n    a()\n'
         '  File "/x/registry/api/create.py", line 2, in create\n    b()\nKeyError: 3\n2024 info another\n'
     )
     assert [finding.sign for finding in in_log(log + log)] == ["traceback KeyError registry/api/create.py:create"] * 2

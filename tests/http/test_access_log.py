@@ -10,7 +10,8 @@ import pytest
 
 from registry import logs
 from registry.http.middleware.access_log import log_answer, loggable
-from registry.http.request_info import parse
+from registry.http.request_info import request_info
+from registry.http.request_state import RequestState
 
 
 def record(**fields: object) -> logging.LogRecord:
@@ -67,7 +68,10 @@ def test_no_line_can_be_forged(caplog: pytest.LogCaptureFixture) -> None:
         "client": None,
     }
     with caplog.at_level(logging.INFO, "registry.access"):
-        log_answer(scope, parse(scope["path"]), "get", None, {b"user-agent": b"x\ny"}, 404, 0.0015)
+        info = request_info("GET", scope["path"])
+        request = logs.begin_request()
+        state = RequestState(info, {b"user-agent": b"x\ny"}, info.attributes(), request, 0.0, [], code=404)
+        log_answer(scope, state, 0.0015)
     [line] = caplog.records
     text = logs.TextFormatter(None).format(line)
     assert "\n" not in text

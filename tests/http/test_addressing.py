@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from registry.http.hosts import HostPattern, tenant_in_path
-from registry.http.request_info import parse
+from registry.http.request_info import request_info
 from registry.store.errors import TenantNotFound
 from tests.api.client import Client
 from tests.api.errors import failure
@@ -127,5 +127,5 @@ def test_a_name_is_taken_as_it_was_sent(raw: bytes, tenant: str) -> None:
 
 
 def test_an_empty_name_is_not_the_bare_path() -> None:
-    assert parse("/clusters//api/v1").tenant == "/"
-    assert parse("/api/v1").tenant == ""
+    assert request_info("GET", "/clusters//api/v1").tenant == "/"
+    assert request_info("GET", "/api/v1").tenant == ""

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from registry.http.document_cache import Document, DocumentCache, document
+from registry.http.documents.cache import Document, DocumentCache, document
 
 
 def test_a_tag_is_of_the_bytes() -> None:

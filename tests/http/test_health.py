@@ -19,12 +19,10 @@ async def test_all_is_well(api: Client, path: str) -> None:
 async def test_without_its_database_it_lives_but_is_not_ready(
     api: Client, app: Starlette, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gateway = app.router.default
-
     async def away(*_: object) -> None:
         raise Unavailable("away")
 
-    store = gateway._resources._backend.store  # type: ignore[attr-defined]
+    store = app.state.backend.store
     for name in ("ping", "tenant", "state", "load"):
         monkeypatch.setattr(store, name, away)
     assert (await api.get("/livez")).code == 200

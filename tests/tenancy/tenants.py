@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from registry.authentication.tokens.bearer import BearerTokens
+from registry.store.store import Store
 from registry.store.types import TenantName
 from tests.api.client import Answer, Client
 
@@ -33,7 +34,6 @@ async def change(system: Client, name: str, spec: Mapping[str, Any]) -> Answer:
 
 
 async def token_of(client: Client, tenant: str, *groups: str, user: str = "alice") -> str:
-    gateway: Any = client._app.router.default  # type: ignore[attr-defined]
-    store = gateway._resources._backend.store
+    store: Store = client._app.state.backend.store  # type: ignore[attr-defined]
     token, _ = await BearerTokens(store).create(await store.tenant(TenantName(tenant)), user, list(groups), "", None)
     return str(token)

@@ -208,9 +208,9 @@ async def test_the_limits_of_bytes_definitions_and_namespaces(system: Client) ->
 
 
 async def count(client: Client) -> int:
-    gateway: Any = client._app.router.default  # type: ignore[attr-defined]
+    store: Any = client._app.state.backend.store  # type: ignore[attr-defined]
     name = client.prefix.rpartition("/")[2]
-    return int((await gateway._resources._backend.store.usage([name]))[name].objects)
+    return int((await store.usage([name]))[name].objects)
 
 
 async def settled(client: Client) -> None:
@@ -230,8 +230,7 @@ async def test_what_is_counted_is_what_there_is(system: Client) -> None:
     (await acme.patch(f"{WIDGETS}/w1", {"metadata": {"labels": {"ä": None, "a": "b"}}})).ok()
     (await acme.delete(f"{WIDGETS}/w2")).ok()
     await settled(acme)
-    gateway: Any = system._app.router.default  # type: ignore[attr-defined]
-    store = gateway._resources._backend.store
+    store: Any = system._app.state.backend.store  # type: ignore[attr-defined]
     async with store._pool.connection() as connection:
         cursor = await connection.execute("""
             SELECT t.name, t.objects = c.n, t.bytes = c.bytes, t.definitions = c.definitions,

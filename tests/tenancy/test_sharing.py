@@ -33,8 +33,7 @@ async def test_what_is_bound_is_served_as_ones_own(api: Client, provider: Client
 
 
 async def test_the_schema_is_there_once(api: Client, provider: Client) -> None:
-    gateway: Any = api._app.router.default  # type: ignore[attr-defined]
-    backend = gateway._resources._backend
+    backend: Any = api._app.state.backend  # type: ignore[attr-defined]
     for name in ("one", "two"):
         (await (await consumer(api, name)).get(ALL_WIDGETS)).ok()
     tenants = [await backend.store.tenant(name) for name in ("one", "two")]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +17,7 @@ from registry.authentication.authenticator import Anonymous, Identified
 from registry.authentication.oidc.authenticator import IssuerTokens
 from registry.authentication.oidc.configuration import BadConfiguration, Configuration, load_configuration
 from registry.authentication.tokens.unverified import issuer_of
+from registry.files import stamp_of
 from registry.webhooks.egress import EgressPolicy
 
 logger = logging.getLogger(__name__)
@@ -26,22 +27,16 @@ LOOK_SECONDS: Final = 15.0
 
 
 class OutsideTokens:
-    """`took_up` is told what the file says of anonymous requests, each time it is read."""
+    """`anonymous` is what the file says of anonymous requests; None where it says nothing of them."""
 
-    def __init__(
-        self,
-        path: Path,
-        own_issuer: str,
-        policy: EgressPolicy,
-        took_up: Callable[[Anonymous | None], None] = lambda anonymous: None,
-    ) -> None:
+    def __init__(self, path: Path, own_issuer: str, policy: EgressPolicy) -> None:
         """Raises BadConfiguration."""
         self._path = path
         self._own_issuer = own_issuer
         self._policy = policy
-        self._took_up = took_up
         self._issuers: dict[str, IssuerTokens] = {}
-        self._stamp = _stamp(path)
+        self.anonymous: Anonymous | None = None
+        self._stamp = stamp_of(path)
         self._next = time.monotonic() + LOOK_SECONDS
         self._take_up(load_configuration(path, own_issuer))
 
@@ -54,7 +49,7 @@ class OutsideTokens:
     async def look_again(self) -> None:
         """Takes the file up where it has changed."""
         self._next = time.monotonic() + LOOK_SECONDS
-        stamp = await asyncio.to_thread(_stamp, self._path)
+        stamp = await asyncio.to_thread(stamp_of, self._path)
         if stamp == self._stamp:
             return
         self._stamp = stamp
@@ -66,12 +61,4 @@ class OutsideTokens:
 
     def _take_up(self, configuration: Configuration) -> None:
         self._issuers = {i.url: IssuerTokens(i, self._policy) for i in configuration.issuers}
-        self._took_up(configuration.anonymous)
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    try:
-        status = path.stat()
-    except OSError:
-        return (0, 0)
-    return status.st_mtime_ns, status.st_size
+        self.anonymous = configuration.anonymous

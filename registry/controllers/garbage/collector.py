@@ -19,6 +19,7 @@ import asyncio
 import datetime
 import logging
 from collections.abc import Sequence
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Final, Self
 
@@ -79,11 +80,12 @@ class Collector:
         self._renew_seconds = renew_seconds
         self._heartbeats = backend.store.heartbeats(seconds=3 * renew_seconds)
         self._tasks: list[asyncio.Task[None]] = []
+        self._subscription = ExitStack()
 
     async def __aenter__(self) -> Self:
         await self._renew()
         await self._queue.__aenter__()
-        self._backend.dependents = self
+        self._subscription.enter_context(self._backend.events.collected(self))
         self._tasks = [
             asyncio.create_task(self._ask(), name="dependents of what is gone"),
             asyncio.create_task(self._keep_heartbeats(), name="heartbeats of the garbage collector"),
@@ -93,7 +95,7 @@ class Collector:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._backend.dependents = None
+        self._subscription.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -12,12 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from registry.files import Stamp, stamp_of
 from registry.http.serving.tls import Certificates, TlsError, server_context
 
 logger = logging.getLogger(__name__)
-
-# When a file was changed, how long it is, and which it is: (0, 0, 0) where there is none.
-Stamp = tuple[int, int, int]
 
 
 class Renewed(NamedTuple):
@@ -60,11 +58,3 @@ class TlsFiles:
     def _stamps_of(self, found: Certificates) -> dict[Path, Stamp]:
         files = (found.certificate, found.key, *(() if self._client_ca is None else (self._client_ca,)))
         return {path: stamp_of(path) for path in files}
-
-
-def stamp_of(path: Path) -> Stamp:
-    try:
-        status = path.stat()
-    except OSError:
-        return (0, 0, 0)
-    return status.st_mtime_ns, status.st_size, status.st_ino

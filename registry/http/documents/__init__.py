@@ -1,0 +1,4 @@
+"""Endpoints of what is no resource: discovery, OpenAPI, health, OpenID metadata, version and metrics.
+
+Begin at registry/http/routes.py, which names the path of each.
+"""

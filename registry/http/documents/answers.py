@@ -1,0 +1,43 @@
+"""How documents are sent: as JSON, or with an ETag."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from starlette.types import Scope, Send
+
+from registry.api.catalog import TenantCatalog
+from registry.codec.json_encode import encode_json
+from registry.http.documents.cache import Document
+from registry.http.request_state import STATE, RequestState
+from registry.http.responses import headers_for, send_body
+
+TEXT: Final = "text/plain; charset=utf-8"
+# With more definitions than this, making a document takes longer than the event loop may be blocked.
+_FEW: Final = 50
+
+
+def is_large(catalog: TenantCatalog) -> bool:
+    """Whether documents of this catalog are made in a thread."""
+    return len(catalog.entries) + len(catalog.bound) > _FEW
+
+
+async def send_document(send: Send, scope: Scope, code: int, media_type: str, body: bytes) -> None:
+    state: RequestState = scope[STATE]
+    await send_body(send, scope, code, headers_for(media_type, state.warnings), body)
+
+
+async def send_json(send: Send, scope: Scope, value: Mapping[str, Any]) -> None:
+    await send_document(send, scope, 200, "application/json", encode_json(value))
+
+
+async def send_with_etag(send: Send, scope: Scope, found: Document, media_type: str) -> None:
+    """304 for a client that has this version of the document."""
+    state: RequestState = scope[STATE]
+    headers = headers_for(media_type, state.warnings)
+    headers += [(b"etag", f'"{found.tag}"'.encode()), (b"vary", b"Accept")]
+    if state.header(b"if-none-match").strip('"') == found.tag:
+        await send_body(send, scope, 304, headers, b"")
+    else:
+        await send_body(send, scope, 200, headers, found.body)

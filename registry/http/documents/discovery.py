@@ -1,0 +1,80 @@
+"""Discovery: /api and /apis, and what is below them down to a version, made from the tenant's catalog.
+
+Follows apiserver pkg/endpoints/discovery.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from starlette.types import Receive, Scope, Send
+
+from registry.api.catalog import Catalogs, TenantCatalog
+from registry.api.errors import not_acceptable, resource_not_found
+from registry.builtin.subresources import subresources_of
+from registry.codec.json_encode import encode_json
+from registry.codec.yaml_encode import encode_yaml
+from registry.definitions import discovery
+from registry.http.documents.answers import is_large, send_with_etag
+from registry.http.documents.cache import Document, DocumentCache, document
+from registry.http.negotiation import NotAcceptable, Representation, negotiate_discovery
+from registry.http.request_info import RequestInfo
+from registry.http.request_state import STATE, RequestState
+from registry.http.responses import PageNotFound, prettify
+
+_AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+class _NothingServed(Exception):
+    """There is no such document."""
+
+
+class DiscoveryEndpoint:
+    def __init__(self, catalogs: Catalogs, cache: DocumentCache) -> None:
+        self._catalogs = catalogs
+        self._cache = cache
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        state: RequestState = scope[STATE]
+        info, representation = state.info, _representation(state)
+        catalog = await self._catalogs.current(state.authorized.tenant)
+
+        def make() -> Document:
+            value = _document(catalog, info, representation)
+            if value is None:
+                raise _NothingServed
+            return document(encode_yaml(value) if representation.encoding == "yaml" else encode_json(value) + b"\n")
+
+        key = ("discovery", catalog.serial, info.document_path, representation)
+        try:
+            found = await self._cache.get(key, make, aside=is_large(catalog))
+        except _NothingServed:
+            if info.version and catalog.is_builtin_group(info.group):
+                raise resource_not_found() from None
+            raise PageNotFound from None
+        media_type = _AGGREGATED if representation.transform else representation.media_type
+        await send_with_etag(send, scope, found, media_type)
+
+
+def _representation(state: RequestState) -> Representation:
+    aggregated = not state.info.version and not state.info.group
+    try:
+        found = negotiate_discovery(state.header(b"accept"), aggregated=aggregated)
+    except NotAcceptable as error:
+        # On paths that are fixed in kube-apiserver the error has details, if empty ones.
+        raise not_acceptable(str(error), with_details=str(error).startswith("406:")) from error
+    return prettify(found, state.info.query, state.headers)
+
+
+def _document(catalog: TenantCatalog, info: RequestInfo, representation: Representation) -> Any:
+    definitions = list(catalog.definitions())
+    core = info.path.startswith("/api/") or info.document_path == "/api"
+    if info.version:
+        return discovery.api_resource_list(definitions, info.group, info.version, subresources_of)
+    if core and not representation.transform:
+        return discovery.api_versions("")
+    if info.group:
+        return discovery.api_group(definitions, info.group)
+    if representation.transform:
+        return discovery.aggregated_discovery(definitions, core=core, subresources=subresources_of)
+    return discovery.api_group_list(definitions)

@@ -1,0 +1,67 @@
+"""What a request passes on its way to an endpoint, outermost first:
+
+    request info    parses method, path and query; makes the state of the request
+    audit           records it, where the settings ask for an audit log
+    instrumentation metrics and the access log
+    errors          failures become Status documents
+    fairness        tenants take turns
+    authentication  who is asking
+    tenancy         which tenant is asked
+    impersonation   as whom it is served
+    authorization   whether they may
+    tenant limits   rates and bytes of the tenant
+    routes          the endpoints
+
+Follows apiserver pkg/server/config.go (DefaultBuildHandlerChain), except that fairness comes before authentication:
+the path names the tenant, and looking up a token is work that tenants share fairly, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.types import ASGIApp
+
+from registry.api.request import Backend
+from registry.api.tenant_bootstrap import TenantBootstrapper
+from registry.audit.log import AuditLog
+from registry.authorization.tenants import Tenants
+from registry.flowcontrol.fair_queue import FairQueue
+from registry.flowcontrol.rates import Rates
+from registry.http.hosts import HostPattern
+from registry.http.middleware.audit import AuditMiddleware
+from registry.http.middleware.authentication import AuthenticationMiddleware
+from registry.http.middleware.authorization import AuthorizationMiddleware
+from registry.http.middleware.errors import ErrorsMiddleware
+from registry.http.middleware.fairness import FairnessMiddleware
+from registry.http.middleware.impersonation import ImpersonationMiddleware
+from registry.http.middleware.instrumentation import InstrumentationMiddleware
+from registry.http.middleware.request_info import RequestInfoMiddleware
+from registry.http.middleware.tenancy import TenancyMiddleware
+from registry.http.middleware.tenant_limits import TenantLimitsMiddleware
+from registry.http.routes import router
+from registry.http.serving.uploads import MIB, Uploads
+from registry.settings import Settings
+
+
+def handler_chain(
+    settings: Settings, backend: Backend, tenants: Tenants, audit: AuditLog | None, stopping: asyncio.Event
+) -> ASGIApp:
+    """The application that answers requests. `stopping` ends watches; without `audit` nothing is audited."""
+    queue = FairQueue()
+    uploads = Uploads(settings.upload_limit_megabytes * MIB)
+    hosts = HostPattern(settings.tenant_host_pattern) if settings.tenant_host_pattern else None
+
+    # Innermost first.
+    app: ASGIApp = router(backend, stopping, settings.service_account_jwks_uri)
+    app = TenantLimitsMiddleware(app, queue, Rates(), uploads, TenantBootstrapper(backend))
+    app = AuthorizationMiddleware(app, backend.policies, tenants)
+    app = ImpersonationMiddleware(app, backend.policies)
+    app = TenancyMiddleware(app, tenants, backend.store, hosts)
+    app = AuthenticationMiddleware(app, backend.authentication)
+    app = FairnessMiddleware(app, queue)
+    app = ErrorsMiddleware(app)
+    app = InstrumentationMiddleware(app, access_log=settings.access_log)
+    if audit is not None:
+        app = AuditMiddleware(app, audit)
+    return RequestInfoMiddleware(app)

@@ -1,0 +1,69 @@
+"""Whether the user may do what they ask for (403), before anything is looked up that a 404 would give away.
+
+Follows apiserver pkg/endpoints/filters/authorization.go.
+"""
+
+from __future__ import annotations
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from registry.api.errors import Qualified, StatusError, forbidden
+from registry.api.strategies.base import Context
+from registry.authentication.user import User
+from registry.authorization.attributes import Attributes, Decision, refusal
+from registry.authorization.authorizer import Authorizer
+from registry.authorization.tenants import Tenants
+from registry.http.request_state import NO_TENANT, STATE, RequestState
+from registry.store.errors import TenantNotFound
+
+
+class AuthorizationMiddleware:
+    def __init__(self, app: ASGIApp, authorizer: Authorizer, tenants: Tenants) -> None:
+        self._app = app
+        self._authorizer = authorizer
+        self._tenants = tenants
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        state: RequestState = scope[STATE]
+        tenant, user, attributes, trail = state.tenant, state.user, state.attributes, state.trail
+        if trail is not None:
+            trail.of_tenant(tenant.name)
+            trail.record_decision(True, "")
+        if not user.is_administrator:
+            decision = (
+                await self._authorizer.decide(tenant, user, attributes)
+                if tenant is not NO_TENANT
+                else await self._decide_without_tenant(user, attributes)
+            )
+            if trail is not None:
+                trail.record_decision(decision.allowed, decision.reason)
+            if not decision.allowed:
+                raise forbidden_to(user, attributes, decision.reason)
+        wildcard = state.wildcard
+        state.context = Context(
+            tenant if wildcard is None else wildcard.lead,
+            user,
+            state.header(b"user-agent"),
+            state.warnings,
+            across=None if wildcard is None else wildcard.across,
+            authorized_name=attributes.name,
+            annotations=None if trail is None else trail.annotations,
+        )
+        await self._app(scope, receive, send)
+
+    async def _decide_without_tenant(self, user: User, attributes: Attributes) -> Decision:
+        """The default rules, which need no database; the user's own tenant is asked where they do not allow it."""
+        decision = self._authorizer.default.decide(user, attributes)
+        if decision.allowed:
+            return decision
+        try:
+            home = await self._tenants.tenant_of(user, "")
+        except TenantNotFound:  # a certificate may name any tenant
+            return decision
+        return await self._authorizer.decide(home, user, attributes)
+
+
+def forbidden_to(user: User, attributes: Attributes, reason: str = "") -> StatusError:
+    """403 with the words of a refusal."""
+    resource = Qualified(attributes.resource, attributes.group) if attributes.is_resource else Qualified("")
+    return forbidden(resource, attributes.name if attributes.is_resource else "", refusal(user, attributes, reason))

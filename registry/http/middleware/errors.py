@@ -1,0 +1,61 @@
+"""Failures leave as a Status in an encoding that the client accepts.
+
+A failure that nothing foresees is logged with the request's audit id and leaves as a 500 that says no more than this
+id. Follows apiserver pkg/endpoints/handlers/responsewriters/{status,errors}.go.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from registry.api.errors import StatusError, from_store, internal_error, too_large, too_many_requests, unauthorized
+from registry.authentication.authenticator import Unauthenticated
+from registry.budget import BudgetExceeded
+from registry.flowcontrol.fair_queue import TooManyRequests
+from registry.flowcontrol.time_slice import ClientGone
+from registry.http.middleware.access_log import loggable
+from registry.http.middleware.instrumentation import CLIENT_CLOSED_REQUEST
+from registry.http.negotiation import Representation, error_encoding
+from registry.http.request_state import STATE, RequestState
+from registry.http.responses import PageNotFound, send_page_not_found, send_status
+from registry.store.errors import StoreError
+
+logger = logging.getLogger("registry.requests")
+
+
+class ErrorsMiddleware:
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._app(scope, receive, send)
+        except ClientGone:
+            scope[STATE].code = CLIENT_CLOSED_REQUEST
+        except PageNotFound:
+            await send_page_not_found(send, scope, scope[STATE].warnings)
+        except Exception as error:
+            state: RequestState = scope[STATE]
+            representation = Representation(error_encoding(state.header(b"accept")))
+            await send_status(send, scope, _status_of(error, scope, state), representation, state.warnings)
+
+
+def _status_of(error: Exception, scope: Scope, state: RequestState) -> StatusError:
+    match error:
+        case StatusError():
+            return error
+        case Unauthenticated():
+            return unauthorized()
+        case TooManyRequests():
+            return too_many_requests(str(error), error.retry_after_seconds)
+        case BudgetExceeded():
+            logger.warning("%s %s: %s", scope["method"], loggable(scope["path"]), error)
+            return too_large(str(error))
+        case StoreError():
+            logger.warning("%s %s: %r", scope["method"], loggable(scope["path"]), error)
+            return from_store(error)
+        case _:
+            logger.error("request failed: %s %s", scope["method"], loggable(scope["path"]), exc_info=error)
+            return internal_error(f"an unexpected error occurred (request {state.logged.audit_id})")

@@ -1,0 +1,73 @@
+"""Impersonate-* headers: the request is served as another user, if its own may act as that one.
+
+Follows apiserver pkg/endpoints/filters/impersonation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from registry.api.errors import bad_request
+from registry.authentication.impersonation_headers import NobodyNamed, requested_groups, requested_user
+from registry.authentication.user import User
+from registry.authorization.attributes import Attributes, Decision
+from registry.authorization.authorizer import Authorizer
+from registry.authorization.impersonation_authz import Impersonation, ImpersonationRefused
+from registry.http.middleware.authorization import forbidden_to
+from registry.http.request_state import NO_TENANT, STATE, RequestState
+from registry.store.types import Tenant
+
+_ALLOWED: Final = Decision(True)
+
+
+class ImpersonationMiddleware:
+    def __init__(self, app: ASGIApp, authorizer: Authorizer) -> None:
+        self._app = app
+        self._authorizer = authorizer
+        self._impersonation = Impersonation()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        state: RequestState = scope[STATE]
+        for name in state.headers:
+            if name.startswith(b"impersonate-"):
+                state.user = await self._impersonated(scope, state)
+                break
+        await self._app(scope, receive, send)
+
+    async def _impersonated(self, scope: Scope, state: RequestState) -> User:
+        """400 for headers that name no user, 403 for one that the requester may not act as."""
+        tenant, requester = state.tenant, state.user
+        try:
+            wanted = requested_user(scope["headers"])
+        except NobodyNamed as error:
+            raise bad_request(str(error)) from error
+        if wanted is None:
+            return requester
+        if requester.tenant is not None:
+            # Whatever their groups, a user impersonated by an administrator of a tenant has no rights outside it.
+            wanted = replace(wanted, tenant=tenant.name)
+        groups = requested_groups(scope["headers"])
+        try:
+            user, constraint = self._impersonation.check(
+                tenant.id, requester, wanted, groups, state.attributes, await self._decider(tenant, requester)
+            )
+        except ImpersonationRefused as refused:
+            raise forbidden_to(requester, refused.attributes, refused.reason) from refused
+        if state.trail is not None:
+            state.trail.impersonates(user, constraint)
+        return user
+
+    async def _decider(self, tenant: Tenant, user: User) -> Callable[[Attributes], Decision]:
+        """Decides several questions about a user by the same policy."""
+        if user.is_administrator:
+            return _allow
+        policy = self._authorizer.default if tenant is NO_TENANT else await self._authorizer.of(tenant)
+        return lambda asked: policy.decide(user, asked)
+
+
+def _allow(asked: Attributes) -> Decision:
+    return _ALLOWED

@@ -1,0 +1,58 @@
+"""Metrics of each answer, and its line in the access log.
+
+Follows apiserver pkg/endpoints/metrics/metrics.go (MonitorRequest) and pkg/server/httplog.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from registry.api.verbs.history import SUBRESOURCES
+from registry.http import metrics
+from registry.http.middleware.access_log import log_answer
+from registry.http.request_state import STATE, RequestState
+
+CLIENT_CLOSED_REQUEST: Final = 499
+
+_VERBS: Final = frozenset(
+    {"get", "head", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "post", "put"}
+)
+
+
+class InstrumentationMiddleware:
+    def __init__(self, app: ASGIApp, *, access_log: bool) -> None:
+        self._app = app
+        self._access_log = access_log
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        state: RequestState = scope[STATE]
+
+        async def recording(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                state.code = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, recording)
+        except asyncio.CancelledError:
+            state.code = CLIENT_CLOSED_REQUEST
+            raise
+        finally:
+            seconds = time.perf_counter() - state.started
+            _observe(state, seconds)
+            if self._access_log:
+                log_answer(scope, state, seconds)
+
+
+def _observe(state: RequestState, seconds: float) -> None:
+    """Labels are those of resources that exist: otherwise a client could create any number of series."""
+    info, served = state.info, state.served
+    if served is None:
+        metrics.observe(info.verb if info.verb in _VERBS else "other", "", "", "", state.code, seconds)
+        return
+    known = info.subresource in served.subresources or info.subresource in SUBRESOURCES
+    metrics.observe(info.verb, info.group, info.resource, info.subresource if known else "", state.code, seconds)

@@ -1,0 +1,88 @@
+"""The tenant of a request, or those of /clusters/*, and the user as this tenant sees them.
+
+A request for a tenant that does not exist is answered as one for a tenant that the user may not enter, so that nobody
+can find out which tenants there are. Requests that are the process's own (/livez, /metrics) have no tenant.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from registry.authentication.user import User
+from registry.authorization.authorizer import user_in_tenant
+from registry.authorization.tenants import DEFAULT, SYSTEM, Tenants
+from registry.authorization.wildcard import SUBRESOURCE, is_across, resolve_wildcard
+from registry.http.hosts import HostPattern, tenant_in_path
+from registry.http.middleware.authorization import forbidden_to
+from registry.http.request_state import NO_TENANT, STATE, RequestState
+from registry.store.errors import TenantNotFound
+from registry.store.store import Store
+from registry.store.types import Tenant
+
+# What the process answers for itself: whether it is alive must not depend on the database.
+_OF_PROCESS: Final = frozenset(
+    {"/healthz", "/livez", "/readyz", "/healthz/ping", "/livez/ping", "/readyz/ping", "/metrics", "/version"}
+)
+
+
+class TenancyMiddleware:
+    def __init__(self, app: ASGIApp, tenants: Tenants, store: Store, hosts: HostPattern | None) -> None:
+        self._app = app
+        self._tenants = tenants
+        self._store = store
+        self._hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        state: RequestState = scope[STATE]
+        info, user = state.info, state.user
+        if user.tenant not in (None, SYSTEM) and not info.tenant and info.document_path == "/metrics":
+            # Metrics name the definitions of all tenants.
+            raise forbidden_to(user, state.attributes)
+        if is_across(info.tenant):
+            await self._resolve_wildcard(scope, state)
+        else:
+            state.tenant, state.user = await self._resolve(scope, state)
+        await self._app(scope, receive, send)
+
+    async def _resolve_wildcard(self, scope: Scope, state: RequestState) -> None:
+        if state.info.resource:
+            state.attributes = replace(state.attributes, subresource=SUBRESOURCE)
+        name = tenant_in_path(scope["raw_path"], state.info.tenant)
+        try:
+            if self._hosts is not None:
+                name = self._hosts.tenant_of(state.headers.get(b"host", b""), name)
+            if not is_across(name):
+                raise TenantNotFound("there are no such tenants")
+            state.wildcard = await resolve_wildcard(self._tenants, self._store, state.user, name)
+        except TenantNotFound:
+            # The administrator of a tenant is one inside it only.
+            if not user_in_tenant(state.user, SYSTEM).is_administrator:
+                raise forbidden_to(state.user, state.attributes) from None
+            raise
+        state.tenant = state.wildcard.judge
+
+    async def _resolve(self, scope: Scope, state: RequestState) -> tuple[Tenant, User]:
+        """The administrator of a tenant above stays themselves; any other user is as the tenant sees them."""
+        user, name = state.user, state.info.tenant
+        of_process = state.info.document_path in _OF_PROCESS
+        if of_process and not name:
+            return NO_TENANT, user if user.tenant is None else user_in_tenant(user, DEFAULT)
+        try:
+            if name and b"%" in scope["raw_path"]:
+                name = tenant_in_path(scope["raw_path"], name)
+            if self._hosts is not None:
+                name = self._hosts.tenant_of(state.headers.get(b"host", b""), name)
+            tenant = await self._tenants.tenant_of(user, name)
+        except TenantNotFound:
+            stranger = user_in_tenant(user, name or DEFAULT)
+            if stranger.is_administrator:
+                raise
+            if of_process:
+                return NO_TENANT, stranger  # anybody may ask this of every tenant, so the answer gives nothing away
+            raise forbidden_to(stranger, state.attributes) from None
+        if user.tenant is not None and user.tenant != tenant.name and await self._tenants.governs(user, tenant):
+            return tenant, user
+        return tenant, user_in_tenant(user, tenant.name)

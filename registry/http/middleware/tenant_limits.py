@@ -1,0 +1,54 @@
+"""What counts against the tenant once its request is authorized: rates, watches, and the bytes of bodies.
+
+The tenant itself is completed here on its first request: until then it costs a row.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from registry.api.tenant_bootstrap import TenantBootstrapper
+from registry.flowcontrol.fair_queue import FairQueue
+from registry.flowcontrol.rates import Rates
+from registry.http.request_state import NO_TENANT, STATE, RequestState
+from registry.http.serving.uploads import Uploads
+
+_WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+
+
+class TenantLimitsMiddleware:
+    def __init__(
+        self, app: ASGIApp, queue: FairQueue, rates: Rates, uploads: Uploads, bootstrapper: TenantBootstrapper
+    ) -> None:
+        self._app = app
+        self._queue = queue
+        self._rates = rates
+        self._uploads = uploads
+        self._bootstrapper = bootstrapper
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        state: RequestState = scope[STATE]
+        info, tenant, watch = state.info, state.authorized.tenant, state.info.verb == "watch"
+        if watch:
+            self._queue.release(state.seat)  # it lasts long, and is idle most of the time
+        if tenant is NO_TENANT:
+            await self._app(scope, receive, send)
+            return
+        self._queue.mark_known(info.tenant)
+        flow = upload = None
+        try:
+            if "rates" in tenant.attributes:
+                flow = self._rates.enter(tenant.id, tenant.attributes["rates"], state.started, watch=watch)
+            if "server" not in tenant.attributes:
+                await self._bootstrapper.ensure(tenant)
+            if info.resource and info.verb in _WRITES:
+                upload = self._uploads.begin(tenant.name)
+                receive = upload.receiving(receive)
+            await self._app(scope, receive, send)
+        finally:
+            if upload is not None:
+                upload.end()
+            if flow is not None:
+                self._rates.leave(flow, watch=watch)

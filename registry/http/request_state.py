@@ -1,0 +1,65 @@
+"""What is known of one request: made by the first middleware, filled in by the others in their order.
+
+It is in the ASGI scope under one key. A middleware reads the fields of those before it, which
+registry/http/handler_chain.py lists, and never those of a later one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from registry import logs
+from registry.api.served import Served
+from registry.api.strategies.base import Context
+from registry.audit.trail import Trail
+from registry.authentication.user import ANONYMOUS, User
+from registry.authorization.attributes import Attributes
+from registry.authorization.wildcard import WildcardTarget
+from registry.flowcontrol.fair_queue import EXEMPT, Seat
+from registry.http.request_info import RequestInfo
+from registry.store.types import DomainId, Guards, Tenant, TenantId, TenantName
+
+# The key of the ASGI scope: `state: RequestState = scope[STATE]`.
+STATE: Final = "registry.request"
+
+# The tenant of requests that are the process's own (/livez, /metrics): they need no tenant, and no database.
+NO_TENANT: Final = Tenant(TenantId(0), TenantName(""), DomainId(0), Guards(0, 0))
+
+
+@dataclass(slots=True)
+class RequestState:
+    """`headers` has each name once, with its last value; `started` is of time.perf_counter."""
+
+    info: RequestInfo
+    headers: Mapping[bytes, bytes]
+    # Request info: what the authorizer is asked, who the log lines are of, and the warnings of the answer.
+    attributes: Attributes
+    logged: logs.ServedRequest
+    started: float
+    warnings: list[str]
+    # Audit: None where nothing is audited.
+    trail: Trail | None = None
+    # Instrumentation: the code that was sent. Errors: 499 where the client hung up.
+    code: int = 500
+    # Fairness.
+    seat: Seat = EXEMPT
+    # Authentication; impersonation replaces it.
+    user: User = ANONYMOUS
+    # Tenancy: whose rules hold, and which tenants /clusters/* stands for.
+    tenant: Tenant = NO_TENANT
+    wildcard: WildcardTarget | None = None
+    # Authorization: None before a request is authorized.
+    context: Context | None = None
+    # The endpoint of resources: what was found in the tenant's catalog.
+    served: Served | None = None
+
+    @property
+    def authorized(self) -> Context:
+        """The context of a request that has been authorized."""
+        assert self.context is not None, "endpoints stand behind authorization"
+        return self.context
+
+    def header(self, name: bytes) -> str:
+        return self.headers.get(name, b"").decode("latin-1")
