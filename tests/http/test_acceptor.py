@@ -33,7 +33,7 @@ async def accepting(limit: int, context: ssl.SSLContext | None = None) -> AsyncI
     config.load()
     state = ServerState()
     [listener] = bind("127.0.0.1", 0, 1)
-    made = Acceptor([listener], lambda: Protocol(config=config, server_state=state, app_state={}), context, limit)
+    made = Acceptor([listener], lambda when_lost: Protocol(config, state, {}, when_lost), context, limit)
     made.start()
     try:
         yield made, listener.getsockname()[1]

@@ -50,7 +50,7 @@ class Acceptor:
     def __init__(
         self,
         listeners: Sequence[socket.socket],
-        make: Callable[[], Protocol],
+        make: Callable[[Callable[[], None]], Protocol],
         context: ssl.SSLContext | None,
         limit: int,
     ) -> None:
@@ -117,8 +117,7 @@ class Acceptor:
         task.add_done_callback(self._handshakes.discard)
 
     async def _connect(self, accepted: socket.socket) -> None:
-        protocol = self._make()
-        protocol.when_lost = self._connection_closed
+        protocol = self._make(self._connection_closed)
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: protocol,

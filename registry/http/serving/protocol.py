@@ -16,12 +16,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any, Final
+from urllib.parse import unquote
 
 import httptools
-from uvicorn._types import ASGI3Application, ASGIReceiveEvent, ASGISendEvent, HTTPResponseStartEvent
-from uvicorn.protocols.http import httptools_impl
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn._types import ASGI3Application, ASGIReceiveEvent, ASGISendEvent, HTTPResponseStartEvent, HTTPScope
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
 
 from registry.flowcontrol.time_slice import IS_GONE
 from registry.http.serving.heads import FIELDS_LIMIT, RefusalLog, Refused, check_head
@@ -60,9 +63,14 @@ TOO_MUCH = Refused(429, "the server has no room for this request now", [(b"retry
 # Above this, copying head and body together costs more than a second write.
 JOINED_LIMIT_BYTES = 64 * 1024
 
-# Admission webhooks may refuse with codes that have no name; Go names them like this.
-for _code in range(100, 1000):
-    STATUS_LINE.setdefault(_code, b"HTTP/1.1 %d status code %d\r\n" % (_code, _code))
+
+def _status_line(code: int) -> bytes:
+    """Admission webhooks may refuse with codes that have no name; Go names them like this."""
+    known = code in HTTPStatus._value2member_map_
+    return f"HTTP/1.1 {code} {HTTPStatus(code).phrase if known else f'status code {code}'}\r\n".encode()
+
+
+_STATUS_LINES: Final = {code: _status_line(code) for code in range(100, 1000)}
 
 
 class Cycle(RequestResponseCycle):
@@ -71,9 +79,22 @@ class Cycle(RequestResponseCycle):
     Invariant: `_head` is not empty exactly between the start of an answer of known length and its first body.
     """
 
-    _head = b""
-    # Called when the application has taken what had come of the body.
-    when_taken: Callable[[], None] = staticmethod(lambda: None)
+    def __init__(self, protocol: Protocol, scope: HTTPScope, *, expects_continue: bool, keep_alive: bool) -> None:
+        super().__init__(
+            scope,
+            protocol.transport,
+            protocol.flow,
+            protocol.logger,
+            protocol.access_logger,
+            False,
+            protocol.server_state.default_headers,
+            asyncio.Event(),
+            expects_continue,
+            keep_alive,
+            protocol.on_response_complete,
+        )
+        self._head = b""
+        self._count_kept = protocol.count_kept
 
     def is_gone(self) -> bool:
         """Whether the client has hung up."""
@@ -81,40 +102,48 @@ class Cycle(RequestResponseCycle):
 
     async def receive(self) -> ASGIReceiveEvent:
         message = await super().receive()
-        self.when_taken()
+        self._count_kept()
         return message
 
     async def send(self, message: ASGISendEvent) -> None:
         if self._head:
             await self._send_with_head(message)
-        elif message["type"] == "http.response.start" and not self.response_started and self._hold(message):
-            pass
+        elif message["type"] == "http.response.start" and not self.response_started and not self.disconnected:
+            if self.flow.write_paused:
+                await self.flow.drain()
+            if not self.disconnected:
+                self._start(message)
         else:
             await super().send(message)
 
-    def _hold(self, message: HTTPResponseStartEvent) -> bool:
-        """Whether the head can wait for its body; if so, it is encoded and kept. Streams' heads leave at once."""
-        if self.disconnected or not self.keep_alive or self.scope["method"] == "HEAD":
-            return False
-        length = -1
-        parts = [STATUS_LINE[message["status"]]]
+    def _start(self, message: HTTPResponseStartEvent) -> None:
+        """Encodes the head. It waits for its body where the length is known; heads of streams leave at once."""
+        code, length, closes = message["status"], -1, False
+        parts = [_STATUS_LINES[code]]
         for name, value in (*self.default_headers, *message.get("headers", ())):
             parts += (name, b": ", value, b"\r\n")
             if name == b"content-length":
                 length = int(value)
-            elif name == b"connection" or name == b"transfer-encoding":
-                return False
+            elif name == b"connection":
+                closes = b"close" in value.lower()
+        if closes:
+            self.keep_alive = False
+        elif not self.keep_alive:
+            parts += (b"connection", b": ", b"close", b"\r\n")
+        self.chunked_encoding = length < 0 and self.scope["method"] != "HEAD" and code not in (204, 304)
+        if self.chunked_encoding:
+            parts += (b"transfer-encoding", b": ", b"chunked", b"\r\n")
         parts.append(b"\r\n")
-        head = b"".join(parts)
-        lines = len(parts) // 4 + 2
-        if length < 0 or head.count(b"\n") != lines or head.count(b"\r") != lines or 0 in head:
-            return False  # uvicorn's own way refuses what could forge a header.
-        self._head = head
+        head, lines = b"".join(parts), len(parts) // 4 + 2
         self.response_started = True
         self.waiting_for_100_continue = False
-        self.chunked_encoding = False
-        self.expected_content_length = length
-        return True
+        self.expected_content_length = max(length, 0)
+        if head.count(b"\n") != lines or head.count(b"\r") != lines or 0 in head:
+            raise RuntimeError("a header of the answer holds a line break or a NUL")
+        if length < 0:
+            self.transport.write(head)
+        else:
+            self._head = head
 
     async def _send_with_head(self, message: ASGISendEvent) -> None:
         if self.flow.write_paused and not self.disconnected:
@@ -135,10 +164,6 @@ class Cycle(RequestResponseCycle):
         if not self.keep_alive:  # The server began to stop in between.
             self.transport.close()
         self.on_response()
-
-
-# uvicorn looks its class up by this name for each request and offers no other way to replace it.
-httptools_impl.RequestResponseCycle = Cycle  # type: ignore[misc]
 
 
 class Backlog:
@@ -164,9 +189,8 @@ class Protocol(HttpToolsProtocol):
     _head_timer: asyncio.TimerHandle | None = None
     _body_timer: asyncio.TimerHandle | None = None
     _stall_timer: asyncio.TimerHandle | None = None
-    # Whether there is a connection, or was; told of its end, once.
+    # Whether there is a connection, or was.
     was_made = False
-    when_lost: Callable[[], None] = staticmethod(lambda: None)
     _is_lost = False
     _reading_head = False
     _reading_body = False
@@ -186,6 +210,17 @@ class Protocol(HttpToolsProtocol):
     _read_messages = 0
     _running: RequestResponseCycle | None = None
     _last_words: bytes | None = None
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        when_lost: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`when_lost` is called once, at the end of the connection."""
+        super().__init__(config, server_state, app_state)
+        self._when_lost = when_lost
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -213,7 +248,7 @@ class Protocol(HttpToolsProtocol):
         super().connection_lost(exc)
         self._is_lost = True
         self._keep(0)
-        self.when_lost()
+        self._when_lost()
 
     # -- what comes
     def data_received(self, data: bytes) -> None:
@@ -250,7 +285,7 @@ class Protocol(HttpToolsProtocol):
             # Bytes between requests (empty lines, which the parser skips) have stopped the time for idle connections.
             self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
         if self._kept_bytes or self._reading_head or self._reading_body or len(data) > BACKLOG_SMALL_BYTES:
-            self._count_kept()
+            self.count_kept()
         if self._kept_bytes > BACKLOG_SMALL_BYTES and _backlog.bytes > BACKLOG_LIMIT_BYTES:
             self._refuse(TOO_MUCH)
 
@@ -293,22 +328,31 @@ class Protocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
+        """As uvicorn's, but for the class of the cycle, which it has no hook for: ours offers no upgrades."""
         if self._head_timer is not None:
             self._disarm()
-        check_head(
-            self.parser.get_method(),
-            self.parser.get_http_version(),
-            self.url,
-            self.headers,
-            upgrades=self.parser.should_upgrade(),
-        )
-        super().on_headers_complete()
+        parser, scope = self.parser, self.scope
+        method, version = parser.get_method(), parser.get_http_version()
+        check_head(method, version, self.url, self.headers, upgrades=parser.should_upgrade())
+        url = httptools.parse_url(self.url)
+        path = url.path.decode("ascii")
+        scope["method"] = method.decode("ascii")
+        scope["http_version"] = version
+        scope["path"] = unquote(path) if "%" in path else path
+        scope["raw_path"] = url.path
+        scope["query_string"] = url.query or b""
+        keep_alive = version != "1.0" and parser.should_keep_alive()
+        before, cycle = self.cycle, Cycle(self, scope, expects_continue=self.expect_100_continue, keep_alive=keep_alive)
+        scope[IS_GONE] = cycle.is_gone  # type: ignore[typeddict-unknown-key]
+        self.cycle = cycle
         self._reading_head = False
         self._reading_body = True
         self._head_bytes = self._parsed_bytes + len(self.url)
-        assert isinstance(self.cycle, Cycle)
-        self.cycle.when_taken = self._count_kept
-        self.scope[IS_GONE] = self.cycle.is_gone  # type: ignore[typeddict-unknown-key]
+        if before is None or before.response_complete:
+            self._start_asgi_task(cycle, self.app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((cycle, self.app))
 
     def on_chunk_header(self) -> None:
         self._chunks += 1
@@ -328,7 +372,8 @@ class Protocol(HttpToolsProtocol):
             self._forget()
 
     # -- what is kept
-    def _count_kept(self) -> None:
+    def count_kept(self) -> None:
+        """Counts again what is kept of the requests: something has come, or was taken up."""
         if self._is_lost:
             return
         kept = len(self.pipeline) * _PIPELINED_BYTES
@@ -368,7 +413,7 @@ class Protocol(HttpToolsProtocol):
             elif self._reading_body:
                 self.cycle.body = bytearray()
         if self._kept_bytes:
-            self._count_kept()
+            self.count_kept()
 
     def _refuse(self, refused: Refused) -> None:
         """Ends the connection with this answer, after the answers to the requests that were whole before."""

@@ -175,8 +175,8 @@ class Server(uvicorn.Server):
             await self._look_again(self._files)
         return await super().on_tick(counter)
 
-    def _protocol(self) -> Protocol:
-        return Protocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+    def _protocol(self, when_lost: Callable[[], None]) -> Protocol:
+        return Protocol(self.config, self.server_state, self.lifespan.state, when_lost)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._app.state.stopping.set()
