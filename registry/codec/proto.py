@@ -28,34 +28,32 @@ _MAGIC = b"k8s\x00"
 
 def decode_delete_options(data: bytes) -> dict[str, Json]:
     """The options with their kind and apiVersion as sent. Raises ProtoError."""
-    if not data.startswith(_MAGIC):
-        raise ProtoError("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
-    options: dict[str, Json] = {}
-    raw = b""
-    for number, value in fields(data[len(_MAGIC) :]):
-        if number == 1:
-            options |= _decode(_TYPE_META, _bytes(value))
-        elif number == 2:
-            raw = _bytes(value)
-    return options | _decode(_DELETE_OPTIONS, raw)
+    types, raw = _decode_envelope(data)
+    return types | _decode(_DELETE_OPTIONS, raw)
 
 
 def decode_kind(data: bytes, kinds: Mapping[str, tuple[Field, ...]]) -> dict[str, Json]:
     """A whole object in its envelope, as the JSON that it stands for. ProtoError also for a kind not in `kinds`."""
+    types, raw = _decode_envelope(data)
+    version, kind = types.get("apiVersion") or "", types.get("kind") or ""
+    message = kinds.get(f"{version} {kind}") or kinds.get(kind)
+    if message is None:
+        raise ProtoError(f'no kind "{kind}" is registered for version "{version}"')
+    return types | _decode(message, raw)
+
+
+def _decode_envelope(data: bytes) -> tuple[dict[str, Json], bytes]:
+    """apiVersion and kind of an Unknown, and the bytes of the message in it."""
     if not data.startswith(_MAGIC):
         raise ProtoError("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
-    obj: dict[str, Json] = {}
+    types: dict[str, Json] = {}
     raw = b""
     for number, value in fields(data[len(_MAGIC) :]):
         if number == 1:
-            obj |= _decode(_TYPE_META, _bytes(value))
+            types |= _decode(_TYPE_META, _bytes(value))
         elif number == 2:
             raw = _bytes(value)
-    kind = obj.get("kind") or ""
-    message = kinds.get(f"{obj.get('apiVersion') or ''} {kind}") or kinds.get(kind)
-    if message is None:
-        raise ProtoError(f'no kind "{obj.get("kind") or ""}" is registered for version "{obj.get("apiVersion") or ""}"')
-    return obj | _decode(message, raw)
+    return types, raw
 
 
 def encode_proto(obj: Mapping[str, Json]) -> bytes:
@@ -238,7 +236,7 @@ def _decode_value(field: Field, value: int | bytes) -> Json:
             raise ProtoError(f"proto: wrong wireType for field {field.name}")
         if field.type == "boolean":
             return value != 0
-        return value - (1 << 64) if value >= 1 << 63 else value
+        return _signed(value)
     data = _bytes(value)
     if isinstance(field.type, tuple):
         return _decode(field.type, data)
@@ -284,7 +282,7 @@ def _decode_int_or_string(data: bytes) -> int | str:
         if field == 1:
             is_text = value == 1
         elif field == 2 and isinstance(value, int):
-            number = value - (1 << 64) if value >= 1 << 63 else value
+            number = _signed(value)
         elif field == 3:
             text = _bytes(value).decode("utf-8", "replace")
     return text if is_text else number
@@ -297,7 +295,7 @@ def _decode_time(data: bytes, *, micro: bool) -> str | None:
         if not isinstance(value, int):
             raise ProtoError("proto: wrong wireType for field seconds")
         if number == 1:
-            seconds = value - (1 << 64) if value >= 1 << 63 else value
+            seconds = _signed(value)
         elif number == 2:
             nanos = value
     if not data:
@@ -308,6 +306,10 @@ def _decode_time(data: bytes, *, micro: bool) -> str | None:
         raise ProtoError("proto: time out of range") from error
     text = moment.strftime("%Y-%m-%dT%H:%M:%S")
     return f"{text}.{nanos // 1000:06d}Z" if micro else f"{text}Z"
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >= 1 << 63 else value
 
 
 def _bytes(value: int | bytes) -> bytes:
