@@ -1,17 +1,16 @@
-"""Turns of tenants, and the rates that a tenant may have: so that one who floods a process slows nobody but himself.
+"""Fair queuing across tenants: a tenant that floods the server only delays its own requests.
 
-A process answers requests on one thread. Those of one tenant begin as they come. Where another tenant has asked lately,
-only a few of each are under way at a time, and they begin tenant by tenant; the others wait for a place of theirs. So a
-request waits for a few of each other tenant's, not for all that a flood has brought. A place is given up when the
-request is answered, or after a few milliseconds: what waits for the database, for a webhook or for a slow client is in
-nobody's way, not even in that of its own tenant. Lists keep theirs for longer: the database has to work for them too.
+A process answers requests on one thread. While one tenant is alone its requests are exempt: they begin as they come.
+While several are present, few requests of each hold a seat at a time, and they begin tenant by tenant; the others wait
+for a seat of their tenant. So a request waits for a few of each other tenant, not for all that a flood has brought. A
+seat is released when the request is answered, or after a few milliseconds: a request that waits for the database, for a
+webhook or for a slow client delays nobody, not even its own tenant. Lists hold seats longer, for they keep the database
+busy as well.
 
-Long requests go on in slices (registry/flowcontrol/time_slice.py), of which one is done in a round of the event loop.
-Before each, the short requests of other tenants that are under way are answered; those that come meanwhile are not
-waited for.
+Long requests continue in time slices (registry/flowcontrol/time_slice.py), one in each iteration of the event loop.
+Before each, the short requests of other tenants that are under way are answered; later ones are not waited for.
 
-Rates are limits that the tenant's object names (spec.quotas), counted in each process by itself. Beyond one the answer
-is 429, with the seconds after which it may be tried again.
+Follows the idea of apiserver pkg/util/flowcontrol/fairqueuing; rates are in registry/flowcontrol/rates.py.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ PRESENT_SECONDS: Final = 0.1
 SEATS_PER_TENANT: Final = 1
 SEAT_SECONDS: Final = 0.005
 LIST_SEAT_SECONDS: Final = 0.05
-# What may wait of one tenant; beyond it the answer is 429 at once.
+# Requests of one tenant that may wait; beyond that the answer is 429 at once.
 MAX_WAITING: Final = 2_000
-# Tenants with rates that are remembered; one that is dropped while nothing of it is under way begins anew.
+# Tenants with rates that are remembered; one that is dropped while nothing of it is under way starts afresh.
 MAX_TENANTS: Final = 10_000
 
 
@@ -47,7 +46,7 @@ _UNKNOWN: Final = "?"
 
 
 class Seat:
-    """What a request has while it counts as under way, and as a short one; until then, by the clock of the requests."""
+    """A request's seat: until when it counts as under way, and as a short request, by the clock of the queue."""
 
     __slots__ = ("reads", "short_until", "tenant", "until")
 
@@ -55,26 +54,26 @@ class Seat:
         self.tenant = tenant
         self.reads = True
         self.until = now + held
-        self.short_until = now + SEAT_SECONDS  # or until it ends or rests
+        self.short_until = now + SEAT_SECONDS  # or until it is released or yields
 
 
-# Of a request of a tenant that is alone: nothing is counted.
+# The seat of a request whose tenant is alone: nothing is counted.
 EXEMPT: Final = Seat(_UNKNOWN, 0.0, 0.0)
 
 
 class _Yielded(NamedTuple):
-    before: Sequence[Seat]  # what may be short, and goes before it
+    before: Sequence[Seat]  # of requests that may be short, and go first
     over: asyncio.Future[None]
 
 
 class FairQueue:
     """The order in which requests begin.
 
-    Tenants are known by their names as requests say them: to find out more would be the work that is to wait. Names
-    that nobody has been let in by share the places of one, so that inventing names gains nothing.
+    Tenants are known by the names in requests: finding out more would be work that has to be queued itself. Names by
+    which nobody was ever authorized share the seats of one tenant, so that inventing names gains nothing.
 
-    `begins` is asked first, without waiting; where it gives no place, `turn` is awaited. Each place `ends`. `now` is in
-    seconds, by `clock`.
+    `try_acquire` comes first and does not wait; where it returns None, `acquire` waits. Every seat is released. `now`
+    is in seconds, by `clock`.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -83,25 +82,25 @@ class FairQueue:
         # The tenant that asked last, and until when another counts as present.
         self._last: str | None = None
         self._shared_until = 0.0
-        # The places that are taken, oldest first. Invariant: neither here nor below is anything empty.
+        # The seats that are taken, oldest first. Invariant: neither here nor below is anything empty.
         self._taken: dict[str, list[Seat]] = {}
-        # The first tenant is the one whose turn it is.
+        # The first tenant is served next.
         self._waiting: OrderedDict[str, deque[tuple[asyncio.Future[Seat], float]]] = OrderedDict()
         self._renewal: asyncio.TimerHandle | None = None
-        # Who rests, in the order in which they go on.
-        self._resting: deque[_Yielded] = deque()
-        self._rousing = False  # in the next round of the event loop
+        # Requests that have yielded, in the order in which they continue.
+        self._yielded: deque[_Yielded] = deque()
+        self._resuming = False  # in the next iteration of the event loop
         self._later: asyncio.TimerHandle | None = None
 
     def mark_known(self, name: str) -> None:
-        """A request that named this tenant was let in."""
+        """A request that named this tenant was authorized."""
         if name not in self._names:
             if len(self._names) >= MAX_TENANTS:
                 self._names.clear()
             self._names.add(name)
 
     def try_acquire(self, name: str, now: float, held: float = SEAT_SECONDS) -> Seat | None:
-        """The place of a request that may begin at once; it is held for so long at the most."""
+        """The seat of a request that may begin at once, for `held` seconds at most; None where it has to wait."""
         tenant = name if name in self._names else _UNKNOWN
         if tenant == self._last:
             if now > self._shared_until and not self._waiting:
@@ -113,7 +112,7 @@ class FairQueue:
         return None if tenant in self._waiting else self._take_seat(tenant, now, held)
 
     async def acquire(self, name: str, held: float = SEAT_SECONDS) -> Seat:
-        """Waits for a place of the tenant's. Raises TooManyRequests where too many wait already."""
+        """Waits for a seat of the tenant. Raises TooManyRequests where too many wait already."""
         tenant = name if name in self._names else _UNKNOWN
         queue = self._waiting.get(tenant)
         if queue is None:
@@ -126,27 +125,27 @@ class FairQueue:
             self._renewal = asyncio.get_running_loop().call_later(SEAT_SECONDS, self._grant_seats_again)
         return await future
 
-    def release(self, place: Seat) -> None:
+    def release(self, seat: Seat) -> None:
         """The request has been answered, or is one that lasts."""
-        place.short_until = 0.0
-        taken = self._taken.get(place.tenant)
-        if taken is None or place not in taken:
+        seat.short_until = 0.0
+        taken = self._taken.get(seat.tenant)
+        if taken is None or seat not in taken:
             return
-        taken.remove(place)
+        taken.remove(seat)
         if not taken:
-            del self._taken[place.tenant]
-        if self._resting:
+            del self._taken[seat.tenant]
+        if self._yielded:
             self._resume_soon()
         if self._waiting:
-            # In the next turn of the event loop: what has come meanwhile is read first, and gets its turn.
+            # In the next iteration of the event loop: requests that have come meanwhile are read first.
             asyncio.get_running_loop().call_soon(self._grant_seats)
 
-    async def yield_now(self, name: str, place: Seat, *, for_reads: bool = False) -> float:
-        """A long request lets others go on, and goes on itself when it is its turn: for so many seconds."""
-        if place is not EXEMPT:
-            place.short_until = 0.0
+    async def yield_now(self, name: str, seat: Seat, *, for_reads: bool = False) -> float:
+        """A long request waits for others; returns for how many seconds it may continue then."""
+        if seat is not EXEMPT:
+            seat.short_until = 0.0
         now = self._clock()
-        if now > self._shared_until and not self._resting:
+        if now > self._shared_until and not self._yielded:
             await asyncio.sleep(0)
             return SLICE_SECONDS
         tenant = name if name in self._names else _UNKNOWN
@@ -156,44 +155,44 @@ class FairQueue:
             for other in taken
             if other.tenant != tenant and (other.reads or not for_reads)
         ]
-        rest = _Yielded(others, asyncio.get_running_loop().create_future())
-        self._resting.append(rest)
+        yielded = _Yielded(others, asyncio.get_running_loop().create_future())
+        self._yielded.append(yielded)
         self._resume_soon()
-        await rest.over
+        await yielded.over
         return SHARED_SLICE_SECONDS
 
-    async def wait_for_short_requests(self, place: Seat, *, reads: bool) -> None:
-        """Before a request for which the database has to work: waits as a slice does. Then it counts as short again.
+    async def wait_for_short_requests(self, seat: Seat, *, reads: bool) -> None:
+        """Before a request that keeps the database busy: yields as a time slice does. Then it counts as short again.
 
         A write waits for reads only: the writes of many tenants are committed together.
         """
-        if place is not EXEMPT:
-            place.reads = reads
-            await self.yield_now(place.tenant, place, for_reads=not reads)
-            place.short_until = self._clock() + SEAT_SECONDS
+        if seat is not EXEMPT:
+            seat.reads = reads
+            await self.yield_now(seat.tenant, seat, for_reads=not reads)
+            seat.short_until = self._clock() + SEAT_SECONDS
 
     def _resume_soon(self) -> None:
-        if not self._rousing:
-            self._rousing = True
+        if not self._resuming:
+            self._resuming = True
             asyncio.get_running_loop().call_soon(self._resume_next)
 
     def _resume_next(self) -> None:
-        """Lets the next of those who rest go on, unless a short request goes before it."""
-        self._rousing = False
+        """Continues the next request that has yielded, unless a short request goes before it."""
+        self._resuming = False
         if self._later is not None:
             self._later.cancel()
             self._later = None
-        while self._resting and self._resting[0].over.done():
-            self._resting.popleft()  # who rested has gone
-        if not self._resting:
+        while self._yielded and self._yielded[0].over.done():
+            self._yielded.popleft()  # its client has gone
+        if not self._yielded:
             return
         now = self._clock()
-        if any(place.short_until >= now for place in self._resting[0].before):
+        if any(seat.short_until >= now for seat in self._yielded[0].before):
             # It ends, or its time does.
             self._later = asyncio.get_running_loop().call_later(SEAT_SECONDS / 4, self._resume_next)
             return
-        self._resting.popleft().over.set_result(None)
-        if self._resting:
+        self._yielded.popleft().over.set_result(None)
+        if self._yielded:
             self._resume_soon()
 
     def _take_seat(self, tenant: str, now: float, held: float) -> Seat | None:
@@ -204,26 +203,26 @@ class FairQueue:
             del taken[0]
         if len(taken) >= SEATS_PER_TENANT:
             return None
-        place = Seat(tenant, now, held)
-        taken.append(place)
-        return place
+        seat = Seat(tenant, now, held)
+        taken.append(seat)
+        return seat
 
     def _grant_seats_again(self) -> None:
-        """While anything waits: places also become free by time."""
+        """While anything waits: seats also become free by time."""
         self._renewal = None
         self._grant_seats()
         if self._waiting:
             self._renewal = asyncio.get_running_loop().call_later(SEAT_SECONDS, self._grant_seats_again)
 
     def _grant_seats(self) -> None:
-        """Gives the places that are free to those who wait, one to each tenant in turn."""
+        """Gives the free seats to waiting requests, one to each tenant after the other."""
         now = self._clock()
         for tenant in [*self._waiting]:
             queue = self._waiting[tenant]
             while queue and queue[0][0].done():
-                queue.popleft()  # who waited has gone
-            if queue and (place := self._take_seat(tenant, now, queue[0][1])) is not None:
-                queue.popleft()[0].set_result(place)
+                queue.popleft()  # its client has gone
+            if queue and (seat := self._take_seat(tenant, now, queue[0][1])) is not None:
+                queue.popleft()[0].set_result(seat)
             if queue:
                 self._waiting.move_to_end(tenant)
             else:

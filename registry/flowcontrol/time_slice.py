@@ -1,16 +1,16 @@
-"""Long work on the event loop in slices, so that others get their turn in between.
+"""Long work on the event loop in time slices, so that other requests are served in between.
 
-A process answers on one thread: while it makes the rows of a long list it does nothing else. Whoever loops over many
-objects rests now and then:
+A process answers on one thread: while it makes the rows of a long list it does nothing else. A loop over many objects
+yields now and then:
 
-    slices = Slices.current()
+    slices = TimeSlice.current()
     for row in rows:
         ...
-        if slices.over():
-            await slices.rest()
+        if slices.expired():
+            await slices.yield_now()
 
-All that is done for one request are slices of one work. Its rest lasts until others have had their turn
-(registry/flowcontrol/fair_queue.py); elsewhere a rest is one round of the event loop.
+All work for one request shares one TimeSlice. To yield is to wait until requests of other tenants have been served
+(registry/flowcontrol/fair_queue.py); outside a request it is one iteration of the event loop.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Final
 
-# About what a small request takes from its bytes to its answer; going round the loop once costs a hundredth of it.
+# About what a small request takes from its bytes to its answer; an iteration of the loop costs a hundredth of it.
 SLICE_SECONDS: Final = 0.0005
 # While tenants share the process.
 SHARED_SLICE_SECONDS: Final = 0.00025
@@ -36,25 +36,25 @@ class ClientGone(Exception):
 
 
 class TimeSlice:
-    """Begins with the first slice. `rest` lets others go on, and gives the seconds of the next slice; `is_gone` says
-    whether the client has hung up."""
+    """The first slice begins when it is made. `give_way` waits for others and returns the seconds of the next slice;
+    `is_gone` says whether the client has hung up."""
 
-    __slots__ = ("_end", "_is_gone", "_rest")
+    __slots__ = ("_end", "_give_way", "_is_gone")
 
     def __init__(
-        self, rest: Callable[[], Awaitable[float]] | None = None, is_gone: Callable[[], bool] | None = None
+        self, give_way: Callable[[], Awaitable[float]] | None = None, is_gone: Callable[[], bool] | None = None
     ) -> None:
         self._end = time.perf_counter() + SLICE_SECONDS
-        self._rest = rest
+        self._give_way = give_way
         self._is_gone = is_gone
 
     @staticmethod
     def current() -> TimeSlice:
-        """Those of the request that this task serves."""
+        """That of the request which this task serves."""
         return _current.get() or TimeSlice()
 
     def begin(self) -> None:
-        """From here on they are the current ones of this task."""
+        """Makes it the current one of this task."""
         _current.set(self)
 
     def expired(self) -> bool:
@@ -63,14 +63,14 @@ class TimeSlice:
     async def yield_now(self) -> None:
         """Lets others go on; the next slice begins."""
         seconds = SLICE_SECONDS
-        if self._rest is not None:
-            seconds = await self._rest()
+        if self._give_way is not None:
+            seconds = await self._give_way()
         else:
             await asyncio.sleep(0)
         self._end = time.perf_counter() + seconds
 
-    async def rest_for_client(self) -> None:
-        """`rest` where nothing has been changed yet: raises ClientGone where there is nobody to answer any more."""
+    async def yield_for_client(self) -> None:
+        """Yields where nothing has been changed yet: raises ClientGone where the client has hung up."""
         await self.yield_now()
         if self._is_gone is not None and self._is_gone():
             raise ClientGone

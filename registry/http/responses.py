@@ -286,7 +286,7 @@ async def _formed_list(answer: ListAnswer, form: Form) -> AsyncGenerator[bytes, 
                 yield beginning
             yield item
             if slices.expired():
-                await slices.rest_for_client()
+                await slices.yield_for_client()
     yield ending or _list_document(answer, form, [])
 
 
@@ -334,7 +334,7 @@ async def _proto_list(answer: ListAnswer, form: Form) -> AsyncGenerator[bytes, N
             if size > PROTOBUF_LIST_BYTES:
                 raise too_large(f"the list has more than {PROTOBUF_LIST_BYTES >> 20} MiB: ask for pages of it, or JSON")
             if slices.expired():
-                await slices.rest_for_client()
+                await slices.yield_for_client()
     yield proto.encode_list_beginning(_partial_list(answer, form), size)
     items.reverse()
     while items:

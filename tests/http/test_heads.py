@@ -37,6 +37,7 @@ ACCEPTED: dict[str, Head] = {
     "100-continue": head(HOST, (b"expect", b"100-Continue"), method=b"POST"),
     "an upgrade": head(HOST, (b"content-length", b"0"), upgrades=True),
     "parameters": head(HOST, url=b"/?" + b"&" * (PARAMETERS_LIMIT - 1)),
+    "TRACE, which the application answers": head(HOST, method=b"TRACE"),
 }
 
 REFUSED: dict[str, tuple[Head, int]] = {
@@ -55,7 +56,6 @@ REFUSED: dict[str, tuple[Head, int]] = {
     "an empty encoding": (head(HOST, (b"transfer-encoding", b"")), 400),
     "identity": (head(HOST, (b"transfer-encoding", b"identity")), 400),
     "chunks in HTTP/1.0": (head(HOST, CHUNKED, version="1.0"), 400),
-    "TRACE": (head(HOST, method=b"TRACE"), 405),
     "CONNECT": (head(HOST, method=b"CONNECT"), 400),
     "an expectation": (head(HOST, (b"expect", b"tea")), 417),
     "an upgrade with a length": (head(HOST, (b"content-length", b"3"), upgrades=True), 400),

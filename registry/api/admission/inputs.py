@@ -198,7 +198,7 @@ class AdmissionInputs:
             except Undecided as undecided:
                 asked = undecided.question
             except Paused:
-                await self._slices.rest_for_client()
+                await self._slices.yield_for_client()
                 continue
             finally:
                 self.effort.end()

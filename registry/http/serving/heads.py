@@ -26,8 +26,6 @@ FIELDS_LIMIT: Final = 1_000
 # How often refusals are logged.
 LOG_SECONDS: Final = 10.0
 
-METHODS: Final = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
-
 REFUSED: Final = Counter("registry_requests_refused", "Requests refused before they were routed, by code.", ["code"])
 
 # golang.org/x/net/http/httpguts.ValidHostHeader.
@@ -89,9 +87,7 @@ def check_head(
     if b"://" in url and not url.startswith(b"/") and _authority(url) != host.lower():
         raise Refused(400, "the request's target and its Host header differ")
     if method == b"CONNECT":
-        raise Refused(400, "this server is no proxy")
-    if method == b"TRACE":
-        raise Refused(405, headers=[(b"allow", METHODS.encode())])
+        raise Refused(400, "CONNECT is not supported: this server is not a proxy")
     if upgrades and (has_body or encodings):
         # The parser would read the body as the next request.
         raise Refused(400, "upgrade of a request with a body")
