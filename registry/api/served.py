@@ -279,7 +279,7 @@ def head_of(api_version: str, kind: str) -> str:
 def kind_of(served: Served, obj: Mapping[str, Any]) -> Qualified:
     """The kind that an object says it is, for errors: what it says may be what is wrong with it.
 
-    An object that is stored as another kind is judged as that one: an event of events.k8s.io is an `Event`.
+    An object that is stored as another kind is named as that one: an event of events.k8s.io is an `Event`.
     """
     if served.translation is not None:
         return Qualified(served.kind.name, served.translation.api_version.rpartition("/")[0])

@@ -103,7 +103,7 @@ class NewEventStrategy(EventStrategy):
         if core.get("series") != before.get("series"):
             errors += _series_errors(core)
         return errors + [
-            invalid(field, _shown(name, core.get(name)), "field is immutable")
+            invalid(field, _error_value(name, core.get(name)), "field is immutable")
             for name, field in _IMMUTABLE
             if (core.get(name) or None) != (before.get(name) or None)
         ]
@@ -153,7 +153,7 @@ _EMPTY: Mapping[str, object] = {
 }
 
 
-def _shown(name: str, value: object) -> object:
+def _error_value(name: str, value: object) -> object:
     """The value of a member as an error prints it."""
     value = value or _EMPTY.get(name, "")
     if not isinstance(value, dict):

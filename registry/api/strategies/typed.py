@@ -92,8 +92,8 @@ class TypedStrategy(BuiltinStrategy):
             keep(new, old, "status")
 
     def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
-        judge = validate_update_thrice if self.checks_metadata else validate_common_fields
-        errors = judge(with_revision(new, old), old["metadata"], namespaced=self.definition.namespaced)
+        validate_metadata = validate_update_thrice if self.checks_metadata else validate_common_fields
+        errors = validate_metadata(with_revision(new, old), old["metadata"], namespaced=self.definition.namespaced)
         return errors + self.update_errors(new, old)
 
     def update_errors(self, new: Object, old: Object) -> list[FieldError]:
@@ -102,7 +102,7 @@ class TypedStrategy(BuiltinStrategy):
 
 
 def with_revision(new: Object, old: Object) -> Object:
-    """The new metadata with a resource version: the optimistic lock has been judged before."""
+    """The new metadata with a resource version: the optimistic lock has been checked before."""
     return {**new["metadata"], "resourceVersion": old["metadata"].get("resourceVersion") or "1"}
 
 
