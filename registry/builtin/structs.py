@@ -148,6 +148,13 @@ Event = _kind(
     Field("reportingInstance", STRING, True),
 )
 
+# That of autoscaling/v1, a form of objects of other kinds.
+Scale = _kind(
+    "Scale",
+    Field("spec", Struct("ScaleSpec", (Field("replicas", INT_32),)), True),
+    Field("status", Struct("ScaleStatus", (Field("replicas", INT_32, True), Field("selector", STRING))), True),
+)
+
 # That of events.k8s.io.
 NewEvent = _kind(
     "Event",

@@ -197,6 +197,14 @@ async def test_core_events_have_any_name_and_their_metadata_is_judged_twice(api:
     assert [cause["field"] for cause in status["details"]["causes"]] == ["metadata.labels"] * 2
 
 
+async def test_a_service_account_is_warned_of_what_is_deprecated_when_it_is_set(api: Client) -> None:
+    note = {"kubernetes.io/enforce-mountable-secrets": "false"}
+    account = {"metadata": {"name": "warned", "annotations": note}}
+    made = await api.post(f"{CORE}/serviceaccounts", account)
+    assert (made.code, len(made.warnings)) == (201, 1)
+    assert (await api.put(f"{CORE}/serviceaccounts/warned", account)).warnings == []
+
+
 # --- quotas
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from tests.api.client import JSON_PATCH, Client
+from tests.api.client import JSON, JSON_PATCH, MERGE, Answer, Client
 from tests.api.errors import failure
 from tests.api.widgets import GROUP, WIDGETS, define, definition, make
 
@@ -43,6 +45,78 @@ async def test_an_old_scale_is_a_conflict(api: Client) -> None:
     scale = (await api.get(f"{A}/scale")).ok()
     (await api.patch(A, {"spec": {"replicas": 4}})).ok()
     failure(await api.put(f"{A}/scale", scale), 409, "Conflict")
+
+
+SCALE = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a"}}
+SOME_UID = "11111111-1111-4111-8111-111111111111"
+
+
+@pytest.mark.parametrize(
+    "body, code, reason, message",
+    [
+        pytest.param({"spec": {"replicas": -1}}, 422, "Invalid", "Widget.", id="below 0"),
+        pytest.param({"spec": {"replicas": 1 << 31}}, 400, "BadRequest", "no kind is registered", id="beyond int32"),
+        pytest.param({"spec": []}, 400, "BadRequest", "no kind is registered", id="a spec that is a list"),
+        pytest.param({"kind": "Widget"}, 400, "BadRequest", "no kind is registered", id="another kind"),
+        pytest.param({"metadata": {}}, 400, "BadRequest", "name must be provided", id="no name"),
+        pytest.param(
+            {"metadata": {"name": "a", "uid": SOME_UID}},
+            409,
+            "Conflict",
+            f"Precondition failed: UID in precondition: {SOME_UID}, UID in object meta: ",
+            id="another uid",
+        ),
+    ],
+)
+async def test_a_wrong_scale_changes_nothing(
+    api: Client, body: dict[str, Any], code: int, reason: str, message: str
+) -> None:
+    [made] = await make(api, "a", replicas=3)
+    assert message in failure(await api.put(f"{A}/scale", {**SCALE, **body}), code, reason)["message"]
+    assert (await api.get(A)).ok() == made
+
+
+async def test_a_scale_needs_no_kind(api: Client) -> None:
+    await make(api, "a", replicas=3)
+    assert (await api.put(f"{A}/scale", {"metadata": {"name": "a"}, "spec": {"replicas": 4}})).ok()["spec"] == {
+        "replicas": 4
+    }
+
+
+@pytest.mark.parametrize(
+    "patch, message",
+    [
+        pytest.param(
+            {"spec": {"replicas": "x"}}, "into Go struct field ScaleSpec.spec.replicas of type int32", id="text"
+        ),
+        pytest.param({"spec": []}, "of type v1.ScaleSpec", id="list"),
+        pytest.param({"kind": "Widget"}, 'no kind "Widget" is registered', id="kind"),
+        pytest.param({"apiVersion": 5}, "into Go struct field .apiVersion of type string", id="version"),
+    ],
+)
+async def test_a_patch_that_leaves_no_scale(api: Client, patch: dict[str, Any], message: str) -> None:
+    [made] = await make(api, "a", replicas=3)
+    status = failure(await api.patch(f"{A}/scale", patch), 422, "Invalid")
+    assert [cause["field"] for cause in status["details"]["causes"]] == ["patch"]
+    assert message in status["message"]
+    assert (await api.get(A)).ok() == made
+
+
+@pytest.mark.parametrize("method, content_type", [("PUT", JSON), ("PATCH", MERGE)])
+async def test_unknown_and_repeated_fields_of_a_scale(api: Client, method: str, content_type: str) -> None:
+    await make(api, "a", replicas=3)
+    body = b'{"metadata":{"name":"a"},"spec":{"replicas":5,"replicas":6,"huh":1}}'
+
+    async def sent(validation: str) -> Answer:
+        path = f"{A}/scale?fieldValidation={validation}"
+        return await api.request(method, path, body, content_type=content_type)
+
+    assert (await sent("Strict")).code == (400 if method == "PUT" else 422)
+    assert (await api.get(A)).ok()["spec"]["replicas"] == 3
+    warned = await sent("Warn")
+    assert warned.ok()["spec"] == {"replicas": 6}
+    assert warned.warnings == ['duplicate field "spec.replicas"', 'unknown field "spec.huh"']
+    assert (await sent("Ignore")).warnings == []
 
 
 @pytest.mark.parametrize("subresource", ["status", "scale"])

@@ -8,6 +8,12 @@ from registry.api.strategies.base import Context, Object
 from registry.api.strategies.typed import TypedStrategy
 from registry.builtin import structs
 
+_ENFORCE = "kubernetes.io/enforce-mountable-secrets"
+_ENFORCE_WARNING = (
+    f"metadata.annotations[{_ENFORCE}]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted "
+    "secrets"
+)
+
 
 class ServiceAccountStrategy(TypedStrategy):
     struct = structs.ServiceAccount
@@ -22,6 +28,14 @@ class ServiceAccountStrategy(TypedStrategy):
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
         super().prepare_for_update(new, old, context)
         _only_names(new)
+
+    def warnings(self, new: Object, old: Object | None) -> Sequence[str]:
+        """Of an annotation that the write sets first, whatever its value."""
+        return (_ENFORCE_WARNING,) if _has_enforce(new) and not (old and _has_enforce(old)) else ()
+
+
+def _has_enforce(obj: Object) -> bool:
+    return _ENFORCE in (obj["metadata"].get("annotations") or {})
 
 
 def _only_names(obj: Object) -> None:

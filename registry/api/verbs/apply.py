@@ -64,7 +64,7 @@ def decode_configuration(body: Body) -> Decoded:
     try:
         decoded = body.read(decode_yaml)
     except CodecError as error:
-        raise bad_request(f"error decoding YAML: {error}") from error
+        raise bad_request(f"error decoding YAML: error converting YAML to JSON: {error}") from error
     if decoded.value is None:
         decoded.value = {}
     if not isinstance(decoded.value, dict):

@@ -7,6 +7,7 @@ Follows apiserver pkg/endpoints/handlers/patch.go.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +33,7 @@ from registry.api.verbs.update import UpdateOperation
 from registry.apply import json_patch, strategic
 from registry.apply.errors import PatchInapplicable, PatchTooLong, PatchUndecodable, StrategicPatchError
 from registry.apply.merge_patch import apply_merge_patch, decode_merge_patch
+from registry.apply.validate import go_plain
 from registry.codec.go_text import json_type
 from registry.codec.json_decode import decode_json
 from registry.codec.model import Decoded
@@ -54,42 +56,46 @@ async def patch(request: ResourceRequest, body: Body) -> ObjectAnswer:
     options = write_options(request.query, "PatchOptions", is_apply=is_apply)
     if is_apply:
         return await apply(request, body, options)
-    reader = _Reader(body, options)
+    reader = PatchReader(body, options)
     manager = manager_of(options, request.context.user_agent)
     return await run(request, UpdateOperation(reader.apply, "patch", manager, options))
 
 
-class _Reader:
+class PatchReader:
     """Reads the patch when the object has been found: a missing object is told before a broken patch."""
 
     def __init__(self, body: Body, options: WriteOptions) -> None:
         self._body = body
         self._options = options
         self._patcher: Patcher | None = None
-        self._faults: list[str] = []
+        self.faults: list[str] = []
+        self._strategic: Any = None
 
     def apply(self, request: ResourceRequest, old: Object) -> Object:
         """The new object, decoded by its kind."""
+        obj = self._decode(request, self.result(request.served.kind.name, old))
+        agree_on_namespace(request, obj)
+        agree_on_name(request, obj)
+        return obj
+
+    def result(self, kind: str, old: Object) -> Any:
+        """What the patch makes of a document of a kind, and in `faults` what is wrong with the patch's own form."""
         if self._patcher is None:
-            self._patcher = self._read(request.served.kind.name)
+            self._patcher = self._read(kind)
         try:
-            result = self._patcher(old)
+            return self._patcher(old)
         except PatchInapplicable as error:
             raise unprocessable(_REJECTED) from error
         except PatchUndecodable as error:  # a strategic merge patch that is no object
             raise bad_request(str(error)) from error
         except StrategicPatchError as error:
             raise _strategic_failure(error) from error
-        obj = self._decode(request, result)
-        agree_on_namespace(request, obj)
-        agree_on_name(request, obj)
-        return obj
 
     def _read(self, kind: str) -> Patcher:
         strict = self._options.field_validation != "Ignore"
         try:
             decoded = self._body.read(decode_json)
-            self._faults = list(decoded.duplicates) if strict else []
+            self.faults = list(decoded.duplicates) if strict else []
             return self._patcher_of(kind, decoded, strict)
         except (CodecError, PatchUndecodable) as error:
             raise _undecodable(error) from error
@@ -101,29 +107,30 @@ class _Reader:
             case media if media == JSON_PATCH:
                 operations = json_patch.decode(decoded.value, strict=strict)
                 if strict:
-                    self._faults = [f"json patch {fault}" for fault in self._faults] + [*operations.unknown_members]
+                    self.faults = [f"json patch {fault}" for fault in self.faults] + [*operations.unknown_members]
                 return lambda old: json_patch.apply_json_patch(old, operations)
             case media if media == MERGE_PATCH:
                 changes = decode_merge_patch(decoded.value, strict=strict)
                 return lambda old: apply_merge_patch(old, changes)
             case _:
+                self._strategic = decoded.value
                 return lambda old: strategic.apply_strategic(kind, old, decoded.value)
 
     def _decode(self, request: ResourceRequest, result: Any) -> Object:
         served, options = request.served, self._options
         if not isinstance(result, dict):
-            raise _bad_result(
+            raise bad_result(
                 result, f"json: cannot unmarshal {json_type(result)} into Go value of type map[string]interface {{}}"
             )
         for name in ("apiVersion", "kind"):
             if not isinstance(result.get(name), str | None):
-                raise _bad_result(
+                raise bad_result(
                     result,
                     "couldn't get version/kind; json parse error: json: cannot unmarshal "
                     f"{json_type(result[name])} into Go struct field .{name} of type string",
                 )
         if not result.get("kind"):
-            raise _bad_result(result, f"Object 'Kind' is missing in '{go_json(result, MAX_TEXT)}'")
+            raise bad_result(result, f"Object 'Kind' is missing in '{go_json(result, MAX_TEXT)}'")
         if not result.get("apiVersion"):
             raise internal_error("Object 'apiVersion' is missing in 'object has no apiVersion field'")
         # Decoding prunes in place, and an error of strict validation shows the whole.
@@ -132,26 +139,18 @@ class _Reader:
         try:
             obj = served.strategy.decode({**result}, unknown)
         except ObjectDecodeError as error:
-            raise _bad_result(text, str(error)) from error
-        faults = field_faults(self._faults, unknown)
+            raise bad_result(text, str(error)) from error
+        if self._strategic is None and len(unknown) > 1:
+            unknown.sort(key=_in_document_order)
+        faults = field_faults(self.faults, unknown)
         if faults and options.field_validation == "Strict":
-            raise _bad_result(text, f"strict decoding error: {', '.join(faults)}")
+            why = f"strict decoding error: {', '.join(faults)}"
+            if self._strategic is not None:  # whose result is never a text in the original: the patch is shown
+                raise _bad_patch(go_plain(self._strategic), why)
+            raise bad_result(text, why)
         if options.field_validation != "Ignore":
             request.context.warnings.extend(faults)
         return obj
-
-
-def apply_decoded_patch(body: Body, document: Object, *, strict: bool) -> Any:
-    """A JSON or merge patch of a document that is no stored object (a Scale); errors as for objects."""
-    try:
-        value = body.read(decode_json).value
-        if body.media_type == JSON_PATCH:
-            return json_patch.apply_json_patch(document, json_patch.decode(value, strict=strict))
-        return apply_merge_patch(document, decode_merge_patch(value, strict=strict))
-    except PatchInapplicable as error:
-        raise unprocessable(_REJECTED) from error
-    except (CodecError, PatchUndecodable) as error:
-        raise _undecodable(error) from error
 
 
 _REJECTED = "the server rejected our request due to an error in our request"
@@ -162,9 +161,18 @@ def _undecodable(error: Exception) -> StatusError:
     return bad_request(text if text.startswith(("error decoding", "Invalid JSON")) else f"error decoding patch: {text}")
 
 
-def _bad_result(result: Any, why: str) -> StatusError:
+def _in_document_order(path: str) -> tuple[tuple[int, str], ...]:
+    """Where an unknown field (`spec.versions[10].huh`) stands in a text whose keys are sorted."""
+    return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"[.\[\]]+", path))
+
+
+def bad_result(result: Any, why: str) -> StatusError:
     """A patched object that is none: the error names neither kind nor object, and shows the whole of it."""
-    return invalid(Qualified(""), "", [invalid_field("patch", go_json(result, MAX_TEXT), why)])
+    return _bad_patch(go_json(result, MAX_TEXT), why)
+
+
+def _bad_patch(shown: str, why: str) -> StatusError:
+    return invalid(Qualified(""), "", [invalid_field("patch", shown, why)])
 
 
 def _strategic_failure(error: StrategicPatchError) -> StatusError:

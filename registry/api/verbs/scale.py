@@ -14,7 +14,8 @@ from collections.abc import Callable
 from typing import Any
 
 from registry.api.answers import DocumentAnswer
-from registry.api.errors import Qualified, bad_request, internal_error, invalid
+from registry.api.bodies import field_faults
+from registry.api.errors import bad_request, internal_error
 from registry.api.options import WriteOptions, manager_of, write_options
 from registry.api.ownership import own_apply_scale, own_scale
 from registry.api.request import Body, ResourceRequest
@@ -22,13 +23,17 @@ from registry.api.served import Object
 from registry.api.tables.table import CREATED_DESCRIPTION, custom_table
 from registry.api.verbs.apply import decode_configuration, note_duplicates
 from registry.api.verbs.driver import run
-from registry.api.verbs.patch import JSON_PATCH, MERGE_PATCH, apply_decoded_patch
+from registry.api.verbs.patch import JSON_PATCH, MERGE_PATCH, PatchReader, bad_result
 from registry.api.verbs.update import UpdateOperation
+from registry.builtin import structs
+from registry.codec.go_text import json_type
 from registry.codec.json_decode import decode_json
 from registry.codec.model import DecodeError as CodecError
 from registry.codec.yaml_decode import decode_yaml
 from registry.definitions.model import Column, Scale
-from registry.schema.field import invalid as invalid_field
+from registry.definitions.structs import structs as typed
+from registry.definitions.structs.base import StructDecodeError
+from registry.schema.field import shortened
 
 _API_VERSION = "autoscaling/v1"
 _TABLE = custom_table(
@@ -87,12 +92,19 @@ def _value(obj: Object, path: str) -> Any:
 async def update_scale(request: ResourceRequest, body: Body) -> DocumentAnswer:
     """PUT: a resource version is not demanded, replicas that are missing are 0."""
     options = write_options(request.query, "UpdateOptions")
+    unknown: list[str] = []
     try:
         decoded = body.read(decode_yaml if body.media_type == "yaml" else decode_json)
-    except CodecError as error:
+        scale = _decode(decoded.value, unknown)
+    except (CodecError, StructDecodeError) as error:
         raise bad_request(_UNDECODABLE) from error
-    scale = _decode(decoded.value)
-    return await _write(request, lambda old: scale, options, "update")
+    faults = field_faults(decoded.duplicates, unknown)
+    if faults and options.field_validation == "Strict":
+        raise bad_request(_UNDECODABLE)
+    if options.field_validation != "Ignore":
+        request.context.warnings.extend(faults)
+    uid = scale["metadata"].get("uid") or ""
+    return await _write(request, lambda _, old: scale, options, "update", uid)
 
 
 async def patch_scale(request: ResourceRequest, body: Body) -> DocumentAnswer:
@@ -101,10 +113,21 @@ async def patch_scale(request: ResourceRequest, body: Body) -> DocumentAnswer:
     paths = _paths(request)
     if is_apply:
         return await _apply(request, body, options, paths)
+    reader = PatchReader(body, options)
 
-    def patched(old: Object) -> dict[str, Any]:
-        current = scale_of({**old, **_with_replicas(old, paths)}, paths)
-        return _decode(apply_decoded_patch(body, current, strict=options.field_validation != "Ignore"))
+    def patched(request: ResourceRequest, old: Object) -> dict[str, Any]:
+        result = reader.result("Scale", scale_of({**old, **_with_replicas(old, paths)}, paths))
+        unknown: list[str] = []
+        try:
+            scale = _decode(result, unknown)
+        except StructDecodeError as error:
+            raise bad_result(result, str(error)) from error
+        faults = field_faults(reader.faults, unknown)
+        if faults and options.field_validation == "Strict":
+            raise bad_result(result, f"strict decoding error: {', '.join(faults)}")
+        if options.field_validation != "Ignore":
+            request.context.warnings.extend(faults)
+        return scale
 
     return await _write(request, patched, options, "patch")
 
@@ -129,9 +152,10 @@ async def _run(
     verb: str,
     manager: str,
     options: WriteOptions,
+    uid: str = "",
 ) -> DocumentAnswer:
     paths = _paths(request)
-    operation = UpdateOperation(make, verb, manager, options, owned=True, view=_ScaleView(paths))
+    operation = UpdateOperation(make, verb, manager, options, uid=uid, owned=True, view=_ScaleView(paths))
     answer = await run(request, operation)
     return DocumentAnswer(scale_of(answer.object, paths), table=_TABLE)
 
@@ -147,7 +171,10 @@ class _ScaleView:
 
     def merge_back(self, obj: Object, shown: Object) -> Object:
         """The replicas are all that a mutation can change."""
-        scale = _decode(shown)
+        try:
+            scale = _decode(shown, [])
+        except StructDecodeError as error:
+            raise bad_request(_UNDECODABLE) from error
         path = self._paths.spec_replicas_path
         new = obj if scale["replicas"] == _value(obj, path) else _with(obj, path, scale["replicas"])
         return {**new, "metadata": dict(new["metadata"])}
@@ -158,38 +185,50 @@ def _with_replicas(old: Object, paths: Scale) -> Object:
     return {} if _value(old, paths.spec_replicas_path) is not None else _with(old, paths.spec_replicas_path, 0)
 
 
-def _decode(value: Any) -> dict[str, Any]:
-    """A Scale's parts that count: metadata, and spec.replicas as an integer."""
-    if not isinstance(value, dict) or value.get("kind") != "Scale" or value.get("apiVersion") != _API_VERSION:
-        raise bad_request(_UNDECODABLE)
-    metadata, spec = value.get("metadata") or {}, value.get("spec") or {}
-    if not isinstance(metadata, dict) or not isinstance(spec, dict):
-        raise bad_request(_UNDECODABLE)
-    replicas = spec.get("replicas") or 0
-    if isinstance(replicas, bool) or not isinstance(replicas, int):
-        raise bad_request(_UNDECODABLE)
-    return {"metadata": metadata, "replicas": replicas}
+def _decode(value: Any, unknown: list[str]) -> dict[str, Any]:
+    """A Scale's parts that count: metadata, and replicas as an integer of 32 bits; kind and version may be missing.
+
+    Raises StructDecodeError with Go's text.
+    """
+    head = value if isinstance(value, dict) else {}
+    for name in ("apiVersion", "kind"):
+        if not isinstance(head.get(name), str | None):
+            raise StructDecodeError(
+                "couldn't get version/kind; json parse error: json: cannot unmarshal "
+                f"{json_type(head[name])} into Go struct field .{name} of type string"
+            )
+    kind, version = head.get("kind") or "Scale", head.get("apiVersion") or _API_VERSION
+    if (kind, version) != ("Scale", _API_VERSION):
+        raise StructDecodeError(f'no kind "{shortened(kind)}" is registered for version "{shortened(version)}"')
+    decoded = typed.decode(structs.Scale, value)
+    unknown.extend(decoded.unknown)
+    spec = decoded.value.get("spec") or {}
+    return {"metadata": decoded.value.get("metadata") or {}, "replicas": spec.get("replicas") or 0}
 
 
 async def _write(
-    request: ResourceRequest, scale_from: Callable[[Object], dict[str, Any]], options: WriteOptions, verb: str
+    request: ResourceRequest,
+    scale_from: Callable[[ResourceRequest, Object], dict[str, Any]],
+    options: WriteOptions,
+    verb: str,
+    uid: str = "",
 ) -> DocumentAnswer:
     paths = _paths(request)
     manager = manager_of(options, request.context.user_agent)
 
     def make(request: ResourceRequest, old: Object) -> Object:
-        scale = scale_from(old)
-        _check(request, scale, paths)
+        scale = scale_from(request, old)
+        _check(request, scale)
         new = _with(old, paths.spec_replicas_path, scale["replicas"])
         metadata = dict(old["metadata"])
         if scale["metadata"].get("resourceVersion"):
             metadata["resourceVersion"] = scale["metadata"]["resourceVersion"]
         return own_scale(request, old, {**new, "metadata": metadata}, manager)
 
-    return await _run(request, make, verb, manager, options)
+    return await _run(request, make, verb, manager, options, uid)
 
 
-def _check(request: ResourceRequest, scale: dict[str, Any], paths: Scale) -> None:
+def _check(request: ResourceRequest, scale: dict[str, Any]) -> None:
     metadata = scale["metadata"]
     name, namespace = metadata.get("name"), metadata.get("namespace")
     if name and name != request.name:
@@ -200,9 +239,6 @@ def _check(request: ResourceRequest, scale: dict[str, Any], paths: Scale) -> Non
         )
     if namespace and namespace != request.namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
-    if scale["replicas"] < 0:
-        wrong = invalid_field("spec.replicas", scale["replicas"], "must be greater than or equal to 0")
-        raise invalid(Qualified("Scale", "autoscaling"), request.name, [wrong])
 
 
 def _with(obj: Object, path: str, value: Any) -> Object:
