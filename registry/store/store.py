@@ -19,7 +19,7 @@ from registry.store import change_log, compaction
 from registry.store.commit.writer import Writer
 from registry.store.connection import CONNECT_TIMEOUT_SECONDS, Pool
 from registry.store.encryption import resealing
-from registry.store.encryption.sealing import MARK, Encryption, Sealing
+from registry.store.encryption.sealing import Encryption, Sealing
 from registry.store.errors import AlreadyExists, RevisionConflict, StoreError, TenantNotFound
 from registry.store.feed.feed import Feed
 from registry.store.feed.subscription import Subscription
@@ -156,9 +156,8 @@ class Store:
         finally:
             if write.tenancy is not None:
                 self._tenants.forget_name(write.key)
-        if committed.previous is not None and committed.previous.body.startswith(MARK):
-            return replace(committed, previous=await self._sealing.row(tenant.id, committed.previous))
-        return committed
+        previous = await self._sealing.row(tenant.id, committed.previous)
+        return committed if previous is committed.previous else replace(committed, previous=previous)
 
     async def load(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> tuple[Row | None, State]:
         try:
@@ -166,9 +165,7 @@ class Store:
         except TenantNotFound:
             self._tenants.forget(tenant)
             raise
-        if row is not None and row.body.startswith(MARK):
-            row = await self._sealing.row(tenant.id, row)
-        return row, state
+        return await self._sealing.row(tenant.id, row), state
 
     async def state(self, tenant: Tenant) -> State:
         try:
@@ -273,9 +270,8 @@ class Store:
         page = await across.page(
             self._pool, domain, provider, resource, namespace=namespace, at=at, after=after, limit=limit
         )
-        if not any(one.row.body.startswith(MARK) for one in page.rows):
-            return page
-        opened = [one._replace(row=(await self._sealing.rows(one.tenant.id, [one.row]))[0]) for one in page.rows]
+        rows = [await self._sealing.row(one.tenant.id, one.row) for one in page.rows]
+        opened = [one if row is one.row else one._replace(row=row) for one, row in zip(page.rows, rows, strict=True)]
         return page._replace(rows=opened)
 
     async def subscribe_wildcard(self, domain: DomainId, resource: ResourceName, after: int) -> Subscription:

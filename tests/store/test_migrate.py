@@ -71,3 +71,25 @@ def _everything(url: str) -> set[str]:
             " UNION ALL SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'public'::regnamespace"
         ).fetchall()
     return {row[0] for row in rows}
+
+
+@pytest.mark.slow
+def test_functions_are_those_of_the_code_at_the_newest_revision_only(empty_database_url: str) -> None:
+    """A step down drops them; a server of the release with that revision makes its own, as here where they are gone."""
+    migrate.upgrade(empty_database_url)
+    made = _functions(empty_database_url)
+    assert "registry_commit" in made
+    migrate.downgrade(empty_database_url, "-1")
+    assert not any(name.startswith("registry_") for name in _functions(empty_database_url))
+    migrate.upgrade(empty_database_url)
+    assert _functions(empty_database_url) == made
+    with psycopg.connect(empty_database_url) as connection:
+        connection.execute("DROP FUNCTION registry_commit, registry_commit_tenant")
+    migrate.upgrade(empty_database_url)
+    assert _functions(empty_database_url) == made
+
+
+def _functions(url: str) -> set[str]:
+    with psycopg.connect(url) as connection:
+        rows = connection.execute("SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace").fetchall()
+    return {row[0] for row in rows}

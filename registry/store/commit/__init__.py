@@ -1,1 +1,5 @@
-"""Writes: coalesced into batches, one call of registry_commit each, recovered when a connection breaks."""
+"""Writes, coalesced: what waits together is one batch, one call of the commit function (store/sql/commit.sql).
+
+batch.py chooses and encodes a batch without I/O; writer.py sends it and gives each write its result; recovery.py finds
+out what became of a batch whose connection broke. Knows neither readers nor the feed. Begin with writer.py.
+"""

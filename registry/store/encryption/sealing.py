@@ -22,7 +22,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -68,6 +68,9 @@ ADD_KEY: Final = statement(
     ON CONFLICT (tenant_id, number) DO NOTHING
     """,
 )
+
+
+StoredRow = TypeVar("StoredRow", Row, Row | None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +143,9 @@ class Sealing:
             raise Unreadable(f"{resource} {key} is damaged, or was moved here") from error
         return plain.decode("utf-8", "surrogatepass")
 
-    async def row(self, tenant: TenantId, row: Row) -> Row:
-        if not row.body.startswith(MARK):
+    async def row(self, tenant: TenantId, row: StoredRow) -> StoredRow:
+        """The row itself where it is not sealed, or there is none."""
+        if row is None or not row.body.startswith(MARK):
             return row
         return replace(row, body=await self.text(tenant, row.resource, row.key, row.body))
 
