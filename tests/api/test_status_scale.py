@@ -107,16 +107,16 @@ async def test_unknown_and_repeated_fields_of_a_scale(api: Client, method: str, 
     await make(api, "a", replicas=3)
     body = b'{"metadata":{"name":"a"},"spec":{"replicas":5,"replicas":6,"huh":1}}'
 
-    async def sent(validation: str) -> Answer:
+    async def send(validation: str) -> Answer:
         path = f"{A}/scale?fieldValidation={validation}"
         return await api.request(method, path, body, content_type=content_type)
 
-    assert (await sent("Strict")).code == (400 if method == "PUT" else 422)
+    assert (await send("Strict")).code == (400 if method == "PUT" else 422)
     assert (await api.get(A)).ok()["spec"]["replicas"] == 3
-    warned = await sent("Warn")
+    warned = await send("Warn")
     assert warned.ok()["spec"] == {"replicas": 6}
     assert warned.warnings == ['duplicate field "spec.replicas"', 'unknown field "spec.huh"']
-    assert (await sent("Ignore")).warnings == []
+    assert (await send("Ignore")).warnings == []
 
 
 @pytest.mark.parametrize("subresource", ["status", "scale"])
