@@ -82,20 +82,20 @@ def configuration(value: Value) -> dict[str, Any]:
     """The JSON of an `Object{...}`; raises EvalError where a part is named after another path."""
     if type(value) is not Made or value.name != "Object":
         raise EvalError("unexpected evaluation result type, expected Object")
-    found: dict[str, Any] = _named(value, "Object")
+    found: dict[str, Any] = _unwrap(value, "Object")
     return found
 
 
-def _named(value: Value, path: str) -> Any:
+def _unwrap(value: Value, path: str) -> Any:
     if type(value) is Made:
         if value.name != path:
             raise EvalError(
                 f"unexpected type name {go_quote(value.name)}, expected {go_quote(path)}, which matches "
                 "field name path from root Object type"
             )
-        return {name: _named(part, f"{path}.{name}") for name, part in value.fields.items()}
+        return {name: _unwrap(part, f"{path}.{name}") for name, part in value.fields.items()}
     if type(value) is list:
-        return [_named(item, path) for item in value]
+        return [_unwrap(item, path) for item in value]
     if isinstance(value, MapValue):
         return plain_parts(value)
     return plain(value)

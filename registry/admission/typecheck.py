@@ -51,9 +51,9 @@ def type_warnings(policy: Json, resolve: Resolve, params: Kind | None) -> list[d
     for i, validation in enumerate(spec.get("validations") or ()):
         for name in ("expression", "messageExpression"):
             text = validation.get(name)
-            told = _warning(text, scopes) if text else ""
-            if told:
-                warnings.append({"fieldRef": f"spec.validations[{i}].{name}", "warning": told})
+            lines = _warning(text, scopes) if text else ""
+            if lines:
+                warnings.append({"fieldRef": f"spec.validations[{i}].{name}", "warning": lines})
     return warnings
 
 
@@ -100,15 +100,15 @@ def _scope(spec: Json, kind: Kind, params: Kind | None) -> Scope:
 
 
 def _warning(text: str, scopes: Sequence[tuple[Kind, Scope]]) -> str:
-    told = []
+    lines = []
     for kind, scope in scopes:
         try:
             issues = check_text(text, scope)[1]
         except RecursionError:
             continue
         if issues:
-            told.append(f"{kind.title}: {issues}\n")
-    return "\n".join(told)
+            lines.append(f"{kind.title}: {issues}\n")
+    return "\n".join(lines)
 
 
 def _type_of(kind: Kind) -> Type:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from registry.schema.field import MAX_ERRORS, OMIT_VALUE, ErrorType, FieldError, shortened
+from registry.schema.field import MAX_ERRORS, OMIT_VALUE, ErrorType, FieldError, shorten
 from registry.store import errors as store
 
 # Characters of a message: about fifty times the longest that was recorded. All causes of a Status have half of it.
@@ -43,7 +43,7 @@ class StatusError(Exception):
         details: Mapping[str, Any] | None = None,
         retry_after_seconds: int | None = None,
     ) -> None:
-        self.message = shortened(message, MAX_MESSAGE)
+        self.message = shorten(message, MAX_MESSAGE)
         super().__init__(self.message)
         self.code = code
         self.reason = reason
@@ -81,7 +81,7 @@ def _of(what: Qualified, name: str = "", **more: Any) -> dict[str, Any]:
 def _short(detail: Any) -> Any:
     """A name or kind that may be as long as a request; causes as many as there may be."""
     if isinstance(detail, str):
-        return shortened(detail)
+        return shorten(detail)
     return detail[: MAX_ERRORS + 1] if isinstance(detail, list) else detail
 
 
@@ -178,7 +178,7 @@ def invalid(kind: Qualified, name: str, errors: Iterable[FieldError]) -> StatusE
     for error in errors:
         if len(causes) == MAX_ERRORS or room <= 0:
             error = _NOT_SHOWN
-        field, body = shortened(error.field), error.body()
+        field, body = shorten(error.field), error.body()
         room -= len(field) + len(body)
         causes.append({"reason": str(error.type), "message": body, "field": field})
         texts[f"{field}: {body}"] = None
@@ -188,7 +188,7 @@ def invalid(kind: Qualified, name: str, errors: Iterable[FieldError]) -> StatusE
     details = _of(kind, name)
     if causes:
         details["causes"] = causes
-    return StatusError(422, "Invalid", f'{shortened(str(kind))} "{shortened(name)}" is invalid: {text}', details)
+    return StatusError(422, "Invalid", f'{shorten(str(kind))} "{shorten(name)}" is invalid: {text}', details)
 
 
 _NOT_SHOWN = FieldError(ErrorType.INVALID, "<nil>", OMIT_VALUE, "more errors are not shown")

@@ -113,4 +113,4 @@ def _owning_subresource(request: ResourceRequest) -> str:
 
 
 def _structural(schema: Callable[[], CompiledSchema]) -> Callable[[], Structural]:
-    return lambda: schema().owned
+    return lambda: schema().ownership_schema

@@ -121,7 +121,7 @@ def _whole() -> MergeType:
     return node
 
 
-def _untyped() -> MergeType:
+def _untyped_node() -> MergeType:
     """Any value; maps are owned member by member as far down as UNTYPED_DEPTH, lists whole."""
     node = WHOLE
     for _ in range(UNTYPED_DEPTH):
@@ -133,7 +133,7 @@ def _untyped() -> MergeType:
 
 
 WHOLE = _whole()
-UNTYPED = _untyped()
+UNTYPED = _untyped_node()
 
 
 def compile_type(schema: Structural) -> MergeType:

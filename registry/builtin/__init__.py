@@ -82,7 +82,7 @@ def token_request_definition() -> Definition:
     )
 
 
-def served(*, v1beta1: bool) -> Sequence[Definition]:
+def served_definitions(*, v1beta1: bool) -> Sequence[Definition]:
     """Every built-in definition; that of definitions without its older form unless that is wanted."""
     if v1beta1:
         return definitions()

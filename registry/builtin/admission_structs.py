@@ -11,7 +11,7 @@ from registry.definitions.structs.structs import Map as MapOf
 from registry.definitions.types import TIME, ObjectMeta
 
 
-def _named(name: str) -> Scalar:
+def _string_type(name: str) -> Scalar:
     return Scalar(f"v1.{name}", str, "")
 
 
@@ -21,8 +21,8 @@ def _kind(name: str, *fields: Field) -> Struct:
     )
 
 
-_FAILURE_POLICY = Field("failurePolicy", Pointer(_named("FailurePolicyType")))
-_MATCH_POLICY = Field("matchPolicy", Pointer(_named("MatchPolicyType")))
+_FAILURE_POLICY = Field("failurePolicy", Pointer(_string_type("FailurePolicyType")))
+_MATCH_POLICY = Field("matchPolicy", Pointer(_string_type("MatchPolicyType")))
 
 LabelSelector = Struct(
     "LabelSelector",
@@ -35,7 +35,7 @@ LabelSelector = Struct(
                     "LabelSelectorRequirement",
                     (
                         Field("key", STRING, True),
-                        Field("operator", _named("LabelSelectorOperator"), True),
+                        Field("operator", _string_type("LabelSelectorOperator"), True),
                         Field("values", STRINGS),
                     ),
                 )
@@ -45,11 +45,11 @@ LabelSelector = Struct(
 )
 
 _RULE = (
-    Field("operations", Slice(_named("OperationType"))),
+    Field("operations", Slice(_string_type("OperationType"))),
     Field("apiGroups", STRINGS),
     Field("apiVersions", STRINGS),
     Field("resources", STRINGS),
-    Field("scope", Pointer(_named("ScopeType"))),
+    Field("scope", Pointer(_string_type("ScopeType"))),
 )
 _RuleWithOperations = Struct("RuleWithOperations", _RULE)
 _NamedRule = Struct("NamedRuleWithOperations", (Field("resourceNames", STRINGS), *_RULE))
@@ -80,7 +80,7 @@ _PARAM_REF = Field(
                 Field("name", STRING),
                 Field("namespace", STRING),
                 Field("selector", Pointer(LabelSelector)),
-                Field("parameterNotFoundAction", Pointer(_named("ParameterNotFoundActionType"))),
+                Field("parameterNotFoundAction", Pointer(_string_type("ParameterNotFoundActionType"))),
             ),
         )
     ),
@@ -91,7 +91,7 @@ _Validation = Struct(
     (
         Field("expression", STRING, True),
         Field("message", STRING),
-        Field("reason", Pointer(_named("StatusReason"))),
+        Field("reason", Pointer(_string_type("StatusReason"))),
         Field("messageExpression", STRING),
     ),
 )
@@ -100,7 +100,7 @@ _Condition = Struct(
     "Condition",
     (
         Field("type", STRING, True),
-        Field("status", _named("ConditionStatus"), True),
+        Field("status", _string_type("ConditionStatus"), True),
         Field("observedGeneration", INT_64),
         Field("lastTransitionTime", TIME, True),
         Field("reason", STRING, True),
@@ -173,7 +173,7 @@ ValidatingAdmissionPolicyBinding = _kind(
                 Field("policyName", STRING),
                 _PARAM_REF,
                 Field("matchResources", Pointer(MatchResources)),
-                Field("validationActions", Slice(_named("ValidationAction"))),
+                Field("validationActions", Slice(_string_type("ValidationAction"))),
             ),
         ),
         True,
@@ -197,7 +197,7 @@ MutatingAdmissionPolicy = _kind(
                         Struct(
                             "Mutation",
                             (
-                                Field("patchType", _named("PatchType"), True),
+                                Field("patchType", _string_type("PatchType"), True),
                                 Field("applyConfiguration", Pointer(Struct("ApplyConfiguration", _Expression))),
                                 Field("jsonPatch", Pointer(Struct("JSONPatch", _Expression))),
                             ),
@@ -206,7 +206,7 @@ MutatingAdmissionPolicy = _kind(
                 ),
                 _FAILURE_POLICY,
                 _MATCH_CONDITIONS,
-                Field("reinvocationPolicy", _named("ReinvocationPolicyType")),
+                Field("reinvocationPolicy", _string_type("ReinvocationPolicyType")),
             ),
         ),
         True,
@@ -254,7 +254,7 @@ _WEBHOOK = (
     _MATCH_POLICY,
     Field("namespaceSelector", Pointer(LabelSelector)),
     Field("objectSelector", Pointer(LabelSelector)),
-    Field("sideEffects", Pointer(_named("SideEffectClass")), True),
+    Field("sideEffects", Pointer(_string_type("SideEffectClass")), True),
     Field("timeoutSeconds", Pointer(INT_32)),
     Field("admissionReviewVersions", STRINGS, True),
 )
@@ -270,7 +270,11 @@ MutatingWebhookConfiguration = _kind(
         Slice(
             Struct(
                 "MutatingWebhook",
-                (*_WEBHOOK, Field("reinvocationPolicy", Pointer(_named("ReinvocationPolicyType"))), _MATCH_CONDITIONS),
+                (
+                    *_WEBHOOK,
+                    Field("reinvocationPolicy", Pointer(_string_type("ReinvocationPolicyType"))),
+                    _MATCH_CONDITIONS,
+                ),
             )
         ),
     ),

@@ -46,8 +46,8 @@ def _with_layout(text: str, reduced: str) -> str:
     try:
         return canonical_time(reduced)
     except TimeError as error:
-        shown = str(error).replace(f"parsing time {go_quote(reduced)}", f"parsing time {go_quote(text)}", 1)
-        raise TimeError(shown.replace(go_quote(RFC3339), go_quote(_RFC3339_MICRO), 1)) from error
+        printed = str(error).replace(f"parsing time {go_quote(reduced)}", f"parsing time {go_quote(text)}", 1)
+        raise TimeError(printed.replace(go_quote(RFC3339), go_quote(_RFC3339_MICRO), 1)) from error
 
 
 class QuantityType(GoType):

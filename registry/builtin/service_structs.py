@@ -12,11 +12,11 @@ from registry.definitions.structs.structs import STRINGS, Field, Map, Pointer, S
 from registry.definitions.types import ObjectMeta
 
 
-def _named(name: str) -> Scalar:
+def _string_type(name: str) -> Scalar:
     return Scalar(f"v1.{name}", str, "")
 
 
-_PROTOCOL = Field("protocol", _named("Protocol"))
+_PROTOCOL = Field("protocol", _string_type("Protocol"))
 
 _ServicePort = Struct(
     "ServicePort",
@@ -42,21 +42,21 @@ _ServiceSpec = Struct(
         Field("selector", Map(STRING)),
         Field("clusterIP", STRING),
         Field("clusterIPs", STRINGS),
-        Field("type", _named("ServiceType")),
+        Field("type", _string_type("ServiceType")),
         Field("externalIPs", STRINGS),
-        Field("sessionAffinity", _named("ServiceAffinity")),
+        Field("sessionAffinity", _string_type("ServiceAffinity")),
         Field("loadBalancerIP", STRING),
         Field("loadBalancerSourceRanges", STRINGS),
         Field("externalName", STRING),
-        Field("externalTrafficPolicy", _named("ServiceExternalTrafficPolicy")),
+        Field("externalTrafficPolicy", _string_type("ServiceExternalTrafficPolicy")),
         Field("healthCheckNodePort", INT_32),
         Field("publishNotReadyAddresses", BOOL),
         Field("sessionAffinityConfig", Pointer(_SessionAffinityConfig)),
-        Field("ipFamilies", Slice(_named("IPFamily"))),
-        Field("ipFamilyPolicy", Pointer(_named("IPFamilyPolicy"))),
+        Field("ipFamilies", Slice(_string_type("IPFamily"))),
+        Field("ipFamilyPolicy", Pointer(_string_type("IPFamilyPolicy"))),
         Field("allocateLoadBalancerNodePorts", Pointer(BOOL)),
         Field("loadBalancerClass", Pointer(STRING)),
-        Field("internalTrafficPolicy", Pointer(_named("ServiceInternalTrafficPolicy"))),
+        Field("internalTrafficPolicy", Pointer(_string_type("ServiceInternalTrafficPolicy"))),
         Field("trafficDistribution", Pointer(STRING)),
     ),
 )
@@ -68,7 +68,7 @@ _LoadBalancerIngress = Struct(
     (
         Field("ip", STRING),
         Field("hostname", STRING),
-        Field("ipMode", Pointer(_named("LoadBalancerIPMode"))),
+        Field("ipMode", Pointer(_string_type("LoadBalancerIPMode"))),
         Field("ports", Slice(_PortStatus)),
     ),
 )

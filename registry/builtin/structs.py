@@ -12,7 +12,7 @@ from registry.definitions.structs.structs import STRINGS, Field, Map, Pointer, S
 from registry.definitions.types import TIME, ObjectMeta
 
 
-def _named(name: str) -> Scalar:
+def _string_type(name: str) -> Scalar:
     return Scalar(f"v1.{name}", str, "")
 
 
@@ -47,7 +47,7 @@ Secret = _kind(
     Field("immutable", Pointer(BOOL)),
     Field("data", BYTES_MAP),
     Field("stringData", Map(STRING)),
-    Field("type", _named("SecretType")),
+    Field("type", _string_type("SecretType")),
 )
 
 ServiceAccount = _kind(
@@ -60,8 +60,8 @@ ServiceAccount = _kind(
 NamespaceCondition = Struct(
     "NamespaceCondition",
     (
-        Field("type", _named("NamespaceConditionType"), True),
-        Field("status", _named("ConditionStatus"), True),
+        Field("type", _string_type("NamespaceConditionType"), True),
+        Field("status", _string_type("ConditionStatus"), True),
         Field("lastTransitionTime", TIME, True),
         Field("reason", STRING),
         Field("message", STRING),
@@ -70,12 +70,12 @@ NamespaceCondition = Struct(
 
 Namespace = _kind(
     "Namespace",
-    Field("spec", Struct("NamespaceSpec", (Field("finalizers", Slice(_named("FinalizerName"))),)), True),
+    Field("spec", Struct("NamespaceSpec", (Field("finalizers", Slice(_string_type("FinalizerName"))),)), True),
     Field(
         "status",
         Struct(
             "NamespaceStatus",
-            (Field("phase", _named("NamespacePhase")), Field("conditions", Slice(NamespaceCondition))),
+            (Field("phase", _string_type("NamespacePhase")), Field("conditions", Slice(NamespaceCondition))),
         ),
         True,
     ),
@@ -84,8 +84,8 @@ Namespace = _kind(
 _ScopeRequirement = Struct(
     "ScopedResourceSelectorRequirement",
     (
-        Field("scopeName", _named("ResourceQuotaScope"), True),
-        Field("operator", _named("ScopeSelectorOperator"), True),
+        Field("scopeName", _string_type("ResourceQuotaScope"), True),
+        Field("operator", _string_type("ScopeSelectorOperator"), True),
         Field("values", STRINGS),
     ),
 )
@@ -98,7 +98,7 @@ ResourceQuota = _kind(
             "ResourceQuotaSpec",
             (
                 Field("hard", _RESOURCES),
-                Field("scopes", Slice(_named("ResourceQuotaScope"))),
+                Field("scopes", Slice(_string_type("ResourceQuotaScope"))),
                 Field(
                     "scopeSelector",
                     Pointer(Struct("ScopeSelector", (Field("matchExpressions", Slice(_ScopeRequirement)),))),
@@ -113,7 +113,7 @@ ResourceQuota = _kind(
 _LimitRangeItem = Struct(
     "LimitRangeItem",
     (
-        Field("type", _named("LimitType"), True),
+        Field("type", _string_type("LimitType"), True),
         Field("max", _RESOURCES),
         Field("min", _RESOURCES),
         Field("default", _RESOURCES),
@@ -189,7 +189,7 @@ Lease = _kind(
                 Field("acquireTime", Pointer(MICRO_TIME)),
                 Field("renewTime", Pointer(MICRO_TIME)),
                 Field("leaseTransitions", Pointer(INT_32)),
-                Field("strategy", Pointer(_named("CoordinatedLeaseStrategy"))),
+                Field("strategy", Pointer(_string_type("CoordinatedLeaseStrategy"))),
                 Field("preferredHolder", Pointer(STRING)),
             ),
         ),
@@ -201,7 +201,11 @@ Lease = _kind(
 
 _LabelRequirement = Struct(
     "LabelSelectorRequirement",
-    (Field("key", STRING, True), Field("operator", _named("LabelSelectorOperator"), True), Field("values", STRINGS)),
+    (
+        Field("key", STRING, True),
+        Field("operator", _string_type("LabelSelectorOperator"), True),
+        Field("values", STRINGS),
+    ),
 )
 _LabelSelector = Struct(
     "LabelSelector", (Field("matchLabels", Map(STRING)), Field("matchExpressions", Slice(_LabelRequirement)))
@@ -259,7 +263,7 @@ Condition = Struct(
     "Condition",
     (
         Field("type", STRING, True),
-        Field("status", _named("ConditionStatus"), True),
+        Field("status", _string_type("ConditionStatus"), True),
         Field("observedGeneration", INT_64),
         Field("lastTransitionTime", TIME, True),
         Field("reason", STRING, True),
@@ -299,7 +303,11 @@ StorageVersionMigration = _kind(
 
 _Requirement = Struct(
     "LabelSelectorRequirement",
-    (Field("key", STRING, True), Field("operator", _named("LabelSelectorOperator"), True), Field("values", STRINGS)),
+    (
+        Field("key", STRING, True),
+        Field("operator", _string_type("LabelSelectorOperator"), True),
+        Field("values", STRINGS),
+    ),
 )
 _ResourceAttributes = Struct(
     "ResourceAttributes",

@@ -62,7 +62,7 @@ def check(given: Object, samples: list[Object], *, quiet: bool) -> int:
         print(f"# acknowledged loss {loss}")
     plan = _plan(crd)
     for source, target in permutations([version["name"] for version in crd["spec"]["versions"]], 2):
-        if plan.walks_back(source, target):
+        if plan.converts_back(source, target):
             print(
                 f"# from {source} to {target}: not proven to be undone by the way back, so each object is converted "
                 "back too, which takes longer"

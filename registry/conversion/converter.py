@@ -1,8 +1,8 @@
-"""Objects to another version by a definition's webhook, many in one call.
+"""Conversion of objects by a definition's webhook, in batches.
 
-kube-apiserver sends one object a review, and webhooks have been written that know nothing else. So a batch that goes
-wrong is asked again object by object: the one at fault is then told as kube-apiserver tells it, and where all went well
-so, the webhook is not sent batches again. A webhook that cannot be reached is not tried again for each object.
+kube-apiserver sends one object per review, and some webhooks rely on that. So a failed batch is repeated object by
+object: the failing object is then reported in kube-apiserver's words, and if all of them succeed, the webhook is not
+sent batches again. A webhook that cannot be reached is not retried for each object.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from registry.webhooks.errors import CallFailed, NotReached
 
 Object = dict[str, Any]
 
-# Objects and bytes of a batch: large enough that calls do not count, small enough for a small webhook.
+# Objects and bytes of a batch: large enough that calls do not dominate, small enough for a small webhook.
 BATCH_OBJECTS = 500
 BATCH_BYTES = 4 * 1024 * 1024
-# Objects that are asked for one by one at the same time.
+# Objects converted concurrently, where they are sent one by one.
 _AT_ONCE = 8
 _KNOWN_REVIEWS = ("v1", "v1beta1")
-# Webhooks remembered that want their objects one by one.
+# How many webhooks are remembered as unable to convert batches.
 _SINGLES = 1024
 
 
 class Converter:
-    """Converts by webhooks: one for the process, for all definitions."""
+    """Converts by webhooks. One instance in the process serves all definitions."""
 
     def __init__(self, client: WebhookClient) -> None:
         self.client = client
@@ -43,7 +43,7 @@ class Converter:
         await self.client.aclose()
 
     async def convert(self, conversion: Mapping[str, Any], objects: Sequence[Object], api_version: str) -> list[Object]:
-        """`objects`, which are all of one version, at another. Raises ConversionError; nothing comes half converted."""
+        """Converts `objects`, all of one version. Raises ConversionError; never returns some of them unconverted."""
         if not objects:
             return []
         webhook = conversion["webhook"]
@@ -75,7 +75,7 @@ class Converter:
     async def _one_by_one(
         self, endpoint: Endpoint, review: str, objects: Sequence[Object], api_version: str
     ) -> list[Object]:
-        """The first failure, in the order of the objects, is the answer."""
+        """Raises the first failure in the order of the objects."""
         found: list[Object] = []
         for start in range(0, len(objects), _AT_ONCE):
             calls = [self._call(endpoint, review, [obj], api_version) for obj in objects[start : start + _AT_ONCE]]
@@ -98,7 +98,7 @@ class Converter:
 
 
 def batches(objects: Sequence[Object]) -> list[list[Object]]:
-    """The objects in their order, in groups within the bounds of a batch."""
+    """Groups the objects in order, within the bounds of a batch."""
     groups: list[list[Object]] = []
     size = 0
     for obj in objects:

@@ -1,4 +1,4 @@
-"""What can go wrong with a conversion: the texts are those that clients of kube-apiserver know."""
+"""Conversion errors, in kube-apiserver's words."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The ConversionReview: what a webhook is asked, what its answer must be, and what is taken from it. Pure.
+"""The ConversionReview: the request body, validation of the response, and merging of the converted objects. Pure.
 
-Of the metadata only labels and annotations are the webhook's to change; everything else is put back from the original.
+Webhooks may change only labels and annotations of the metadata; everything else is restored from the original.
 
 Follows apiextensions-apiserver pkg/apiserver/conversion/webhook_converter.go.
 """
@@ -27,7 +27,7 @@ _GO_MAP = "map[string]interface {}"
 
 
 def request_body(review_version: str, uid: str, api_version: str, objects: Sequence[Mapping[str, Any]]) -> bytes:
-    """The review that asks for `objects` at `api_version`. The empty response is sent as the reference sends it."""
+    """The review that asks for `objects` at `api_version`. Sends an empty response as kube-apiserver does."""
     return encode_json(
         {
             "kind": _KIND,
@@ -39,7 +39,7 @@ def request_body(review_version: str, uid: str, api_version: str, objects: Seque
 
 
 def converted_objects(review_version: str, uid: str, data: bytes) -> list[Any]:
-    """The objects of an answer, as they came. Raises CallFailed for an answer that is none."""
+    """The objects of a response, unchecked. Raises CallFailed for a malformed response."""
     review = decoded_review(data)
     wanted = f"{_GROUP}/{review_version}"
     _check_type(review, wanted)
@@ -62,7 +62,7 @@ def _check_type(review: Object, wanted: str) -> None:
     if not given and not kind:
         if wanted.endswith("/v1"):
             raise CallFailed(f"expected webhook response of {_GROUP}/v1, Kind={_KIND}, got /, Kind=")
-        return  # v1beta1 webhooks were never held to it
+        return  # not enforced for v1beta1 webhooks
     if kind != _KIND or given not in _KNOWN:
         raise CallFailed(f'no kind "{kind}" is registered for version "{given}" in scheme {SCHEME}')
     if given != wanted:
@@ -78,7 +78,7 @@ def _text(value: object) -> str:
 
 
 def accept_converted(originals: Sequence[Object], converted: Sequence[Any], api_version: str) -> list[Object]:
-    """What becomes of each original: the webhook's content under its own metadata. Raises ConversionError."""
+    """Merges each converted object with the metadata of its original. Raises ConversionError."""
     if len(converted) != len(originals):
         raise ConversionError(f"{about(originals[0])} returned {len(converted)} objects, expected {len(originals)}")
     return [
@@ -88,7 +88,7 @@ def accept_converted(originals: Sequence[Object], converted: Sequence[Any], api_
 
 
 def about(original: Mapping[str, Any]) -> str:
-    """`conversion webhook for g/v1beta1, Kind=Widget`: how each error begins."""
+    """The prefix of each error: `conversion webhook for g/v1beta1, Kind=Widget`."""
     return f"conversion webhook for {original['apiVersion']}, Kind={original['kind']}"
 
 
@@ -106,7 +106,7 @@ def _accept_one(original: Object, obj: Any, api_version: str, index: int) -> Obj
 
 
 def _identity_problem(original: Object, obj: Object, api_version: str, index: int) -> str:
-    """What is wrong with the object's type, name, namespace or uid; empty if nothing is."""
+    """The error in the object's type, name, namespace or uid; empty if there is none."""
     given = _text(obj.get("apiVersion"))
     if given != api_version:
         return f" at index {index}: invalid groupVersion (expected {api_version}, received {given})"
@@ -139,7 +139,7 @@ def _metadata(original: Object, given: Any) -> Object:
 
 
 def _map_problem(name: str, value: Any, before: Mapping[str, Any]) -> str:
-    """What is wrong with labels or annotations that differ from those `before`; empty if nothing is."""
+    """The error in labels or annotations that differ from `before`; empty if there is none."""
     if not isinstance(value, dict):
         return f"invalid metadata.{name} of type {_go_type(value)} in converted object"
     for key, text in value.items():
@@ -152,7 +152,7 @@ def _map_problem(name: str, value: Any, before: Mapping[str, Any]) -> str:
 
 
 def _go_type(value: Any) -> str:
-    """What Go makes of a JSON value."""
+    """The Go type that a JSON value is decoded to."""
     return {dict: _GO_MAP, list: "[]interface {}", str: "string", bool: "bool", int: "int64", float: "float64"}.get(
         type(value), "<nil>"
     )

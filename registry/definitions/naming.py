@@ -39,7 +39,7 @@ def accept_names(crd: Json, others: Iterable[Json], now: str) -> Status | None:
     accepted = _names((crd.get("status") or {}).get("acceptedNames"))
     if requested == accepted:
         return None
-    new, reason, message = _free_names(requested, accepted, *_taken_names(crd, others))
+    new, reason, message = _free_names(requested, accepted, *_names_in_use(crd, others))
     names_accepted = {
         "type": "NamesAccepted",
         "status": "False" if reason else "True",
@@ -119,7 +119,7 @@ def _names(names: Json | None) -> dict[str, Any]:
     }
 
 
-def _taken_names(crd: Json, others: Iterable[Json]) -> tuple[set[str], set[str]]:
+def _names_in_use(crd: Json, others: Iterable[Json]) -> tuple[set[str], set[str]]:
     """The accepted names of the group: plurals, singulars and short names share one set, the kinds another."""
     group = (crd.get("spec") or {}).get("group") or ""
     own_name = (crd.get("metadata") or {}).get("name")

@@ -10,7 +10,7 @@ from typing import Any
 
 from registry.definitions.conditions import equivalent, find
 from registry.schema.field import FieldError, invalid
-from registry.schema.structural.structural import unsupported, validate_structural
+from registry.schema.structural.structural import find_unsupported, validate_structural
 
 Json = Mapping[str, Any]
 
@@ -21,7 +21,7 @@ _MAX_MESSAGE = 32 * 1024
 
 def is_structural(schema: Json) -> bool:
     """Of a schema whose depth has been bounded."""
-    return unsupported(schema) is None and not validate_structural(schema, "")
+    return find_unsupported(schema) is None and not validate_structural(schema, "")
 
 
 def next_status(crd: Json, now: str) -> dict[str, Any] | None:
@@ -49,7 +49,7 @@ def _condition(crd: Json) -> dict[str, str] | None:
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
         if schema is None:
             continue
-        why = unsupported(schema)
+        why = find_unsupported(schema)
         if why is not None:
             message = f"failed to check validation schema for version {version.get('name') or ''}: {why}"
             return {"type": CONDITION, "status": "Unknown", "reason": "StructuralError", "message": message}

@@ -27,7 +27,7 @@ from registry.schema.structural.bounds import nodes, validate_bounds
 from registry.schema.structural.defaults import validate_defaults
 from registry.schema.structural.go_schema import GO_NAMES, go_schema
 from registry.schema.structural.keywords import validate_keywords
-from registry.schema.structural.structural import unsupported, validate_structural
+from registry.schema.structural.structural import find_unsupported, validate_structural
 from registry.schema.values import same
 
 Json = Mapping[str, Any]
@@ -117,7 +117,7 @@ def _validate(schema: Json, schema_path: str, status: bool, unchanged: bool, len
         errors.extend(_validate_root_with_status(schema, schema_path))
     if schema.get("nullable"):
         errors.append(forbidden(f"{schema_path}.nullable", "nullable cannot be true at the root"))
-    not_convertible = unsupported(schema) if leniency.structural else None
+    not_convertible = find_unsupported(schema) if leniency.structural else None
     rules_make_sense = False
     if leniency.structural and not_convertible is None:
         structural_errors = validate_structural(schema, schema_path) or _validate_defaults(schema, schema_path)
@@ -175,12 +175,12 @@ _GOOD = _GoodSchemas(8192)
 
 
 def _digest(schema: Json, status: bool, leniency: Leniency) -> bytes:
-    judged = (
+    inputs = (
         [schema, status]
         if leniency is STRICT
         else [schema, status, leniency.structural, leniency.types, leniency.no_defaults]
     )
-    return hashlib.blake2b(json.dumps(judged).encode(), digest_size=32).digest()
+    return hashlib.blake2b(json.dumps(inputs).encode(), digest_size=32).digest()
 
 
 def _validate_root_with_status(schema: Json, path: str) -> list[FieldError]:

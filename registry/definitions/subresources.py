@@ -32,17 +32,21 @@ def validate_subresources(subresources: Json | None, path: str) -> list[FieldErr
             errors.extend(_below(replicas_path, replicas_path, (root,), root, f"{path}.scale.{name}"))
     selector_path = scale.get("labelSelectorPath")
     if selector_path:
-        shown = GoText(go_json(selector_path))  # a pointer in the reference
+        printed = GoText(go_json(selector_path))  # a pointer in the reference
         errors.extend(
             _below(
-                selector_path, shown, (".spec", ".status"), "either .spec or .status", f"{path}.scale.labelSelectorPath"
+                selector_path,
+                printed,
+                (".spec", ".status"),
+                "either .spec or .status",
+                f"{path}.scale.labelSelectorPath",
             )
         )
     return errors
 
 
-def _below(json_path: str, shown: str, roots: tuple[str, ...], words: str, path: str) -> list[FieldError]:
+def _below(json_path: str, printed: str, roots: tuple[str, ...], words: str, path: str) -> list[FieldError]:
     errors = validate_simple_path(json_path, path)
     if not errors and not json_path.startswith(tuple(f"{root}." for root in roots)):
-        return [invalid(path, shown, f"should be a json path under {words}")]
+        return [invalid(path, printed, f"should be a json path under {words}")]
     return errors

@@ -14,7 +14,7 @@ from registry.definitions.structs.structs import STRINGS, Field, Map, OneOf, Poi
 from registry.schema.gotime import TimeError, canonical_time
 
 
-def _named(name: str) -> Scalar:
+def _string_type(name: str) -> Scalar:
     return Scalar(f"v1.{name}", str, "")
 
 
@@ -54,7 +54,7 @@ ManagedFieldsEntry = Struct(
     "ManagedFieldsEntry",
     (
         Field("manager", STRING),
-        Field("operation", _named("ManagedFieldsOperationType")),
+        Field("operation", _string_type("ManagedFieldsOperationType")),
         Field("apiVersion", STRING),
         Field("time", Pointer(TIME)),
         Field("fieldsType", STRING),
@@ -118,7 +118,10 @@ WebhookConversion = Struct(
 
 Conversion = Struct(
     "CustomResourceConversion",
-    (Field("strategy", _named("ConversionStrategyType"), required=True), Field("webhook", Pointer(WebhookConversion))),
+    (
+        Field("strategy", _string_type("ConversionStrategyType"), required=True),
+        Field("webhook", Pointer(WebhookConversion)),
+    ),
 )
 
 ValidationRule = Struct(
@@ -127,7 +130,7 @@ ValidationRule = Struct(
         Field("rule", STRING, required=True),
         Field("message", STRING),
         Field("messageExpression", STRING),
-        Field("reason", Pointer(_named("FieldValueErrorReason"))),
+        Field("reason", Pointer(_string_type("FieldValueErrorReason"))),
         Field("fieldPath", STRING),
         Field("optionalOldSelf", Pointer(BOOL)),
     ),
@@ -179,7 +182,7 @@ _SCHEMA_MAP = Map(JSONSchemaProps)
 JSONSchemaProps.extend(
     (
         Field("id", STRING),
-        Field("$schema", _named("JSONSchemaURL")),
+        Field("$schema", _string_type("JSONSchemaURL")),
         Field("$ref", Pointer(STRING)),
         Field("description", STRING),
         Field("type", STRING),
@@ -275,7 +278,7 @@ Spec = Struct(
     (
         Field("group", STRING, required=True),
         Field("names", Names, required=True),
-        Field("scope", _named("ResourceScope"), required=True),
+        Field("scope", _string_type("ResourceScope"), required=True),
         Field("versions", Slice(Version), required=True),
         Field("conversion", Pointer(Conversion)),
         Field("preserveUnknownFields", BOOL),
@@ -285,8 +288,8 @@ Spec = Struct(
 Condition = Struct(
     "CustomResourceDefinitionCondition",
     (
-        Field("type", _named("CustomResourceDefinitionConditionType"), required=True),
-        Field("status", _named("ConditionStatus"), required=True),
+        Field("type", _string_type("CustomResourceDefinitionConditionType"), required=True),
+        Field("status", _string_type("ConditionStatus"), required=True),
         Field("lastTransitionTime", TIME, required=True),
         Field("reason", STRING),
         Field("message", STRING),

@@ -37,7 +37,7 @@ from registry.schema.field import FieldError, GoText, forbidden, invalid, not_su
 from registry.schema.objectmeta.rules import validate_object_meta, validate_update_thrice
 from registry.schema.structural.bounds import nodes, validate_bounds
 from registry.schema.structural.keywords import TYPES
-from registry.schema.structural.structural import unsupported
+from registry.schema.structural.structural import find_unsupported
 
 Json = Mapping[str, Any]
 
@@ -174,7 +174,7 @@ def _validate_spec(
         errors.append(not_supported("spec.scope", spec.scope, ["Cluster", "Namespaced"]))
     if len(versions) > MAX_VERSIONS:
         return [*errors, invalid("spec.versions", len(versions), f"must not be more than {MAX_VERSIONS}")]
-    errors += _validate_schemas_there(spec, demands)
+    errors += _validate_schemas_present(spec, demands)
     defaults = not demands.no_defaults and _has_defaults(spec)
     if spec.preserve_unknown_fields and defaults:
         errors.append(
@@ -189,7 +189,7 @@ def _validate_spec(
     leniency = STRICT if demands == OF_V1 else Leniency(structural, demands.types, demands.no_defaults)
     for i, version in enumerate(versions):
         errors += _validate_version(version, f"spec.versions[{i}]", spec, old, leniency)
-    errors += _validate_said_once(spec)
+    errors += _validate_once(spec)
     errors += validate_uniqueness(spec.versions, "spec.versions")
     if spec.version:
         errors += validate_version_name(spec.version, "spec.version")
@@ -214,7 +214,7 @@ def _validate_spec(
     )
 
 
-def _validate_schemas_there(spec: InternalSpec, demands: Demands) -> list[FieldError]:
+def _validate_schemas_present(spec: InternalSpec, demands: Demands) -> list[FieldError]:
     """Without a schema for all versions each has one; at the least one that is served, where fields are pruned."""
     if _schema(spec.schema) is not None or (spec.preserve_unknown_fields and not demands.schemas):
         return []
@@ -226,7 +226,7 @@ def _validate_schemas_there(spec: InternalSpec, demands: Demands) -> list[FieldE
     ]
 
 
-def _validate_said_once(spec: InternalSpec) -> list[FieldError]:
+def _validate_once(spec: InternalSpec) -> list[FieldError]:
     """What is the same for all versions is said at the top, and then not for each; so it is always in v1."""
     versions = spec.versions or []
     parts: tuple[tuple[str, str, bool, Sequence[Any], GoType], ...] = (
@@ -247,13 +247,15 @@ def _validate_said_once(spec: InternalSpec) -> list[FieldError]:
         ),
     )
     errors = [
-        forbidden(f"spec.{name}", f"top-level and per-version {said} are mutually exclusive")
-        for name, said, top, each, _ in parts
+        forbidden(f"spec.{name}", f"top-level and per-version {words} are mutually exclusive")
+        for name, words, top, each, _ in parts
         if top and any(part is not None for part in each)
     ]
-    for name, said, _, each, kind in parts:
+    for name, words, _, each, kind in parts:
         if each and all(part is not None for part in each) and all_equal(list(each), kind):
-            why = f"per-version {said} may not all be set to identical values (top-level {name} should be used instead)"
+            why = (
+                f"per-version {words} may not all be set to identical values (top-level {name} should be used instead)"
+            )
             errors.append(invalid("spec.versions", GoText(go_versions(spec.versions)), why))
     return errors
 
@@ -305,7 +307,7 @@ def _validate_shared(spec: InternalSpec, old: InternalSpec | None, leniency: Len
 def _validate_selectable(fields: list[dict[str, Any]], schema: Json, path: str) -> list[FieldError]:
     if validate_bounds(schema, path):
         return []  # reported with the schema
-    why = unsupported(schema)
+    why = find_unsupported(schema)
     if why is not None:
         return [invalid(f"{path}.schema.openAPIV3Schema", "", why)]
     return validate_selectable_fields(fields, schema, f"{path}.selectableFields")

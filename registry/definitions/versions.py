@@ -29,8 +29,8 @@ def validate_deprecation(version: InternalVersion, path: str) -> list[FieldError
         why = ["can only be set for deprecated versions"]
     else:
         why = _unfit_warning(warning)
-    shown = GoText(go_json(warning))  # a pointer in the reference
-    return [invalid(f"{path}.deprecationWarning", shown, text) for text in why]
+    printed = GoText(go_json(warning))  # a pointer in the reference
+    return [invalid(f"{path}.deprecationWarning", printed, text) for text in why]
 
 
 def _unfit_warning(warning: str) -> list[str]:

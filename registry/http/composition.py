@@ -91,7 +91,7 @@ async def _store(settings: Settings) -> AsyncIterator[Store]:
 
 
 def _backend(settings: Settings, store: Store, converter: Converter) -> Backend:
-    definitions = builtin.served(v1beta1=settings.serve_apiextensions_v1beta1)
+    definitions = builtin.served_definitions(v1beta1=settings.serve_apiextensions_v1beta1)
     authentication, tokens = credentials(settings, store)
     return Backend(
         store,

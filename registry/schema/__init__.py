@@ -1,5 +1,5 @@
-"""Structural schemas: pruning, defaulting, validation, list types, ratcheting. One algorithm a module.
+"""Structural schemas: pruning, defaulting, validation, list types, ratcheting. One algorithm per module.
 
-Pure; knows no other package but codec. Begin with model.py (what a schema is) and compiled.py (what is done with one).
-Follows apiextensions-apiserver pkg/apiserver/schema.
+Pure; depends on no other package but codec. Begin with model.py (the model of a schema) and compiled.py (the operations
+on one). Follows apiextensions-apiserver pkg/apiserver/schema.
 """

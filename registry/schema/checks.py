@@ -1,7 +1,7 @@
-"""Checks as closures: functions that say whether a value is so.
+"""Checks compiled to closures: functions that return whether a value has some property.
 
-For each node of a schema a closure is made when a value first reaches it, so that a large schema costs only what is
-used of it. Used by fast_prune.py and fast_validate.py.
+The closure of a schema node is compiled when a value first reaches it, so that a large schema only costs what is used
+of it. Used by fast_prune.py and fast_validate.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def never(value: Any) -> bool:
 
 
 def lazily(schemas: Mapping[str, Structural], compile_one: Callable[[Structural], Check]) -> dict[str, Check]:
-    """The checks of properties by name; each is compiled when it is first called, and then takes its place."""
+    """The checks of properties by name; each is compiled on its first call and then replaces its placeholder."""
     checks: dict[str, Check] = {}
 
     def later(name: str, schema: Structural) -> Check:

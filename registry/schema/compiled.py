@@ -1,10 +1,9 @@
-"""A schema made ready for use: decode, default and validate the objects of one version of one resource.
+"""A compiled schema: decodes, defaults and validates the objects of one version of one resource.
 
-`compile_schema` shares one CompiledSchema between all equal schemas, whosever they are, and keeps a bounded number.
-Making one is cheap; closures for the quick paths are made when an object first needs them (fast_prune.py,
-fast_validate.py).
+`compile_schema` shares one CompiledSchema between all equal schemas of all tenants, in a bounded cache. Creating one is
+cheap; the closures of the fast paths are compiled when an object first needs them (fast_prune.py, fast_validate.py).
 
-The order of a write is the reference's: `process` (metadata, pruning, nulls, embedded metadata, defaults), then
+A write is processed in kube-apiserver's order: `process` (metadata, pruning, nulls, embedded metadata, defaults), then
 the caller's rules on kind and metadata, then `validate`, then the validation rules of registry/cel.
 
 Follows apiextensions-apiserver pkg/apiserver/customresource_handler.go and pkg/registry/customresource/strategy.go.
@@ -25,7 +24,7 @@ from registry.schema.checks import Check
 from registry.schema.defaulting import Defaulter, compile_defaulter
 from registry.schema.embedded import EmbeddedResources
 from registry.schema.fast_prune import compile_fast_prune
-from registry.schema.fast_validate import compile_counted, compile_fast_validate
+from registry.schema.fast_validate import compile_fast_validate, compile_with_budget
 from registry.schema.field import ErrorType, FieldError, invalid
 from registry.schema.listtypes import ListTypes
 from registry.schema.model import KEEPS_ALL, Structural, from_json
@@ -36,9 +35,9 @@ from registry.schema.pruning import prune
 from registry.schema.ratcheting import Correlation
 from registry.schema.validation import validate
 
-__all__ = ["CompiledSchema", "MetadataDecodeError", "blocks_rules", "compile_schema", "rules_not_checked"]
+__all__ = ["CompiledSchema", "MetadataDecodeError", "blocks_rules", "compile_schema", "unchecked_rules_error"]
 
-# Stored objects carry the identity of the schema that processed them; count up when processing changes its results.
+# Stored objects carry the identity of the schema that processed them; increment this when processing changes.
 ALGORITHM_VERSION = 1
 
 # A compiled schema of a large definition takes a few megabytes; most take some tens of kilobytes.
@@ -46,11 +45,11 @@ MAX_COMPILED = 2048
 
 
 class CompiledSchema:
-    """One schema, never changed. `json` is the schema as given and must not be changed by anyone."""
+    """An immutable schema. `json` is the schema as given; callers must not change it."""
 
     def __init__(self, schema: Mapping[str, Any], identity: int) -> None:
         self.json = schema
-        self.identity = identity  # stable over restarts; fits a signed 64-bit column, never negative
+        self.identity = identity  # stable across restarts; a non-negative signed 64-bit integer
         self._keeps_all = bool(schema.get(KEEPS_ALL))
 
     @cached_property
@@ -58,8 +57,8 @@ class CompiledSchema:
         return from_json(self.json)
 
     @cached_property
-    def owned(self) -> Structural:
-        """What is known of fields for their owners: where nothing is pruned, each object may have others."""
+    def ownership_schema(self) -> Structural:
+        """The schema for field ownership: where nothing is pruned, each object may have further fields."""
         return keeping_all(self.structural) if self._keeps_all else self.structural
 
     @cached_property
@@ -75,8 +74,8 @@ class CompiledSchema:
         return compile_fast_validate(self.structural)
 
     @cached_property
-    def _quick(self) -> Callable[[Structural], Check]:
-        return _quick_checks()
+    def _fast_check(self) -> Callable[[Structural], Check]:
+        return _fast_checks()
 
     @cached_property
     def _status(self) -> Structural | None:
@@ -88,7 +87,7 @@ class CompiledSchema:
         return compile_fast_validate(self._status)
 
     @cached_property
-    def _embedded(self) -> EmbeddedResources:
+    def _embedded_resources(self) -> EmbeddedResources:
         return EmbeddedResources(self.structural)
 
     @cached_property
@@ -96,29 +95,29 @@ class CompiledSchema:
         return ListTypes(self.structural)
 
     def prepare(self) -> None:
-        """Makes now what the first object would wait for: up to 100 ms for the largest definitions, 1 ms for most.
+        """Compiles now what the first object would wait for: up to 100 ms for the largest definitions, 1 ms for most.
 
-        Nothing depends on it; a definition may do it in a thread before it is served.
+        Optional; a definition may call it in a thread before it is served.
         """
-        _ = (self._tidy, self._defaulter, self._valid, self._embedded, self._list_types)
+        _ = (self._tidy, self._defaulter, self._valid, self._embedded_resources, self._list_types)
 
     # ---- decoding
 
     def process(self, obj: dict[str, Any], unknown: list[str] | None) -> None:
-        """A written object on its way in: metadata decoded, pruned, nulls dropped, defaulted; in place.
+        """Processes a written object in place: decodes metadata, prunes, drops nulls, applies defaults.
 
-        The paths of removed fields are appended to `unknown` in the reference's order: those of metadata, then all
-        others sorted, then those of embedded metadata. None saves the trouble.
-        Raises DecodeError with Go's text, to be put behind `W in version "v1" cannot be handled as a W: `.
+        Appends the paths of removed fields to `unknown` in kube-apiserver's order: those of metadata, then all others
+        sorted, then those of embedded metadata. None skips collecting them.
+        Raises DecodeError with Go's text, to follow `W in version "v1" cannot be handled as a W: `.
         """
         if "metadata" in obj:
             obj["metadata"] = decode_object_meta(obj["metadata"], unknown=unknown)
         self.prune(obj, unknown)
-        self._embedded.coerce(obj, unknown)
+        self._embedded_resources.coerce(obj, unknown)
         self.default(obj)
 
     def prune(self, obj: dict[str, Any], unknown: list[str] | None = None) -> None:
-        """Removes fields that the schema does not name, and nulls that may not be; in place."""
+        """Removes in place the fields that the schema does not name, and nulls that are not allowed."""
         if not self._tidy(obj):
             if not self._keeps_all:
                 prune(obj, self.structural, is_root=True, unknown=unknown)
@@ -129,9 +128,9 @@ class CompiledSchema:
             self._defaulter(obj)
 
     def prune_and_default(self, obj: dict[str, Any]) -> None:
-        """A stored object on its way out: what another schema let in goes, new defaults appear; in place.
+        """Processes a stored object in place on reading: removes what another schema allowed, applies new defaults.
 
-        Embedded metadata was decoded when it was written, and is left as it is.
+        Embedded metadata was decoded when it was written and is unchanged.
         """
         self.prune(obj)
         self.default(obj)
@@ -145,7 +144,7 @@ class CompiledSchema:
     def validate_update(
         self, obj: dict[str, Any], old: dict[str, Any], *, scale_errors: Sequence[FieldError] = ()
     ) -> list[FieldError]:
-        """The errors of a changed object; what was wrong before and did not change is let pass."""
+        """The errors of an updated object; unchanged values may keep their errors (ratcheting)."""
         return [
             *self.validate_values(obj, old),
             *scale_errors,
@@ -156,33 +155,35 @@ class CompiledSchema:
     def validate_status_update(
         self, obj: dict[str, Any], old: dict[str, Any], *, scale_errors: Sequence[FieldError] = ()
     ) -> list[FieldError]:
-        """The errors of an update through the status subresource: those of the status only, with paths from there."""
+        """The errors of an update of the status subresource: those of the status only, with their full paths."""
         return [*self._validate_status(obj, old), *scale_errors, *self.validate_list_types(obj, old)]
 
     def validate_values(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldError]:
         if _holds(self._valid, obj):
             return []
         correlation = Correlation(obj, old, self.structural) if old is not None else None
-        return validate(self.structural, obj, correlation=correlation, quick=self._quick)
+        return validate(self.structural, obj, correlation=correlation, fast_check=self._fast_check)
 
     def _validate_status(self, obj: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
         if self._status is None or "status" not in obj or _holds(self._status_valid, obj["status"]):
             return []
         correlation = Correlation(obj["status"], old.get("status"), self._status)
-        return validate(self._status, obj["status"], prefix="status", correlation=correlation, quick=self._quick)
+        return validate(
+            self._status, obj["status"], prefix="status", correlation=correlation, fast_check=self._fast_check
+        )
 
     def validate_embedded(self, obj: dict[str, Any]) -> list[FieldError]:
-        return self._embedded.validate(obj)
+        return self._embedded_resources.validate(obj)
 
     def validate_list_types(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldError]:
-        """Values that stand twice; nothing, when `old` had any such error anywhere."""
+        """The errors of duplicate values; none if `old` had any such error."""
         if self._list_types.is_valid(obj) or (old is not None and not self._list_types.is_valid(old)):
             return []
         return self._list_types.validate(obj)
 
 
 def _holds(check: Check, value: Any) -> bool:
-    """Whether a value is valid; False as well where that is too expensive to find out, for validate() to report."""
+    """Whether a value is valid; also False where that is too expensive to decide, which validate() then reports."""
     begin_matching()
     if _surely(check)(value):
         return True
@@ -203,20 +204,20 @@ def keeping_all(schema: Structural) -> Structural:
     )
 
 
-def _quick_checks() -> Callable[[Structural], Check]:
-    """The quick checks of nodes, each compiled once; they help to find the faults of a large object in less time.
+def _fast_checks() -> Callable[[Structural], Check]:
+    """The fast checks of nodes, each compiled once; they speed up the search for errors in a large object.
 
-    On the way down to a fault each level is looked at with all that is below it, so what they take is counted.
+    On the way down to an error each level is checked with everything below it, so their work is charged to the budget.
     """
     checks: dict[Structural, Check] = {}
 
-    def quick(schema: Structural) -> Check:
+    def fast_check(schema: Structural) -> Check:
         check = checks.get(schema)
         if check is None:
-            check = checks[schema] = _surely(compile_counted(schema))
+            check = checks[schema] = _surely(compile_with_budget(schema))
         return check
 
-    return quick
+    return fast_check
 
 
 def _surely(check: Check) -> Check:
@@ -229,7 +230,7 @@ def _surely(check: Check) -> Check:
     return is_valid
 
 
-# ---- what keeps validation rules from being checked
+# ---- errors that prevent the evaluation of validation rules
 
 _BLOCKING = frozenset(
     {ErrorType.NOT_SUPPORTED, ErrorType.REQUIRED, ErrorType.TOO_LONG, ErrorType.TOO_MANY, ErrorType.TYPE_INVALID}
@@ -237,11 +238,11 @@ _BLOCKING = frozenset(
 
 
 def blocks_rules(errors: Sequence[FieldError]) -> bool:
-    """Whether validation rules cannot be checked: a rule may count on types, required fields and sizes."""
+    """Whether validation rules cannot be evaluated: a rule may rely on types, required fields and sizes."""
     return any(error.type in _BLOCKING for error in errors)
 
 
-def rules_not_checked() -> FieldError:
+def unchecked_rules_error() -> FieldError:
     """The error that is added when blocks_rules holds and the schema has rules."""
     return invalid(
         "<nil>",
@@ -251,11 +252,11 @@ def rules_not_checked() -> FieldError:
     )
 
 
-# ---- the shared ones
+# ---- shared instances
 
 
 class _Cache:
-    """Compiled schemas by content, the least recently used go first. Guarded, for definitions compile in threads."""
+    """An LRU cache of compiled schemas by content. Thread-safe, since definitions compile in threads."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -269,8 +270,8 @@ class _Cache:
             if found is not None:
                 self._schemas.move_to_end(digest)
                 return found
-            # 63 bits of the digest: no two schemas of one definition will meet in them by accident, and whoever makes
-            # them meet on purpose only harms their own definition. The cache, which tenants share, uses all bits.
+            # 63 bits of the digest: two schemas of one definition do not collide by accident, and a tenant that makes
+            # them collide only harms their own definition. The cache, which tenants share, uses all bits.
             made = CompiledSchema(schema, int.from_bytes(digest[:8], "big") >> 1)
             self._schemas[digest] = made
             if len(self._schemas) > self._size:
@@ -287,5 +288,5 @@ _CACHE = _Cache(MAX_COMPILED)
 
 
 def compile_schema(schema: Mapping[str, Any]) -> CompiledSchema:
-    """The CompiledSchema of an openAPIV3Schema, one for all equal schemas. The caller must not change `schema`."""
+    """The CompiledSchema of an openAPIV3Schema, shared by all equal schemas. The caller must not change `schema`."""
     return _CACHE.get(schema)

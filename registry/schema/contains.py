@@ -1,4 +1,4 @@
-"""Where in a schema something is to be found, so that walks over objects can leave out the rest."""
+"""Finds the nodes of a schema that matter to an algorithm, so that walks over objects can skip the rest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from registry.schema.model import Structural
 
 
 def nodes_with(schema: Structural, wanted: Callable[[Structural], bool]) -> frozenset[Structural]:
-    """The nodes that are `wanted` or have such a node below them, through properties, items and map values.
+    """The nodes that satisfy `wanted`, and their ancestors through properties, items and map values.
 
     A Structural is compared by identity, so it can be kept in a set.
     """

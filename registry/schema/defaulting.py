@@ -1,8 +1,8 @@
-"""Defaulting: fields that are missing, or null where none may be, get the default of their schema.
+"""Defaulting: fields that are missing, or null where null is not allowed, get the default of their schema.
 
-A default is set only where its parent is there; a default object is then filled by the defaults of its own fields.
-In lists only nulls are replaced. Each object gets its own copy of a default, for which the request's budget is spent:
-a short list of empty objects may have large defaults.
+A default is set only where its parent exists; a default object is then completed by the defaults of its own fields.
+In lists only nulls are replaced. Each object gets its own copy of a default, charged to the request's budget: a short
+list of empty objects may have large defaults.
 
 Follows apiextensions-apiserver pkg/apiserver/schema/defaulting/algorithm.go.
 """
@@ -17,12 +17,12 @@ from registry.schema.field import go_json
 from registry.schema.model import UNSET, Structural
 from registry.schema.values import Json, deep_copy
 
-# Defaults a value in place. The value is a dict or a list.
+# Defaults a value, a dict or a list, in place.
 Defaulter = Callable[[Any], None]
 
 
 def compile_defaulter(schema: Structural) -> Defaulter | None:
-    """A function that defaults a dict or list under `schema`, in place; None when the schema has no defaults at all."""
+    """Compiles a function that defaults a dict or list under `schema` in place; None if the schema has no defaults."""
     fills = [
         (name, _maker(inner.default), inner.nullable)
         for name, inner in schema.properties.items()
@@ -41,30 +41,30 @@ def compile_defaulter(schema: Structural) -> Defaulter | None:
 
 
 def default(value: Json, schema: Structural) -> None:
-    """Defaults `value` in place, without keeping what was compiled."""
+    """Defaults `value` in place, without caching the compiled function."""
     defaulter = compile_defaulter(schema)
     if defaulter is not None:
         defaulter(value)
 
 
 def _maker(value: Json) -> Callable[[], Json]:
-    """A function that makes a fresh copy of a default."""
-    units = len(go_json(value)) >> 2  # of what is to be encoded, stored and sent
+    """A function that returns a new copy of a default."""
+    units = len(go_json(value)) >> 2  # the cost of encoding, storing and sending it
     if value.__class__ is not dict and value.__class__ is not list:
-        return _counted(lambda: value, units) if units else lambda: value
+        return _with_budget(lambda: value, units) if units else lambda: value
     inner = value.values() if value.__class__ is dict else value
     if any(entry.__class__ is dict or entry.__class__ is list for entry in inner):
-        return _counted(lambda: deep_copy(value), units)
+        return _with_budget(lambda: deep_copy(value), units)
     copy: Callable[[], Json] = value.copy
-    return _counted(copy, units)
+    return _with_budget(copy, units)
 
 
-def _counted(make: Callable[[], Json], units: int) -> Callable[[], Json]:
-    def counted() -> Json:
+def _with_budget(make: Callable[[], Json], units: int) -> Callable[[], Json]:
+    def make_charged() -> Json:
         spend(units)
         return make()
 
-    return counted
+    return make_charged
 
 
 def _by_kind(for_objects: Defaulter | None, for_lists: Defaulter | None) -> Defaulter | None:
@@ -97,7 +97,7 @@ def _object_defaulter(
 
 
 def _map_defaulter(schema: Structural, properties: frozenset[str], named: Defaulter | None) -> Defaulter | None:
-    """For the values of a map; `named` is for the properties that a schema may have besides."""
+    """The defaulter of a map's values; `named` is that of properties, which a schema may also have."""
     child = compile_defaulter(schema)
     make = _maker(schema.default) if schema.default is not UNSET and not schema.nullable else None
     if child is None and make is None:

@@ -1,7 +1,7 @@
-"""Objects inside of objects: x-kubernetes-embedded-resource.
+"""Embedded resources: objects within objects, marked by x-kubernetes-embedded-resource.
 
-On decoding, their apiVersion and kind must be texts and their metadata goes through ObjectMeta as at the root. On
-validation they need apiVersion and kind, and their metadata follows the rules of a new object.
+Decoding requires that their apiVersion and kind are strings and decodes their metadata as ObjectMeta, as at the root.
+Validation requires apiVersion and kind, and applies the rules of a new object to their metadata.
 
 Follows apiextensions-apiserver pkg/apiserver/schema/objectmeta/{algorithm,validation}.go.
 """
@@ -19,7 +19,7 @@ from registry.schema.values import Json
 
 
 class EmbeddedError(MetadataDecodeError):
-    """An embedded resource that cannot be decoded; the text is that of the error, with its path."""
+    """An embedded resource that cannot be decoded; the text is the error with its path."""
 
     def __init__(self, error: FieldError) -> None:
         super().__init__(error.message())
@@ -37,7 +37,7 @@ class EmbeddedResources:
     def coerce(self, obj: Json, unknown: list[str] | None, path: str = "") -> None:
         """Decodes the metadata of embedded resources in place and appends their unknown fields to `unknown`, sorted.
 
-        `path` is where `obj` stands. Raises EmbeddedError: `spec.t.kind: Invalid value: 3: must be a string`.
+        `path` is the path of `obj`. Raises EmbeddedError: `spec.t.kind: Invalid value: 3: must be a string`.
         """
         if self.present:
             paths: list[str] | None = None if unknown is None else []
@@ -54,7 +54,7 @@ class EmbeddedResources:
         return errors
 
     def _resources(self, value: Json, schema: Structural, path: str) -> Iterator[tuple[dict[str, Json], str]]:
-        """Every embedded resource from `value` down, with its path; outer ones first, and they may be changed then."""
+        """Yields each embedded resource in `value` with its path, outer ones first; the caller may change them."""
         if value.__class__ is dict:
             if schema.embedded_resource:
                 yield value, path
@@ -120,7 +120,7 @@ def _check_metadata(value: Json, path: str, errors: list[FieldError]) -> None:
         errors.append(invalid(path, value, str(error)))
         return
     if not meta.get("name"):
-        meta = {**meta, "name": "fakename"}  # a name is not needed here, but must be right
+        meta = {**meta, "name": "fakename"}  # the name is not checked here, but must be valid
     errors.extend(
         validate_object_meta(
             meta, namespaced=bool(meta.get("namespace")), name_function=name_is_path_segment, path=path

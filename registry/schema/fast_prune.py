@@ -1,7 +1,7 @@
-"""A quick look at an object: is there nothing to prune and no null to drop?
+"""Fast path of pruning: is there nothing to prune and no null to drop?
 
-A closure answers yes without allocating in the ordinary case. What is out of the ordinary (a list where an object is
-expected) is left to the complete way: a no only means that pruning.py and nulls.py take a look.
+A closure returns True in the ordinary case without allocating. Anything unusual (a list where an object is expected) is
+left to the complete algorithms: False only means that pruning.py and nulls.py must run.
 """
 
 from __future__ import annotations

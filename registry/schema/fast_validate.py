@@ -1,11 +1,11 @@
-"""A quick look at a value: is it valid?
+"""Fast path of validation: is a value valid?
 
-A closure answers yes without allocating in the ordinary case. What is out of the ordinary (another type than expected,
-a format on a list, a fractional bound) is left to the complete way, validation.py. A text that is too expensive to
-match against its pattern is answered by TooExpensive, because a check may stand in a `not`.
+A closure returns True in the ordinary case without allocating. Anything unusual (an unexpected type, a format on a
+list, a fractional bound) is left to the complete algorithm, validation.py. A text that is too expensive to match
+against its pattern raises TooExpensive, because a check may be part of a `not`.
 
-What a value takes is linear in its size, but for the branches of combinators, which each look at all of it: there the
-request's budget is spent.
+The work is linear in the size of the value, except for the branches of combinators, which each check all of it: those
+are charged to the request's budget.
 """
 
 from __future__ import annotations
@@ -26,78 +26,78 @@ Compile = Callable[[Structural], Check]
 
 
 def compile_fast_validate(schema: Structural) -> Check:
-    """A check of any value: True means that validation.py would find no error."""
+    """Compiles a check of any value: True means that validation.py would find no error."""
     return _compile(schema, compile_fast_validate)
 
 
-def compile_counted(schema: Structural) -> Check:
-    """The same for what is looked at again and again: each node spends units of the request's budget."""
-    check = _compile(schema, compile_counted)
+def compile_with_budget(schema: Structural) -> Check:
+    """The same for values that are checked repeatedly: each node is charged to the request's budget."""
+    check = _compile(schema, compile_with_budget)
     units = _UNITS_A_TEXT if schema.pattern or schema.format else _UNITS_A_NODE
 
-    def counted(value: Any) -> bool:
+    def check_charged(value: Any) -> bool:
         kind = value.__class__
         if kind is dict or kind is list:
             spend(units + len(value))
         elif kind is str:
-            spend(units + (len(value) >> 5))  # formats look at each character
+            spend(units + (len(value) >> 5))  # formats read each character
         else:
             spend(units)
         return check(value)
 
-    return counted
+    return check_charged
 
 
 _UNITS_A_NODE = 5
-_UNITS_A_TEXT = 25  # matched against a pattern or a format
+_UNITS_A_TEXT = 25  # for matching against a pattern or a format
 
 
 def _compile(schema: Structural, inner: Compile) -> Check:
     """The check of one node; `inner` compiles the nodes below it."""
 
-    def ask(value: Any) -> bool:
+    def compile_node(value: Any) -> bool:
         return is_valid(schema, value)
 
     form = schema_format(schema)
     types = schema_types(schema)
     if schema.int_or_string:
-        check = _int_or_string(schema, form, ask)
+        check = _int_or_string(schema, form, compile_node)
     elif not types:
-        check = _untyped(schema, form, ask, inner)
+        check = _untyped(schema, form, compile_node, inner)
     elif schema.type == "array":
-        check = _list(schema, ask, inner)
+        check = _list(schema, compile_node, inner)
     elif schema.type == "object":
-        check = _object(schema, ask, inner)
+        check = _object(schema, compile_node, inner)
     else:
-        check = _TYPED.get(schema.type, _of_unknown_type)(schema, form, ask)
+        check = _TYPED.get(schema.type, _of_unknown_type)(schema, form, compile_node)
     more = _combinators(schema)
     if schema.enum:
         texts = frozenset(known for known in schema.enum if known.__class__ is str)
         if schema.type == "string" and not more and not form and _string_check(schema, "") is None:
-            return lambda value: value in texts if value.__class__ is str else ask(value)
+            return lambda value: value in texts if value.__class__ is str else compile_node(value)
         integers = frozenset(known for known in schema.enum if known.__class__ is int)
         more.insert(
             0,
             lambda value: (
                 value in texts
                 if value.__class__ is str
-                else ((value.__class__ is int and value in integers) or ask(value))
+                else ((value.__class__ is int and value in integers) or compile_node(value))
             ),
         )
     if not more:
         return _with_null(schema, check) if schema.nullable and types else check
-    return _all_of(check, more, ask)
+    return _all_of(check, more, compile_node)
 
 
-def _all_of(first: Check, more: list[Check], ask: Check) -> Check:
-    """Combinators do not look at nulls, so those are left to the complete way."""
+def _all_of(first: Check, more: list[Check], compile_node: Check) -> Check:
+    """Combinators do not apply to null, so nulls are left to the complete algorithm."""
     if len(more) == 1:
         second = more[0]
-        return lambda value: first(value) and second(value) if value is not None else ask(value)
+        return lambda value: first(value) and second(value) if value is not None else compile_node(value)
 
     def check(value: Any) -> bool:
         if value is None:
-            return ask(value)
+            return compile_node(value)
         if not first(value):
             return False
         for one in more:  # noqa: SIM110 - a generator would double the time
@@ -113,7 +113,7 @@ def _with_null(schema: Structural, check: Check) -> Check:
 
 
 def _string_check(schema: Structural, form: str) -> Check | None:
-    """A check of texts by length, pattern and format; None when there is nothing to check."""
+    """A check of strings by length, pattern and format; None when there is nothing to check."""
     low = schema.min_length or 0
     high = schema.max_length
     matches: Check | None = None
@@ -139,19 +139,19 @@ def _string_check(schema: Structural, form: str) -> Check | None:
     return check
 
 
-def _string(schema: Structural, form: str, ask: Check) -> Check:
+def _string(schema: Structural, form: str, compile_node: Check) -> Check:
     inner = _string_check(schema, form)
     if inner is None:
-        return lambda value: value.__class__ is str or ask(value)
-    return lambda value: inner(value) if value.__class__ is str else ask(value)
+        return lambda value: value.__class__ is str or compile_node(value)
+    return lambda value: inner(value) if value.__class__ is str else compile_node(value)
 
 
-def _boolean(schema: Structural, form: str, ask: Check) -> Check:
-    return lambda value: value.__class__ is bool or ask(value)
+def _boolean(schema: Structural, form: str, compile_node: Check) -> Check:
+    return lambda value: value.__class__ is bool or compile_node(value)
 
 
 def _integer_bounds(schema: Structural, form: str) -> tuple[int, int] | None:
-    """The least and greatest integer that may stand; None when a bound is such that the complete way must look."""
+    """The least and greatest valid integer; None when a bound requires the complete algorithm."""
     low, high = (-1 << 31, (1 << 31) - 1) if form == "int32" else (-1 << 63, (1 << 63) - 1)
     for bound in (schema.minimum, schema.maximum):
         if bound is not None and (
@@ -166,31 +166,35 @@ def _integer_bounds(schema: Structural, form: str) -> tuple[int, int] | None:
 
 
 def _is_plain_whole(value: Any) -> bool:
-    """Whether a value is a float such as 1.0, so small that it is the same as the integer."""
+    """Whether a value is a float such as 1.0, small enough to equal the integer exactly."""
     return value.__class__ is float and value.is_integer() and -(2.0**53) < value < 2.0**53
 
 
-def _integer(schema: Structural, form: str, ask: Check) -> Check:
+def _integer(schema: Structural, form: str, compile_node: Check) -> Check:
     bounds = _integer_bounds(schema, form)
     if bounds is None:
-        return ask
+        return compile_node
     low, high = bounds
     factor = schema.multiple_of
     if factor is not None:
         if not 0 < factor < 1 << 31 or not float(factor).is_integer():
-            return ask
+            return compile_node
         whole = int(factor)
-        return lambda value: (value.__class__ is int and low <= value <= high and value % whole == 0) or ask(value)
+        return lambda value: (
+            (value.__class__ is int and low <= value <= high and value % whole == 0) or compile_node(value)
+        )
     if form != "int32" and schema.minimum is None and schema.maximum is None:
-        return lambda value: value.__class__ is int or _is_plain_whole(value) or ask(value)
-    return lambda value: low <= value <= high if value.__class__ is int or _is_plain_whole(value) else ask(value)
+        return lambda value: value.__class__ is int or _is_plain_whole(value) or compile_node(value)
+    return lambda value: (
+        low <= value <= high if value.__class__ is int or _is_plain_whole(value) else compile_node(value)
+    )
 
 
-def _number(schema: Structural, form: str, ask: Check) -> Check:
+def _number(schema: Structural, form: str, compile_node: Check) -> Check:
     if schema.multiple_of is not None or form == "float":
-        return ask
+        return compile_node
     if schema.minimum is None and schema.maximum is None:
-        return lambda value: value.__class__ is float or value.__class__ is int or ask(value)
+        return lambda value: value.__class__ is float or value.__class__ is int or compile_node(value)
     low = float("-inf") if schema.minimum is None else float(schema.minimum)
     high = float("inf") if schema.maximum is None else float(schema.maximum)
     low_int = -1 << 63 if schema.minimum is None else to_int64(low)
@@ -206,23 +210,27 @@ def _number(schema: Structural, form: str, ask: Check) -> Check:
                 and not (no_low and value == low_int)
                 and not (no_high and value == high_int)
             )
-        return ask(value)
+        return compile_node(value)
 
     return check
 
 
-def _int_or_string(schema: Structural, form: str, ask: Check) -> Check:
+def _int_or_string(schema: Structural, form: str, compile_node: Check) -> Check:
     if form or schema.multiple_of is not None or schema.minimum is not None or schema.maximum is not None:
-        return ask
+        return compile_node
     inner = _string_check(schema, "")
     if inner is None:
-        return lambda value: value.__class__ is str or value.__class__ is int or _is_plain_whole(value) or ask(value)
+        return lambda value: (
+            value.__class__ is str or value.__class__ is int or _is_plain_whole(value) or compile_node(value)
+        )
     return lambda value: (
-        inner(value) if value.__class__ is str else (value.__class__ is int or _is_plain_whole(value) or ask(value))
+        inner(value)
+        if value.__class__ is str
+        else (value.__class__ is int or _is_plain_whole(value) or compile_node(value))
     )
 
 
-def _list(schema: Structural, ask: Check, inner: Compile) -> Check:
+def _list(schema: Structural, compile_node: Check, inner: Compile) -> Check:
     low = schema.min_items or 0
     high = schema.max_items
     items = schema.items
@@ -231,7 +239,7 @@ def _list(schema: Structural, ask: Check, inner: Compile) -> Check:
     def check(value: Any) -> bool:
         nonlocal item_check
         if value.__class__ is not list:
-            return ask(value)
+            return compile_node(value)
         size = len(value)
         if size < low or (high is not None and size > high):
             return False
@@ -246,21 +254,21 @@ def _list(schema: Structural, ask: Check, inner: Compile) -> Check:
     return check
 
 
-def _object(schema: Structural, ask: Check, inner: Compile) -> Check:
+def _object(schema: Structural, compile_node: Check, inner: Compile) -> Check:
     low = schema.min_properties or 0
     high = schema.max_properties
     required = schema.required
     fields = _fields(schema, inner)
     if low <= 0 and high is None:
         if not required:
-            return lambda value: fields(value) if value.__class__ is dict else ask(value)
+            return lambda value: fields(value) if value.__class__ is dict else compile_node(value)
         if len(required) == 1:
             name = required[0]
-            return lambda value: name in value and fields(value) if value.__class__ is dict else ask(value)
+            return lambda value: name in value and fields(value) if value.__class__ is dict else compile_node(value)
 
     def check(value: Any) -> bool:
         if value.__class__ is not dict:
-            return ask(value)
+            return compile_node(value)
         size = len(value)
         if size < low or (high is not None and size > high):
             return False
@@ -273,7 +281,7 @@ def _object(schema: Structural, ask: Check, inner: Compile) -> Check:
 
 
 def _fields(schema: Structural, inner: Compile) -> Check:
-    """The check of an object's fields, one by one."""
+    """The check of an object's fields, one after the other."""
     additional = schema.additional_properties
     if isinstance(additional, Structural) and not schema.properties:
         return _map_values(additional, inner)
@@ -317,21 +325,21 @@ _TYPED: dict[str, Callable[[Structural, str, Check], Check]] = {
 }
 
 
-def _of_unknown_type(_schema: Structural, _form: str, ask: Check) -> Check:
-    """Definitions that keep unknown fields may name a type that there is not; no value is of it."""
-    return ask
+def _of_unknown_type(_schema: Structural, _form: str, compile_node: Check) -> Check:
+    """Definitions that preserve unknown fields may name an unknown type; no value is of it."""
+    return compile_node
 
 
-def _untyped(schema: Structural, form: str, ask: Check, inner: Compile) -> Check:
-    """Branches of combinators, and nodes that take anything."""
+def _untyped(schema: Structural, form: str, compile_node: Check, inner: Compile) -> Check:
+    """The check of combinator branches and of nodes that allow any type."""
     if form or schema.multiple_of is not None or schema.minimum is not None or schema.maximum is not None:
-        return ask
+        return compile_node
     by_kind: dict[type, Check] = {}
     text_check = _string_check(schema, "")
     if text_check is not None:
         by_kind[str] = text_check
     if schema.items is not None or schema.min_items is not None or schema.max_items is not None:
-        by_kind[list] = _list(schema, ask, inner)
+        by_kind[list] = _list(schema, compile_node, inner)
     if (
         schema.properties
         or schema.required
@@ -339,7 +347,7 @@ def _untyped(schema: Structural, form: str, ask: Check, inner: Compile) -> Check
         or schema.min_properties is not None
         or schema.max_properties is not None
     ):
-        by_kind[dict] = _object(schema, ask, inner)
+        by_kind[dict] = _object(schema, compile_node, inner)
     if not by_kind:
         return always
     find = by_kind.get
@@ -354,20 +362,20 @@ def _untyped(schema: Structural, form: str, ask: Check, inner: Compile) -> Check
 def _combinators(schema: Structural) -> list[Check]:
     checks: list[Check] = []
     if schema.any_of and not _only_repeats_int_or_string(schema):
-        any_of = [compile_counted(branch) for branch in schema.any_of]
+        any_of = [compile_with_budget(branch) for branch in schema.any_of]
         checks.append(lambda value: any(branch(value) for branch in any_of))
     if schema.one_of:
-        one_of = [compile_counted(branch) for branch in schema.one_of]
+        one_of = [compile_with_budget(branch) for branch in schema.one_of]
         checks.append(lambda value: sum(branch(value) for branch in one_of) == 1)
-    checks.extend(compile_counted(branch) for branch in schema.all_of)
+    checks.extend(compile_with_budget(branch) for branch in schema.all_of)
     if schema.not_ is not None:
-        refused = compile_counted(schema.not_)
+        refused = compile_with_budget(schema.not_)
         checks.append(lambda value: not refused(value))
     return checks
 
 
 def _only_repeats_int_or_string(schema: Structural) -> bool:
-    """The anyOf of integer and string that generators write beside x-kubernetes-int-or-string says nothing new."""
+    """The anyOf of integer and string that generators emit with x-kubernetes-int-or-string is redundant."""
     return (
         schema.int_or_string
         and [branch.type for branch in schema.any_of] == ["integer", "string"]

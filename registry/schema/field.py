@@ -1,11 +1,11 @@
-"""Field errors and field paths, as Kubernetes words them.
+"""Field errors and field paths, in Kubernetes' wording.
 
-A validation returns a list of FieldError and goes on after the first, so that a manifest is mended in one go. A path
+A validation returns a list of FieldError and continues after the first, so that a manifest is fixed in one go. A path
 is a plain string, built by the three functions below: `child("spec", "replicas")` is `spec.replicas`,
 `index("spec.ports", 0)` is `spec.ports[0]`, `key("spec.map", "a")` is `spec.map[a]`.
 
-The reference prints values, names and lists of them whole, so that its answer can be larger than the request by orders
-of magnitude. Here texts and paths are shortened beyond a length that ordinary errors do not reach.
+kube-apiserver prints values, names and lists of them in full, so that its response can be larger than the request by
+orders of magnitude. Here texts and paths are truncated beyond a length that ordinary errors do not reach.
 
 Follows apimachinery pkg/util/validation/field/{errors,path}.go.
 """
@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import islice
 
-# A validation need not find more errors than this; those that are listed are bounded in registry/api/errors.py.
+# A validation may stop after this many errors; how many are listed is bounded in registry/api/errors.py.
 MAX_ERRORS = 1000
-# Characters of one value or detail in an error. The longest that was recorded of the reference has half of it.
+# Characters of one value or detail in an error: twice the longest one recorded of kube-apiserver.
 MAX_TEXT = 10_000
-# Characters of a path, about: there may be an error at each end of thousands of paths that share a long name.
+# Approximate characters of a path: there may be an error at each end of thousands of paths that share a long name.
 MAX_PATH = 4_000
 
 
@@ -68,14 +68,14 @@ OMIT_VALUE = OmitValue()
 
 
 class GoText(str):
-    """A bad value that is printed as it stands, for example the JSON of a Go struct."""
+    """A bad value that is printed verbatim, for example the JSON of a Go struct."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One thing that is wrong with one field.
+    """One error of one field.
 
     `FieldError(ErrorType.INVALID, "spec.replicas", -1, "must not be negative").message()` is
     `spec.replicas: Invalid value: -1: must not be negative`.
@@ -92,11 +92,11 @@ class FieldError:
         if self.type not in _WITHOUT_VALUE and not isinstance(self.bad_value, OmitValue):
             text += f": {go_value(self.bad_value)}"
         if self.detail:
-            text += f": {shortened(self.detail)}"
+            text += f": {shorten(self.detail)}"
         return text
 
     def message(self) -> str:
-        """The whole text, as it stands in a Status message."""
+        """The whole text, as in the message of a Status."""
         return f"{self.field}: {self.body()}"
 
 
@@ -122,7 +122,7 @@ def forbidden(field: str, detail: str) -> FieldError:
 
 def not_supported(field: str, bad_value: object, supported: list[str]) -> FieldError:
     """`Unsupported value: "x": supported values: "A", "B"`; the values are printed in the given order."""
-    detail = f"supported values: {joined(map(go_quote, supported), ', ')}" if supported else ""
+    detail = f"supported values: {join_shortened(map(go_quote, supported), ', ')}" if supported else ""
     return FieldError(ErrorType.NOT_SUPPORTED, field, bad_value, detail)
 
 
@@ -151,7 +151,7 @@ def key(path: str, name: str) -> str:
 
 
 def _within(path: str, step: str) -> str:
-    """One step further down; of a path that has become too long, its beginning and the last step."""
+    """Appends a segment to a path; a path that becomes too long is cut to its beginning and the last segment."""
     if len(path) + len(step) <= MAX_PATH:
         return path + step
     if len(path) <= MAX_PATH:
@@ -163,42 +163,42 @@ _CUT = "..."
 _MAX_STEP = 200
 
 
-def shortened(text: str, limit: int = MAX_TEXT) -> str:
-    """`text`, or its beginning: `abc...`."""
+def shorten(text: str, limit: int = MAX_TEXT) -> str:
+    """`text`, truncated to `limit` characters: `abc...`."""
     return text if len(text) <= limit else text[:limit] + _CUT
 
 
-def joined(texts: Iterable[str], separator: str, limit: int = MAX_TEXT) -> str:
-    """`separator.join(texts)`, of which those that would exceed `limit` are left out: `"a", "b", ...`."""
+def join_shortened(texts: Iterable[str], separator: str, limit: int = MAX_TEXT) -> str:
+    """`separator.join(texts)`, omitting those that would exceed `limit`: `"a", "b", ...`."""
     parts: list[str] = []
     length = 0
     for text in texts:
         if length > limit:
             parts.append(_CUT)
             break
-        parts.append(shortened(text, limit))
+        parts.append(shorten(text, limit))
         length += len(text) + len(separator)
     return separator.join(parts)
 
 
 def go_value(value: object) -> str:
-    """A bad value as Go prints it in an error: texts quoted, numbers by `%v`, everything else as JSON; shortened."""
+    """A bad value as Go prints it in an error: texts quoted, numbers by `%v`, everything else as JSON; truncated."""
     if value.__class__ is str and isinstance(value, str):
-        return shown(value)
+        return quote_shortened(value)
     if value.__class__ is float and isinstance(value, float):
         return go_g(value)
-    return shortened(go_json(value, MAX_TEXT))
+    return shorten(go_json(value, MAX_TEXT))
 
 
-def shown(text: str) -> str:
-    """A quoted text, shortened: `"abc"...`."""
+def quote_shortened(text: str) -> str:
+    """A quoted text, truncated: `"abc"...`."""
     return go_quote(text) if len(text) <= MAX_TEXT else go_quote(text[:MAX_TEXT]) + _CUT
 
 
 def go_json(value: object, limit: int | None = None) -> str:
-    """`value` as Go's json.Marshal writes it: sorted keys, no blanks, `<`, `>` and `&` escaped. Any depth will do.
+    """`value` as Go's json.Marshal writes it: sorted keys, no blanks, `<`, `>` and `&` escaped; of any depth.
 
-    The work ends once there are more characters than `limit`; of a value that is longer only the beginning is right.
+    Stops once there are more characters than `limit`; of a longer value only the beginning is correct.
     """
     parts: list[str] = []
     pending: list[object] = [value]
@@ -236,7 +236,7 @@ def go_json(value: object, limit: int | None = None) -> str:
     return "".join(parts)
 
 
-# From this power of ten on %v prints an exponent, and so it does below -4.
+# `%v` prints an exponent from this power of ten on, and below -4.
 _G_EXPONENT = 6
 
 _COMMA, _END_OBJECT, _END_ARRAY = GoText(","), GoText("}"), GoText("]")
@@ -264,11 +264,11 @@ def go_g(value: float) -> str:
         return go_float(value)
     sign, digits, exponent = Decimal(repr(value)).as_tuple()
     assert isinstance(exponent, int)
-    shown = "".join(map(str, digits)).rstrip("0")
+    quote_shortened = "".join(map(str, digits)).rstrip("0")
     power = len(digits) + exponent - 1
-    if not shown or -4 <= power < _G_EXPONENT:
+    if not quote_shortened or -4 <= power < _G_EXPONENT:
         return go_float(value)
-    mantissa = shown[0] + ("." + shown[1:] if len(shown) > 1 else "")
+    mantissa = quote_shortened[0] + ("." + quote_shortened[1:] if len(quote_shortened) > 1 else "")
     return f"{'-' if sign else ''}{mantissa}e{'-' if power < 0 else '+'}{abs(power):02d}"
 
 

@@ -14,24 +14,24 @@ Schema = Mapping[str, Any]
 
 
 class PathError(ValueError):
-    """The path does not lead into the schema; the text says why."""
+    """The path does not exist in the schema; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """`path` is as field errors print it, `root` its first step, `schema` where it leads."""
+    """`path` as field errors print it, `root` its first segment, `schema` the node at its end."""
 
     path: str
     root: str
     schema: Schema
 
 
-# A delimiter, a text in single quotes (whose end may be escaped), or what is between delimiters.
+# A delimiter, a text in single quotes (which may contain escaped quotes), or what is between delimiters.
 _TOKEN = re.compile(r"[.\[\]]|'(?:.*?(?<!\\)'|.*)|[^.\[\]]+", re.DOTALL)
 
 
 def resolve(json_path: str, schema: Schema, *, brackets: bool = True) -> Found:
-    """Where `json_path` leads in `schema`. An empty path is the schema itself. Raises PathError."""
+    """The node at `json_path` in `schema`. An empty path is the schema itself. Raises PathError."""
     tokens = iter(_TOKEN.findall(json_path))
     path, root = "", ""
     for token in tokens:

@@ -1,7 +1,7 @@
-"""Times as Go's time.Parse reads them in the RFC 3339 layout, with its error texts.
+"""Parsing of RFC 3339 times as Go's time.Parse does it, with its error texts.
 
-metav1.Time is written in UTC with whole seconds: `2024-03-04T05:06:07Z`. Go is lenient in reading: the hour may have
-one digit, any number of decimals may follow the seconds after a period or a comma, and an offset is converted.
+metav1.Time is written in UTC with whole seconds: `2024-03-04T05:06:07Z`. Go parses leniently: the hour may have one
+digit, any number of decimals may follow the seconds after a period or a comma, and an offset is converted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _canonical = re.compile(
 ).fullmatch
 _fraction = re.compile(r"[.,]\d+", re.ASCII)
 
-# What stands at each place: the part of the layout, a pattern for it, the range of its number.
+# For each position: the part of the layout, a pattern for it, the range of its number.
 _PARTS = (
     ("2006", re.compile(r"\d{4}", re.ASCII), 0, 9999, ""),
     ("01", re.compile(r"\d{2}", re.ASCII), 1, 12, "month"),
@@ -32,7 +32,7 @@ _DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 class TimeError(ValueError):
-    """The text is no time; the message is Go's."""
+    """The text is not a time; the message is Go's."""
 
 
 def canonical_time(text: str) -> str:
@@ -71,7 +71,7 @@ def _parse(text: str) -> str:
 
 
 def _offset(text: str, rest: str) -> tuple[int, str]:
-    """The offset in minutes at the front of `rest`, and what follows it."""
+    """The offset in minutes at the beginning of `rest`, and the text behind it."""
     if rest.startswith("Z"):
         return 0, rest[1:]
     if len(rest) < 6 or rest[3] != ":":
@@ -96,7 +96,7 @@ def _in_utc(numbers: list[int], offset: int) -> str:
     year, month, day, hour, minute, second = numbers
     if offset == 0:
         return f"{year:04d}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:{second:02d}Z"
-    # Python knows the years 1 to 9999 only; 400 years are a whole number of days and weeks, so shift by them.
+    # Python only supports the years 1 to 9999; 400 years are a whole number of days and weeks, so shift by them.
     shift = 400 if year < 400 else -400 if year > 9000 else 0
     moved = datetime(year + shift, month, day, hour, minute, second, tzinfo=UTC) - timedelta(minutes=offset)
     return f"{moved.year - shift:04d}" + moved.strftime("-%m-%dT%H:%M:%SZ")

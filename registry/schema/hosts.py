@@ -1,8 +1,8 @@
-"""Hosts of URLs that the server will call: one spelling for each, so that what was read is what gets resolved.
+"""Hosts of URLs that the server will call: one spelling for each, so that the validated host is the one resolved.
 
-Resolvers read `0177.0.0.1`, `127.1`, `0x7f.1` and `2130706433` as addresses, map `①②⑦` and full-width letters to ASCII,
-and drop the dot of `localhost.`. kube-apiserver passes all of them on; here they are refused, both when they are
-written and when they are called. Pure: whether an address may be called is decided by registry/webhooks/egress.py.
+Resolvers accept `0177.0.0.1`, `127.1`, `0x7f.1` and `2130706433` as addresses, map `①②⑦` and full-width letters to
+ASCII, and drop the dot of `localhost.`. kube-apiserver allows all of them; here they are rejected, both when they are
+written and when they are called. Pure: registry/webhooks/egress.py decides whether an address may be called.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from typing import Final
 
 _MAX_HOST: Final = 253
-# Upper case and underscores are not host names by RFC 1123, but names in DNS that are in use.
+# Upper case and underscores are not valid in host names by RFC 1123, but occur in DNS.
 _LABEL: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?", re.ASCII)
 # A last label like this makes resolvers read the whole host as an IPv4 address (URL Standard, "ends in a number").
 _NUMBER: Final = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*", re.ASCII)
@@ -20,7 +20,7 @@ _PORT: Final = re.compile(r"[0-9]{1,5}", re.ASCII)
 
 
 class HostError(ValueError):
-    """The text follows the name of the field or `host "x": `."""
+    """Its text follows the name of the field or `host "x": `."""
 
 
 def split_host_port(text: str, default_port: int = 443) -> tuple[str, int]:
@@ -62,7 +62,7 @@ def canonical_host(host: str) -> str:
 
 def _ipv4(host: str) -> str:
     try:
-        return str(ipaddress.IPv4Address(host))  # refuses leading zeros, and any form but four decimal numbers
+        return str(ipaddress.IPv4Address(host))  # rejects leading zeros, and any form but four decimal numbers
     except ValueError as error:
         raise HostError("an IPv4 address must be four decimal numbers without leading zeros") from error
 

@@ -1,7 +1,7 @@
-"""The promise of x-kubernetes-list-type: a set has no value twice, a map no keys twice.
+"""Validation of x-kubernetes-list-type: a set has no duplicate values, a map no duplicate keys.
 
-Follows apiextensions-apiserver pkg/apiserver/schema/listtype/validation.go. 1 and 1.0 are different values; inside of
-objects and lists they are not, for those are compared by their JSON.
+Follows apiextensions-apiserver pkg/apiserver/schema/listtype/validation.go. 1 and 1.0 are different values; within
+objects and lists they are equal, since those are compared by their JSON.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class ListTypes:
 
 
 def _is_unique(items: list[Json], schema: Structural) -> bool:
-    """A quick look; what Python takes for equal (1 and True) goes the long way, and so does what cannot be hashed."""
+    """Fast path; values that Python treats as equal (1 and True) or cannot hash are left to the complete algorithm."""
     try:
         if schema.list_type == "set":
             if len(set(items)) == len(items):
@@ -95,7 +95,7 @@ def _is_unique(items: list[Json], schema: Structural) -> bool:
 
 
 def _doubles(items: list[Json]) -> Iterator[int]:
-    """The places where a value stands for the second time; a third is not reported."""
+    """The indices at which a value occurs for the second time; a third is not reported."""
     seen: dict[object, int] = {}
     for place, item in enumerate(items):
         compound = item.__class__ is dict or item.__class__ is list
@@ -112,14 +112,14 @@ def _map_errors(items: list[Json], schema: Structural, path: str) -> Iterator[Fi
             return
     names = schema.list_map_keys
     keys = [{name: item[name] for name in names if name in item} if item is not None else {} for item in items]
-    # A single key is compared by itself, and so 1 and 1.0 differ; several are compared by their JSON.
+    # A single key is compared by its value, so 1 and 1.0 differ; several keys are compared by their JSON.
     marks = [found[names[0]] if found else _NO_KEY for found in keys] if len(names) == 1 else list(keys)
     for place in _doubles(marks):
         yield duplicate(index(path, place), keys[place])
 
 
 class _NoKey:
-    """Stands for the key of an item without one; equal to itself only."""
+    """The key of an item without one; equal only to itself."""
 
 
 _NO_KEY = _NoKey()

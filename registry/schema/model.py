@@ -1,7 +1,7 @@
-"""The model of a structural schema: what every algorithm of this package, CEL and apply read.
+"""The model of a structural schema, which all algorithms of this package, CEL and apply read.
 
-Built once from the JSON of `openAPIV3Schema` by `from_json`, then never changed, so that one Structural can be shared
-by all tenants that have the same schema. This module does not judge: structural.py says what is wrong with a schema.
+Built once from the JSON of `openAPIV3Schema` by `from_json`, then immutable, so that all tenants with the same schema
+share one Structural. This module does not validate: structural/ reports the errors of a schema.
 
 Follows apiextensions-apiserver pkg/apiserver/schema/structural.go, with the value validations kept in the same node.
 """
@@ -99,7 +99,7 @@ def from_json(schema: Mapping[str, Any]) -> Structural:
     bounded by the caller.
     """
     fields: dict[str, Any] = {}
-    for word, value in schema.items():  # of some forty keywords a node has three or four
+    for word, value in schema.items():  # a node has three or four of some forty keywords
         keyword = _KEYWORDS.get(word)
         if keyword is not None and value is not None:
             name, convert = keyword
@@ -138,7 +138,7 @@ def _rule(rule: Mapping[str, Any]) -> ValidationRule:
     )
 
 
-# The field of the model that a keyword fills, and how its value is converted, if it is.
+# The field of the model that a keyword sets, and the conversion of its value, if any.
 _KEYWORDS: Final[Mapping[str, tuple[str, Callable[[Any], Any] | None]]] = {
     **{
         word: (word, None)

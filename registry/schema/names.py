@@ -1,8 +1,8 @@
-"""The kinds of names: DNS labels and subdomains, label keys and values, path segments.
+"""Validation of names: DNS labels and subdomains, label keys and values, path segments.
 
-Each function returns what is wrong with a text, as a list of messages; an empty list (always the same object) says
-that it is fine. Follows apimachinery pkg/util/validation/validation.go and pkg/api/validate/content/*.go at 1.36,
-where names are measured in "characters" and label keys in "bytes"; both mean bytes of UTF-8.
+Each function returns the errors of a text as a list of messages; an empty list (always the same object) means that it
+is valid. Follows apimachinery pkg/util/validation/validation.go and pkg/api/validate/content/*.go at 1.36, which
+measure names in "characters" and label keys in "bytes"; both mean bytes of UTF-8.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-# A name function takes a name and says whether it is only a prefix (generateName).
+# A name function takes a name and whether it is only a prefix (generateName).
 NameFunction = Callable[[str, bool], list[str]]
 
 _NONE: list[str] = []
@@ -107,7 +107,7 @@ def dns1035_label(text: str) -> list[str]:
 
 @lru_cache(maxsize=8192)
 def _is_good_key(text: str) -> bool:
-    # The same few keys come again and again; looking one up takes a fifth of the time of checking it.
+    # The same few keys recur; looking one up takes a fifth of the time of validating it.
     return not _key_errors(text)
 
 
@@ -117,7 +117,7 @@ def _is_good_value(text: str) -> bool:
 
 
 def label_key(text: str) -> list[str]:
-    """What Kubernetes also calls a qualified name: `example.com/MyName` or `MyName`."""
+    """The errors of a label key, also called a qualified name: `example.com/MyName` or `MyName`."""
     return _NONE if len(text) <= 317 and _is_good_key(text) else _key_errors(text)
 
 
@@ -168,7 +168,7 @@ def name_is_dns1035_label(name: str, prefix: bool = False) -> list[str]:
 
 
 def name_is_path_segment(name: str, prefix: bool = False) -> list[str]:
-    """A name that can stand in a URL: anything but `.`, `..`, and names with `/` or `%`."""
+    """A name that can be a URL path segment: anything but `.`, `..`, and names with `/` or `%`."""
     if not prefix and (name == "." or name == ".."):
         return [f"may not be '{name}'"]
     if "/" in name or "%" in name:
@@ -176,12 +176,12 @@ def name_is_path_segment(name: str, prefix: bool = False) -> list[str]:
     return _NONE
 
 
-# Keys of indexes, whose entries PostgreSQL limits to 2,704 bytes with the namespace and the resource.
+# Names are keys of indexes, whose entries PostgreSQL limits to 2,704 bytes including the namespace and the resource.
 MAX_STORED_BYTES = 1024
 
 
 def name_is_stored_segment(name: str, prefix: bool = False) -> list[str]:
-    """A path segment that PostgreSQL can hold as a key. etcd can hold others; no other kind of name comes this far."""
+    """A path segment that PostgreSQL can store as a key. etcd allows others; no other kind of name gets this long."""
     errors = name_is_path_segment(name, prefix)
     if "\x00" in name:
         errors = [*errors, "may not contain U+0000"]
@@ -191,5 +191,5 @@ def name_is_stored_segment(name: str, prefix: bool = False) -> list[str]:
 
 
 def _mask_trailing_dash(name: str) -> str:
-    # The reference also swallows the character before the dash; with it, `a_-` counts as fine.
+    # kube-apiserver also removes the character before the dash; with it, `a_-` is valid.
     return name[:-2] + "a" if len(name) > 1 and name.endswith("-") else name

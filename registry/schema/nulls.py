@@ -1,6 +1,6 @@
-"""Nulls where none may stand: a field that is null, not nullable and without a default is removed.
+"""Null pruning: removes a field that is null, not nullable and without a default.
 
-A null that has a default is left for defaulting, a null in a list stays, and so does one that no schema describes.
+A null with a default is left for defaulting; nulls in lists and nulls without a schema are kept.
 
 Follows apiextensions-apiserver pkg/apiserver/schema/defaulting/prunenulls.go.
 """

@@ -1,4 +1,4 @@
-"""Numbers as Go sees them: int64 and float64, their conversions and their printed forms."""
+"""Numbers in Go's semantics: int64 and float64, their conversions and their printed forms."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _EPSILON = 1e-9
 
 
 def is_json_integer(number: float) -> bool:
-    """Whether a float counts as an integer: whole, below 2^53, or (the reference's words) very nearly whole.
+    """Whether a float is treated as an integer: whole, below 2^53, or very nearly whole.
 
-    Follows go-openapi/swag IsFloat64AJSONInteger: a relative error below 1e-9 is let through, for positive numbers.
+    Follows go-openapi/swag IsFloat64AJSONInteger: a relative error below 1e-9 is allowed for positive numbers.
     """
     if not -_MAX_SAFE <= number <= _MAX_SAFE:
         return False
@@ -28,7 +28,7 @@ def is_json_integer(number: float) -> bool:
 
 
 def to_int64(number: float) -> int:
-    """Go's int64(number): cut towards zero; what does not fit becomes the least int64, as on amd64."""
+    """Go's int64(number): truncated towards zero; out of range it is the least int64, as on amd64."""
     if -9223372036854775808.0 <= number < 9223372036854775808.0:
         return int(number)
     return -1 << 63
@@ -43,7 +43,7 @@ def fits_float32(number: float) -> bool:
 
 
 def matches_enum(value: Json, enum: tuple[Json, ...]) -> bool:
-    """Whether `value` is one of `enum`, after Go's conversion to the type of each.
+    """Whether `value` equals an element of `enum`, after Go's conversion to the type of each.
 
     2.5 becomes 2 before it is compared to 2, and 97 becomes "a" before it is compared to "a"; null matches nothing.
     """

@@ -1,7 +1,7 @@
-"""The schema of a resource as it is published in OpenAPI: v3 without loss, v2 with what clients of v2 can bear.
+"""The schema of a resource as published in OpenAPI: v3 without loss, v2 restricted to what its clients support.
 
 Pure functions from the JSON of an openAPIV3Schema (canonical form) to a schema object. The given schema is not changed;
-parts of it are shared where they are published as they are.
+unmodified parts of it are shared.
 
 Follows apiextensions-apiserver pkg/controller/openapi/{builder/builder,v2/conversion}.go and
 pkg/apiserver/schema/unfold.go.
@@ -14,9 +14,9 @@ from typing import Any
 
 from registry.schema.model import KEEPS_ALL
 from registry.schema.structural.structural import (
+    find_unsupported,
     is_int_or_string_all_of,
     is_int_or_string_any_of,
-    unsupported,
     validate_structural,
 )
 
@@ -27,7 +27,7 @@ META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 V2_PREFIX = "#/definitions/"
 V3_PREFIX = "#/components/schemas/"
 
-# What `kubectl explain` shows of every resource; the words are the reference's, as recorded.
+# Shown by `kubectl explain` for every resource; the words are kube-apiserver's, as recorded.
 _CONVENTIONS = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
 API_VERSION = (
     "APIVersion defines the versioned schema of this representation of an object. Servers should convert "
@@ -51,19 +51,19 @@ EMBEDDED_KIND = (
 def published_v3(schema: Schema) -> Json:
     """The schema of a custom resource, with apiVersion, kind and metadata, for OpenAPI v3.
 
-    Of one that is not structural, as a definition may have that keeps unknown fields, only that it is an object.
+    A schema that is not structural, which definitions that preserve unknown fields may have, is published as an object.
     """
     if schema.get(KEEPS_ALL):
         schema = {word: value for word, value in schema.items() if word != KEEPS_ALL}
-        if unsupported(schema) is not None or validate_structural(schema, ""):
+        if find_unsupported(schema) is not None or validate_structural(schema, ""):
             return {"type": "object"}
     out = _v3(schema)
     return _native(out, dict(out.get("properties") or {}), metadata_v3())
 
 
 def published_v2(schema: Schema) -> Json:
-    """The same for OpenAPI v2. A root that preserves unknown fields is published as any object: clients of v2 would
-    otherwise refuse its unknown fields."""
+    """The same for OpenAPI v2. A root that preserves unknown fields is published as any object: v2 clients would
+    otherwise reject its unknown fields."""
     if schema.get("x-kubernetes-preserve-unknown-fields") or schema.get(KEEPS_ALL):
         return {"type": "object"}
     out = _v2(schema)
@@ -71,7 +71,7 @@ def published_v2(schema: Schema) -> Json:
 
 
 def metadata_v3(description: str = METADATA, kind: str = "ObjectMeta") -> Json:
-    # In v3 nothing may stand beside a $ref.
+    # In v3 a $ref must have no siblings.
     return {"description": description, "allOf": [{"$ref": f"{V3_PREFIX}{META}.{kind}"}]}
 
 
@@ -102,7 +102,7 @@ def _v3(schema: Schema) -> Json:
 
 
 def _unfold(out: Json) -> None:
-    """Says in plain OpenAPI what x-kubernetes-int-or-string means."""
+    """Expresses x-kubernetes-int-or-string in plain OpenAPI."""
     if is_int_or_string_any_of(out) or is_int_or_string_all_of(out):
         return
     either: list[Json] = [{"type": "integer"}, {"type": "string"}]
@@ -120,7 +120,7 @@ def _v2(schema: Schema) -> Json:
     preserving = bool(schema.get("x-kubernetes-preserve-unknown-fields"))
     nullable = bool(schema.get("nullable"))
     if nullable or preserving:
-        # kubectl cannot cope with items or properties where it knows no type, or not all fields.
+        # kubectl does not support items or properties without a type, or with unknown fields.
         out.pop("items", None)
         out.pop("properties", None)
     kind = out.get("type")
@@ -134,7 +134,7 @@ def _v2(schema: Schema) -> Json:
 
 
 def _drop_required_nullable(out: Json) -> None:
-    """What may be null cannot be required in v2."""
+    """In v2 a nullable field cannot be required."""
     needed = out.get("required")
     if not needed:
         return
@@ -148,7 +148,7 @@ def _drop_required_nullable(out: Json) -> None:
 
 
 def _with_children(schema: Schema, convert: Callable[[Schema], Json]) -> Json:
-    """A copy with its structural children converted. What junctors say is published as it stands."""
+    """A copy with its structural children converted. The content of junctors is published unchanged."""
     out = dict(schema)
     if isinstance(out.get("items"), Mapping):
         out["items"] = convert(out["items"])

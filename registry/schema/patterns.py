@@ -1,16 +1,16 @@
-"""Regular expressions of users: Go's syntax and matching, in bounded time and memory, by RE2.
+"""Users' regular expressions in Go's syntax and semantics, matched by RE2 in bounded time and memory.
 
 The only module that imports re2. Go's regexp package and RE2 share syntax and semantics (`\\d`, `\\w`, `\\s` and `\\b`
 are ASCII, `$` does not match before a final newline, no lookaround, no backreferences).
 
-Memory: compiled expressions are kept in one store for the process, which counts each with the most that RE2 may take
-for it, programs and automata included. The ones that have not been used lately go first, and come back when needed.
+Memory: compiled expressions are kept in one cache of the process, which charges each with the most memory that RE2 may
+use for it, programs and automata included. The least recently used are evicted, and compiled again when needed.
 
 Time: RE2 is linear in the text, but the factor is not small. An ordinary expression costs 1 to 4 ns per byte, whatever
-its size. `[ab]*a[ab]{900}c` reaches a new state of the automaton with each byte, and making a state costs up to 20 ns
-for each instruction of the program. A call into RE2 cannot be stopped, so no call gets more than MAX_CALL_WORK, program
-size times bytes, before shorter beginnings of the text have shown that this expression is of the cheap kind on it. What
-is not is refused: TooExpensive.
+its size. `[ab]*a[ab]{900}c` reaches a new state of the automaton with each byte, and creating a state costs up to 20 ns
+per instruction of the program. A call into RE2 cannot be interrupted, so no call exceeds MAX_CALL_WORK, program size
+times bytes, until shorter prefixes of the text have shown that the expression is cheap on it. An expression that is not
+is rejected: TooExpensive.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from typing import Any, Final, TypeAlias
 
 import re2
 
-# A program of 8 MB is far beyond what a schema needs; it bounds what a hostile pattern can take.
+# A program of 8 MB is far beyond what a schema needs; it bounds the memory of a hostile pattern.
 MAX_PROGRAM_BYTES: Final = 8 << 20
 
 # All compiled expressions of the process together: some 600 of the usual size.
 MAX_KEPT_BYTES: Final = 64 << 20
 
-# Program size times bytes that one call may add to what has been found cheap: 0.1 s at 20 ns, the dearest that was
-# found (`\b` inside of repetitions, in sets).
+# Program size times bytes that one call may add to what is known to be cheap: 0.1 s at 20 ns, the most expensive case
+# known (`\b` within repetitions, in sets).
 MAX_CALL_WORK: Final = 5_000_000
 
-# What one check of an object may spend on matching that is not cheap beforehand.
+# Limit per validated object for matching that is not known to be cheap.
 MAX_NANOSECONDS: Final = 100_000_000
 
-# Calls below this take 0.4 ms at the worst, nearly all take a microsecond: reading the clock would cost half as much.
+# Calls below this take 0.4 ms at worst, nearly all a microsecond: reading the clock would add half as much.
 _CHEAP_WORK: Final = 20_000
 
-# What a call takes by itself, for a match that is near. Not counted: a text has no more matches than characters.
+# The overhead of a call that matches early. Not charged: a text has no more matches than characters.
 _FREE_NANOSECONDS: Final = 5_000
 
 # A set of one pattern answers yes or no in 0.9 µs where search() takes 2 to 6 µs, for that one makes a match object.
 # With larger programs search() is better: it leaves the automaton where that does not pay.
 _SET_MAX_INSTRUCTIONS: Final = 2000
 
-# Bounded here, not by the module's own cache of 128 programs, which cannot be bounded in bytes.
+# Bounded here, not by the module's own cache of 128 programs, which has no limit in bytes.
 _Expression: TypeAlias = Any
 _Search = Callable[..., Any]
 
@@ -56,22 +56,22 @@ class PatternError(ValueError):
 
 
 class TooExpensive(Exception):
-    """Matching would take, or has taken, more time than it may."""
+    """Matching would exceed, or has exceeded, its time limit."""
 
 
 class _Effort(threading.local):
-    """Nanoseconds of this thread's processor time that matching has taken since `begin`."""
+    """The processor time in nanoseconds that this thread has spent on matching since `begin`."""
 
     _began = _spent = 0
 
     def begin(self) -> None:
-        self._began = self._spent = 0  # the clock is read when something is spent
+        self._began = self._spent = 0  # the clock is read when time is first spent
 
     def add(self, nanoseconds: int) -> None:
         """Raises TooExpensive over the limit, and from then on until the next `begin`."""
         now = thread_time_ns()
         if self._began == 0 or now - self._began > _FORGOTTEN_NANOSECONDS:
-            self._began, self._spent = now, 0  # that long after, it is for another object, which did not begin
+            self._began, self._spent = now, 0  # so much later, this is another object, for which `begin` was not called
         self._spent += nanoseconds
         if self._spent > MAX_NANOSECONDS:
             raise TooExpensive
@@ -83,14 +83,14 @@ _EFFORT: Final = _Effort()
 
 
 def begin_matching() -> None:
-    """What is matched from here on, for one object, may take MAX_NANOSECONDS."""
+    """Starts the time limit of one object: matching from here on may take MAX_NANOSECONDS."""
     _EFFORT.begin()
 
 
 def compile_pattern(pattern: str) -> Callable[[str], bool]:
-    """A function that says whether `pattern` matches anywhere in a text; it raises TooExpensive.
+    """A function that returns whether `pattern` matches anywhere in a text; it raises TooExpensive.
 
-    Raises PatternError where the pattern is not valid.
+    Raises PatternError where the pattern is invalid.
     """
     key = (pattern, True)
     find_kept, make = KEPT.find, _matcher
@@ -133,12 +133,12 @@ def _next_character(data: bytes, position: int) -> int:
 
 
 def program_size(pattern: str) -> int:
-    """How many instructions the pattern compiles to. Raises PatternError, or UnicodeEncodeError for a surrogate."""
+    """The number of instructions of the program. Raises PatternError, or UnicodeEncodeError for a surrogate."""
     return int(_compile(pattern, MAX_PROGRAM_BYTES).programsize)
 
 
 def is_kept(pattern: str, *, matching: bool) -> bool:
-    """Whether the pattern is compiled already, for a search of yes or no (`matching`) or for finding."""
+    """Whether the compiled pattern is cached, for boolean matching (`matching`) or for finding."""
     return (pattern, matching) in KEPT
 
 
@@ -146,7 +146,7 @@ def is_kept(pattern: str, *, matching: bool) -> bool:
 
 
 class _Compiled:
-    """A compiled expression, and the most bytes that it may take."""
+    """A compiled expression, and the most bytes that it may use."""
 
     __slots__ = ("byte_size", "instructions", "search", "used")
 
@@ -158,10 +158,10 @@ class _Compiled:
 
 
 def _search(compiled: _Compiled, data: bytes, position: int = 0) -> Any:
-    """What `compiled` finds in `data` from `position` on, or None.
+    """The match of `compiled` in `data` from `position` on, or None.
 
-    Searches longer and longer beginnings first where a single call might take too long. What has been searched once is
-    in the automaton, if it fits there at all: then each byte takes a nanosecond or two, and the sum is small.
+    Searches increasing prefixes first where a single call might take too long. What has been searched once is in the
+    automaton's cache, if it fits there: then each byte takes a nanosecond or two, and the sum is small.
     """
     search = compiled.search
     work = (len(data) - position) * compiled.instructions
@@ -197,7 +197,7 @@ def _compile(pattern: str, max_bytes: int) -> _Expression:
 def _options(max_bytes: int) -> re2.Options:
     options = re2.Options()
     options.log_errors = False
-    options.never_capture = True  # nobody asks for groups, and following them takes ten times as long
+    options.never_capture = True  # groups are not needed, and tracking them takes ten times as long
     options.max_mem = max_bytes
     return options
 
@@ -207,13 +207,13 @@ def _matcher(pattern: str) -> _Compiled:
     instructions = expression.programsize
     if instructions > _SET_MAX_INSTRUCTIONS:
         return _found_by_search(pattern, expression)
-    # Enough for the twenty states that RE2 asks for, and a hundred more of a usual size.
+    # Enough for the twenty states that RE2 requires, and a hundred more of the usual size.
     byte_size = (96 << 10) + 160 * instructions
     try:
         alternatives = re2.Set.SearchSet(_options(byte_size))
         alternatives.Add(pattern)
         alternatives.Compile()
-    except re2.error:  # the automaton does not fit; such a set must not be asked, for it answers "no"
+    except re2.error:  # the automaton does not fit; such a set must not be used, since it never matches
         return _found_by_search(pattern, expression)
     return _Compiled(alternatives.Match, instructions, byte_size)
 
@@ -223,7 +223,7 @@ def _finder(pattern: str) -> _Compiled:
 
 
 def _found_by_search(pattern: str, expression: _Expression) -> _Compiled:
-    """With memory for two automata, so that RE2 need not do without, which is slow for every text."""
+    """Compiles with memory for two automata, since RE2 is slow on every text without them."""
     instructions = expression.programsize
     byte_size = min(MAX_PROGRAM_BYTES, (512 << 10) + 512 * instructions)
     try:
@@ -233,13 +233,13 @@ def _found_by_search(pattern: str, expression: _Expression) -> _Compiled:
     return _Compiled(expression.search, instructions, byte_size)
 
 
-# ---- keeping
+# ---- cache
 
-_Key = tuple[str, bool]  # a pattern, and whether it is for a yes or no
+_Key = tuple[str, bool]  # a pattern, and whether it is for boolean matching
 
 
 class _Kept:
-    """Compiled expressions up to a sum of bytes. Guarded, for definitions compile in threads."""
+    """A cache of compiled expressions, bounded in bytes. Thread-safe, since definitions compile in threads."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
@@ -263,7 +263,7 @@ class _Kept:
         return found
 
     def _shrink(self) -> None:
-        """Drops what has not been used since the last time around (the clock algorithm)."""
+        """Evicts what has not been used since the last round (the clock algorithm)."""
         while self.byte_size > self.max_bytes:
             key, oldest = self._entries.popitem(last=False)
             if oldest.used:

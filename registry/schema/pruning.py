@@ -1,8 +1,8 @@
-"""Pruning: fields that the schema does not name are removed.
+"""Pruning: removes fields that the schema does not name.
 
-The root, and an embedded resource, keep apiVersion, kind and metadata in any case. Below
-x-kubernetes-preserve-unknown-fields unnamed fields stay as they are; named ones are pruned by their own schemas.
-Pruning looks at values only, never at types: a list where the schema has an object loses the fields of its objects.
+The root and embedded resources always keep apiVersion, kind and metadata. Below x-kubernetes-preserve-unknown-fields
+unnamed fields are kept; named ones are pruned by their own schemas. Pruning depends on values only, never on types: a
+list where the schema has an object loses the fields of its objects.
 
 Follows apiextensions-apiserver pkg/apiserver/schema/pruning/algorithm.go.
 """
@@ -15,8 +15,8 @@ from registry.schema.values import Json
 
 META_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
 
-# A hostile object could have very many unknown fields with very long paths. Beyond this nothing more is noted (but all
-# is pruned): it is as long as the message of a Status may be.
+# A hostile object could have very many unknown fields with very long paths. Beyond this no more are collected (but all
+# are pruned): it is the maximum length of the message of a Status.
 _MAX_PATHS_CHARACTERS = 1 << 18
 
 
@@ -24,7 +24,7 @@ def prune(obj: Json, schema: Structural, *, is_root: bool, unknown: list[str] | 
     """Prunes `obj` in place and appends the path of each topmost removed field to `unknown`, sorted.
 
     `{"spec": {"a": 1, "l": [{"x": 1}]}}` under a schema that knows spec and spec.l only becomes
-    `{"spec": {"l": [{}]}}`, with the paths `spec.a` and `spec.l[0].x`. Keys stand in paths as they are.
+    `{"spec": {"l": [{}]}}`, with the paths `spec.a` and `spec.l[0].x`. Keys are not escaped in paths.
     """
     paths: list[str] | None = None if unknown is None else []
     pruner = _Pruner(paths)
@@ -37,7 +37,7 @@ def prune(obj: Json, schema: Structural, *, is_root: bool, unknown: list[str] | 
 
 
 class _Pruner:
-    """Recursion follows the schema, whose depth is bounded; what has no schema is walked without recursion."""
+    """Recursion follows the schema, whose depth is bounded; values without a schema are walked iteratively."""
 
     def __init__(self, paths: list[str] | None) -> None:
         self.paths = paths
@@ -68,7 +68,7 @@ class _Pruner:
             self.value(item, schema.items, path)
 
     def preserving(self, value: Json, schema: Structural, path: str) -> None:
-        """Keeps the unknown fields of `value`, and of the items when it is a list of lists."""
+        """Keeps the unknown fields of `value`, and of the items if it is a list of lists."""
         if value.__class__ is dict:
             self.named_fields(value, schema, path, embedded=schema.embedded_resource)
         elif value.__class__ is list and schema.items is not None:
@@ -107,7 +107,7 @@ class _Pruner:
             items, where = pending.pop()
             for position, item in enumerate(items):
                 if item.__class__ is list:
-                    # Paths are only built while they can still be written down, as they grow with the depth.
+                    # Paths are only built while they are still collected, as they grow with the depth.
                     known = self.paths is not None and self.characters < _MAX_PATHS_CHARACTERS
                     self.characters += len(where) if known else 0
                     pending.append((item, f"{where}[{position}]" if known else ""))

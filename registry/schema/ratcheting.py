@@ -1,8 +1,8 @@
-"""Which part of the old object belongs to which part of the new one, and whether it is still the same.
+"""Ratcheting: correlates parts of the new object with parts of the old one, and compares them.
 
-An update is not refused for what was wrong before and did not change. Parts belong together by property name, by map
-key and by the keys of a list of type map; items of other lists do not, they are looked at with the list as a whole.
-An object with fields that the schema does not name never counts as unchanged, as in the reference.
+An update is not rejected for errors of unchanged values. Parts correlate by property name, by map key and by the keys
+of a list of type map; items of other lists do not, they are compared with the list as a whole. An object with fields
+that the schema does not name never counts as unchanged, as in kube-apiserver.
 
 Follows KEP-4008 and apiserver pkg/cel/common/equality.go at 1.36.
 """
@@ -14,7 +14,7 @@ from registry.schema.values import Json, same
 
 
 class Correlation:
-    """A part of the new object and the part of the old one that it belongs to; lives for one validation."""
+    """A part of the new object and its counterpart in the old one; lives for one validation."""
 
     __slots__ = ("_children", "_equal", "_old_by_keys", "new", "old", "schema")
 
@@ -27,7 +27,7 @@ class Correlation:
         self._old_by_keys: dict[tuple[Json, ...], Json] | None = None
 
     def key(self, name: str) -> Correlation | None:
-        """The correlation of a property or of a map's value; None when there is nothing to compare with."""
+        """The correlation of a property or of a map's value; None without a counterpart."""
         found = self._children.get(name)
         if found is not None:
             return found
@@ -57,7 +57,7 @@ class Correlation:
         return found
 
     def equal(self) -> bool:
-        """Whether nothing changed. Items of a list of type map may have changed places."""
+        """Whether nothing changed. Items of a list of type map may be reordered."""
         if self._equal is None:
             self._equal = self._compare()
         return self._equal
@@ -96,7 +96,7 @@ class Correlation:
         return self._old_by_keys
 
     def _keys(self, item: Json) -> tuple[Json, ...] | None:
-        """What a list of type map is keyed by: the values of its keys with their types, defaults included."""
+        """The key of an item in a list of type map: the values of its keys with their types, defaults included."""
         if item.__class__ is not dict:
             return None
         values: list[Json] = []

@@ -1,8 +1,8 @@
-"""Why a pattern is not a regular expression, in the words of Go's regexp package.
+"""Errors of regular expressions, in the words of Go's regexp package.
 
-RE2 and Go's regexp/syntax come from one hand: they refuse the same patterns, with the same part of the pattern in the
-error, in other words. What differs is told here: RE2 takes `\\C`, counts beyond an int and any nesting, and names a
-lookbehind otherwise.
+RE2 and Go's regexp/syntax have the same author: they reject the same patterns and quote the same part of the pattern,
+in different words. The exceptions are handled here: RE2 accepts `\\C`, counts beyond an int and any nesting, and has
+another error for lookbehind.
 
 Follows Go's src/regexp/syntax/parse.go.
 """
@@ -20,7 +20,7 @@ MAX_PATTERN_LENGTH = 10_000
 # Go's maxHeight.
 MAX_NESTING = 1000
 
-# RE2's words, as they begin an error text, and Go's for the same.
+# The beginnings of RE2's error texts, and Go's texts for them.
 _WORDS = {
     "invalid escape sequence": "invalid escape sequence",
     "invalid character class range": "invalid character class range",
@@ -41,9 +41,9 @@ _REPEAT = re.compile(r"\{(\d+)(?:,(\d*))?\}")
 
 
 class Patterns:
-    """The patterns of one schema, with a budget: compiling one of ten characters can take 70 ms, and make megabytes.
+    """The patterns of one schema, with a budget: a pattern of ten characters can take 70 ms and megabytes to compile.
 
-    All patterns of the largest real definitions together make some 30,000 instructions; 100,000 take about 20 ms.
+    All patterns of the largest real definitions have some 30,000 instructions; 100,000 take about 20 ms.
     """
 
     MAX_INSTRUCTIONS = 2_000_000
@@ -52,9 +52,9 @@ class Patterns:
         self._instructions = 0
 
     def error(self, pattern: str) -> str | None:
-        """What Go says of a pattern that it does not compile: ``error parsing regexp: missing closing ]: `[a` ``.
+        """Go's error for an invalid pattern: ``error parsing regexp: missing closing ]: `[a` ``.
 
-        None for a pattern that is fine. When the budget is spent nothing is compiled any more.
+        None for a valid pattern. Once the budget is spent, nothing more is compiled.
         """
         if len(pattern) > MAX_PATTERN_LENGTH:
             return f"error parsing regexp: expression too large: it has more than {MAX_PATTERN_LENGTH} characters"
@@ -66,17 +66,17 @@ class Patterns:
 
 
 def regexp_error(pattern: str) -> str | None:
-    """The same for a pattern by itself."""
+    """The same for a single pattern."""
     return Patterns().error(pattern)
 
 
-# What counts for a pattern that needs more memory than it may have, and for each class such as `\pL`, which takes
-# 0.16 ms to read alone.
+# The charge for a pattern that exceeds its memory limit, and for each class such as `\pL`, which takes 0.16 ms to parse
+# by itself.
 _TOO_LARGE = 350_000
 _UNICODE_CLASS = 1_000
 
 
-# Longer patterns are rare, and not remembered: a few thousand of them, with the errors that quote them, are megabytes.
+# Longer patterns are rare, and not cached: a few thousand of them, with the errors that quote them, are megabytes.
 _MAX_REMEMBERED = 500
 
 
@@ -104,7 +104,7 @@ def _translate(pattern: str, text: str) -> str:
         return _error("expression too large", pattern)
     words, _, part = text.partition(": ")
     if part in ("(?<=", "(?<!"):
-        # Go takes every `(?<` for the beginning of a named group.
+        # Go parses every `(?<` as the beginning of a named group.
         begin = pattern.index(part)
         end = pattern.find(">", begin)
         return _error("invalid named capture", pattern[begin : end + 1] if end >= 0 else pattern[begin:])
@@ -118,7 +118,7 @@ def _error(words: str, part: str) -> str:
 
 
 def _scan(pattern: str) -> str | None:
-    """What Go refuses and RE2 takes, outside of character classes and quoted text."""
+    """What Go rejects and RE2 accepts, outside of character classes and quoted text."""
     position, depth, end = 0, 0, len(pattern)
     while position < end:
         character = pattern[position]

@@ -1,14 +1,14 @@
-"""Validation of a value against a schema, with every message to the letter: the slow, complete way.
+"""Validation of a value against a schema with exact messages: the slow, complete algorithm.
 
-The quick way (fast_validate.py) only says whether a value is valid; this module is asked what is wrong when it is not.
-Both must agree, which a test checks. Parts that the quick way finds valid are passed over, and the search ends after
-MAX_ERRORS errors, so that a large object with many faults does not hold up the process. (The reference has no limit,
-and compares each error with all others: it would take minutes.)
+The fast path (fast_validate.py) only decides whether a value is valid; this module finds the errors of one that is not.
+Both must agree, which a test checks. Parts that the fast path accepts are skipped, and the search ends after MAX_ERRORS
+errors, so that a large object with many errors does not block the process. (kube-apiserver has no limit, and compares
+each error with all others: it would take minutes.)
 
 The order of errors in one value is: type, anyOf, oneOf, allOf, not, string, format, number, items, enum, properties,
 required; equal texts are reported once.
 
-On an update, errors of parts that did not change are left out (ratcheting, KEP-4008; see ratcheting.py).
+On an update, errors of unchanged parts are left out (ratcheting, KEP-4008; see ratcheting.py).
 
 Follows kube-openapi pkg/validation/validate/*.go, pkg/validation/errors/schema.go and apiextensions-apiserver
 pkg/apiserver/validation/{validation,ratcheting}.go at 1.36.
@@ -34,10 +34,10 @@ from registry.schema.field import (
     go_quote,
     index,
     invalid,
-    joined,
+    join_shortened,
     not_supported,
+    quote_shortened,
     required,
-    shown,
     too_long,
     too_many,
     type_invalid,
@@ -49,7 +49,7 @@ from registry.schema.patterns import PatternError, TooExpensive, compile_pattern
 from registry.schema.ratcheting import Correlation
 from registry.schema.values import Json
 
-_GO_TYPES: dict[type, tuple[str, str]] = {  # JSON type, format that the reference sees in a value
+_GO_TYPES: dict[type, tuple[str, str]] = {  # JSON type, format that kube-apiserver derives from a value
     bool: ("boolean", ""),
     int: ("integer", "int64"),
     float: ("number", "float64"),
@@ -58,11 +58,11 @@ _GO_TYPES: dict[type, tuple[str, str]] = {  # JSON type, format that the referen
     dict: ("object", ""),
 }
 
-# What the complete way takes for a node; each branch of a combinator is one.
+# The budget charged for a node; each branch of a combinator is one.
 _UNITS_A_NODE = 60
 
-# Gives for a schema the quick check of its values.
-Quick = Callable[[Structural], Callable[[Json], bool]]
+# Returns the fast check of a schema's values.
+FastChecks = Callable[[Structural], Callable[[Json], bool]]
 
 
 def validate(
@@ -71,32 +71,32 @@ def validate(
     *,
     prefix: str | None = None,
     correlation: Correlation | None = None,
-    quick: Quick | None = None,
+    fast_check: FastChecks | None = None,
 ) -> list[FieldError]:
-    """The errors of `value`, in the reference's order; sibling properties in the order of the schema.
+    """The errors of `value`, in kube-apiserver's order; sibling properties in the order of the schema.
 
-    One more than MAX_ERRORS says that there may be others.
+    MAX_ERRORS + 1 errors mean that there may be more.
 
-    `prefix` is the field that stands before all fields but not in texts: with "status", the error of `status.n` has
+    `prefix` is the field that precedes all fields but is not part of texts: with "status", the error of `status.n` has
     the field `status.n` and the text `n in body must be ...`. Errors without a field have `<nil>`, or the prefix.
     """
     try:
-        found = _validate(schema, value, "", correlation, quick)
-    except _NotMatched as refusal:
+        found = _validate(schema, value, "", correlation, fast_check)
+    except _MatchTooExpensive as refusal:
         return [refusal.problem.field_error(prefix)]
-    except TooExpensive:  # of a quick check
-        return [_not_matched("", "").field_error(prefix)]
+    except TooExpensive:  # raised by a fast check
+        return [_too_expensive_to_match("", "").field_error(prefix)]
     return [problem.field_error(prefix) for problem in islice(found.problems.values(), MAX_ERRORS + 1)]
 
 
 def is_valid(schema: Structural, value: Json) -> bool:
-    """Whether `validate` finds nothing. Raises TooExpensive where that cannot be said."""
+    """Whether `validate` finds nothing. Raises TooExpensive where that cannot be decided."""
     return not _validate(schema, value, "", None, None).problems
 
 
 @dataclass(slots=True)
 class _Problem:
-    """An error before its field is known. `name` None: an error of the whole object (a combinator, a range)."""
+    """An error whose field is not known yet. `name` None: an error of the whole object (a combinator, a range)."""
 
     name: str | None
     error: FieldError
@@ -111,22 +111,22 @@ class _Problem:
         return FieldError(error.type, where, error.bad_value, error.detail)
 
 
-class _NotMatched(TooExpensive):
-    """A text that was not matched to the end. Nothing can be said of what is around it: it may stand in a `not`."""
+class _MatchTooExpensive(TooExpensive):
+    """A text could not be matched within its limit. Enclosing values cannot be decided either: it may be in a `not`."""
 
     def __init__(self, problem: _Problem) -> None:
         super().__init__()
         self.problem = problem
 
 
-def _not_matched(path: str, pattern: str) -> _Problem:
+def _too_expensive_to_match(path: str, pattern: str) -> _Problem:
     what = f"'{pattern}'" if pattern else "the patterns of the schema"
     return _Problem(path, invalid("", OMIT_VALUE, f"{path} in body is too expensive to match against {what}".lstrip()))
 
 
 @dataclass(slots=True)
 class _Result:
-    """Problems by their texts, and how many checks held: the reference shows the branch where the most held."""
+    """Problems by text, and the number of checks that passed: of failed branches, the one with the most is reported."""
 
     problems: dict[str, _Problem] = field(default_factory=dict)
     matches: int = 0
@@ -154,19 +154,19 @@ def schema_format(schema: Structural) -> str:
 
 
 def _validate(
-    schema: Structural, value: Json, path: str, correlation: Correlation | None, quick: Quick | None
+    schema: Structural, value: Json, path: str, correlation: Correlation | None, fast_check: FastChecks | None
 ) -> _Result:
     spend(_UNITS_A_NODE)
     try:
-        return _validated(schema, value, path, correlation, quick)
+        return _validate_node(schema, value, path, correlation, fast_check)
     except TooExpensive:
         if correlation is not None and correlation.equal():
             return _Result()
         raise
 
 
-def _validated(
-    schema: Structural, value: Json, path: str, correlation: Correlation | None, quick: Quick | None
+def _validate_node(
+    schema: Structural, value: Json, path: str, correlation: Correlation | None, fast_check: FastChecks | None
 ) -> _Result:
     result = _Result()
     types = schema_types(schema)
@@ -182,22 +182,22 @@ def _validated(
         _check_type(types, form, value, path, result)
     _check_combinators(schema, value, path, result)
     kind = value.__class__
-    result.matches += 2  # the combinators apply to everything, so does enum
+    result.matches += 2  # the combinators and enum apply to everything
     if kind is str:
         _check_string(schema, value, path, result)
         check = format_check(form) if form else None
         if check is not None:
             result.matches += 1
             if not check(value):
-                text = f"{path} in body must be of type {form}: {shown(value)}"
+                text = f"{path} in body must be of type {form}: {quote_shortened(value)}"
                 result.add(text, path, type_invalid("", value, text))
     elif kind is int or kind is float:
         _check_number(types, form, schema, value, path, result)
     elif kind is list:
-        _check_list(schema, value, path, correlation, quick, result)
+        _check_list(schema, value, path, correlation, fast_check, result)
     _check_enum(schema, value, path, result)
     if kind is dict:
-        _check_object(schema, value, path, correlation, quick, result)
+        _check_object(schema, value, path, correlation, fast_check, result)
         result.matches += 1
     result.matches += 1
     return _ratchet(result, correlation)
@@ -229,7 +229,7 @@ def _check_type(types: tuple[str, ...], form: str, value: Json, path: str, resul
     if form and not text_or_list and not fits and actual_format != form:
         _wrong_type(result, path, form, actual_format)
     elif form and text_or_list and "number" not in types and "integer" not in types:
-        result.matches += 1  # the format decides, and it looks at strings only
+        result.matches += 1  # the format decides, and it applies to strings only
     elif not fits:
         _wrong_type(result, path, ",".join(types), actual)
     else:
@@ -254,7 +254,7 @@ def _check_string(schema: Structural, value: str, path: str, result: _Result) ->
             if compile_pattern(schema.pattern)(value):
                 return
         except TooExpensive:
-            raise _NotMatched(_not_matched(path, schema.pattern)) from None
+            raise _MatchTooExpensive(_too_expensive_to_match(path, schema.pattern)) from None
         except PatternError as error:
             pattern = f"{schema.pattern}, but pattern is invalid: {error}"
         text = f"{path} in body should match '{pattern}'"
@@ -264,7 +264,7 @@ def _check_string(schema: Structural, value: str, path: str, result: _Result) ->
 def _check_number(
     types: tuple[str, ...], form: str, schema: Structural, value: int | float, path: str, result: _Result
 ) -> None:
-    result.matches += 2  # the check applies, and counts once more
+    result.matches += 2  # the check applies, and is counted twice
     number_type = types[0] if types in (("integer",), ("number",)) else ""
     form = form if number_type else ""
     _check_range(value, number_type, form, "Checked", path, result)
@@ -284,7 +284,7 @@ def _check_number(
 
 
 def _check_range(value: int | float, number_type: str, form: str, what: str, path: str, result: _Result) -> bool:
-    """Whether the number fits the type and format of the schema; the schema's own bounds are looked at too."""
+    """Whether the number is in the range of its type and format; also checks the schema's own bounds."""
     if number_type == "integer":
         bits = 31 if form == "int32" else 63
         whole = value.__class__ is int or float(value).is_integer()
@@ -299,7 +299,7 @@ def _check_range(value: int | float, number_type: str, form: str, what: str, pat
 
 def _check_multiple(value: int | float, factor: float, path: str, result: _Result) -> None:
     if value.__class__ is int:
-        # The reference cuts the factor to an integer for an integer value.
+        # kube-apiserver truncates the factor to an integer for an integer value.
         whole = to_int64(factor)
         if whole > 0 and value % whole == 0:
             return
@@ -319,7 +319,7 @@ def _check_multiple(value: int | float, factor: float, path: str, result: _Resul
 
 
 def _check_bound(value: int | float, bound: float, exclusive: bool, upper: bool, path: str, result: _Result) -> None:
-    # The reference cuts the bound to an integer for an integer value.
+    # kube-apiserver truncates the bound to an integer for an integer value.
     limit: int | float = to_int64(bound) if value.__class__ is int else bound
     if value == limit:
         if not exclusive:
@@ -339,18 +339,18 @@ def _check_list(
     value: list[Json],
     path: str,
     correlation: Correlation | None,
-    quick: Quick | None,
+    fast_check: FastChecks | None,
     result: _Result,
 ) -> None:
     result.matches += 2
     spend(len(value))
     if schema.items is not None:
-        is_fine = quick(schema.items) if quick is not None else _not_known
+        is_fine = fast_check(schema.items) if fast_check is not None else _never_valid
         for position, item in enumerate(value):
             if is_fine(item):
                 continue
             inner = correlation.index(position) if correlation is not None else None
-            result.merge(_validate(schema.items, item, index(path, position), inner, quick))
+            result.merge(_validate(schema.items, item, index(path, position), inner, fast_check))
             if len(result.problems) > MAX_ERRORS:
                 break
     size = len(value)
@@ -368,7 +368,7 @@ def _check_object(
     value: dict[str, Json],
     path: str,
     correlation: Correlation | None,
-    quick: Quick | None,
+    fast_check: FastChecks | None,
     result: _Result,
 ) -> None:
     size = len(value)
@@ -391,10 +391,12 @@ def _check_object(
                 if len(result.problems) > MAX_ERRORS:
                     break
     elif isinstance(additional, Structural):
-        is_fine = quick(additional) if quick is not None else _not_known
+        is_fine = fast_check(additional) if fast_check is not None else _never_valid
         for key, inner in value.items():
             if key not in schema.properties and not is_fine(inner):
-                result.merge(_validate(additional, inner, _member(path, key), _child(correlation, key, path), quick))
+                result.merge(
+                    _validate(additional, inner, _member(path, key), _child(correlation, key, path), fast_check)
+                )
                 if len(result.problems) > MAX_ERRORS:
                     break
     if len(value) < len(schema.properties):
@@ -403,8 +405,8 @@ def _check_object(
         names = [name for name in schema.properties if name in value]
     for name in names:
         inner_schema, inner = schema.properties[name], value[name]
-        if quick is None or not quick(inner_schema)(inner):
-            result.merge(_validate(inner_schema, inner, child(path, name), _child(correlation, name, path), quick))
+        if fast_check is None or not fast_check(inner_schema)(inner):
+            result.merge(_validate(inner_schema, inner, child(path, name), _child(correlation, name, path), fast_check))
             if len(result.problems) > MAX_ERRORS:
                 break
     for name in schema.required:
@@ -414,16 +416,16 @@ def _check_object(
 
 
 def _member(path: str, name: str) -> str:
-    """A member of the object at `path`, of which the root's has a dot before it."""
+    """The path of a member of the object at `path`; members of the root have a leading dot."""
     return child(path, name) if path else f".{child('', name)}"
 
 
-def _not_known(value: Json) -> bool:
+def _never_valid(value: Json) -> bool:
     return False
 
 
 def _child(correlation: Correlation | None, name: str, path: str) -> Correlation | None:
-    # A change of apiVersion cannot be seen here (both objects are of one version), so that one is never ratcheted.
+    # A change of apiVersion is not visible here (both objects are of one version), so it is never ratcheted.
     if correlation is None or (path == "" and (name == "kind" or name == "apiVersion")):
         return None
     return correlation.key(name)
@@ -447,18 +449,18 @@ def _enum_strings(schema: Structural) -> frozenset[str]:
 
 @lru_cache(maxsize=64)
 def _enum_texts(schema: Structural) -> tuple[str, str]:
-    """The values of an enum in the two forms of its error, once for all items that may be wrong."""
+    """The values of an enum in the two forms of its error, built once for all items that may be wrong."""
     values = [known if isinstance(known, str) else go_json(known, MAX_TEXT) for known in schema.enum or ()]
-    return joined(values, " "), not_supported("", "", values).detail
+    return join_shortened(values, " "), not_supported("", "", values).detail
 
 
 # ---- combinators
 
 
 def _check_combinators(schema: Structural, value: Json, path: str, result: _Result) -> None:
-    """Branches are checked without ratcheting: only the whole value, if it did not change, may keep their errors.
+    """Branches are checked without ratcheting: only the value as a whole, if unchanged, may keep their errors.
 
-    They are checked without passing over what is valid, too, for what holds in them counts.
+    They are also checked without skipping valid parts, since passed checks are counted.
     """
     result.matches += 1
     quoted = go_quote(path)
@@ -483,7 +485,7 @@ def _check_combinators(schema: Structural, value: Json, path: str, result: _Resu
 
 
 def _any_of(branches: tuple[Structural, ...], value: Json, path: str) -> _Result:
-    """The result of the first branch that holds, else of the one in which the most checks held."""
+    """The result of the first branch that is valid, else of the one with the most passed checks."""
     best: _Result | None = None
     for branch in branches:
         found = _validate(branch, value, path, None, None)

@@ -1,8 +1,8 @@
 """Decoded JSON as values: strict equality and copying, for any depth of nesting.
 
-Comparing spends units of the request's budget: one value may be compared to very many.
+Comparing is charged to the request's budget: one value may be compared to very many.
 
-Python takes `1`, `1.0` and `True` for equal; Go's reflect.DeepEqual, by which Kubernetes compares objects, does not.
+Python treats `1`, `1.0` and `True` as equal; Go's reflect.DeepEqual, by which Kubernetes compares objects, does not.
 Objects may be nested 10,000 deep (below x-kubernetes-preserve-unknown-fields), so nothing here recurses.
 """
 
@@ -60,7 +60,7 @@ def deep_copy(value: Json) -> Json:
 
 
 def json_type(value: Json) -> str:
-    """The name that messages give to the type of a value: `"integer"` for 1, `"number"` for 1.0."""
+    """The type of a value as messages name it: `"integer"` for 1, `"number"` for 1.0."""
     return _TYPE_NAMES[value.__class__]
 
 

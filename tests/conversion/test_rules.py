@@ -12,8 +12,8 @@ import pytest
 from registry.api.served import body_of
 from registry.codec.json_encode import encode_canonical
 from registry.conversion.declarative.check import validate_rules
+from registry.conversion.declarative.complement import ANNOTATION
 from registry.conversion.declarative.plan import Plan
-from registry.conversion.declarative.remainder import ANNOTATION
 from registry.conversion.errors import ConversionError
 from registry.definitions.conversion import RULES
 from registry.schema.compiled import compile_schema
@@ -312,7 +312,7 @@ def test_rules_in_more_lists_than_can_be_written_out_go_there_and_back() -> None
     for _ in range(20):
         schema, other = {"type": "array", "items": schema}, {"type": "array", "items": other}
     by = plan([link({"rename": {"path": f"{deep}.a", "to": "b"}})], v1=obj(l=schema), v2=obj(l=other))
-    assert by.walks_back("v1", "v2")
+    assert by.converts_back("v1", "v2")
     value: Json = {"a": 1}
     for _ in range(20):
         value = [value]
@@ -683,7 +683,7 @@ def test_random_expressions_lose_nothing_either_way(seed: int) -> None:
 def test_fields_that_are_known_to_be_pruned_would_be_pruned(monkeypatch: pytest.MonkeyPatch) -> None:
     quick = [_random_plan(seed) for seed in range(60)]
     for by, *_ in quick:
-        assert [by.walks_back(*way) for way in (("v1", "v2"), ("v2", "v1"))]  # compiles them
+        assert [by.converts_back(*way) for way in (("v1", "v2"), ("v2", "v1"))]  # compiles them
     monkeypatch.setattr("registry.conversion.declarative.plan.pruned_fields", lambda *_: [])
     for seed, (by, old, new) in enumerate(quick):
         chance, slow = random.Random(seed), _random_plan(seed)[0]
@@ -702,7 +702,7 @@ def test_where_nothing_is_pruned_nothing_is_lost() -> None:
 
 
 def test_most_random_rules_are_proven() -> None:
-    found = [_random_plan(seed)[0].walks_back(*way) for seed in range(60) for way in (("v1", "v2"), ("v2", "v1"))]
+    found = [_random_plan(seed)[0].converts_back(*way) for seed in range(60) for way in (("v1", "v2"), ("v2", "v1"))]
     assert found.count(False) > 60
 
 
@@ -727,8 +727,8 @@ def test_a_field_that_is_split_by_expressions_is_proven() -> None:
         v1=obj(address=TEXT, size=INT, l=list_of(obj(n=INT))),
         v2=obj(host=TEXT, port=INT, scaling=obj(size=INT), l=list_of(obj(m=INT))),
     )
-    assert not by.walks_back("v1", "v2")
-    assert not by.walks_back("v2", "v1")
+    assert not by.converts_back("v1", "v2")
+    assert not by.converts_back("v2", "v1")
     for address, annotated in (("h:1", False), ("h:01", True)):
         given = {"address": address, "size": 1, "l": [{"n": 1}, {}]}
         became = {"host": "h", "port": 1, "scaling": {"size": 1}, "l": [{"m": 1}, {}]}

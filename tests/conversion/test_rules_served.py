@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from registry.conversion.declarative.remainder import ANNOTATION
+from registry.conversion.declarative.complement import ANNOTATION
 from tests.api.client import APPLY, Client
 from tests.api.widgets import DEFINITIONS, define
 from tests.conversion.gateways import BETA, RULES, V1, definition, gateway

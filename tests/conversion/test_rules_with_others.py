@@ -11,7 +11,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
-from registry.conversion.declarative.remainder import ANNOTATION
+from registry.conversion.declarative.complement import ANNOTATION
 from registry.store.encryption import master_keys
 from tests.api.client import Client, eventually
 from tests.api.widgets import DEFINITIONS, define

@@ -14,7 +14,7 @@ from registry.schema.compiled import (
     _Cache,
     blocks_rules,
     compile_schema,
-    rules_not_checked,
+    unchecked_rules_error,
 )
 from registry.schema.field import invalid, required
 from registry.schema.values import same
@@ -169,7 +169,7 @@ def test_a_deep_schema() -> None:
 def test_when_rules_are_not_checked() -> None:
     assert blocks_rules([invalid("a", 1, "b"), required("c")])
     assert not blocks_rules([invalid("a", 1, "b")])
-    assert rules_not_checked().message() == (
+    assert unchecked_rules_error().message() == (
         "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct "
         "the existing errors to complete validation"
     )

@@ -16,11 +16,11 @@ from registry.schema.field import (
     go_value,
     index,
     invalid,
-    joined,
+    join_shortened,
     key,
     not_supported,
     required,
-    shortened,
+    shorten,
     too_long,
     too_many,
 )
@@ -120,14 +120,14 @@ def test_long_values_are_shortened(value: Any, beginning: str) -> None:
 def test_the_longest_value_that_is_shown_whole() -> None:
     assert go_value("x" * MAX_TEXT) == f'"{"x" * MAX_TEXT}"'
     assert go_value(["x" * (MAX_TEXT - 4)]) == f'["{"x" * (MAX_TEXT - 4)}"]'
-    assert shortened("abc", 3) == "abc"
+    assert shorten("abc", 3) == "abc"
 
 
 def test_long_details_are_shortened() -> None:
     assert len(invalid("a", 1, "d" * 10 * MAX_TEXT).message()) < 2 * MAX_TEXT
     assert len(not_supported("a", "x", ["v" * 100] * MAX_TEXT).detail) < 2 * MAX_TEXT
-    assert joined(["a", "b", "c"], ", ", 1) == "a, ..."
-    assert joined(["a", "b", "c"], ", ") == "a, b, c"
+    assert join_shortened(["a", "b", "c"], ", ", 1) == "a, ..."
+    assert join_shortened(["a", "b", "c"], ", ") == "a, b, c"
 
 
 def test_long_paths_are_shortened() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from registry.schema.structural.structural import unsupported, validate_structural
+from registry.schema.structural.structural import find_unsupported, validate_structural
 
 Schema = dict[str, Any]
 
@@ -291,4 +291,4 @@ def test_errors_are_sorted_by_text() -> None:
     ],
 )
 def test_unsupported(schema: Schema, text: str | None) -> None:
-    assert unsupported(schema) == text
+    assert find_unsupported(schema) == text

@@ -15,7 +15,7 @@ from registry.api.strategies.base import Context, Object, ObjectDecodeError, Tra
 from registry.apply.values import equal
 from registry.cel.rules.rules import compile_rules
 from registry.definitions.model import Definition, Version
-from registry.schema.compiled import CompiledSchema, blocks_rules, compile_schema, rules_not_checked
+from registry.schema.compiled import CompiledSchema, blocks_rules, compile_schema, unchecked_rules_error
 from registry.schema.field import FieldError, invalid
 from registry.schema.objectmeta.decoding import MetadataDecodeError as SchemaDecodeError
 from registry.schema.objectmeta.decoding import (
@@ -154,7 +154,7 @@ class CustomStrategy:
         rules = compile_rules(self.schema.structural)
         if not rules.has_rules:
             return []
-        return [rules_not_checked()] if blocks_rules(errors) else rules.validate(obj, old, warnings=warnings)
+        return [unchecked_rules_error()] if blocks_rules(errors) else rules.validate(obj, old, warnings=warnings)
 
     def _scale_errors(self, obj: Object) -> list[FieldError]:
         scale = self.version.scale

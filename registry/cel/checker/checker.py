@@ -118,7 +118,7 @@ class _Checker:
     def report(self, node: Expr, message: str) -> None:
         self.issues.append(Issue(node.offset, message))
 
-    def undeclared(self, node: Expr, name: str) -> Type:
+    def report_undeclared(self, node: Expr, name: str) -> Type:
         self.report(node, f"undeclared reference to '{name}' (in container '')")
         return types.ERROR
 
@@ -145,7 +145,7 @@ class _Checker:
         name = node.name.removeprefix(".")
         found = self.lookup(name)
         if found is None:
-            return self.undeclared(node, node.name)
+            return self.report_undeclared(node, node.name)
         if name != node.name:
             self.idents[node.id] = name
         return found
@@ -201,7 +201,7 @@ class _Checker:
         if node.target is None:
             function = self.functions.get(node.function.removeprefix("."))
             if function is None:
-                return self.undeclared(node, node.function)
+                return self.report_undeclared(node, node.function)
             return self.resolve(node, function, arguments, False)
         namespace = _qualified_name(node.target)
         if namespace is not None:
@@ -213,7 +213,7 @@ class _Checker:
         target = self.check(node.target)
         function = self.functions.get(node.function)
         if function is None:
-            return self.undeclared(node, node.function)
+            return self.report_undeclared(node, node.function)
         return self.resolve(node, function, (target, *arguments), True)
 
     def optional_select(self, node: Call) -> Type:
@@ -310,7 +310,7 @@ class _Checker:
             return self.known_message(node, known)
         found = self.lookup(node.name.removeprefix("."))
         if found is None:
-            return self.undeclared(node, node.name)
+            return self.report_undeclared(node, node.name)
         result = types.ERROR
         if found.kind is not TypeKind.TYPE:
             self.report(node, f"'{found.runtime_name}' is not a type")

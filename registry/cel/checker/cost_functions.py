@@ -307,20 +307,20 @@ def _equal(call: Call) -> CallCost | None:
     return None
 
 
-def _named(estimate: _Estimate, names: Iterable[str]) -> dict[str, _Estimate]:
+def _estimate_each(estimate: _Estimate, names: Iterable[str]) -> dict[str, _Estimate]:
     return dict.fromkeys(names, estimate)
 
 
 _KUBERNETES: Final[dict[str, _Estimate]] = {
     "check": lambda _: CallCost(_CHECK),
-    **_named(_each_element, ("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf")),
+    **_estimate_each(_each_element, ("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf")),
     "url": _url,
-    **_named(_read_target, ("lowerAscii", "upperAscii", "substring", "trim")),
+    **_estimate_each(_read_target, ("lowerAscii", "upperAscii", "substring", "trim")),
     "replace": _replace,
     "split": _split,
     "join": _join,
-    **_named(_find, ("find", "findAll")),
-    **_named(_read_argument(), ("cidr", "isIP", "isCIDR", "quantity", "isQuantity", "semver", "isSemver")),
+    **_estimate_each(_find, ("find", "findAll")),
+    **_estimate_each(_read_argument(), ("cidr", "isIP", "isCIDR", "quantity", "isQuantity", "semver", "isSemver")),
     "ip": _ip,
     "ip.isCanonical": _read_argument(2 * TRAVERSAL),
     "containsIP": _contains_ip,
@@ -328,7 +328,7 @@ _KUBERNETES: Final[dict[str, _Estimate]] = {
     "validate": _validate,
     "_==_": _equal,
     # Listed because some of these names have overloads in the standard library.
-    **_named(
+    **_estimate_each(
         _one,
         (
             "serviceAccount",
@@ -402,7 +402,7 @@ _STANDARD: Final[dict[str, _Estimate]] = {
     "in_list": _in_list,
     "matches_string": _matches,
     "contains_string": _contains,
-    **_named(
+    **_estimate_each(
         _compare,
         (
             "equals",

@@ -105,7 +105,7 @@ for _name in FORMATS:
 
 
 @function("format.named", 1)
-def named(name: Value) -> Optional:
+def find_format(name: Value) -> Optional:
     if type(name) is not str:
         raise mismatch("format.named", name)
     found = FORMATS.get(name)

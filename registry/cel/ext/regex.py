@@ -66,7 +66,7 @@ def matches(text: Value, pattern: Value) -> bool:
         raise CostExceeded from None
 
 
-def _found(text: str, pattern: str) -> Iterator[str]:
+def _iter_matches(text: str, pattern: str) -> Iterator[str]:
     try:
         _prepare(pattern, matching=False)
     except EvalError as error:
@@ -84,7 +84,7 @@ def find(text: Value, pattern: Value) -> str:
     """The first match, or an empty string."""
     if type(text) is not str or type(pattern) is not str:
         raise no_such_overload()
-    return next(_found(text, pattern), "")
+    return next(_iter_matches(text, pattern), "")
 
 
 @member("findAll", 2, 3, cost=search)
@@ -92,4 +92,4 @@ def find_all_matches(text: Value, pattern: Value, limit: Value = -1) -> list[str
     """The matches from left to right, `limit` at most unless it is negative; an empty one never after another."""
     if type(text) is not str or type(pattern) is not str or type(limit) is not int:
         raise no_such_overload()
-    return list(islice(_found(text, pattern), limit if 0 <= limit < len(text) + 1 else None))
+    return list(islice(_iter_matches(text, pattern), limit if 0 <= limit < len(text) + 1 else None))

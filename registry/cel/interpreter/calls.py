@@ -54,7 +54,7 @@ def costed_call(
             try:
                 result = implementation(*values)
             except EvalError:
-                _weigh(values)  # no cost is counted, and a loop may absorb the error and call again
+                _add_input_work(values)  # no cost is counted, and a loop may absorb the error and call again
                 raise
             total = frame[COST] + cost_of(values, result)
             frame[COST] = total
@@ -69,7 +69,7 @@ def costed_call(
         try:
             result = implementation(*values)
         except EvalError:
-            _weigh(values)
+            _add_input_work(values)
             raise
         charge(frame, cost_of(values, result))
         return result
@@ -97,20 +97,20 @@ def matches_constant(arguments: list[Code]) -> Code:
     return Code(matches, arguments[0].cost)
 
 
-def weighed(implementation: Implementation) -> Implementation:
+def with_input_work(implementation: Implementation) -> Implementation:
     """A function whose cost does not grow with what it reads: that is counted as work before the call.
 
     kube-apiserver's costs do not see it: double('1111…') costs 1.
     """
 
     def call(*arguments: Value) -> Value:
-        _weigh(arguments)
+        _add_input_work(arguments)
         return implementation(*arguments)
 
     return call
 
 
-def _weigh(arguments: tuple[Value, ...]) -> None:
+def _add_input_work(arguments: tuple[Value, ...]) -> None:
     for value in arguments:
         kind = type(value)
         if kind is str or kind is bytes:

@@ -95,12 +95,12 @@ def costing(code: Code, cost: int) -> Code:
 
 
 # Rounds of a loop between two looks at the time.
-_WATCHED: Final = 1000
+_ITEMS_PER_CHECK: Final = 1000
 
 
-def _watched(items: list[Value]) -> Iterator[Value]:
-    for start in range(0, len(items), _WATCHED):
-        part = items[start : start + _WATCHED]
+def _iter_metered(items: list[Value]) -> Iterator[Value]:
+    for start in range(0, len(items), _ITEMS_PER_CHECK):
+        part = items[start : start + _ITEMS_PER_CHECK]
         WORK.add(len(part))
         yield from part
 
@@ -125,8 +125,8 @@ class Fast:
             frame[COST] = total
             if total > PER_CALL_LIMIT:
                 raise CostExceeded
-            if rounds > _WATCHED:
-                return _watched(items)
+            if rounds > _ITEMS_PER_CHECK:
+                return _iter_metered(items)
             WORK.add(rounds)
             return items
 
@@ -144,19 +144,19 @@ class Exact:
         if not cost:
             return code
 
-        def counted(frame: Frame) -> Value:
+        def run_charged(frame: Frame) -> Value:
             total = frame[COST] + cost
             frame[COST] = total
             if total > PER_CALL_LIMIT:
                 raise CostExceeded
             return run(frame)
 
-        return Code(counted, 0, code.view, attribute=code.attribute)
+        return Code(run_charged, 0, code.view, attribute=code.attribute)
 
     @staticmethod
     def rounds(per_round: int) -> Callable[[Frame, list[Value]], Iterable[Value]]:
         def begin(frame: Frame, items: list[Value]) -> Iterator[Value]:
-            for item in _watched(items):
+            for item in _iter_metered(items):
                 total = frame[COST] + per_round
                 frame[COST] = total
                 if total > PER_CALL_LIMIT:

@@ -36,7 +36,7 @@ from registry.cel.interpreter.calls import (
     matches_constant,
     plain_call,
     typed_sum,
-    weighed,
+    with_input_work,
 )
 from registry.cel.interpreter.code import (
     COST,
@@ -250,7 +250,9 @@ class _Compiler:
             code = costed_call(implementation, arguments, cost_of)
         else:
             constant_time = name in CONSTANT_TIME
-            code = costing(plain_call(implementation if constant_time else weighed(implementation), arguments), 1)
+            code = costing(
+                plain_call(implementation if constant_time else with_input_work(implementation), arguments), 1
+            )
         if all(a.constant for a in arguments):
             return _fold(code)
         return code

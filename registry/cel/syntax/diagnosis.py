@@ -208,7 +208,7 @@ def _primary(reader: Reader) -> Rule:
         if kind == ".":
             _require(reader, "primary", kinds("ID"))
         if kind == "." or kind == "ID":
-            yield from _named(reader)
+            yield from _identifier_or_call(reader)
         elif kind == "(":
             reader.match("(", _EXPR, "primary (")
             yield _expr(reader), kinds(")")
@@ -227,7 +227,7 @@ def _primary(reader: Reader) -> Rule:
         reader.recover(fault)
 
 
-def _named(reader: Reader) -> Rule:
+def _identifier_or_call(reader: Reader) -> Rule:
     """An identifier, a call or a message; part of primary."""
     if reader.kind == ".":
         reader.match(".", kinds("ID"), "primary .")

@@ -1,4 +1,4 @@
-"""Whether the rules of a definition may be written: with it, and whenever it changes."""
+"""Validation of a definition's conversion rules against its schemas, on every write of the definition."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from registry.conversion.declarative.model import PLACE, REFUSE, ConversionPath, Link, read_rules
-from registry.conversion.declarative.shapes import judge
+from registry.conversion.declarative.shapes import check_conversion
 from registry.definitions.conversion import RULES
 from registry.schema.field import FieldError, forbidden, invalid
 from registry.schema.model import from_json
@@ -15,7 +15,7 @@ Json = Mapping[str, Any]
 
 
 def validate_rules(crd: Json) -> list[FieldError]:
-    """The errors of the annotation of a definition of v1 that is valid but for it; none where it has none."""
+    """The errors of a v1 definition's rules annotation, none where it has none. The definition itself must be valid."""
     text = (crd["metadata"].get("annotations") or {}).get(RULES)
     if text is None:
         return []
@@ -37,7 +37,7 @@ def validate_rules(crd: Json) -> list[FieldError]:
 def _validate_versions(links: list[Link], schemas: Json) -> list[FieldError]:
     errors = []
     for link in links:
-        for name, version in (("from", link.there.source), ("to", link.there.target)):
+        for name, version in (("from", link.forward.source), ("to", link.forward.target)):
             if version not in schemas:
                 errors.append(invalid(f"{link.where}.{name}", version, "spec.versions has no such version"))
             elif schemas[version] is None:
@@ -46,34 +46,36 @@ def _validate_versions(links: list[Link], schemas: Json) -> list[FieldError]:
 
 
 def _validate_tree(links: list[Link], versions: list[str]) -> list[FieldError]:
-    """Each version is reached from each other, by one way only."""
+    """Checks that the links form a tree: every version is reached from every other, by exactly one path."""
     group = {version: version for version in versions}
     errors = []
     for link in links:
-        one, other = group[link.there.source], group[link.there.target]
+        one, other = group[link.forward.source], group[link.forward.target]
         if one == other:
             errors.append(
                 invalid(
                     link.where,
-                    f"{link.there.source} to {link.there.target}",
-                    "makes a cycle: there is another way between these versions",
+                    f"{link.forward.source} to {link.forward.target}",
+                    "makes a cycle: there is another path between these versions",
                 )
             )
         group = {version: one if of == other else of for version, of in group.items()}
     first = group[versions[0]]
     alone = [version for version in versions if group[version] != first]
     if alone:
-        errors.append(invalid(f"{PLACE}.conversions", alone, f"dead end: no way leads there from {versions[0]}"))
+        errors.append(invalid(f"{PLACE}.conversions", alone, f"dead end: no path leads there from {versions[0]}"))
     return errors
 
 
 def _validate_link(link: Link, schemas: Json) -> list[FieldError]:
     errors: list[FieldError] = []
     losses: list[str] = []
-    for way in (link.there, link.back):
-        verdict = judge(way, schemas[way.source], schemas[way.target], from_json(schemas[way.source]))
+    for conversion in (link.forward, link.back):
+        verdict = check_conversion(
+            conversion, schemas[conversion.source], schemas[conversion.target], from_json(schemas[conversion.source])
+        )
         errors += verdict.errors
-        losses += [f"from {way.source} to {way.target}: {loss}" for loss in verdict.losses]
+        losses += [f"from {conversion.source} to {conversion.target}: {loss}" for loss in verdict.losses]
     if losses and link.loss == REFUSE and not errors:
         errors.append(
             forbidden(
@@ -85,16 +87,18 @@ def _validate_link(link: Link, schemas: Json) -> list[FieldError]:
 
 
 def losses_of(crd: Json) -> list[str]:
-    """What the rules of a valid definition lose, whether it is acknowledged or not."""
+    """The losses of a valid definition's rules, whether acknowledged or not."""
     links, _ = read_rules((crd["metadata"].get("annotations") or {}).get(RULES) or "")
     schemas = {v["name"]: v["schema"]["openAPIV3Schema"] for v in crd["spec"]["versions"]}
 
-    def of(way: ConversionPath) -> list[str]:
-        return judge(way, schemas[way.source], schemas[way.target], from_json(schemas[way.source])).losses
+    def of(conversion: ConversionPath) -> list[str]:
+        return check_conversion(
+            conversion, schemas[conversion.source], schemas[conversion.target], from_json(schemas[conversion.source])
+        ).losses
 
     return [
-        f"from {way.source} to {way.target}: {loss}"
+        f"from {conversion.source} to {conversion.target}: {loss}"
         for link in links
-        for way in (link.there, link.back)
-        for loss in of(way)
+        for conversion in (link.forward, link.back)
+        for loss in of(conversion)
     ]

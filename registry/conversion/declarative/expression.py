@@ -1,6 +1,6 @@
-"""CEL in rules: `self` is the whole object at the version that it comes from, or the element that a field is in.
+"""CEL expressions of rules: `self` is the whole object at its source version, or the element that contains the field.
 
-What one evaluation costs is bounded when it runs, not by an estimate: that has no bound for the size of `string(1)`.
+The cost of an evaluation is bounded at run time, not by an estimate: the size of `string(1)` has no useful bound.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ Json = Any
 class ConversionExpression(NamedTuple):
     """A compiled expression. Values are decoded JSON, or NOTHING.
 
-    `value` is that of a whole object. `charged` is that of one of its elements, which have one allowance together: it
-    is given what those before have spent, and says what is spent then.
+    `value` evaluates it on a whole object. `evaluate_charged` evaluates it on one of several elements that share one
+    cost limit: it takes the cost of the preceding ones and returns the new total.
     """
 
     value: Callable[[Json], Json]
-    charged: Callable[[Json, int], tuple[Json, int]]
+    evaluate_charged: Callable[[Json, int], tuple[Json, int]]
 
 
 NOTHING: Final = object()
-# What the server itself converts.
+# Set by the server itself.
 HEAD: Final = ("apiVersion", "kind", "metadata")
 _DEPTH: Final = 64
 _SCALARS: Final = frozenset((str, bool, int, float))
 
 
 class ExpressionError(ValueError):
-    """The text says why an expression cannot be used, or has no value."""
+    """Its text says why an expression cannot be used, or why it has no value."""
 
 
 def check_expression(text: str, schema: Structural, *, is_root: bool = True) -> tuple[Checked, dict[str, Json]]:
-    """The checked tree, and the schema of its value ({} where that is only known when it has one)."""
+    """The checked tree, and the schema of its value ({} where that is only known at run time)."""
     declared = declare(schema, resource_root=is_root)
     if declared is None:
         raise ExpressionError("the schema says nothing of what is to be looked at")
@@ -67,15 +67,15 @@ def _check(text: str, declared: Declared) -> tuple[Checked, dict[str, Json]]:
     issues = checked.issues or literal_issues(checked)
     if issues:
         raise ExpressionError(f"compilation failed: {display(checked.parsed.source, issues)}")
-    fault = program_error(checked)
-    if fault is not None:
-        raise ExpressionError(f"program instantiation failed: {fault}")
+    error_text = program_error(checked)
+    if error_text is not None:
+        raise ExpressionError(f"program instantiation failed: {error_text}")
     result = checked.result
     return checked, schema_of(result.parameters[0] if types.is_optional(result) else result)
 
 
 def element_at(schema: Structural, within: Path) -> Structural | None:
-    """The schema of what the path leads to; None where there is none."""
+    """The schema of the elements at the path; None where there is none."""
     found: Structural | None = schema
     for step in within:
         if found is None:
@@ -87,7 +87,7 @@ def element_at(schema: Structural, within: Path) -> Structural | None:
 
 
 def schema_of(of: Type) -> dict[str, Json]:
-    """`list(string)` is an array of strings."""
+    """The schema of a CEL type: `list(string)` is an array of strings."""
     match of.kind:
         case TypeKind.STRING | TypeKind.TIMESTAMP | TypeKind.DURATION | TypeKind.BYTES:
             if of.kind is not TypeKind.STRING:
@@ -110,8 +110,8 @@ def schema_of(of: Type) -> dict[str, Json]:
     raise ExpressionError(f"a value of type {of.text} has no form in JSON")
 
 
-def looks_at_head(text: str, schema: Structural) -> bool:
-    """Whether an expression on whole objects may look at their apiVersion, kind or metadata."""
+def reads_head_of(text: str, schema: Structural) -> bool:
+    """Whether an expression on whole objects may read their apiVersion, kind or metadata."""
     checked, _ = check_expression(text, schema)
     beside = sum(
         isinstance(node, ast.Select) and _is_self(node.operand) and node.field not in HEAD for node in checked.nodes()
@@ -124,7 +124,7 @@ def _is_self(node: ast.Expr) -> bool:
 
 
 def compile_expression(text: str, schema: Structural, *, is_root: bool = True) -> ConversionExpression:
-    """Raises ExpressionError, and what it gives does so where there is no value."""
+    """Raises ExpressionError, and so does the result where there is no value."""
     checked, _ = check_expression(text, schema, is_root=is_root)
     program = compile_program(checked, {"self": view_of(schema, resource=is_root)})
     run, cost, spare = program.run, program.cost, program.spare
@@ -132,23 +132,23 @@ def compile_expression(text: str, schema: Structural, *, is_root: bool = True) -
     def value(obj: Json) -> Json:
         WORK.begin()
         try:
-            found, _ = evaluated(obj)
+            found, _ = evaluate_bounded(obj)
             return found if found.__class__ in _SCALARS else json_of(found)
         except _FAILURES as error:
             raise _failure(error) from error
 
-    def charged(element: Json, spent: int) -> tuple[Json, int]:
+    def evaluate_charged(element: Json, spent: int) -> tuple[Json, int]:
         WORK.begin()
         try:
-            found, spends = evaluated(element)
+            found, spends = evaluate_bounded(element)
             if spent + spends > PER_CALL_LIMIT:
                 raise CostExceeded
             return found if found.__class__ in _SCALARS else json_of(found), spent + spends
         except _FAILURES as error:
             raise _failure(error) from error
 
-    def evaluated(obj: Json) -> tuple[Any, int]:
-        """The value, and a bound of what it cost; where that is over the limit, what it did cost."""
+    def evaluate_bounded(obj: Json) -> tuple[Any, int]:
+        """The value and an upper bound of its cost; the actual cost where the bound exceeds the limit."""
         frame = [cost, obj, *spare]
         try:
             found = run(frame)
@@ -165,7 +165,7 @@ def compile_expression(text: str, schema: Structural, *, is_root: bool = True) -
             raise CostExceeded
         return found, spends
 
-    return ConversionExpression(value, charged)
+    return ConversionExpression(value, evaluate_charged)
 
 
 _FAILURES: Final = (EvalError, RecursionError, CostExceeded)
@@ -178,7 +178,7 @@ def _failure(error: Exception) -> ExpressionError:
 
 
 def json_of(value: Any, depth: int = 0) -> Json:
-    """The JSON of a CEL value; raises EvalError where there is none."""
+    """Converts a CEL value to JSON; raises EvalError where that is not possible."""
     if depth > _DEPTH:
         raise EvalError("the value is nested too deeply")
     kind = value.__class__

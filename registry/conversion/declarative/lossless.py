@@ -1,15 +1,15 @@
-"""Ways that are undone by their way back: proven by the schemas for all objects but some, which tell themselves apart.
+"""Lossless paths: conversions that the schemas prove to be undone by the reverse path, with the exceptions detected.
 
-The way back is the judge of every conversion (plan.py), and costs as much as the way there. Here it is left out:
-`exact_way` gives the rules of a way as a function that says of each object whether the other way would give it back as
-it was, and whether the schema at its end would prune anything. True is a promise; a False only means that the way back
-must be walked, so whatever is hard to prove is False, or no way at all (None).
+Every conversion is checked by converting back (plan.py), which doubles its cost. Here the check is left out:
+`lossless_path` compiles the rules of a path to a function that returns whether converting back would restore the object
+it was given and whether the target schema prunes nothing. True is a guarantee; False only means that the object must be
+converted back to know. What is hard to prove is False, or no function at all (None).
 
-What is proven: moves and maps that stand mirrored in the way back; defaults that fill in what the other schema does not
-know, or that give back what is left out here. Each step is undone by its twin, so all of them are, last first. Fields
-of expressions, fields that are dropped, and those that the target does not know stand beside all this: no other rule
-names them or what they are in, and none makes or removes the objects around them. So each comes back, or is lost, by
-itself.
+What is proven: moves and maps that are mirrored in the reverse path; defaults that fill in what the other schema does
+not know, or that restore what is omitted here. Each step is undone by its counterpart, so all of them are, in reverse
+order. Fields of expressions, dropped fields and fields that the target does not know are independent of all this: no
+other rule names them or what contains them, and none creates or removes the objects around them. So each of them is
+restored, or lost, on its own.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from registry.conversion.declarative.codegen import MAX_LOOPS, Lines, Write
 from registry.conversion.declarative.expression import ConversionExpression, element_at
-from registry.conversion.declarative.lossless_fields import Entries, ExactElements, ExactField
+from registry.conversion.declarative.lossless_fields import Entries, LosslessElements, LosslessField
 from registry.conversion.declarative.lossless_steps import (
     absent,
     call_step,
@@ -47,7 +48,6 @@ from registry.conversion.declarative.model import (
 from registry.conversion.declarative.paths import STAR, Path, split
 from registry.conversion.declarative.pruned import fits, pruned_at
 from registry.conversion.declarative.shapes import ShapeError, Verdict, apply_rule, find_node, put_node, take_node
-from registry.conversion.declarative.written import MAX_LOOPS, Lines, Write
 from registry.schema.checks import never
 from registry.schema.compiled import CompiledSchema
 from registry.schema.fast_prune import compile_fast_prune
@@ -55,30 +55,30 @@ from registry.schema.model import KEEPS_ALL
 
 Json = Any
 Schema = dict[str, Any]
-# Of a rule and the version whose objects it looks at.
+# Takes a rule and the version of the objects that its expression reads.
 Compile = Callable[[Set, str], ConversionExpression]
 
 _NOTHING: Final = object()
 
 
-# Changes an object; `api_version` is given it where it is not empty, for expressions that look at it. The list gets the
-# entries of the remainder (remainder.py); without one an object that has any is not exact.
+# Changes an object in place. `api_version`, unless empty, is set on it, for expressions that read it. The list receives
+# the entries of the complement (complement.py); without a list, an object that has entries is not lossless.
 LosslessPath = Callable[[Json, str, Entries | None], bool]
 
 
-def _written(steps: Sequence[Write], fields: Sequence[ExactField], lost: Sequence[Path]) -> LosslessPath:
+def _generate(steps: Sequence[Write], fields: Sequence[LosslessField], lost: Sequence[Path]) -> LosslessPath:
     lines = Lines("obj", "api_version", "lost")
     for field in fields:
-        field.look(lines)  # all of them see the object as it was
+        field.evaluate(lines)  # every expression reads the object before any change
     for step in steps:
         step(lines, "obj", 0)
     for field in fields:
-        field.put(lines)
+        field.assign(lines)
     for path in lost:
         lines.add(0, f"if not {lines.value(_without)}(obj, {lines.value(path)}, lost):", "    return False")
     lines.add(0, "if api_version:", f"    obj[{lines.value('apiVersion')}] = api_version")
     for field in fields:
-        field.judge(lines)
+        field.check(lines)
     lines.add(0, "return True")
     return lines.function()
 
@@ -97,39 +97,39 @@ def _without(obj: Json, path: Path, lost: Entries | None) -> bool:
 
 
 def lossless_path(
-    way: ConversionPath, back: ConversionPath, source: CompiledSchema, target: CompiledSchema, compiled: Compile
+    forward: ConversionPath, back: ConversionPath, source: CompiledSchema, target: CompiledSchema, compile_rule: Compile
 ) -> LosslessPath | None:
     """None where nothing can be proven."""
-    if not _are_mirrored(way, back) or source.json.get(KEEPS_ALL) or target.json.get(KEEPS_ALL):
+    if not _are_mirrored(forward, back) or source.json.get(KEEPS_ALL) or target.json.get(KEEPS_ALL):
         return None
     try:
-        return _Proof(way, back, source, target).compile(compiled)
+        return _Proof(forward, back, source, target).compile(compile_rule)
     except ShapeError:
         return None
 
 
 class _Proof:
-    """Raises ShapeError where it ends."""
+    """Raises ShapeError as soon as the proof fails."""
 
     def __init__(
-        self, way: ConversionPath, back: ConversionPath, source: CompiledSchema, target: CompiledSchema
+        self, forward: ConversionPath, back: ConversionPath, source: CompiledSchema, target: CompiledSchema
     ) -> None:
-        self.way = way
+        self.forward = forward
         self.back = back
-        self.rules: tuple[ConversionRule, ...] = (*way.rules, *back.rules)
+        self.rules: tuple[ConversionRule, ...] = (*forward.rules, *back.rules)
         self.schemas = source, target
         self.source = dict(source.json)
         self.target = dict(target.json)
-        self.way = self.without_needless(way, self.target)
+        self.forward = self.without_needless(forward, self.target)
         self.back = self.without_needless(back, self.source)
-        self.rules = (*self.way.rules, *self.back.rules)
-        self.shape = copy.deepcopy(self.source)  # what the rules have made of the source so far
+        self.rules = (*self.forward.rules, *self.back.rules)
+        self.shape = copy.deepcopy(self.source)  # the source schema as changed by the rules so far
         self.lost: list[Path] = []
         self.after: list[Write] = []
 
-    def compile(self, compiled: Compile) -> LosslessPath:
+    def compile(self, compile_rule: Compile) -> LosslessPath:
         steps = [*self.omitted_writes()]
-        for rule in self.way.rules:
+        for rule in self.forward.rules:
             if isinstance(rule, Drop):
                 self.drop(rule)
             elif not isinstance(rule, Set):
@@ -137,8 +137,8 @@ class _Proof:
                 steps.append(self.step(rule))
         for rule in self.back.rules:
             if isinstance(rule, Drop):
-                self.drop_again(rule)
-        fields = self.fields(compiled)
+                self.drop_on_return(rule)
+        fields = self.fields(compile_rule)
         unknown: list[Path] = []
         if not fits(self.shape, self.target, (), unknown):
             raise ShapeError
@@ -147,11 +147,11 @@ class _Proof:
                 self.lost.append(path)
             else:
                 self.after.append(call_step(each_within(path[:-1], absent(path[-1]))))
-        return _written([*steps, *self.after], fields, self.lost)
+        return _generate([*steps, *self.after], fields, self.lost)
 
     # -- rules
-    def without_needless(self, way: ConversionPath, target: Schema) -> ConversionPath:
-        """Without drops of what is pruned anyway, and only an expression of the other way names."""
+    def without_needless(self, forward: ConversionPath, target: Schema) -> ConversionPath:
+        """The path without drops of pruned fields that only expressions of the reverse path name."""
 
         def is_needless(rule: ConversionRule) -> bool:
             if not isinstance(rule, Drop) or pruned_at(target, rule.path) != len(rule.path) - 1:
@@ -160,14 +160,14 @@ class _Proof:
                 other
                 for other in self.rules
                 if other is not rule
-                and not (isinstance(other, Set) and other.path == rule.path and other not in way.rules)
+                and not (isinstance(other, Set) and other.path == rule.path and other not in forward.rules)
             ]
             return self.is_stable(rule.path[:-1]) and not any(_meet(rule.path, p) for o in others for p in _place(o))
 
-        return replace(way, rules=tuple(rule for rule in way.rules if not is_needless(rule)))
+        return replace(forward, rules=tuple(rule for rule in forward.rules if not is_needless(rule)))
 
     def omitted_writes(self) -> list[Write]:
-        """Of what the way back fills in: it is there, or it is what would be filled in, and left out."""
+        """Steps for what the reverse path fills in: present, or equal to the value filled in and therefore omitted."""
         steps = []
         for rule in self.back.rules:
             if isinstance(rule, Default):
@@ -200,12 +200,12 @@ class _Proof:
                     return map_values(path, pairs, mirrored[0])
             case Default(_, path, value) if not self.meets_another(rule):
                 within, inner = split(path)
-                pruned = pruned_at(self.source, path) == len(path) - 1 and not self.is_made(path[:-1])
+                pruned = pruned_at(self.source, path) == len(path) - 1 and not self.may_be_created(path[:-1])
                 return call_step(each_within(within, fill_in(inner, value, pruned=pruned)))
         raise ShapeError
 
     def drop(self, rule: Drop) -> None:
-        """What is there is lost, and must be told; the order does not matter, for nothing else depends on it."""
+        """A present value is lost and must be noted; the order does not matter, since nothing else depends on it."""
         if self.meets_another(rule) or not self.is_stable(rule.path[:-1]):
             raise ShapeError
         take_node(self.shape, rule.path)
@@ -214,61 +214,61 @@ class _Proof:
         else:
             self.lost.append(rule.path)
 
-    def drop_again(self, rule: Drop) -> None:
+    def drop_on_return(self, rule: Drop) -> None:
         if self.meets_another(rule) or not self.is_stable(rule.path[:-1]):
             raise ShapeError
         self.after.append(call_step(each_within(rule.path[:-1], absent(rule.path[-1]))))
 
-    def fields(self, compiled: Compile) -> list[ExactField]:
-        ways: dict[Path, list[Set | None]] = {}
-        for i, way in enumerate((self.way, self.back)):
-            for rule in way.rules:
+    def fields(self, compile_rule: Compile) -> list[LosslessField]:
+        rules_by_path: dict[Path, list[Set | None]] = {}
+        for i, forward in enumerate((self.forward, self.back)):
+            for rule in forward.rules:
                 if isinstance(rule, Set):
                     if self.meets_another(rule):
                         raise ShapeError
-                    ways.setdefault(rule.path, [None, None])[i] = rule
-        return [self.field(path, there, back, compiled) for path, (there, back) in ways.items()]
+                    rules_by_path.setdefault(rule.path, [None, None])[i] = rule
+        return [self.field(path, ahead, back, compile_rule) for path, (ahead, back) in rules_by_path.items()]
 
-    def field(self, path: Path, there: Set | None, back: Set | None, compiled: Compile) -> ExactField:
+    def field(self, path: Path, ahead: Set | None, back: Set | None, compile_rule: Compile) -> LosslessField:
         known = find_node(self.source, path), find_node(self.target, path)
         place = len(path) - 1
-        if known[0] is None:  # what holds it must be pruned as it is, so what the expression's value makes too
+        if known[0] is None:  # its holder must be pruned as it is, so the value of the expression must be too
             found = pruned_at(self.source, path)
             if found is None or found < len(split(path)[0]) or back is not None or known[1] is None:
                 raise ShapeError
             place = found
-        if known[1] is None and (pruned_at(self.target, path) is None or there is not None):
+        if known[1] is None and (pruned_at(self.target, path) is None or ahead is not None):
             raise ShapeError
         if not self.is_stable(path[:place]):
             raise ShapeError
-        if there is not None:
+        if ahead is not None:
             if known[0] is not None:
                 take_node(self.shape, path)
             put_node(self.shape, path, copy.deepcopy(known[1] or {}))
         elif known[1] is None:
             take_node(self.shape, path)
         structural = element_at(self.schemas[1].structural, path)
-        kind = ExactElements if STAR in path else ExactField
+        kind = LosslessElements if STAR in path else LosslessField
         return kind(
             path,
             place,
-            compiled(there, self.way.source) if there is not None else None,
-            compiled(back, self.way.target) if back is not None else None,
+            compile_rule(ahead, self.forward.source) if ahead is not None else None,
+            compile_rule(back, self.forward.target) if back is not None else None,
             in_source=known[0] is not None,
             in_target=known[1] is not None,
-            tidy=compile_fast_prune(structural) if structural is not None else never,
+            nothing_to_prune=compile_fast_prune(structural) if structural is not None else never,
         )
 
-    # -- what stands beside the other rules
+    # -- independence from the other rules
     def stands_alone(self, path: Path) -> bool:
         return not any(_meet(path, other) for rule in self.rules for other in _place(rule)) and self.is_stable(
             path[:-1]
         )
 
     def meets_another(self, rule: ConversionRule) -> bool:
-        """Whether another rule names something on the path, or in it. Expressions may fill in a field both ways."""
-        here = rule in self.way.rules
-        for others, same in ((self.way.rules, here), (self.back.rules, not here)):
+        """Whether another rule names the path or a part of it. A field may have expressions in both directions."""
+        here = rule in self.forward.rules
+        for others, same in ((self.forward.rules, here), (self.back.rules, not here)):
             for other in others:
                 twins = isinstance(rule, Set) and isinstance(other, Set) and rule.path == other.path and not same
                 if not (other is rule or twins) and any(_meet(a, b) for a in _place(rule) for b in _place(other)):
@@ -276,12 +276,12 @@ class _Proof:
         return False
 
     def is_stable(self, holder: Path) -> bool:
-        """Whether no move makes or removes the object, or one that it is in."""
+        """Whether no move creates or removes the object, or one that contains it."""
         return not any(len(q) <= len(holder) and _meet(q, holder) for rule in self.rules for q in _affected_paths(rule))
 
-    def is_made(self, holder: Path) -> bool:
-        """Whether a move may make the object: on the way back it goes with what was moved, unless something is left."""
-        for rule in self.way.rules:
+    def may_be_created(self, holder: Path) -> bool:
+        """Whether a move may create the object: converting back removes it again if it is empty."""
+        for rule in self.forward.rules:
             if isinstance(rule, Move):
                 target = rule.target
                 if common_steps(rule.source, target) < len(holder) < len(target) and holder == target[: len(holder)]:
@@ -289,13 +289,13 @@ class _Proof:
         return False
 
 
-def _are_mirrored(way: ConversionPath, back: ConversionPath) -> bool:
-    """Whether the moves and maps of one are those of the other turned round, whatever their values become.
+def _are_mirrored(forward: ConversionPath, back: ConversionPath) -> bool:
+    """Whether the moves and maps of one path are those of the other reversed, regardless of the mapped values.
 
-    They may stand in another order where that makes no difference.
+    Their order may differ where that makes no difference.
     """
     left = [rule for rule in back.rules if isinstance(rule, Move | MapValues)]
-    for rule in reverse_rules(way.rules):
+    for rule in reverse_rules(forward.rules):
         found = next((i for i, other in enumerate(left) if _place(other) == _place(rule)), None)
         if found is None or not all(_commute(other, left[found]) for other in left[:found]):
             return False
@@ -315,7 +315,7 @@ def _commute(one: ConversionRule, other: ConversionRule) -> bool:
 
 
 def _affected_paths(rule: ConversionRule) -> list[Path]:
-    """The objects that a move makes on its way, and removes where it leaves them empty."""
+    """The objects that a move creates at its target, and removes at its source where it leaves them empty."""
     if not isinstance(rule, Move):
         return []
     common = common_steps(rule.source, rule.target)
@@ -327,5 +327,5 @@ def _place(rule: ConversionRule) -> tuple[Path, ...]:
 
 
 def _meet(path: Path, other: Path) -> bool:
-    """Whether one may be the other, or lead to it."""
+    """Whether one path equals the other or is a prefix of it."""
     return all(a in (b, STAR) or b == STAR for a, b in zip(path, other, strict=False))

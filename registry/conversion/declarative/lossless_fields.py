@@ -1,11 +1,11 @@
-"""Fields that expressions fill in, on ways that are undone by their way back (lossless.py).
+"""Fields set by expressions, on lossless paths (lossless.py).
 
-Three kinds, by which of the two schemas know the field. Only the target: what the expression gives is put in, and the
-schema at the way's beginning prunes it again. Only the source: it is pruned, and must be what the expression of the way
-back gives. Both: what is there on the way back, from its expression or as it is, must be what there was.
+Three kinds, by which of the two schemas know the field. Only the target: the value of the expression is set, and the
+source schema prunes it on the way back. Only the source: the field is pruned, and must equal the value of the reverse
+path's expression. Both: the value after converting back, from an expression or unchanged, must equal the original.
 
-The last two have to be looked at in each object. Where the field differs, and is not within a list, what the remainder
-has of it is known at once, for nothing else differs.
+The last two are checked on each object. Where such a field differs, and is not within a list, its entry of the
+complement is known at once, since nothing else differs.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import copy
 from collections.abc import Sequence
 from typing import Any, Final
 
+from registry.conversion.declarative.codegen import Lines
 from registry.conversion.declarative.expression import NOTHING, ConversionExpression
 from registry.conversion.declarative.paths import Path, split
 from registry.conversion.declarative.steps import found_at, put
-from registry.conversion.declarative.written import Lines
 from registry.schema.checks import Check
 from registry.schema.values import same
 
@@ -25,51 +25,51 @@ Json = Any
 Entries = list[dict[str, Json]]
 
 _PLAIN: Final = frozenset((str, int, bool))
-# What a schema may prune, or remove.
+# Values that a schema may prune or remove.
 _UNSURE: Final = frozenset((dict, list, type(None)))
 
 
-# What an object has the field in, None where that is missing, and what it had there.
+# The object that holds the field (None where it is missing) and the field's value before the conversion.
 Before = tuple[dict[str, Json] | None, Json]
 
 
-class ExactField:
-    """A field of the whole object. `place` counts the steps of the path up to the object that must be there.
+class LosslessField:
+    """A field of the whole object. `place` is the number of path segments up to the object that must exist.
 
-    What follows is made. `there` and `back` are the expressions of the two ways, if they have one. `tidy` judges lists
-    and objects of `there`: whether the target prunes nothing of them.
+    `forward` and `back` are the expressions of the two directions, None where there is none. `nothing_to_prune` checks
+    lists and objects that `forward` returns: whether the target prunes nothing of them.
 
-    It is written out (written.py) in three places: `look` before anything is changed; `put`, which puts in what the
-    expression gave, or takes out what the target prunes; and `judge`, whether the way back gives what there was.
+    Generates code (codegen.py) in three places: `evaluate` before anything is changed; `assign` sets the value of the
+    expression, or removes what the target prunes; `check` compares what converting back gives with the original.
     """
 
     def __init__(
         self,
         path: Path,
         place: int,
-        there: ConversionExpression | None,
+        forward: ConversionExpression | None,
         back: ConversionExpression | None,
         *,
         in_source: bool,
         in_target: bool,
-        tidy: Check,
+        nothing_to_prune: Check,
     ) -> None:
         self.path = path
         within, inner = split(path)
         self._above, self._inner = inner[: place - len(within)], inner[place - len(within) :]
-        self._there = there
+        self._forward = forward
         self._back = back
-        self._tidy = tidy
+        self._nothing_to_prune = nothing_to_prune
         self._in_source = in_source
         self._in_target = in_target
-        self._value = self._holder = self._was = ""  # the variables of the lines
+        self._value = self._holder = self._was = ""  # variables of the generated lines
 
-    def look(self, lines: Lines) -> None:
-        if self._there is not None:
+    def evaluate(self, lines: Lines) -> None:
+        if self._forward is not None:
             self._value = lines.variable()
-            lines.add(0, f"{self._value} = {lines.value(self._there.value)}(obj)")
+            lines.add(0, f"{self._value} = {lines.value(self._forward.value)}(obj)")
 
-    def put(self, lines: Lines) -> None:
+    def assign(self, lines: Lines) -> None:
         self._was = lines.variable()
         last, nothing, was, value = lines.value(self._inner[0]), lines.value(NOTHING), self._was, self._value
         holder = self._holder = lines.at(0, "obj", self._above)
@@ -84,10 +84,10 @@ class ExactField:
                 1,
                 f"if {value} is {nothing}:",
                 f"    if {was}.__class__ in {unsure}:",
-                "        return False",  # it stays, which is proven for what no schema prunes
+                "        return False",  # the value stays, which is proven only for values that no schema prunes
                 "else:",
                 f"    if {value}.__class__ in {unsure}:",
-                f"        if not {lines.value(self._tidy)}({value}):",
+                f"        if not {lines.value(self._nothing_to_prune)}({value}):",
                 "            return False",
                 f"        {value} = {lines.value(copy.deepcopy)}({value})",
                 f"    {holder}[{last}] = {value}"
@@ -97,7 +97,7 @@ class ExactField:
             lines.add(0, f"elif {value} is not {nothing}:", "    return False")
         lines.add(0, "else:", f"    {holder} = None", f"    {was} = {nothing}")
 
-    def judge(self, lines: Lines) -> None:
+    def check(self, lines: Lines) -> None:
         if not self._in_source:
             return
         was, found = self._was, lines.variable()
@@ -114,7 +114,7 @@ class ExactField:
             )
 
     def comes_back(self, value: Json, holder: dict[str, Json] | None, was: Json, lost: Entries | None) -> bool:
-        """Whether `value`, of the way back, is what there was. `lost` gets what the remainder says, if it is given."""
+        """Whether `value`, from converting back, is the original. Adds the complement's entry to `lost`, if given."""
         if value is NOTHING:
             if self._in_target and holder is not None:
                 value = holder.get(self._inner[0], NOTHING)
@@ -135,36 +135,36 @@ class ExactField:
         return True
 
 
-class ExactElements(ExactField):
-    """A field of each of the elements that the path leads to. The expressions look at the element."""
+class LosslessElements(LosslessField):
+    """A field of each element that the path selects. The expressions read the element."""
 
-    def look(self, lines: Lines) -> None:
+    def evaluate(self, lines: Lines) -> None:
         self._value = lines.variable()
         lines.add(0, f"{self._value} = {lines.value(self._evaluate)}(obj)")
 
-    def put(self, lines: Lines) -> None:
+    def assign(self, lines: Lines) -> None:
         one = Lines("obj", "value")
-        looked, self._value = self._value, "value" if self._there is not None else ""
-        super().put(one)
+        evaluated, self._value = self._value, "value" if self._forward is not None else ""
+        super().assign(one)
         one.add(0, f"return {self._holder}, {self._was}")
-        put_one = one.function()
+        assign_one = one.function()
 
-        def put_each(looked: tuple[list[Json], list[Json]]) -> tuple[list[Json], list[Before]] | bool:
-            before = [put_one(element, value) for element, value in zip(*looked, strict=True)]
-            return False not in before and (looked[0], before)
+        def assign_each(evaluated: tuple[list[Json], list[Json]]) -> tuple[list[Json], list[Before]] | bool:
+            before = [assign_one(element, value) for element, value in zip(*evaluated, strict=True)]
+            return False not in before and (evaluated[0], before)
 
         self._was = lines.variable()
         lines.add(
-            0, f"{self._was} = {lines.value(put_each)}({looked})", f"if {self._was} is False:", "    return False"
+            0, f"{self._was} = {lines.value(assign_each)}({evaluated})", f"if {self._was} is False:", "    return False"
         )
 
-    def judge(self, lines: Lines) -> None:
+    def check(self, lines: Lines) -> None:
         if self._in_source:
             lines.add(0, f"if not {lines.value(self._come_back)}({self._was}):", "    return False")
 
     def _evaluate(self, obj: Json) -> tuple[list[Json], list[Json]]:
         elements = [e for e in found_at(obj, split(self.path)[0]) if e.__class__ is dict]
-        return elements, _all_of(self._there, elements)
+        return elements, _all_of(self._forward, elements)
 
     def _come_back(self, found: tuple[list[Json], list[Before]]) -> bool:
         values = _all_of(self._back, found[0])
@@ -178,6 +178,6 @@ def _all_of(expression: ConversionExpression | None, elements: Sequence[Json]) -
         return [NOTHING] * len(elements)
     values, spent = [], 0
     for element in elements:
-        value, spent = expression.charged(element, spent)
+        value, spent = expression.evaluate_charged(element, spent)
         values.append(value)
     return values

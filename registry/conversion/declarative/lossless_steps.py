@@ -1,8 +1,8 @@
-"""The steps of ways that are undone by their way back (lossless.py), on decoded JSON.
+"""The steps of lossless paths (lossless.py), on decoded JSON.
 
-A step changes an object in place and says whether the way back would give it back as it was. True is a promise; after
-False the object is of no use any more, and is converted anew the complete way. Moves, renames and maps are written out
-as lines (written.py) that end a function with False; the others are closures.
+A step changes an object in place and returns whether converting back would restore it. True is a guarantee; after
+False the object must be discarded and converted again in both directions. Moves, renames and maps are generated as
+lines (codegen.py) that end a function with False; the others are closures.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from registry.conversion.declarative.codegen import Lines, Write
 from registry.conversion.declarative.paths import STAR, Path
-from registry.conversion.declarative.written import Lines, Write
 
 Json = Any
-ExactStep = Callable[[Json], bool]
+LosslessStep = Callable[[Json], bool]
 
 _NOTHING: Final = object()
 
 
 def common_steps(path: Path, other: Path) -> int:
-    """How many steps both begin with."""
+    """The length of the common prefix."""
     return next((i for i, (a, b) in enumerate(zip(path, other, strict=False)) if a != b), min(len(path), len(other)))
 
 
-def each_within(path: Path, step: ExactStep) -> ExactStep:
-    """`step` on each of what the path leads to, which must be objects to be looked into."""
+def each_within(path: Path, step: LosslessStep) -> LosslessStep:
+    """Applies `step` to each object or list that the path selects."""
     if not path:
         return step
     place = path.index(STAR) if STAR in path else len(path)
@@ -56,7 +56,7 @@ def each_within(path: Path, step: ExactStep) -> ExactStep:
     return each
 
 
-def call_step(step: ExactStep) -> Write:
+def call_step(step: LosslessStep) -> Write:
     def write(lines: Lines, obj: str, depth: int) -> None:
         lines.add(depth, f"if not {lines.value(step)}({obj}):", "    return False")
 
@@ -87,7 +87,7 @@ def move(source: Path, target: Path) -> Write:
 
 
 def _move_across(source: Path, target: Path) -> Write:
-    """Between places that have no step in common: what is in the object from which both begin is not emptied by it."""
+    """A move between paths without a common prefix: the object where both begin is not emptied by it."""
     *above, name = source
     *over, new_name = target
 
@@ -109,17 +109,17 @@ def _move_across(source: Path, target: Path) -> Write:
                 f"    {inner} = {holder}[{step}] = {{}}",
                 f"elif {inner}.__class__ is not dict or not {inner}:",
                 "    return False",
-            )  # an empty one would not come back
+            )  # an empty object would not be restored
             holder = inner
         lines.add(depth + 1, f"if {new} in {holder}:", "    return False", f"{holder}[{new}] = {moving}")
-        stands = f"{lines.value(_stands)}({obj}, {lines.value(target)})" if over else f"{new} in {obj}"
-        lines.add(depth, f"elif {stands}:", "    return False")
+        exists = f"{lines.value(_exists)}({obj}, {lines.value(target)})" if over else f"{new} in {obj}"
+        lines.add(depth, f"elif {exists}:", "    return False")
 
     return write
 
 
 def _remove_empty(obj: Json, path: Sequence[str]) -> None:
-    """The last object of the path is empty, and goes with what it was the last of."""
+    """Removes the last object of the path, which is empty, and its parents that this leaves empty."""
     holders = [obj]
     for step in path[:-1]:
         holders.append(holders[-1][step])
@@ -129,7 +129,7 @@ def _remove_empty(obj: Json, path: Sequence[str]) -> None:
         del holder[step]
 
 
-def _stands(obj: Json, path: Path) -> bool:
+def _exists(obj: Json, path: Path) -> bool:
     for name in path[:-1]:
         obj = obj.get(name)
         if obj.__class__ is not dict:
@@ -175,12 +175,12 @@ def _map_text(name: str, texts: dict[str, Json]) -> Write:
 
 def _map_value(value: Json, values: dict[tuple[type, Json], Json]) -> Json:
     if value is None:
-        return _NOTHING  # what the schema makes of it is not known here
+        return _NOTHING  # the result of pruning is not known here
     kind = value.__class__
     return value if kind is dict or kind is list else values.get((kind, value), value)
 
 
-def _map_one(name: str, values: dict[tuple[type, Json], Json]) -> ExactStep:
+def _map_one(name: str, values: dict[tuple[type, Json], Json]) -> LosslessStep:
     def one(obj: Json) -> bool:
         if obj.__class__ is dict and name in obj:
             found = _map_value(obj[name], values)
@@ -192,7 +192,7 @@ def _map_one(name: str, values: dict[tuple[type, Json], Json]) -> ExactStep:
     return one
 
 
-def _map_each(values: dict[tuple[type, Json], Json]) -> ExactStep:
+def _map_each(values: dict[tuple[type, Json], Json]) -> LosslessStep:
     def each(obj: Json) -> bool:
         if obj.__class__ is list:
             obj[:] = [_map_value(value, values) for value in obj]
@@ -206,8 +206,8 @@ def _map_each(values: dict[tuple[type, Json], Json]) -> ExactStep:
     return each
 
 
-def _at(path: Path, step: ExactStep) -> ExactStep:
-    """`step` on what stands there itself, object or list."""
+def _at(path: Path, step: LosslessStep) -> LosslessStep:
+    """Applies `step` to the value at the path itself, an object or a list."""
     *above, name = path
 
     def at(obj: Json) -> bool:
@@ -225,8 +225,8 @@ def _at(path: Path, step: ExactStep) -> ExactStep:
     return each_within(tuple(above), at)
 
 
-def fill_in(path: Path, value: Json, *, pruned: bool) -> ExactStep:
-    """`pruned`: the schema at the beginning of the way removes it from its place again."""
+def fill_in(path: Path, value: Json, *, pruned: bool) -> LosslessStep:
+    """`pruned`: the source schema removes the value from this place again."""
     *above, name = path
     scalar = not isinstance(value, dict | list)
 
@@ -246,7 +246,7 @@ def fill_in(path: Path, value: Json, *, pruned: bool) -> ExactStep:
     return default
 
 
-def present(path: Path) -> ExactStep:
+def present(path: Path) -> LosslessStep:
     *above, name = path
 
     def present(obj: Json) -> bool:
@@ -259,10 +259,10 @@ def present(path: Path) -> ExactStep:
     return present
 
 
-def remove_value(path: Path, value: Json) -> ExactStep:
+def remove_value(path: Path, value: Json) -> LosslessStep:
     *above, name = path
 
-    def taken_out(obj: Json) -> bool:
+    def remove_expected(obj: Json) -> bool:
         for step in above:
             if obj.__class__ is not dict:
                 return False
@@ -272,17 +272,17 @@ def remove_value(path: Path, value: Json) -> ExactStep:
         found = obj.pop(name, None)
         return found.__class__ is value.__class__ and bool(found == value) and found.__class__ not in (dict, list)
 
-    return taken_out
+    return remove_expected
 
 
-def absent(name: str) -> ExactStep:
+def absent(name: str) -> LosslessStep:
     return lambda obj: obj.__class__ is not dict or name not in obj
 
 
-def without(name: str) -> ExactStep:
-    def taken(obj: Json) -> bool:
+def without(name: str) -> LosslessStep:
+    def remove(obj: Json) -> bool:
         if obj.__class__ is dict:
             obj.pop(name, None)
         return True
 
-    return taken
+    return remove

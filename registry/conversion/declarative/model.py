@@ -1,4 +1,4 @@
-"""The rules of a definition, read from its annotation.
+"""The conversion rules of a definition, parsed from its annotation.
 
     conversion.registry/rules: |
       conversions:
@@ -11,10 +11,10 @@
         - default: {path: spec.tier, value: basic}
         - set: {path: spec.host, cel: "self.spec.address.split(':')[0]"}
         - drop: spec.legacy
-        back: [...]       # the way from `to` to `from`; without it, the rules turned round
+        back: [...]       # the rules from `to` to `from`; by default the reverse of `rules`
         loss: Keep        # Refuse (the default), Keep what is lost in an annotation, or Drop it
 
-`read_rules(text)` gives the links and what is wrong with the text. Whether they fit the schemas is judged by check.py.
+`read_rules(text)` returns the links and the errors of the text. check.py validates them against the schemas.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ MAX_EXPRESSION: Final = 4000
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A field, with all that is in it, to another place. `within` is what both paths begin with: elements of a list."""
+    """Moves a field with all its content. `within` is the common prefix of both paths, up to elements of a list."""
 
     where: str
     source: Path
@@ -61,7 +61,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class MapValues:
-    """A scalar to another one; one that is not among the pairs stays as it is."""
+    """Replaces a scalar by its counterpart; a value that is not among the pairs is unchanged."""
 
     where: str
     path: Path
@@ -70,7 +70,7 @@ class MapValues:
 
 @dataclass(frozen=True, slots=True)
 class Default:
-    """A field that is not there gets a value, if what it stands in is there; objects on the way to it are made."""
+    """Sets a missing field where its parent at `within` exists; missing objects in between are created."""
 
     where: str
     path: Path
@@ -79,9 +79,9 @@ class Default:
 
 @dataclass(frozen=True, slots=True)
 class Set:
-    """A field gets the value of an expression on the whole object as it was; nothing where that is optional.none().
+    """Sets a field to the value of an expression on the original object; optional.none() sets nothing.
 
-    Within `[*]` the expression looks at the element that the field is in, as it was.
+    Within `[*]` the expression reads the original element that contains the field.
     """
 
     where: str
@@ -100,7 +100,7 @@ ConversionRule = Move | MapValues | Default | Set | Drop
 
 @dataclass(frozen=True, slots=True)
 class ConversionPath:
-    """From one version to the next. `where` is the path of its rules in the definition."""
+    """The rules from one version to a linked one. `where` is the path of the rules in the definition."""
 
     source: str
     target: str
@@ -111,7 +111,7 @@ class ConversionPath:
 @dataclass(frozen=True, slots=True)
 class Link:
     where: str
-    there: ConversionPath
+    forward: ConversionPath
     back: ConversionPath
     loss: str = REFUSE
 
@@ -292,7 +292,7 @@ _RULES: Final[Mapping[str, Callable[[_Reader, Json, str], ConversionRule | None]
 
 
 def read_rules(text: str) -> tuple[list[Link], list[FieldError]]:
-    """The links of an annotation, YAML or JSON, and what is wrong with it."""
+    """The links of an annotation, in YAML or JSON, and its errors."""
     if len(text) > MAX_TEXT:
         return [], [invalid(PLACE, len(text), f"must not be longer than {MAX_TEXT} characters")]
     try:
@@ -312,7 +312,7 @@ def read_rules(text: str) -> tuple[list[Link], list[FieldError]]:
 
 
 def reverse_rules(rules: tuple[ConversionRule, ...]) -> tuple[ConversionRule, ...]:
-    """The way back: moves and values the other way, in the other order. What else was filled in is pruned."""
+    """The reverse rules: moves and value maps inverted, in reverse order. Other fields that were set are pruned."""
     back: list[ConversionRule] = []
     for rule in reversed(rules):
         match rule:
@@ -324,7 +324,7 @@ def reverse_rules(rules: tuple[ConversionRule, ...]) -> tuple[ConversionRule, ..
 
 
 def _reverse_pairs(pairs: tuple[tuple[Json, Json], ...]) -> tuple[tuple[Json, Json], ...]:
-    """The first of several values that have become the same."""
+    """Inverts value pairs; of several values that map to one, the first is restored."""
     turned: dict[tuple[type, Json], tuple[Json, Json]] = {}
     for old, new in pairs:
         turned.setdefault((type(new), new), (new, old))

@@ -1,6 +1,6 @@
-"""Paths of fields in rules: `spec.ports[*].name`, with or without a dot before it.
+"""Field paths of rules: `spec.ports[*].name`, with or without a leading dot.
 
-`[*]` are all elements of a list, or all values of a map. A dot in a name is written `\\.`.
+`[*]` selects all elements of a list, or all values of a map. A dot in a name is written `\\.`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ Path = tuple[str, ...]
 
 MAX_PATH: Final = 1000
 MAX_STEPS: Final = 32
-# These are converted by the server itself, and no rule may touch them.
+# Set by the server itself; no rule may name them.
 _HEAD: Final = ("apiVersion", "kind", "metadata")
 _NAME: Final = re.compile(r"((?:[^.\[\]\\]|\\.)+)((?:\[\*\])*)")
 
 
 class PathError(ValueError):
-    """The text says what is wrong with a path."""
+    """Its text says what is wrong with a path."""
 
 
 def parse_path(text: str) -> Path:
@@ -57,6 +57,6 @@ def format_path(path: Path) -> str:
 
 
 def split(path: Path) -> tuple[Path, Path]:
-    """The part up to the last `[*]`, and what is within an element."""
+    """Splits a path behind its last `[*]`: the path of the elements, and the path within one."""
     place = len(path) - path[::-1].index(STAR) if STAR in path else 0
     return path[:place], path[place:]

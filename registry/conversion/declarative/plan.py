@@ -1,9 +1,10 @@
-"""The ways between the versions of a definition, and objects on them.
+"""Paths between the versions of a definition, and the conversion of objects along them.
 
-Rules join versions in pairs; a way may lead over several. The pairs are a tree: every version is reached, by one way.
+Rules link pairs of versions; a path may take several links. The links form a tree: there is exactly one path between
+any two versions.
 
-Objects of requests are converted decoded (`Plan.convert`); those of lists and watches as they are stored
-(`Plan.bodies`), where nearly all metadata is passed on as text, and one decoding serves the way there and back.
+Objects of requests are converted decoded (`Plan.convert`); those of lists and watches as stored bodies
+(`Plan.bodies`), where nearly all metadata is passed on as text, and one decoding serves both directions.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from typing import Any, Final
 import orjson
 
 from registry.codec.json_encode import encode_canonical
-from registry.conversion.declarative import remainder
+from registry.conversion.declarative import complement
 from registry.conversion.declarative.expression import (
     NOTHING,
     ConversionExpression,
     ExpressionError,
     compile_expression,
     element_at,
-    looks_at_head,
+    reads_head_of,
 )
 from registry.conversion.declarative.lossless import LosslessPath, lossless_path
 from registry.conversion.declarative.lossless_steps import each_within, without
@@ -36,100 +37,104 @@ from registry.schema.compiled import CompiledSchema
 Json = Any
 Object = dict[str, Any]
 Schemas = Mapping[str, Callable[[], CompiledSchema]]
-# Of an object's name, uid and stored body: the body at another version, or None.
+# Takes an object's name, uid and stored body; returns the body at another version, or None.
 ConvertBody = Callable[[str, str, str], str | None]
 
-# How a body begins whose object has annotations: they are the first of the metadata, which are in order.
+# The beginning of the body of an object that has annotations: they are the first key of the sorted metadata.
 _ANNOTATED: Final = '"annotations":'
 
 
 class Plan:
-    """Converts the objects of one definition. Never changed but for what it has compiled."""
+    """Converts the objects of one definition. Immutable but for its caches of compiled paths and expressions."""
 
     def __init__(self, group: str, text: str, schemas: Schemas) -> None:
         links, errors = read_rules(text)
-        self._fault = errors[0].message() if errors else ""
+        self._error = errors[0].message() if errors else ""
         self._links = links
         self._group = group
         self._schemas = schemas
-        self._ways: dict[tuple[str, str], _Conversion] = {}
+        self._conversions: dict[tuple[str, str], _Conversion] = {}
         self._expressions: dict[tuple[Set, str], ConversionExpression] = {}
 
     def convert(self, obj: Object, api_version: str) -> Object:
-        """A new object. Raises ConversionError."""
+        """Returns a new object. Raises ConversionError."""
         source, target = obj["apiVersion"].rpartition("/")[2], api_version.rpartition("/")[2]
         name = (obj.get("metadata") or {}).get("name") or ""
         try:
-            return self._way(source, target).run(obj)
+            return self._conversion(source, target).run(obj)
         except (ExpressionError, ValueError, RecursionError) as error:
             raise ConversionError(
                 f"conversion of {obj.get('kind')} {name!r} from {source} to {target} failed: {error}"
             ) from error
 
     def bodies(self, kind: str, source: str, target: str) -> ConvertBody:
-        """Converts stored bodies (registry/api/served.py), given with the name and the uid of the object.
+        """Returns a function that converts stored bodies (registry/api/served.py), given the object's name and uid.
 
-        It gives None where the object must be converted decoded. The bodies must be what the schema of `source` has
-        processed.
+        It returns None where the object must be converted decoded. The bodies must have been processed by the schema
+        of `source`.
         """
         try:
-            return self._way(source, target).bodies(kind)
+            return self._conversion(source, target).bodies(kind)
         except (ExpressionError, ValueError, RecursionError):
-            return lambda name, uid, body: None  # the other way tells what is wrong
+            return lambda name, uid, body: None  # converting the decoded object raises the error
 
-    def walks_back(self, source: str, target: str) -> bool:
-        """Whether each object goes the way back too, not only exceptional ones (lossless.py)."""
-        return self._way(source, target).walks_back
+    def converts_back(self, source: str, target: str) -> bool:
+        """Whether every object is converted back, not only exceptional ones (lossless.py)."""
+        return self._conversion(source, target).converts_back
 
-    def _way(self, source: str, target: str) -> _Conversion:
-        found = self._ways.get((source, target))
+    def _conversion(self, source: str, target: str) -> _Conversion:
+        found = self._conversions.get((source, target))
         if found is None:
-            if self._fault:
-                raise ValueError(self._fault)
-            hops = way_between(self._links, source, target)
+            if self._error:
+                raise ValueError(self._error)
+            hops = shortest_path(self._links, source, target)
             if hops is None or not all(v in self._schemas for v in (source, target)):
                 raise ValueError(f"the rules do not lead from {source} to {target}")
-            back = way_between(self._links, target, source)
+            back = shortest_path(self._links, target, source)
             assert back is not None
-            keeps = all(link.loss != DROP for link, _ in hops)
-            looks = any(self._looks(rule, way) for _, way in (*hops, *back) for rule in way.rules)
+            keeps_losses = all(link.loss != DROP for link, _ in hops)
+            reads_head = any(
+                self._reads_head(rule, conversion) for _, conversion in (*hops, *back) for rule in conversion.rules
+            )
             found = _Conversion(
                 source,
                 target,
                 [self._hop(w) for _, w in hops],
                 [self._hop(w) for _, w in back],
-                exact=self._exact(hops, keeps=keeps),
-                keeps=keeps,
-                looks=looks,
+                lossless=self._lossless(hops, keeps_losses=keeps_losses),
+                keeps_losses=keeps_losses,
+                reads_head=reads_head,
                 group=self._group,
             )
-            self._ways[source, target] = found
+            self._conversions[source, target] = found
         return found
 
-    def _looks(self, rule: ConversionRule, way: ConversionPath) -> bool:
+    def _reads_head(self, rule: ConversionRule, conversion: ConversionPath) -> bool:
         return (
             isinstance(rule, Set)
             and STAR not in rule.path
-            and looks_at_head(rule.cel, self._schemas[way.source]().structural)
+            and reads_head_of(rule.cel, self._schemas[conversion.source]().structural)
         )
 
-    def _exact(
-        self, hops: Sequence[tuple[Link, ConversionPath]], *, keeps: bool
+    def _lossless(
+        self, hops: Sequence[tuple[Link, ConversionPath]], *, keeps_losses: bool
     ) -> list[tuple[str, LosslessPath]] | None:
-        """The ways of all hops, with the apiVersion that they lead to; None where one of them cannot be proven."""
+        """The functions of all hops with the apiVersion each leads to; None where one cannot be proven."""
         found: list[tuple[str, LosslessPath]] = []
-        for link, way in hops:
-            back = link.back if way is link.there else link.there
-            if not keeps and any(isinstance(rule, Set) for rule in back.rules):
-                return None  # nobody wants to know what its expressions give
-            exact = lossless_path(way, back, self._schemas[way.source](), self._schemas[way.target](), self._compile)
-            if exact is None:
+        for link, conversion in hops:
+            back = link.back if conversion is link.forward else link.forward
+            if not keeps_losses and any(isinstance(rule, Set) for rule in back.rules):
+                return None  # losses are dropped, so the values of these expressions are not needed
+            lossless = lossless_path(
+                conversion, back, self._schemas[conversion.source](), self._schemas[conversion.target](), self._compile
+            )
+            if lossless is None:
                 return None
-            found.append((f"{self._group}/{way.target}", exact))
+            found.append((f"{self._group}/{conversion.target}", lossless))
         return found
 
     def _compile(self, rule: Set, version: str) -> ConversionExpression:
-        """The expression of a rule for objects of a version."""
+        """The expression of a rule, compiled for objects of a version; cached."""
         found = self._expressions.get((rule, version))
         if found is None:
             within, _ = split(rule.path)
@@ -139,11 +144,11 @@ class Plan:
             found = self._expressions[rule, version] = compile_expression(rule.cel, element, is_root=not within)
         return found
 
-    def _hop(self, way: ConversionPath) -> Step:
-        """One way between neighbours. Expressions see the object as it was."""
-        source, target = self._schemas[way.source](), self._schemas[way.target]()
-        api_version = f"{self._group}/{way.target}"
-        pruned = [each_within(path[:-1], without(path[-1])) for path in pruned_fields(way, source, target)]
+    def _hop(self, conversion: ConversionPath) -> Step:
+        """A step along one link. Expressions read the object as it was before the step."""
+        source, target = self._schemas[conversion.source](), self._schemas[conversion.target]()
+        api_version = f"{self._group}/{conversion.target}"
+        pruned = [each_within(path[:-1], without(path[-1])) for path in pruned_fields(conversion, source, target)]
 
         def finish(obj: Json) -> None:
             for take in pruned:
@@ -151,9 +156,13 @@ class Plan:
             obj["apiVersion"] = api_version
             target.prune(obj)
 
-        sets = {rule: _evaluator(rule, self._compile(rule, way.source)) for rule in way.rules if isinstance(rule, Set)}
+        sets = {
+            rule: _evaluator(rule, self._compile(rule, conversion.source))
+            for rule in conversion.rules
+            if isinstance(rule, Set)
+        }
         steps: list[tuple[Set | None, Step]] = [
-            (rule, _no_step) if isinstance(rule, Set) else (None, compile_rule(rule)) for rule in way.rules
+            (rule, _no_step) if isinstance(rule, Set) else (None, compile_rule(rule)) for rule in conversion.rules
         ]
         plain = [step for _, step in steps]
 
@@ -182,15 +191,15 @@ class Plan:
 
 
 def _evaluator(rule: Set, expression: ConversionExpression) -> Callable[[Json], list[tuple[Json, Json]]]:
-    """What the expression gives: the object, or each element that the path leads to, with its value."""
+    """Returns a function that evaluates the expression on the object, or on each element that the path selects."""
     within, _ = split(rule.path)
-    charged = expression.charged
+    evaluate_charged = expression.evaluate_charged
 
     def values(obj: Json) -> list[tuple[Json, Json]]:
         found, spent = [], 0
         for holder in found_at(obj, within):
             if holder.__class__ is dict:
-                value, spent = charged(holder, spent)
+                value, spent = evaluate_charged(holder, spent)
                 if value is not NOTHING:
                     found.append((holder, value))
         return found
@@ -203,114 +212,116 @@ def _no_step(obj: Json) -> None:
 
 
 class _Conversion:
-    """From one version to another, with the way back by which it is judged.
+    """A conversion from one version to another, with the reverse conversion that checks it for losses.
 
-    `looks` says that expressions may look at the object's metadata, or at what version it has.
+    `reads_head`: whether expressions may read the object's apiVersion, kind or metadata.
     """
 
     def __init__(
         self,
         source: str,
         target: str,
-        there: Sequence[Step],
+        forward: Sequence[Step],
         back: Sequence[Step],
         *,
-        exact: Sequence[tuple[str, LosslessPath]] | None,
-        keeps: bool,
-        looks: bool,
+        lossless: Sequence[tuple[str, LosslessPath]] | None,
+        keeps_losses: bool,
+        reads_head: bool,
         group: str,
     ) -> None:
         self._source = source
         self._target = target
-        self._there = there
+        self._forward = forward
         self._back = back
-        self._exact = exact
-        self._keeps = keeps
-        self._looks = looks
+        self._lossless = lossless
+        self._keeps_losses = keeps_losses
+        self._reads_head = reads_head
         self._heads = f"{group}/{source}", f"{group}/{target}"
 
     @property
-    def walks_back(self) -> bool:
-        return self._keeps and self._exact is None
+    def converts_back(self) -> bool:
+        return self._keeps_losses and self._lossless is None
 
     def run(self, obj: Object) -> Object:
         metadata = dict(obj["metadata"])
-        remainders = remainder.take_annotation(metadata)
-        own = remainders.pop(self._target, None)
+        complements = complement.take_annotation(metadata)
+        own = complements.pop(self._target, None)
         found = _copy_with(obj, metadata)
-        for step in self._there:
+        for step in self._forward:
             step(found)
         if own is not None:
-            remainder.restore(found, own)
-        if self._keeps:
+            complement.restore(found, own)
+        if self._keeps_losses:
             again = _copy_with(found, metadata)
             for step in self._back:
                 step(again)
-            lost = remainder.differences(obj, again)
-            if lost:
-                remainders[self._source] = lost
+            losses = complement.differences(obj, again)
+            if losses:
+                complements[self._source] = losses
             else:
-                remainders.pop(self._source, None)
-            remainder.put_annotation(metadata, remainders)
+                complements.pop(self._source, None)
+            complement.put_annotation(metadata, complements)
         return found
 
     def bodies(self, kind: str) -> ConvertBody:
-        exact, looks, source = self._exact, self._looks, self._source
+        lossless, reads_head, source = self._lossless, self._reads_head, self._source
         api_version = self._heads[0]
-        keeps_lost = self._keeps and exact is not None and len(exact) == 1
-        # The apiVersion is for expressions that look at it.
-        ways = [(way, to if looks else "") for to, way in exact or ()]
+        notes_losses = self._keeps_losses and lossless is not None and len(lossless) == 1
+        # Only expressions that read the head need the apiVersion.
+        paths = [(conversion, to if reads_head else "") for to, conversion in lossless or ()]
 
-        def converted(name: str, uid: str, body: str) -> str | None:
+        def convert_body(name: str, uid: str, body: str) -> str | None:
             """`"name":"a","uid":"u"},"spec":{"size":1}}` may become `"name":"a","uid":"u"},"spec":{"replicas":1}}`.
 
-            The uid is the last of the metadata. Where that text stands elsewhere before, what follows is no JSON.
+            The uid is the last key of the metadata. Where the same text occurs earlier, the rest is not valid JSON.
             """
             last = f'"uid":"{uid}"}},"'
             end = body.find(last) + len(last) - 3
-            if end < len(last) - 3 or (body.startswith(_ANNOTATED) and body.find(remainder.ANNOTATION, 0, end) >= 0):
+            if end < len(last) - 3 or (body.startswith(_ANNOTATED) and body.find(complement.ANNOTATION, 0, end) >= 0):
                 return None
             metadata, text = body[:end], "{" + body[end + 2 :]
             try:
-                if exact is None:
-                    return walked(name, metadata, text)
+                if lossless is None:
+                    return convert_both_ways(name, metadata, text)
                 obj: Object = orjson.loads(text)
-                if looks:
+                if reads_head:
                     obj["apiVersion"] = api_version
                     obj["kind"] = kind
                     obj["metadata"] = _names(name, metadata)
-                lost: list[dict[str, Json]] | None = [] if keeps_lost else None
-                for way, to in ways:
-                    if not way(obj, to, lost):
-                        return walked(name, metadata, text)
-                if looks:
+                losses: list[dict[str, Json]] | None = [] if notes_losses else None
+                for conversion, to in paths:
+                    if not conversion(obj, to, losses):
+                        return convert_both_ways(name, metadata, text)
+                if reads_head:
                     del obj["apiVersion"], obj["kind"], obj["metadata"]
-                return _join_body(metadata, encode_canonical(obj), source, sorted(lost, key=_path) if lost else None)
+                return _join_body(
+                    metadata, encode_canonical(obj), source, sorted(losses, key=_path) if losses else None
+                )
             except (ExpressionError, ValueError, RecursionError):
-                return None  # the other way tells what is wrong
+                return None  # converting the decoded object raises the error
 
-        def walked(name: str, metadata: str, text: str) -> str:
+        def convert_both_ways(name: str, metadata: str, text: str) -> str:
             return self._round_trip(
-                {"kind": kind, "metadata": _names(name, metadata)} if looks else None, metadata, text
+                {"kind": kind, "metadata": _names(name, metadata)} if reads_head else None, metadata, text
             )
 
-        return converted
+        return convert_body
 
     def _round_trip(self, head: Object | None, metadata: str, text: str) -> str:
-        """There and back."""
+        """Converts and converts back."""
         obj: Object = orjson.loads(text)
-        found = _through(self._there, obj, head, self._heads[0])
-        lost = None
-        if self._keeps:
-            # What has been written may be changed: it goes back in place.
+        found = _through(self._forward, obj, head, self._heads[0])
+        losses = None
+        if self._keeps_losses:
+            # The text has been encoded already, so the object may be changed in place.
             again = _through(self._back, obj, head, self._heads[1])
             if again != text:
-                lost = remainder.compare_values(orjson.loads(text), obj)
-        return _join_body(metadata, found, self._source, lost)
+                losses = complement.compare_values(orjson.loads(text), obj)
+        return _join_body(metadata, found, self._source, losses)
 
 
 def _names(name: str, metadata: str) -> Object:
-    """All of the metadata that expressions can see: the rest of its text, mostly managedFields, is not decoded."""
+    """The metadata that expressions can read; the rest of its text, mostly managedFields, is not decoded."""
     if '"generateName":' in metadata:
         generated = orjson.loads(f"{{{metadata}}}").get("generateName")
         if generated is not None:
@@ -323,17 +334,17 @@ def _path(entry: dict[str, Json]) -> list[str]:
     return found
 
 
-def _join_body(metadata: str, rest: str, source: str, lost: list[dict[str, Json]] | None) -> str:
-    """A body of the text of the metadata, without its end, and the text of the rest, with what is lost noted."""
-    if lost:
+def _join_body(metadata: str, rest: str, source: str, losses: list[dict[str, Json]] | None) -> str:
+    """Joins the unterminated text of the metadata and the text of the rest, and notes the losses in an annotation."""
+    if losses:
         kept = orjson.loads(f"{{{metadata}}}")
-        remainder.put_annotation(kept, {source: lost})
+        complement.put_annotation(kept, {source: losses})
         metadata = encode_canonical(kept)[1:-1]
     return f"{metadata}}},{rest[1:]}" if rest != "{}" else f"{metadata}}}}}"
 
 
 def _through(steps: Sequence[Step], obj: Object, head: Object | None, api_version: str) -> str:
-    """Changes `obj`, which has a head for expressions only, and gives its text."""
+    """Changes `obj`, which has a head for expressions only, and returns its text."""
     if head is not None:
         obj.update(head, apiVersion=api_version)
     for step in steps:
@@ -345,7 +356,7 @@ def _through(steps: Sequence[Step], obj: Object, head: Object | None, api_versio
 
 
 def _copy_with(obj: Object, metadata: Object) -> Object:
-    """A copy that has `metadata` itself: rules do not touch it."""
+    """A copy of `obj` with `metadata` itself, which rules do not change."""
     return {k: metadata if k == "metadata" else _copy(v) for k, v in obj.items()}
 
 
@@ -358,16 +369,16 @@ def _copy(value: Json) -> Json:
     return value
 
 
-def way_between(links: Sequence[Link], source: str, target: str) -> list[tuple[Link, ConversionPath]] | None:
-    """The shortest way, None where there is none."""
-    ways: dict[str, list[tuple[Link, ConversionPath]]] = {source: []}
+def shortest_path(links: Sequence[Link], source: str, target: str) -> list[tuple[Link, ConversionPath]] | None:
+    """The shortest path between two versions, None where there is none."""
+    paths: dict[str, list[tuple[Link, ConversionPath]]] = {source: []}
     pending = [source]
     for version in pending:
         if version == target:
-            return ways[version]
+            return paths[version]
         for link in links:
-            for way in (link.there, link.back):
-                if way.source == version and way.target not in ways:
-                    ways[way.target] = [*ways[version], (link, way)]
-                    pending.append(way.target)
+            for conversion in (link.forward, link.back):
+                if conversion.source == version and conversion.target not in paths:
+                    paths[conversion.target] = [*paths[version], (link, conversion)]
+                    pending.append(conversion.target)
     return None

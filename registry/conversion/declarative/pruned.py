@@ -1,4 +1,4 @@
-"""What the schema at the end of a way prunes, as far as that can be told from the schemas."""
+"""What the target schema of a conversion prunes, as far as the schemas alone decide it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Schema = dict[str, Any]
 _KEEPS: Final = "x-kubernetes-preserve-unknown-fields"
 
 
-def pruned_fields(way: ConversionPath, source: CompiledSchema, target: CompiledSchema) -> list[Path]:
-    """Fields that objects come to the end of a way with, and that the target prunes: where one looks first.
+def pruned_fields(conversion: ConversionPath, source: CompiledSchema, target: CompiledSchema) -> list[Path]:
+    """Fields that converted objects may have and that the target certainly prunes.
 
-    Not all of them: what is found here is certain, and saves the walk through all else.
+    Not all of them: removing these first saves the search through the whole object in most cases.
     """
     shape = copy.deepcopy(dict(source.json))
     try:
-        for rule in way.rules:
+        for rule in conversion.rules:
             if not isinstance(rule, Set):
                 apply_rule(rule, shape, dict(target.json), source.structural, Verdict())
     except ShapeError:
@@ -47,7 +47,7 @@ def pruned_fields(way: ConversionPath, source: CompiledSchema, target: CompiledS
 
 
 def pruned_at(schema: Mapping[str, Json], path: Path) -> int | None:
-    """How many steps of the path the schema knows, if it prunes the next; None where it does not."""
+    """The number of path segments that the schema knows, if it prunes the next; None where it does not."""
     if schema.get(KEEPS_ALL):
         return None
     node = dict(schema)
@@ -69,7 +69,7 @@ def _is_closed(node: Mapping[str, Json]) -> bool:
 
 
 def fits(shape: Schema, target: Schema, path: Path, unknown: list[Path]) -> bool:
-    """Whether the target's schema prunes nothing but what `unknown` gets the paths of."""
+    """Whether the target's schema prunes nothing of `shape` except the paths added to `unknown`."""
     if not _same_kind(shape, target):
         return False
     items, wanted = shape.get("items"), target.get("items")

@@ -1,7 +1,7 @@
-"""What rules make of a schema, and whether that fits the schema of the version they lead to.
+"""Checks that the rules turn one version's schema into one that fits the other's, and finds what they lose.
 
-Works on the JSON of an openAPIV3Schema; its depth has been bounded. A schema stands for all objects that it allows, so
-what holds here holds for each of them, but for empty objects (the remainder keeps those, see remainder.py).
+Works on the JSON of an openAPIV3Schema, whose depth has been bounded. A schema stands for all objects that it allows,
+so what holds here holds for each of them, except for empty objects (kept by the complement, see complement.py).
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ Schema = dict[str, Any]
 
 _HEAD = ("apiVersion", "kind", "metadata")
 _KEEPS = "x-kubernetes-preserve-unknown-fields"
-# The values that a map gives a field, and the place of the map; judged where the field comes to stand.
+# The values that a map assigns, and the path of the map; checked where the field ends up.
 _GIVEN = "given"
-# So many of a kind are told.
+# The number of problems of one kind that are reported.
 _MOST = 20
 
 
 class ShapeError(ValueError):
-    """Why a rule cannot work on a schema."""
+    """Why a rule cannot be applied to a schema."""
 
 
 @dataclass(slots=True)
 class Verdict:
-    """`losses` are sentences; each is refused unless the loss is acknowledged."""
+    """`errors` reject the rules. `losses` are sentences; each rejects them unless the loss is acknowledged."""
 
     errors: list[FieldError] = field(default_factory=list)
     losses: list[str] = field(default_factory=list)
 
 
-def judge(way: ConversionPath, source: Schema, target: Schema, structural: Structural) -> Verdict:
-    """Whether the rules of a way lead from one schema to the other, and what they lose."""
+def check_conversion(conversion: ConversionPath, source: Schema, target: Schema, structural: Structural) -> Verdict:
+    """Checks that the rules convert objects of one schema to the other; returns errors and losses."""
     verdict = Verdict()
     shape = copy.deepcopy(source)
     moved: list[Path] = []
-    for rule in way.rules:
+    for rule in conversion.rules:
         try:
             if isinstance(rule, Move):
                 moved += (rule.source, rule.target)
@@ -54,9 +54,9 @@ def judge(way: ConversionPath, source: Schema, target: Schema, structural: Struc
                 raise ShapeError("elements are looked at as they were: this must come before what they are in is moved")
             apply_rule(rule, shape, target, structural, verdict)
         except ShapeError as error:
-            verdict.errors.append(invalid(rule.where, f"{way.source} to {way.target}", str(error)))
+            verdict.errors.append(invalid(rule.where, f"{conversion.source} to {conversion.target}", str(error)))
     if not verdict.errors:
-        _compare(shape, target, (), way, verdict)
+        _compare(shape, target, (), conversion, verdict)
     return verdict
 
 
@@ -69,7 +69,7 @@ def apply_rule(rule: ConversionRule, shape: Schema, target: Schema, structural: 
             _check_type(node, [old for old, _ in pairs], path)
             _merging(node, path, pairs, verdict)
             became = _type_of([new for _, new in pairs])
-            if became != node.get("type") and not _all_mapped(node, pairs):
+            if became != node.get("type") and not _maps_every_value(node, pairs):
                 raise ShapeError(
                     f"{format_path(path)} would be of type {node.get('type')} or {became}: values of its enum "
                     "that are not mapped stay as they are"
@@ -103,7 +103,7 @@ def apply_rule(rule: ConversionRule, shape: Schema, target: Schema, structural: 
             verdict.losses.append(f"{format_path(path)} is dropped")
 
 
-# -- the way through a schema
+# -- navigation in a schema
 def _below(node: Schema, step: str) -> Schema | None:
     if step == STAR:
         inner = node.get("items", node.get("additionalProperties"))
@@ -194,7 +194,7 @@ def _check_type(node: Schema, values: list[Json], path: Path) -> None:
 
 
 def _check_values(wanted: Schema, where: str, values: list[Json], verdict: Verdict) -> None:
-    """Whether what a rule puts in is allowed there: enum, pattern, bounds."""
+    """Checks that values assigned by a rule are allowed: enum, pattern, bounds."""
     schema = from_json({k: v for k, v in wanted.items() if k != _GIVEN})
     for value in values:
         verdict.errors += [
@@ -203,14 +203,14 @@ def _check_values(wanted: Schema, where: str, values: list[Json], verdict: Verdi
         ]
 
 
-def _all_mapped(node: Schema, pairs: tuple[tuple[Json, Json], ...]) -> bool:
+def _maps_every_value(node: Schema, pairs: tuple[tuple[Json, Json], ...]) -> bool:
     values = [True, False] if node.get("type") == "boolean" else node.get("enum")
     mapped = [old for old, _ in pairs]
     return values is not None and all(value in mapped for value in values)
 
 
 def _merging(node: Schema, path: Path, pairs: tuple[tuple[Json, Json], ...], verdict: Verdict) -> None:
-    """Values that become the same, or the same as one that stays: which of them it was is lost."""
+    """Reports values that become equal, to each other or to one that is unchanged: which one it was is lost."""
     became: dict[tuple[type, Json], Json] = {}
     enum = [True, False] if node.get("type") == "boolean" else node.get("enum")
     mapped = {(type(old), old) for old, _ in pairs}
@@ -231,17 +231,17 @@ def _merging(node: Schema, path: Path, pairs: tuple[tuple[Json, Json], ...], ver
             )
 
 
-# -- the shape against the target
-def _compare(shape: Schema, target: Schema, path: Path, way: ConversionPath, verdict: Verdict) -> None:
+# -- the resulting shape against the target
+def _compare(shape: Schema, target: Schema, path: Path, conversion: ConversionPath, verdict: Verdict) -> None:
     if len(verdict.losses) >= _MOST or len(verdict.errors) >= _MOST:
         return
     if not _same_type(shape, target):
         verdict.errors.append(
             invalid(
-                way.where,
-                f"{way.source} to {way.target}",
-                f"{format_path(path) or 'the object'} is {_named(shape)} in {way.source}, and must be "
-                f"{_named(target)} in {way.target}",
+                conversion.where,
+                f"{conversion.source} to {conversion.target}",
+                f"{format_path(path) or 'the object'} is {_describe_type(shape)} in {conversion.source}, and must be "
+                f"{_describe_type(target)} in {conversion.target}",
             )
         )
         return
@@ -249,19 +249,19 @@ def _compare(shape: Schema, target: Schema, path: Path, way: ConversionPath, ver
         where, values = shape[_GIVEN]
         _check_values(target, where, values, verdict)
     if shape.get("items") is not None and target.get("items") is not None:
-        _compare(shape["items"], target["items"], (*path, STAR), way, verdict)
+        _compare(shape["items"], target["items"], (*path, STAR), conversion, verdict)
     properties, values = shape.get("properties") or {}, shape.get("additionalProperties")
     for name, inner in properties.items():
         if not path and name in _HEAD:
             continue
         wanted = _below(target, name)
         if wanted is None and is_emptied(inner):
-            continue  # that it was there is kept in the remainder
+            continue  # its presence is kept by the complement
         if wanted is None:
-            verdict.losses.append(f"{format_path((*path, name))} of {way.source} is not in {way.target}")
+            verdict.losses.append(f"{format_path((*path, name))} of {conversion.source} is not in {conversion.target}")
         else:
-            _compare(inner, wanted, (*path, name), way, verdict)
-    _compare_open(shape, values, target, path, way, verdict)
+            _compare(inner, wanted, (*path, name), conversion, verdict)
+    _compare_open(shape, values, target, path, conversion, verdict)
     for name in target.get("required") or ():
         if path == () and name in _HEAD:
             continue
@@ -269,25 +269,26 @@ def _compare(shape: Schema, target: Schema, path: Path, way: ConversionPath, ver
         if _below(shape, name) is None and "default" not in wanted:
             verdict.errors.append(
                 required(
-                    way.where,
-                    f"{format_path((*path, name))} is required in {way.target}, and "
+                    conversion.where,
+                    f"{format_path((*path, name))} is required in {conversion.target}, and "
                     "nothing fills it: add a default or an expression",
                 )
             )
 
 
 def _compare_open(
-    shape: Schema, values: Json, target: Schema, path: Path, way: ConversionPath, verdict: Verdict
+    shape: Schema, values: Json, target: Schema, path: Path, conversion: ConversionPath, verdict: Verdict
 ) -> None:
-    """Names that the schema leaves open."""
+    """Compares the names that the schema leaves open (additionalProperties, preserve-unknown-fields)."""
     if target.get(_KEEPS) or target.get("additionalProperties") is True:
         return
     allowed = target.get("additionalProperties")
     if isinstance(values, dict) and isinstance(allowed, dict):
-        _compare(values, allowed, (*path, STAR), way, verdict)
+        _compare(values, allowed, (*path, STAR), conversion, verdict)
     elif values or shape.get(_KEEPS):
         verdict.losses.append(
-            f"unknown names in {format_path(path) or 'the object'} of {way.source} are not kept in {way.target}"
+            f"unknown names in {format_path(path) or 'the object'} of {conversion.source} are not kept in "
+            f"{conversion.target}"
         )
 
 
@@ -295,14 +296,14 @@ def _same_type(shape: Schema, target: Schema) -> bool:
     if target.get("x-kubernetes-int-or-string"):
         return bool(shape.get("x-kubernetes-int-or-string")) or shape.get("type") in (None, "integer", "string")
     kind, wanted = shape.get("type"), target.get("type")
-    # An int-or-string, and what has no type, fits only what takes anything.
+    # An int-or-string, and a node without a type, fit only a node that allows anything.
     if wanted is None or kind == wanted:
         return True
     return (kind == "integer" and wanted == "number") or (kind is None and _is_open(shape))
 
 
 def is_emptied(shape: Schema) -> bool:
-    """An object of which rules have taken all that it had."""
+    """Whether rules have removed every property of an object."""
     closed = shape.get("type") == "object" and not shape.get("additionalProperties") and not shape.get(_KEEPS)
     return closed and all(is_emptied(inner) for inner in (shape.get("properties") or {}).values())
 
@@ -311,5 +312,5 @@ def _is_open(shape: Mapping[str, Json]) -> bool:
     return not shape or (bool(shape.get(_KEEPS)) and not shape.get("x-kubernetes-int-or-string"))
 
 
-def _named(schema: Schema) -> str:
+def _describe_type(schema: Schema) -> str:
     return "an int-or-string" if schema.get("x-kubernetes-int-or-string") else f"of type {schema.get('type')}"

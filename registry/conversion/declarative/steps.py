@@ -1,4 +1,4 @@
-"""Rules as closures on decoded JSON. A closure changes the object in place, and leaves alone what has another shape."""
+"""Rules compiled to closures on decoded JSON. Closures change an object in place and ignore values of other shapes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Step = Callable[[Json], None]
 
 
 def compile_rule(rule: ConversionRule) -> Step:
-    """Of every rule but Set, which looks at the object as it was (plan.py)."""
+    """Compiles any rule but Set, which needs the object as it was before the step (plan.py)."""
     match rule:
         case Move(_, source, target):
             within, inner = split(source)
@@ -30,7 +30,7 @@ def compile_rule(rule: ConversionRule) -> Step:
 
 
 def put(obj: Json, path: Path, value: Json) -> None:
-    """Makes the objects on the way; where something else stands in it, nothing is done."""
+    """Sets a value, creating missing objects on the path; does nothing where the path leads through another value."""
     for name in path[:-1]:
         inner = obj.get(name)
         if inner is None:
@@ -42,7 +42,7 @@ def put(obj: Json, path: Path, value: Json) -> None:
 
 
 def _each(within: Path, step: Step) -> Step:
-    """`step` on each of what the path leads to."""
+    """Applies `step` to each value that the path selects."""
     if not within:
         return step
     if STAR not in within:
@@ -65,7 +65,7 @@ def _each(within: Path, step: Step) -> Step:
 
 
 def found_at(obj: Json, path: Path) -> Iterator[Json]:
-    """Bounded by the depth of paths, and by what there is."""
+    """The values that the path selects."""
     if not path:
         yield obj
         return
@@ -94,7 +94,7 @@ def _move(source: Path, target: Path) -> Step:
         if same:
             holder[new_name] = value
             return
-        # What the field was the last of goes with it; where that was not so, the remainder tells.
+        # Objects that this leaves empty are removed too; where they were empty before, the complement restores them.
         _tidy(obj, above)
         put(obj, target, value)
 
@@ -102,7 +102,7 @@ def _move(source: Path, target: Path) -> Step:
 
 
 def _tidy(obj: Json, path: Path) -> None:
-    """Removes the objects of the path that are empty, from within."""
+    """Removes the empty objects of the path, innermost first."""
     holders = [obj]
     for name in path:
         holders.append(holders[-1][name])

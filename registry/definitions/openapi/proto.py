@@ -65,7 +65,7 @@ def _anys(number: int, value: list[Any]) -> bytes:
     return b"".join(_any(number, v) for v in value)
 
 
-def _named(number: int, name: str, value: bytes) -> bytes:
+def _encode_named(number: int, name: str, value: bytes) -> bytes:
     return encode_delimited(number, _text(1, name) + encode_delimited(2, value))
 
 
@@ -77,7 +77,9 @@ def _schema(number: int, value: Json) -> bytes:
 
 
 def _schemas_by_name(number: int, value: Json) -> bytes:
-    return encode_delimited(number, b"".join(_named(1, name, _message(_SCHEMA, v, 31)) for name, v in value.items()))
+    return encode_delimited(
+        number, b"".join(_encode_named(1, name, _message(_SCHEMA, v, 31)) for name, v in value.items())
+    )
 
 
 def _additional(number: int, value: Any) -> bytes:
@@ -174,7 +176,8 @@ _RESPONSE: Mapping[str, tuple[int, Encoder]] = {"description": (1, _text), "sche
 
 def _responses(number: int, value: Json) -> bytes:
     return encode_delimited(
-        number, b"".join(_named(1, code, encode_delimited(1, _message(_RESPONSE, v))) for code, v in value.items())
+        number,
+        b"".join(_encode_named(1, code, encode_delimited(1, _message(_RESPONSE, v))) for code, v in value.items()),
     )
 
 
@@ -205,7 +208,9 @@ _ITEM: Mapping[str, tuple[int, Encoder]] = {
 
 
 def _paths(number: int, value: Json) -> bytes:
-    return encode_delimited(number, b"".join(_named(2, path, _message(_ITEM, item)) for path, item in value.items()))
+    return encode_delimited(
+        number, b"".join(_encode_named(2, path, _message(_ITEM, item)) for path, item in value.items())
+    )
 
 
 def _info(number: int, value: Json) -> bytes:

@@ -58,9 +58,9 @@ def mismatch(value: Any, link: Link, go: str) -> StructDecodeError:
     return mismatch_of(json_type(value), link, go)
 
 
-def mismatch_of(shown: str, link: Link, go: str) -> StructDecodeError:
+def mismatch_of(printed: str, link: Link, go: str) -> StructDecodeError:
     """The same for a value that is told as `shown`, such as `number 1.5`."""
-    return StructDecodeError(_text(shown, link, go))
+    return StructDecodeError(_text(printed, link, go))
 
 
 def _text(value: str, link: Link, go: str) -> str:

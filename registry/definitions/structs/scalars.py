@@ -34,8 +34,8 @@ class Integer(GoType):
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             # What does not fit into 64 bits has become a float on the way here, but was written as an integer most
             # likely.
-            shown = int(value) if isinstance(value, float) and value.is_integer() and abs(value) >= 2**63 else value
-            raise mismatch_of(f"number {shown}", link, self.go)
+            printed = int(value) if isinstance(value, float) and value.is_integer() and abs(value) >= 2**63 else value
+            raise mismatch_of(f"number {printed}", link, self.go)
         raise mismatch(value, link, self.go)
 
 

@@ -12,14 +12,14 @@ from registry.definitions.structs.structs import STRINGS, Field, Pointer, Slice,
 _PACKAGE = "v1beta1"
 
 
-def _named(name: str) -> Scalar:
+def _string_type(name: str) -> Scalar:
     return Scalar(f"{_PACKAGE}.{name}", str, "")
 
 
 Conversion = Struct(
     "CustomResourceConversion",
     (
-        Field("strategy", _named("ConversionStrategyType"), required=True),
+        Field("strategy", _string_type("ConversionStrategyType"), required=True),
         Field("webhookClientConfig", Pointer(v1.WebhookClientConfig)),
         Field("conversionReviewVersions", STRINGS),
     ),
@@ -61,7 +61,7 @@ Spec = Struct(
         Field("group", STRING, required=True),
         Field("version", STRING),
         Field("names", v1.Names, required=True),
-        Field("scope", _named("ResourceScope"), required=True),
+        Field("scope", _string_type("ResourceScope"), required=True),
         Field("validation", Pointer(v1.Validation)),
         Field("subresources", Pointer(v1.Subresources)),
         Field("versions", Slice(Version)),

@@ -1,8 +1,9 @@
-"""The formats of strings that Kubernetes enforces, and which format of a schema counts at all.
+"""The formats of strings that Kubernetes enforces, and which format of a schema is effective.
 
-Dashes in a format's name do not count (`date-time` is `datetime`), its case does. Unknown formats are ignored.
+Dashes in a format's name are ignored (`date-time` is `datetime`), its case is significant. Unknown formats are ignored.
 The checks are those of kube-openapi pkg/validation/strfmt and of the Go functions that it calls (net/url, net/mail,
-net, time), odd corners included: `duration` takes `3 weeks`, `byte` refuses the empty text, `ipv4` takes `010.0.0.1`.
+net, time), including their corner cases: `duration` allows `3 weeks`, `byte` rejects the empty text, `ipv4` allows
+`010.0.0.1`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Check = Callable[[str], bool]
 
 
 def effective_format(schema_type: str, name: str) -> str:
-    """The format as it is enforced, "" for none: `effective_format("boolean", "ipv4")` is "".
+    """The format that is enforced, "" for none: `effective_format("boolean", "ipv4")` is "".
 
     `schema_type` is "" for a schema without a type and for int-or-string.
     """
@@ -34,7 +35,7 @@ def effective_format(schema_type: str, name: str) -> str:
 
 
 def format_check(name: str) -> Check | None:
-    """The check of a string format, None where strings are not checked by it (int32, double, unknown ones)."""
+    """The check of a string format, None where it does not apply to strings (int32, double, unknown ones)."""
     return CHECKS.get(name.replace("-", ""))
 
 
@@ -78,7 +79,7 @@ def _is_isbn13(text: str) -> bool:
 
 
 def _is_credit_card(text: str) -> bool:
-    """Everything that is no digit is passed over; the rest must be a known kind of number with a right check digit."""
+    """Ignores everything but digits; these must form a known kind of number with a correct check digit."""
     text = re.sub("[^0-9]+", "", text)
     if not _is_card_number(text):
         return False
@@ -87,7 +88,7 @@ def _is_credit_card(text: str) -> bool:
 
 
 def _is_ssn(text: str) -> bool:
-    return len(text) == 11 and _is_ssn_text(text)  # so both separators must be there
+    return len(text) == 11 and _is_ssn_text(text)  # so both separators must be present
 
 
 # ---- texts
@@ -130,7 +131,7 @@ def _is_date(text: str) -> bool:
 
 
 def _is_date_time(text: str) -> bool:
-    """`2024-01-02T03:04:05Z` with any offset and any decimals; a text after a second `t` is not looked at."""
+    """`2024-01-02T03:04:05Z` with any offset and any decimals; text after a second `t` is ignored."""
     if _ordinary_date_time(text):
         return True
     parts = text.lower().split("t")
@@ -142,7 +143,7 @@ def _is_date_time(text: str) -> bool:
 
 _go_duration = re.compile(r"[-+]?(?:0|(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)", re.ASCII).fullmatch
 _go_duration_part = re.compile(r"(\d*)(?:\.(\d*))?([a-zµμ]+)", re.ASCII)
-# Possessive, and from the start of a run of digits only: otherwise a long run would take quadratic time.
+# Possessive, and anchored at the start of a run of digits: otherwise a long run would take quadratic time.
 _scala_duration = re.compile(r"(?<![0-9])([0-9]++)[\t\n\f\r ]*+([A-Za-zµ]+)")
 _NANOSECONDS = {
     "ns": 1,
@@ -159,7 +160,7 @@ _LONG_UNITS = ("nano", "micro", "milli", "sec", "min", "hour", "day", "week")
 
 
 def _is_duration(text: str) -> bool:
-    """What Go's time.ParseDuration takes, else a text with at least one `<number> <unit>` somewhere in it."""
+    """What Go's time.ParseDuration accepts, else a text that contains at least one `<number> <unit>`."""
     if _go_duration(text) and _fits_duration(text):
         return True
     found = _scala_duration.findall(text)
@@ -184,7 +185,7 @@ def _fits_duration(text: str) -> bool:
 
 
 def _number(digits: str) -> int:
-    """The number that `digits` stand for ("" is 0); 2^63 for any that is clearly above."""
+    """The number with these digits ("" is 0); 2^63 for any that is clearly larger."""
     if len(digits) >= 19:
         digits = digits.lstrip("0")
         if len(digits) >= 20:

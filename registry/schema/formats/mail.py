@@ -1,7 +1,7 @@
-"""The format `email`: one address as Go's net/mail.ParseAddress reads it.
+"""The format `email`: one address as Go's net/mail.ParseAddress parses it.
 
-Besides `a@b` that takes `Name <a@b>`, `"quoted name" <a@b>`, comments in parentheses, a group with one address, and an
-IP address in brackets as the domain. RFC 2047 words count as plain words: only their form is of interest here.
+In addition to `a@b` it allows `Name <a@b>`, `"quoted name" <a@b>`, comments in parentheses, a group with one address,
+and an IP address in brackets as the domain. RFC 2047 words are treated as plain words: only their form matters here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from registry.schema.formats.net import is_ipv6
 
 _simple = re.compile(r"[A-Za-z0-9_+-]+(?:\.[A-Za-z0-9_+-]+)*@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*").fullmatch
 
-# An atom takes any visible character but the specials; in a phrase most specials are let through.
+# An atom contains any visible character but the specials; a phrase may contain most specials.
 _atom = re.compile("[!#-'*+./-9=?A-Z^-~\x80-\U0010ffff-]+")
 _permissive_atom = re.compile("[!#-9;=?-~\x80-\U0010ffff]+")
 _plain_words = re.compile("(?:[!#-9;=?-~\x80-\U0010ffff]++[ \t]*+)++")
@@ -41,14 +41,14 @@ def is_email(text: str) -> bool:
 
 
 class _Parser:
-    """What was not read yet starts at `place`; each method takes its part from there or raises _MailError."""
+    """A recursive-descent parser. `place` is the index of the unread text; methods advance it or raise _MailError."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.place = 0
 
     def address(self, *, with_group: bool) -> int:
-        """Takes a mailbox or a group and returns how many addresses it had."""
+        """Parses a mailbox or a group and returns its number of addresses."""
         self.skip_space()
         if self.at_end():
             raise _MailError
@@ -116,7 +116,7 @@ class _Parser:
         self.place = end + 1
 
     def phrase(self) -> None:
-        """One word or more; what follows the last good word is left."""
+        """Parses one or more words; stops behind the last valid one."""
         words = 0
         if "=?" not in self.text and _plain_words.match(self.text, self.place):
             self.take(_plain_words)
@@ -137,7 +137,7 @@ class _Parser:
             words += 1
 
     def comment(self) -> None:
-        """Takes a comment, nested ones included; a backslash lets the next character pass."""
+        """Parses a comment, which may be nested; a backslash escapes the next character."""
         depth = 0
         for found in _comment_mark.finditer(self.text, self.place):
             depth += {"(": 1, ")": -1}.get(found.group(), 0)
@@ -178,7 +178,7 @@ class _Parser:
 
 
 def _is_readable(word: str) -> bool:
-    """A word in RFC 2047's form must be of a character set that Go knows."""
+    """A word in RFC 2047's form must be of a character set that Go supports."""
     found = _encoded_word(word)
     return found is None or found[1].lower() in _KNOWN_CHARSETS or found[2].lower() not in ("b", "q")
 

@@ -1,7 +1,7 @@
-"""The formats of the network: uri, hostname, ipv4, ipv6, cidr, mac, as Go's net and net/url read them.
+"""The network formats: uri, hostname, ipv4, ipv6, cidr, mac, as Go's net and net/url parse them.
 
-`ipv4` and `cidr` are read by an older, lenient reader (k8s.io/utils/net.ParseIPSloppy) that takes leading zeros;
-`ipv6` by today's strict one.
+`ipv4` and `cidr` use the older, lenient parser (k8s.io/utils/net.ParseIPSloppy), which allows leading zeros; `ipv6`
+uses today's strict one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 
 from registry.schema.patterns import compile_pattern
 
-# The labels of a hostname may hold letters and symbols of any script; RE2 knows the classes, Python's re does not.
+# The labels of a hostname may contain letters and symbols of any script; RE2 has the classes, Python's re does not.
 _HOSTNAME = (
     r"^([a-zA-Z0-9\p{S}\p{L}]((-?[a-zA-Z0-9\p{S}\p{L}]{0,62})?)"
     r"|([a-zA-Z0-9\p{S}\p{L}](([a-zA-Z0-9-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?)(\.)){1,}"
@@ -34,7 +34,7 @@ _lenient_group = re.compile("[0-9a-fA-F]+").fullmatch
 
 
 def is_ipv4(text: str) -> bool:
-    """`10.0.0.1`, `010.0.0.1`, but also `::ffff:10.0.0.1`."""
+    """`10.0.0.1` and `010.0.0.1`, but also `::ffff:10.0.0.1`."""
     return "." in text and (_lenient_ipv4(text) or _lenient_ipv6(text))
 
 
@@ -64,13 +64,13 @@ def _lenient_ipv4(text: str) -> bool:
 
 
 def _small(digits: str) -> int:
-    """The number that `digits` stand for; 1000 for any number above."""
+    """The number with these digits; 1000 for any larger number."""
     digits = digits.lstrip("0")
     return int(digits or "0") if len(digits) <= 3 else 1000
 
 
 def _lenient_ipv6(text: str) -> bool:
-    """Groups of any length up to ffff in value, at most one `::`, perhaps an IPv4 address at the end."""
+    """Groups of any length with values up to ffff, at most one `::`, optionally an IPv4 address at the end."""
     head, ellipsis, tail = text.partition("::")
     if "::" in tail or tail.startswith(":"):
         return False

@@ -1,11 +1,11 @@
-"""Decoding of ObjectMeta: the types that Go gives its fields, unknown fields, and what an empty field becomes.
+"""Decoding of ObjectMeta: Go's field types, unknown fields, and omission of empty fields.
 
-A written object's metadata goes through a Go struct in the reference, and so loses unknown fields, nulls, empty texts,
-empty lists and maps; times are rewritten in UTC with whole seconds. Ordinary metadata is returned as it is.
-The rules on the values are in rules.py.
+In kube-apiserver a written object's metadata passes through a Go struct, and so loses unknown fields, nulls, empty
+texts, lists and maps; times are rewritten in UTC with whole seconds. Metadata that this would not change is returned
+as it is. The rules on the values are in rules.py.
 
 Follows apimachinery pkg/apis/meta/v1/types.go and apiextensions-apiserver pkg/apiserver/schema/objectmeta/coerce.go;
-the order of errors is that of the reference, which sorts the keys before it decodes.
+errors are in kube-apiserver's order, which sorts the keys before decoding.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
     "validate_update_thrice",
 ]
 
-# The reference's decoder stops to count unknown fields here, so that an answer stays small.
+# kube-apiserver stops collecting unknown fields here, which bounds the response.
 _MAX_UNKNOWN = 100
 
 
@@ -47,10 +47,10 @@ class MetadataDecodeError(ValueError):
 def decode_object_meta(
     meta: Json, *, unknown: list[str] | None, path: str = "metadata", go_prefix: str = ""
 ) -> dict[str, Any]:
-    """`meta` as the Go struct would give it back; `meta` itself (unchanged) when nothing is to be done.
+    """`meta` as the Go struct would be encoded; `meta` itself (unchanged) when nothing changes.
 
     `{"name": "a", "labels": {}, "colour": 1}` gives `{"name": "a"}` and appends `metadata.colour` to `unknown`.
-    `go_prefix` stands before field names in error texts: "" for custom resources, `metadata.` for Go types.
+    `go_prefix` precedes field names in error texts: "" for custom resources, `metadata.` for Go types.
     Raises DecodeError: `json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string`.
     """
     if meta.__class__ is dict:
@@ -63,7 +63,7 @@ def decode_object_meta(
     return _Decoder(path, go_prefix, unknown).decode(meta)
 
 
-# ---- the quick look: is this field such that decoding would not change it?
+# ---- fast path: would decoding change this field?
 
 
 def _is_text(value: Json) -> bool:
@@ -149,7 +149,7 @@ _ORDINARY: dict[str, Callable[[Json], bool]] = {
 }
 
 
-# ---- the whole way
+# ---- the complete algorithm
 
 _GO_VALUES: dict[type, str] = {
     bool: "bool",
@@ -162,7 +162,7 @@ _GO_VALUES: dict[type, str] = {
 
 
 class _Decoder:
-    """One decoding. The first wrong type is kept and raised at the end; a time that cannot be read raises at once."""
+    """One decoding. The first wrong type is kept and raised at the end; an invalid time raises at once."""
 
     def __init__(self, path: str, go_prefix: str, unknown: list[str] | None) -> None:
         self.path = path
@@ -210,7 +210,7 @@ class _Decoder:
         if self.error is None:
             self.error = f"json: cannot unmarshal {shown} into Go struct field {struct}.{go_path} of type {go_type}"
 
-    # Readers: (value, Go type, name of the struct, path in Go's words, path in ours) -> decoded, None for "not there".
+    # Readers: (value, Go type, name of the struct, Go's path, our path) -> decoded value, None for an absent one.
 
     def text(self, value: Json, go_type: str, struct: str, go_path: str, path: str) -> str | None:
         if value.__class__ is str:
@@ -241,7 +241,7 @@ class _Decoder:
         if value is None:
             return None
         if value.__class__ is not str:
-            # This comes out of a decoder of its own, and so at once, before any other error.
+            # kube-apiserver has a separate decoder for this, so it is raised at once, before any other error.
             raise MetadataDecodeError(
                 f"json: cannot unmarshal {_GO_VALUES[value.__class__]} into Go struct field "
                 f"{struct}.{go_path} of type string"
@@ -301,7 +301,7 @@ class _Decoder:
         return result
 
 
-# How to read a field, its Go type, and whether it stays when it is empty (0, "", [], {}).
+# How a field is decoded, its Go type, and whether it is kept when empty (0, "", [], {}).
 _Field = tuple[Callable[[_Decoder, Json, str, str, str, str], Json], str, bool]
 
 _OBJECT_META: dict[str, _Field] = {

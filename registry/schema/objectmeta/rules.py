@@ -1,7 +1,7 @@
-"""The rules on ObjectMeta: names, namespaces, labels, annotations, owners, finalizers, managed fields.
+"""Validation of ObjectMeta: names, namespaces, labels, annotations, owners, finalizers, managed fields.
 
-All functions take metadata as decode_object_meta gives it. The reference checks the same metadata more than once on an
-update, and lists a cause as often; validate_update_thrice does the same.
+All functions take metadata as returned by decode_object_meta. kube-apiserver validates the same metadata repeatedly on
+an update, and lists a cause each time; validate_update_thrice does the same.
 
 Follows apimachinery pkg/api/validation/objectmeta.go, pkg/apis/meta/v1/validation/validation.go, apiserver
 pkg/registry/rest/{create,update}.go and apiextensions-apiserver pkg/registry/customresource/validator.go, all at 1.36.
@@ -20,9 +20,9 @@ from registry.schema.field import (
     go_json,
     go_quote,
     invalid,
-    joined,
+    join_shortened,
     required,
-    shortened,
+    shorten,
     too_long,
 )
 from registry.schema.names import (
@@ -48,7 +48,7 @@ Meta = Mapping[str, Any]
 def validate_object_meta(
     meta: Meta, *, namespaced: bool, name_function: NameFunction = name_is_dns_subdomain, path: str = "metadata"
 ) -> list[FieldError]:
-    """The errors of a new object's metadata, in the reference's order; a generated name must already be there."""
+    """The errors of a new object's metadata, in kube-apiserver's order; a generated name must already be set."""
     errors: list[FieldError] = []
     generate_name = meta.get("generateName")
     if generate_name:
@@ -73,7 +73,7 @@ def validate_object_meta(
 
 
 def validate_object_meta_common(meta: Meta, *, path: str = "metadata") -> list[FieldError]:
-    """The part of the rules that does not look at names and namespace."""
+    """The rules that do not concern names and namespace."""
     errors: list[FieldError] = []
     _generation(meta, path, errors)
     _labels(meta, path, errors)
@@ -85,7 +85,7 @@ def validate_object_meta_common(meta: Meta, *, path: str = "metadata") -> list[F
 
 
 def validate_object_meta_update(new: Meta, old: Meta, *, path: str = "metadata") -> list[FieldError]:
-    """What a type's own strategy says of the metadata of an update (ValidateObjectMetaUpdate)."""
+    """What a type's own strategy validates of the metadata of an update (ValidateObjectMetaUpdate)."""
     errors = _transition(new, old, path)
     _labels(new, path, errors)
     _annotations(new, path, errors)
@@ -95,21 +95,21 @@ def validate_object_meta_update(new: Meta, old: Meta, *, path: str = "metadata")
 
 
 def validate_update_thrice(new: Meta, old: Meta, *, namespaced: bool, path: str = "metadata") -> list[FieldError]:
-    """All that the reference says of the metadata in an update of a custom resource, causes repeated as it does.
+    """All errors of the metadata in an update of a custom resource, causes repeated as kube-apiserver does.
 
-    What every update checks first (rest.validateCommonFields) comes first: the rules of a new object with any path
-    segment as a name, and those of an update; then the type's own strategy checks the update once more. So a wrong
-    label is reported three times, a changed uid twice. A type with no rules of its own leaves out the last.
+    First the checks common to all updates (rest.validateCommonFields): the rules of a new object with any path segment
+    as a name, and those of an update; then the type's own strategy validates the update again. So an invalid label is
+    reported three times, a changed uid twice. A type without rules of its own omits the last.
     """
     errors = validate_object_meta(new, namespaced=namespaced, name_function=name_is_path_segment, path=path)
     if not errors and not _transition(new, old, path):
-        return errors  # the other rules have just been checked
+        return errors  # the other rules have been checked already
     update = validate_object_meta_update(new, old, path=path)
     return errors + update + update
 
 
 def _transition(new: Meta, old: Meta, path: str) -> list[FieldError]:
-    """The rules that look at both objects."""
+    """The rules that compare both objects."""
     errors: list[FieldError] = []
     if old.get("deletionTimestamp"):
         _no_new_finalizers(new, old, path, errors)
@@ -125,7 +125,7 @@ def _transition(new: Meta, old: Meta, path: str) -> list[FieldError]:
     return errors
 
 
-# A pointer or a time that is not there prints as null, a text as "".
+# An absent pointer or time prints as null, an absent text as "".
 _IMMUTABLE: tuple[tuple[str, Any], ...] = (
     ("name", ""),
     ("namespace", ""),
@@ -137,7 +137,7 @@ _IMMUTABLE: tuple[tuple[str, Any], ...] = (
 
 
 def validate_common_fields(new: Meta, old: Meta, *, namespaced: bool, path: str = "metadata") -> list[FieldError]:
-    """What every update checks before the type's own strategy does (rest.validateCommonFields)."""
+    """The checks of every update that precede the type's own strategy (rest.validateCommonFields)."""
     return [
         *validate_object_meta(new, namespaced=namespaced, name_function=name_is_path_segment, path=path),
         *validate_object_meta_update(new, old, path=path),
@@ -145,7 +145,7 @@ def validate_common_fields(new: Meta, old: Meta, *, namespaced: bool, path: str 
 
 
 def finalizer_warnings(new: Meta, old: Meta | None = None, *, path: str = "metadata.finalizers") -> list[str]:
-    """The warnings on the finalizers that are new in `new`, in order of their names, for custom resources."""
+    """The warnings on finalizers that `new` adds, sorted by name, for custom resources."""
     finalizers = new.get("finalizers")
     if not finalizers:
         return []
@@ -164,9 +164,9 @@ def finalizer_warnings(new: Meta, old: Meta | None = None, *, path: str = "metad
 
 
 def owner_reference_warnings(meta: dict[str, Any], *, after_admission: bool = False) -> list[str]:
-    """Removes owner references that are there twice, in place, and says so in a warning.
+    """Removes duplicate owner references in place, and returns a warning for each.
 
-    The reference looks before mutating admission, but for patches, and once more `after_admission` with other words.
+    kube-apiserver checks before mutating admission, except for patches, and again `after_admission` in other words.
     """
     references = meta.get("ownerReferences")
     if not references or len(references) < 2:
@@ -174,7 +174,7 @@ def owner_reference_warnings(meta: dict[str, Any], *, after_admission: bool = Fa
     kept: dict[frozenset[Any], dict[str, Any]] = {}
     doubles: dict[str, None] = {}
     for reference in references:
-        # Members are texts and booleans, which are never equal to each other.
+        # Members are strings and booleans, which are never equal to each other.
         if kept.setdefault(frozenset(reference.items()), reference) is not reference:
             doubles[reference.get("uid", "")] = None
     if not doubles:
@@ -184,11 +184,11 @@ def owner_reference_warnings(meta: dict[str, Any], *, after_admission: bool = Fa
     return [
         f".metadata.ownerReferences contains duplicate entries{happens}; API server dedups owner references in "
         "1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) "
-        f"observed: {joined(doubles, ', ')}"
+        f"observed: {join_shortened(doubles, ', ')}"
     ]
 
 
-# ---- one field each
+# ---- single fields
 
 
 def _generation(meta: Meta, path: str, errors: list[FieldError]) -> None:
@@ -227,14 +227,14 @@ def _owner_references(meta: Meta, path: str, errors: list[FieldError]) -> None:
         return
     path = f"{path}.ownerReferences"
     controller = ""
-    quoted: GoText | None = None  # all references; each error shows the same text
+    quoted: GoText | None = None  # all references; each error has the same text
     for reference in references:
         _owner_reference(reference, path, errors)
         if reference.get("controller"):
-            this = shortened(f"{reference.get('kind', '')}/{reference.get('name', '')}")
+            this = shorten(f"{reference.get('kind', '')}/{reference.get('name', '')}")
             if controller:
                 if quoted is None:
-                    quoted = GoText(f"[{joined(map(_owner_json, references), ',')}]")
+                    quoted = GoText(f"[{join_shortened(map(_owner_json, references), ',')}]")
                 errors.append(
                     invalid(
                         path,
@@ -250,7 +250,7 @@ def _owner_references(meta: Meta, path: str, errors: list[FieldError]) -> None:
 
 
 def _owner_reference(reference: Meta, path: str, errors: list[FieldError]) -> None:
-    """One reference; of a built-in kind, empty members are not there."""
+    """The errors of one reference; for a built-in kind, empty members are absent."""
     api_version, kind = reference.get("apiVersion", ""), reference.get("kind", "")
     group, _, version = api_version.rpartition("/")
     if not version or "/" in group:
@@ -265,7 +265,7 @@ def _owner_reference(reference: Meta, path: str, errors: list[FieldError]) -> No
 
 
 def _owner_json(reference: Meta) -> str:
-    """As Go prints the struct: its fields in their order, not sorted."""
+    """The reference as Go prints the struct: its fields in declaration order, not sorted."""
     names = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
     return "{" + ",".join(f'"{name}":{go_json(reference[name])}' for name in names if name in reference) + "}"
 
@@ -288,7 +288,7 @@ def _finalizers(meta: Meta, path: str, errors: list[FieldError]) -> None:
 def _no_new_finalizers(new: Meta, old: Meta, path: str, errors: list[FieldError]) -> None:
     extra = sorted(set(new.get("finalizers") or ()) - set(old.get("finalizers") or ()))
     if extra:
-        shown = joined(map(go_quote, extra), ", ")
+        shown = join_shortened(map(go_quote, extra), ", ")
         errors.append(
             forbidden(
                 f"{path}.finalizers",
@@ -313,7 +313,7 @@ def _managed_fields(meta: Meta, path: str, errors: list[FieldError]) -> None:
 
 
 def validate_field_manager(manager: str, path: str) -> list[FieldError]:
-    """The rules on a field manager's name; an empty one counts as not given."""
+    """The errors of a field manager's name; an empty one counts as absent."""
     errors: list[FieldError] = []
     if len(manager.encode()) > MAX_MANAGER_BYTES:
         errors.append(too_long(path, MAX_MANAGER_BYTES))

@@ -1,4 +1,4 @@
-"""Whether a schema is structural, and what else it may not say: judged when a definition is written.
+"""Validation of schemas when a definition is written: structural invariants, keywords, bounds, defaults.
 
 Follows apiextensions-apiserver pkg/apiserver/schema/{structural,validation}.go.
 """

@@ -1,6 +1,6 @@
-"""How large a schema may be.
+"""Bounds on the size of a schema.
 
-The reference has no such bounds but the size of a request, in which a schema fits that takes minutes to compile. Real
+kube-apiserver has none but the size of a request, which is enough for a schema that takes minutes to compile. Real
 definitions have at most some 20,000 nodes and 25 levels.
 """
 
@@ -13,13 +13,13 @@ from registry.schema.field import FieldError, forbidden, too_many
 
 Schema = Mapping[str, Any]
 
-# Whatever walks a schema calls itself two or three times a level, and Python has room for 1,000 calls.
+# Algorithms on schemas use two or three stack frames per level, and Python allows 1,000.
 MAX_DEPTH = 100
 MAX_NODES = 60_000
 MAX_ENUM_VALUES = 20_000
-# Errors name their place, and one may be found at every node: the names on the way there must not be long, too.
+# Errors name their path, and each node may have one: the names on a path must not be too long, either.
 MAX_PATH_LENGTH = 2_000
-# An error about the keys of a list shows all of them, and there may be one for each key.
+# An error about the keys of a list prints all of them, and there may be one for each key.
 MAX_LIST_MAP_KEYS_LENGTH = 2_000
 
 _ONE = ("items", "additionalProperties", "not", "additionalItems")
@@ -28,7 +28,7 @@ _NAMED = ("properties", "patternProperties", "definitions", "dependencies")
 
 
 def validate_bounds(schema: Schema, path: str) -> list[FieldError]:
-    """What makes `schema` too large, at most one error. It uses no stack, whatever the depth."""
+    """The errors of a `schema` that is too large, at most one. Does not recurse."""
     count = 0
     level: list[tuple[Schema, int]] = [(schema, 0)]
     for _ in range(MAX_DEPTH):
@@ -57,7 +57,7 @@ def validate_bounds(schema: Schema, path: str) -> list[FieldError]:
 
 
 def children(schema: Schema) -> Iterator[Schema]:
-    """The schemas right below a node, in whatever keyword they stand."""
+    """The direct child schemas of a node, under any keyword."""
     for _, child in _named_children(schema):
         yield child
 
@@ -81,7 +81,7 @@ def _named_children(schema: Schema) -> Iterator[tuple[str, Schema]]:
 
 
 def nodes(schema: Schema) -> Iterator[Schema]:
-    """All nodes of a schema whose depth has been bounded, a node before those below it."""
+    """All nodes of a schema whose depth has been bounded, in preorder."""
     pending = [schema]
     while pending:
         node = pending.pop()

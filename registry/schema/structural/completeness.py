@@ -1,7 +1,7 @@
-"""Whether all that a junctor at the root of a schema mentions is declared outside of junctors, too.
+"""Completeness: everything that a junctor at the root of a schema names must be declared outside of junctors, too.
 
-Only the junctors of the root are looked at, and whatever they nest; that a junctor of a field may mention anything is
-how the reference has it.
+Only the junctors of the root are checked, with all that they nest; that a junctor of a field may name anything is
+kube-apiserver's behaviour.
 
 Follows apiextensions-apiserver pkg/apiserver/schema/complete.go at v0.36.2.
 """
@@ -17,7 +17,7 @@ Schema = Mapping[str, Any]
 
 
 def incomplete(schema: Schema, path: str) -> list[FieldError]:
-    """`s.properties[z]: Required value: because it is defined in s.anyOf[0].properties[z]`, for all there are."""
+    """The errors: `s.properties[z]: Required value: because it is defined in s.anyOf[0].properties[z]`."""
     errors: list[FieldError] = []
     _complete_junctors(schema, schema, path, path, errors)
     return errors

@@ -1,10 +1,10 @@
-"""Whether the defaults of a schema are values of it.
+"""Validation of the defaults of a schema against the schema.
 
-Each default is judged by the node that it stands at: pruned, valid, and with a right apiVersion, kind and metadata
-where it is, or is part of, an embedded resource. Defaults below additionalProperties are not looked at.
+Each default is validated by its own node: it must be pruned and valid, with a correct apiVersion, kind and metadata
+where it is, or is part of, an embedded resource. Defaults below additionalProperties are not checked.
 
-Follows apiextensions-apiserver pkg/apiserver/schema/defaulting/{validation,surroundingobject}.go at v0.36.2. The
-reference goes through properties in random order, we in that of their names.
+Follows apiextensions-apiserver pkg/apiserver/schema/defaulting/{validation,surroundingobject}.go at v0.36.2, but visits
+properties by name, where kube-apiserver has a random order.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from registry.schema.pruning import META_FIELDS, prune
 from registry.schema.validation import validate
 from registry.schema.values import Json, deep_copy, same
 
-# Asks the validation rules of a node about a value: (node, whether it is a resource, value, path).
+# Evaluates the validation rules of a node on a value: (node, whether it is a resource, value, path).
 Rules = Callable[[Structural, bool, Json, str], list[FieldError]]
 
-# What an embedded resource has beside the part of its metadata for which a default is tried.
+# The other members of an embedded resource, when a default for a part of its metadata is validated.
 _TYPE_META = {"kind": "Validation", "apiVersion": "validation/v1"}
 
 
 def validate_defaults(schema: Structural, path: str, rules: Rules) -> list[FieldError]:
     """The errors of all defaults in the schema of a resource, which must be structural.
 
-    Where a default has metadata of an embedded resource, that is decoded in place, as the reference does: unknown
-    fields in it are dropped from the definition.
+    Metadata of an embedded resource in a default is decoded in place, as kube-apiserver does: its unknown fields are
+    dropped from the definition.
     """
     begin_matching()
     errors: list[FieldError] = []
@@ -42,7 +42,7 @@ def validate_defaults(schema: Structural, path: str, rules: Rules) -> list[Field
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a node stands: in which resource, on which way from its root (None for an item of a list)."""
+    """The position of a node: its resource, and the path from the resource's root (None for an item of a list)."""
 
     resource: Structural
     way: tuple[str | None, ...]
@@ -97,7 +97,7 @@ def _wide_as_floats(value: Json) -> Json:
 
 
 def _without_int_or_string(schema: Structural) -> Structural:
-    """The schema as the reference sees it here: it knows nothing of x-kubernetes-int-or-string but the anyOf beside."""
+    """The schema as kube-apiserver sees it here: x-kubernetes-int-or-string is replaced by its anyOf."""
     properties = {name: _without_int_or_string(s) for name, s in schema.properties.items()}
     additional = schema.additional_properties
     items = _without_int_or_string(schema.items) if schema.items is not None else None
@@ -114,7 +114,7 @@ def _without_int_or_string(schema: Structural) -> Structural:
 
 
 def _unfit_metadata(value: Json, place: _Place) -> str:
-    """What is wrong with a resource that has `value` on this way, and else only what it must have."""
+    """The error of a resource that has only `value` at this path and what is required."""
     resource = deep_copy(value)
     for step in reversed(place.way):
         resource = [resource] if step is None else {step: resource}

@@ -1,6 +1,6 @@
-"""A schema as the reference prints it in an error: the JSON of its internal Go struct.
+"""A schema as kube-apiserver prints it in an error: the JSON of its internal Go struct.
 
-`{"type": "object"}` is `{"ID":"","Schema":"","Ref":null,"Description":"","Type":"object",...}`: every field is there,
+`{"type": "object"}` is `{"ID":"","Schema":"","Ref":null,"Description":"","Type":"object",...}`: all fields are present,
 in the order of the struct.
 
 Follows apiextensions-apiserver pkg/apis/apiextensions/types_jsonschema.go.

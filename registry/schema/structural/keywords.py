@@ -1,12 +1,12 @@
-"""What a definition's schema may not say, whether it is structural or not.
+"""Validation of a definition's schema that does not depend on whether it is structural.
 
-JSON schema keywords without a place in Kubernetes, list and map types that do not fit the type, defaults where there
-can be none. A pure function over the decoded JSON of an openAPIV3Schema whose depth has been bounded. The validation
-rules in it are CEL's affair (registry/cel).
+Forbidden keywords of JSON schema, list and map types that contradict the type, defaults where none are allowed. A pure
+function over the decoded JSON of an openAPIV3Schema whose depth has been bounded. Its validation rules are checked by
+registry/cel.
 
 Follows ValidateCustomResourceDefinitionOpenAPISchema of apiextensions-apiserver
-pkg/apis/apiextensions/validation/validation.go at v0.36.2. The reference goes through properties in random order, we in
-that of their names.
+pkg/apis/apiextensions/validation/validation.go at v0.36.2, but visits properties by name, where kube-apiserver has a
+random order.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _META_FIELDS = ("metadata", "kind", "apiVersion")
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a node stands: `no_default` tells why it can have no default, "" if it can. `types` are judged or not."""
+    """The position of a node: `no_default` says why it cannot have a default, "" if it can. `types`: check types."""
 
     no_default: str = ""
     inside_meta: bool = False
@@ -34,7 +34,7 @@ class _Place:
 
 
 def validate_keywords(schema: Schema, path: str, *, types: bool = True, no_default: str = "") -> list[FieldError]:
-    """`no_default` tells why there can be no default anywhere; unknown types are let pass without `types`."""
+    """`no_default` says why no node can have a default; unknown types are allowed without `types`."""
     errors: list[FieldError] = []
     _check(schema, path, _Place(no_default, types=types), True, errors)
     return errors
@@ -161,12 +161,12 @@ def _check_type(schema: Schema, wanted: str, keyword: str, path: str, errors: li
 
 def _check_set_items(items: Schema, path: str, errors: list[FieldError]) -> None:
     list_type = items.get("x-kubernetes-list-type")
-    shown = GoText(go_json(list_type))  # of the list type in both cases
+    printed = GoText(go_json(list_type))  # the value of the list type in both cases
     detail = "must be atomic as item of a list with x-kubernetes-list-type=set"
     if items.get("type") == "array" and list_type not in (None, "atomic"):
-        errors.append(invalid(f"{path}.x-kubernetes-list-type", shown, detail))
+        errors.append(invalid(f"{path}.x-kubernetes-list-type", printed, detail))
     elif items.get("type") == "object" and items.get("x-kubernetes-map-type") != "atomic":
-        errors.append(invalid(f"{path}.x-kubernetes-map-type", shown, detail))
+        errors.append(invalid(f"{path}.x-kubernetes-map-type", printed, detail))
 
 
 def _check_map_list(schema: Schema, keys: list[str], path: str, errors: list[FieldError]) -> None:
@@ -197,10 +197,10 @@ def _check_map_list(schema: Schema, keys: list[str], path: str, errors: list[Fie
         return
     properties = items.get("properties") or {}
     seen = set()
-    shown = GoText(go_json(keys))
+    printed = GoText(go_json(keys))
     for name in keys:
         if name not in properties:
-            errors.append(invalid(keys_path, shown, "entries must all be names of item properties"))
+            errors.append(invalid(keys_path, printed, "entries must all be names of item properties"))
         elif properties[name].get("type") in ("array", "object"):
             errors.append(
                 invalid(
@@ -210,7 +210,7 @@ def _check_map_list(schema: Schema, keys: list[str], path: str, errors: list[Fie
                 )
             )
         if name in seen:
-            errors.append(invalid(keys_path, shown, "must not contain duplicate entries"))
+            errors.append(invalid(keys_path, printed, "must not contain duplicate entries"))
         seen.add(name)
 
 

@@ -1,9 +1,9 @@
-"""Whether a schema is structural: every value that it speaks of has a type, and junctors only restrict.
+"""Validation that a schema is structural: every value that it describes has a type, and junctors only restrict.
 
 A pure function over the decoded JSON of an openAPIV3Schema (see registry/definitions/structs/structs.py: absent is nil,
-an empty list that was written is there). The errors are in the order of their texts.
+an explicit empty list is not). Errors are sorted by their texts.
 
-These are the invariants of each node by itself; completeness.py compares junctors with what is outside of them.
+These are the invariants of single nodes; completeness.py compares junctors with the schema outside of them.
 
 Follows apiextensions-apiserver pkg/apiserver/schema/{validation,convert}.go at v0.36.2.
 """
@@ -22,7 +22,7 @@ Schema = Mapping[str, Any]
 
 
 class Level(enum.Enum):
-    """Where a node stands; the value is the end of the sentence about a missing type."""
+    """The position of a node; the value is the end of the sentence about a missing type."""
 
     ROOT = "at the root"
     ITEM = "for specified array items"
@@ -30,7 +30,7 @@ class Level(enum.Enum):
 
 
 class _Errors(list[FieldError]):
-    """The errors of one schema, and what has been spent on its patterns."""
+    """The errors of one schema, and the budget spent on its patterns."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,24 +38,24 @@ class _Errors(list[FieldError]):
 
 
 def validate_structural(schema: Schema, path: str) -> list[FieldError]:
-    """What keeps `schema` from being structural. Its depth must have been bounded, and `unsupported` is None for it."""
+    """The errors of a schema that is not structural. Its depth is bounded, and `find_unsupported` returns None."""
     errors = _Errors()
     _check_node(schema, Level.ROOT, path, errors)
     errors.extend(incomplete(schema, path))
     return sorted(errors, key=lambda error: error.message().encode())
 
 
-def unsupported(schema: Schema) -> str | None:
-    """Why no structural schema can be made of `schema`: the first keyword of JSON schema that has no place in one.
+def find_unsupported(schema: Schema) -> str | None:
+    """Why no structural schema can be made of `schema`: the first unsupported keyword of JSON schema.
 
-    `OpenAPIV3Schema 'id' is not supported`. Looks in the order of the reference: a node, what its junctors say, its
-    items, its properties.
+    `OpenAPIV3Schema 'id' is not supported`. Searches in kube-apiserver's order: a node, its junctors, its items, its
+    properties.
     """
     text = _unsupported_here(schema)
     if text is not None:
         return text
     for nested in _nested_schemas(schema):
-        text = unsupported(nested)
+        text = find_unsupported(nested)
         if text is not None:
             return text
     return None
@@ -171,7 +171,7 @@ def _check_metadata(schema: Schema, level: Level, path: str, errors: _Errors) ->
         words = {"type", "default"}
         if set(schema.get("properties") or {}) <= {"name", "generateName"}:
             words.add("properties")
-        if not _says_nothing_but(schema, words):
+        if not _has_only(schema, words):
             errors.append(
                 forbidden(
                     path,
@@ -187,23 +187,23 @@ def is_int_or_string_any_of(schema: Schema) -> bool:
         len(clauses) == 2
         and clauses[0].get("type") == "integer"
         and clauses[1].get("type") == "string"
-        and all(_says_nothing_but(clause, {"type"}, nested=True) for clause in clauses)
+        and all(_has_only(clause, {"type"}, nested=True) for clause in clauses)
     )
 
 
 def is_int_or_string_all_of(schema: Schema) -> bool:
-    """Whether the first clause of allOf has that anyOf; it may say more."""
+    """Whether the first clause of allOf has that anyOf, among others."""
     clauses: list[Schema] = schema.get("allOf") or []
     return len(clauses) > 0 and is_int_or_string_any_of(clauses[0])
 
 
-# An empty list or map that was written is something to the reference where it copies it; these it rebuilds.
+# kube-apiserver distinguishes an explicit empty list or map from an absent one where it copies it; these it rebuilds.
 _EMPTY_IS_NOTHING = frozenset(("enum", "allOf", "anyOf", "oneOf", "items"))
-# Of these, false and an empty text are something.
+# Of these, false and an empty text count as present.
 _NILABLE = frozenset(("default", "example", "x-kubernetes-list-type", "x-kubernetes-map-type"))
 
 
-def _says_nothing_but(schema: Schema, words: set[str], nested: bool = False) -> bool:
+def _has_only(schema: Schema, words: set[str], nested: bool = False) -> bool:
     return all(name in words or _is_nothing(name, value, nested) for name, value in schema.items())
 
 
@@ -220,7 +220,7 @@ def _is_nothing(name: str, value: Any, nested: bool) -> bool:
 
 
 def _check_values(schema: Schema, skip_any_of: bool, skip_first_all_of: bool, path: str, errors: _Errors) -> None:
-    """What holds for the value validations of a node, be it outside or inside of a junctor."""
+    """Checks the value validations of a node, outside or inside of a junctor."""
     if not skip_any_of:
         for i, clause in enumerate(schema.get("anyOf") or ()):
             _check_nested(clause, False, f"{path}.anyOf[{i}]", errors)
@@ -237,7 +237,7 @@ def _check_values(schema: Schema, skip_any_of: bool, skip_first_all_of: bool, pa
             errors.append(invalid(f"{path}.pattern", pattern, f"must be a valid regular expression, but isn't: {why}"))
 
 
-# What a junctor may not say, and how it has to be instead.
+# What a junctor must not contain, and the required form.
 _FORBIDDEN_NESTED = (
     ("type", "must be empty to be structural"),
     ("default", "must be undefined to be structural"),

@@ -1,13 +1,13 @@
-"""What a conversion loses, and how it comes back.
+"""The complement of a conversion: what it loses, kept in an annotation so that converting back restores it.
 
-An object O of version A becomes R of version B, and would become O' again. Where O' is not O, R carries what tells
-them apart in an annotation, by the version that it is about:
+Object O of version A becomes R of version B; converted back it would be O'. Where O' differs from O, R carries the
+difference in an annotation, keyed by the version that it belongs to:
 
     conversion.registry/remainder: '{"v1beta1":[{"path":["spec","note"],"is":"kept"}]}'
 
-`was` is what O' has at the path, `is` what O has; the member is missing where there is nothing. On the way back a part
-is put in only where there is what `was`, so that what somebody has changed at B stands. Elements of lists are found by
-what they are, not by their place: at B some may have been added or removed.
+`was` is the value at the path in O', `is` the value in O; a missing member means that there is no value. Converting
+back restores an entry only where the value is still `was`, so that changes made at B take precedence. Elements of lists
+are matched by value, not by index: at B elements may have been added or removed.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from registry.schema.values import same
 Json = Any
 
 ANNOTATION: Final = "conversion.registry/remainder"
-# All annotations of an object may have 256 KiB.
+# Kubernetes allows 256 KiB for all annotations of an object.
 MAX_REMAINDER: Final = 128 * 1024
 _NOTHING: Final = object()
 _HEAD: Final = ("apiVersion", "kind", "metadata")
 
 
 def differences(obj: Json, other: Json) -> list[dict[str, Json]]:
-    """What makes `other` into `obj`. Lists of the same length differ by elements, others as a whole."""
-    return [] if _same_text(obj, other) else compare_values(obj, other)  # nearly all are, and this is found quickly
+    """The entries that turn `other` into `obj`. Lists of equal length are compared by element, others as a whole."""
+    return [] if _same_text(obj, other) else compare_values(obj, other)  # the usual case, and fast to check
 
 
 def compare_values(obj: Json, other: Json) -> list[dict[str, Json]]:
-    """The same for what is not the same text."""
+    """The same for values whose texts are known to differ."""
     entries: list[dict[str, Json]] = []
     pending: list[tuple[tuple[str | int, ...], Json, Json]] = [((), other, obj)]
     while pending:
         path, was, wanted = pending.pop()
         if was.__class__ is dict and wanted.__class__ is dict and not (path and path[-1].__class__ is int):
-            names = sorted({*wanted, *was})  # the same whatever way an object has come
+            names = sorted({*wanted, *was})  # the order must not depend on how the object was created
             pending += [
                 ((*path, n), was.get(n, _NOTHING), wanted.get(n, _NOTHING))
                 for n in reversed(names)
@@ -69,12 +69,12 @@ def _same_text(obj: Json, other: Json) -> bool:
         return orjson.dumps(
             {k: v for k, v in obj.items() if k not in _HEAD}, option=orjson.OPT_SORT_KEYS
         ) == orjson.dumps({k: v for k, v in other.items() if k not in _HEAD}, option=orjson.OPT_SORT_KEYS)
-    except TypeError:  # deeper, or with other texts, than it writes
+    except TypeError:  # nested deeper than orjson allows, or with invalid Unicode
         return False
 
 
 def restore(obj: Json, entries: Json) -> None:
-    """Puts in what `differences` gave, where `obj` still has what it had. Entries of another shape are passed over."""
+    """Applies the entries of `differences` where `obj` still has their `was`. Malformed entries are ignored."""
     for entry in entries if isinstance(entries, list) else ():
         if isinstance(entry, dict) and isinstance(entry.get("path"), list):
             path = entry["path"]
@@ -94,8 +94,8 @@ def _restore(obj: Json, entry: dict[str, Json]) -> None:
         if wanted is not _NOTHING and was is not _NOTHING:
             _restore_element(holder, last, was, wanted)
     elif holder.__class__ is dict and isinstance(last, str):
-        there = holder.get(last, _NOTHING)
-        if (there is _NOTHING) != (was is _NOTHING) or (was is not _NOTHING and not same(there, was)):
+        present = holder.get(last, _NOTHING)
+        if (present is _NOTHING) != (was is _NOTHING) or (was is not _NOTHING and not same(present, was)):
             return
         if wanted is not _NOTHING:
             holder[last] = wanted
@@ -104,7 +104,7 @@ def _restore(obj: Json, entry: dict[str, Json]) -> None:
 
 
 def _restore_element(holder: list[Json], place: int, was: Json, wanted: Json) -> None:
-    """The element at its place if that is it, else the first that is."""
+    """Replaces the element at its index if that equals `was`, else the first equal one."""
     if 0 <= place < len(holder) and same(holder[place], was):
         holder[place] = wanted
         return
@@ -115,7 +115,7 @@ def _restore_element(holder: list[Json], place: int, was: Json, wanted: Json) ->
 
 
 def take_annotation(metadata: dict[str, Json]) -> dict[str, Json]:
-    """The remainders of an object by version; the annotation is taken out. One that cannot be read is none."""
+    """Removes the annotation and returns the complements by version. An unreadable annotation counts as none."""
     annotations = metadata.get("annotations")
     if not annotations or ANNOTATION not in annotations:
         return {}
@@ -132,11 +132,11 @@ def take_annotation(metadata: dict[str, Json]) -> dict[str, Json]:
     return found if isinstance(found, dict) else {}
 
 
-def put_annotation(metadata: dict[str, Json], remainders: dict[str, Json]) -> None:
-    """Puts the annotation in. Raises ValueError where it would be too long."""
-    if not remainders:
+def put_annotation(metadata: dict[str, Json], complements: dict[str, Json]) -> None:
+    """Sets the annotation. Raises ValueError where it would be too long."""
+    if not complements:
         return
-    text = encode_canonical(remainders)
+    text = encode_canonical(complements)
     if len(text) > MAX_REMAINDER:
         raise ValueError(f"what other versions do not know of it is longer than {MAX_REMAINDER} characters")
     metadata["annotations"] = {**(metadata.get("annotations") or {}), ANNOTATION: text}

@@ -1,8 +1,8 @@
-"""Functions that are written out: the steps of a way (lossless.py) as the lines of one Python function.
+"""Code generation: the steps of a lossless path (lossless.py) as the lines of one Python function.
 
-A list converts thousands of objects, and in a chain of closures half of the time goes into calls. So what nearly all
-ways consist of is written as lines; the rest is called. No text of a definition stands in the lines: names and values
-are variables of the function around.
+A list converts thousands of objects, and in a chain of closures half of the time goes into calls. So the most frequent
+steps are generated as lines; the others are called. No text of a definition occurs in the lines: names and values are
+variables of the enclosing function.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from registry.conversion.declarative.paths import STAR, Path
 
-# Writes what is to be done with the object in a variable, which is a dictionary, at a depth of indentation.
+# Writes the code for an object in a variable, which is known to be a dictionary, at a depth of indentation.
 Write = Callable[["Lines", str, int], None]
 
-# Python allows 20 loops in each other.
+# Python allows 20 nested loops.
 MAX_LOOPS: Final = 15
 
 
@@ -33,7 +33,7 @@ class Lines:
         self._lines += ["    " * (depth + 2) + line for line in lines]
 
     def value(self, value: Any) -> str:
-        """How the lines name a value."""
+        """The variable that holds a constant."""
         known = self._texts.get(value) if isinstance(value, str) else None
         if known is not None:
             return known
@@ -48,7 +48,7 @@ class Lines:
         return f"variable_{self._variables}"
 
     def at(self, depth: int, holder: str, names: Sequence[str]) -> str:
-        """The variable of what is there; something that is no dictionary where nothing is. The holder is one."""
+        """The variable of the value at `names`, not a dictionary where it is missing. `holder` is a dictionary."""
         for i, name in enumerate(names):
             inner = self.variable()
             found = f"{holder}.get({self.value(name)})"
@@ -57,7 +57,7 @@ class Lines:
         return holder
 
     def within(self, depth: int, holder: str, path: Path, write: Write) -> None:
-        """`write` on each dictionary that the path leads to."""
+        """Emits `write` for each dictionary that the path selects."""
         if STAR in path:
             place = path.index(STAR)
             found, element = self.at(depth, holder, path[:place]), self.variable()
@@ -67,7 +67,7 @@ class Lines:
                 f"if {found}.__class__ is dict else ():",
             )
             rest = path[place + 1 :]
-            if rest[:1] == (STAR,):  # lists in lists
+            if rest[:1] == (STAR,):  # nested lists
                 self.within(depth + 1, element, rest, write)
             else:
                 self.add(depth + 1, f"if {element}.__class__ is dict:")
@@ -82,9 +82,9 @@ class Lines:
     def function(self) -> Callable[..., Any]:
         outer = ", ".join(f"value_{i}" for i in range(len(self._values)))
         text = "\n".join(
-            (f"def made({outer}):", f"    def run({', '.join(self._parameters)}):", *self._lines, "    return run")
+            (f"def build({outer}):", f"    def run({', '.join(self._parameters)}):", *self._lines, "    return run")
         )
         scope: dict[str, Any] = {}
-        exec(compile(text, "<a way of a conversion>", "exec"), scope)  # nothing in the text is from elsewhere
-        run: Callable[..., Any] = scope["made"](*self._values)
+        exec(compile(text, "<conversion path>", "exec"), scope)  # contains no text of a definition
+        run: Callable[..., Any] = scope["build"](*self._values)
         return run

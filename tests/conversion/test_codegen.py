@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from registry.conversion.declarative.codegen import MAX_LOOPS, Lines, Write
 from registry.conversion.declarative.lossless_steps import map_values, move, rename, write_within
 from registry.conversion.declarative.paths import STAR, Path
-from registry.conversion.declarative.written import MAX_LOOPS, Lines, Write
 
 Json = Any
 
