@@ -33,7 +33,7 @@ from registry.codec.yaml_decode import decode_yaml
 from registry.definitions.model import Column, Scale
 from registry.definitions.structs import structs as typed
 from registry.definitions.structs.base import StructDecodeError
-from registry.schema.field import shortened
+from registry.schema.field import shorten
 
 _API_VERSION = "autoscaling/v1"
 _TABLE = custom_table(
@@ -199,7 +199,7 @@ def _decode(value: Any, unknown: list[str]) -> dict[str, Any]:
             )
     kind, version = head.get("kind") or "Scale", head.get("apiVersion") or _API_VERSION
     if (kind, version) != ("Scale", _API_VERSION):
-        raise StructDecodeError(f'no kind "{shortened(kind)}" is registered for version "{shortened(version)}"')
+        raise StructDecodeError(f'no kind "{shorten(kind)}" is registered for version "{shorten(version)}"')
     decoded = typed.decode(structs.Scale, value)
     unknown.extend(decoded.unknown)
     spec = decoded.value.get("spec") or {}
