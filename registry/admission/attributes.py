@@ -1,4 +1,4 @@
-"""A request as admission sees it.
+"""The attributes of a request that admission works with.
 
 Follows apiserver pkg/admission/attributes.go.
 """
@@ -34,7 +34,7 @@ class Resource(NamedTuple):
 
 @dataclass(slots=True)
 class Attributes:
-    """`name` is empty where a create leaves it to the server; a namespace is in the namespace of its own name.
+    """`name` is empty where the server generates it; a namespace object is in the namespace of its own name.
 
     `equivalents` are the resource at its other served versions. `object` is what is written, None for a deletion.
     """
@@ -56,7 +56,7 @@ class Attributes:
         return self.resource.resource == "namespaces" and not self.resource.group
 
     def request(self, matched: Resource) -> dict[str, Json]:
-        """What expressions see as `request`, and webhooks beside the objects; what is empty is not there."""
+        """The variable `request` of expressions, and the request part of reviews; empty members are omitted."""
         request: dict[str, Json] = {"kind": matched.kind_json(), "resource": matched.resource_json()}
         if self.subresource:
             request["subResource"] = self.subresource

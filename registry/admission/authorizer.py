@@ -1,9 +1,9 @@
-"""What `authorizer` is in expressions: questions about rights, put together by calls and asked by `check`.
+"""The CEL variable `authorizer`: authorization checks, built by a chain of calls and evaluated by `check`.
 
     authorizer.group('').resource('pods').namespace('a').check('get').allowed()
 
-Deciding may have to wait for the database, evaluating cannot wait: a question that has no answer yet raises Undecided,
-the caller has it answered (`Decisions.answer`) and evaluates again, which finds the answer.
+A decision may need the database, but evaluation cannot wait: a question without a known answer raises Undecided, the
+caller obtains the answer (`Decisions.answer`) and evaluates again.
 
 Follows apiserver pkg/cel/library/authz.go.
 """
@@ -17,12 +17,12 @@ from registry.cel.common.values import EvalError, Opaque, TypeValue, Value, no_s
 from registry.cel.ext.table import member, mismatch
 from registry.schema.names import name_is_dns_label, name_is_dns_subdomain
 
-# What asking costs (library/cost.go): three checks in one expression are over its limit.
+# The cost of a check (library/cost.go): three checks in one expression exceed its limit.
 CHECK_COST: Final = 350_000
 
 
 class Question(NamedTuple):
-    """May this user do this? `user` is the JSON of a UserInfo, or the name of a service account as namespace, name."""
+    """May this user do this? `user` is the JSON of a UserInfo, or the namespace and name of a service account."""
 
     account: tuple[str, str] | None
     verb: str
@@ -43,7 +43,7 @@ class Answer(NamedTuple):
 
 
 class Undecided(Exception):
-    """An expression asks what has not been answered. No EvalError: nothing may absorb it."""
+    """An expression needs an unanswered question. Not an EvalError, since no operator may absorb it."""
 
     def __init__(self, question: Question) -> None:
         super().__init__(str(question))
@@ -51,7 +51,7 @@ class Undecided(Exception):
 
 
 class Decisions:
-    """The answers that one request has had; the same question is asked once."""
+    """The answers obtained for one request; equal questions are asked once."""
 
     __slots__ = ("known",)
 
@@ -66,7 +66,7 @@ class Decisions:
 
 
 class _Receiver(Opaque):
-    """A value that has nothing but members."""
+    """A value that has only member functions."""
 
     __slots__ = ()
     has_text = False
@@ -128,7 +128,7 @@ for _kind in (Authorizer, GroupCheck, PathCheck, ResourceCheck, Decision):
 
 
 def request_check(decisions: Decisions, request: Mapping[str, Any]) -> ResourceCheck:
-    """`authorizer.requestResource`: the check of what the request itself is about."""
+    """`authorizer.requestResource`: the check of the request's own resource."""
     resource = request["requestResource"]
     return ResourceCheck(
         decisions,

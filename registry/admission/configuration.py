@@ -1,6 +1,6 @@
-"""The configuration of a tenant, compiled: policies with their bindings, and webhooks, in the order they are used.
+"""A tenant's compiled admission configuration: policies with their bindings, and webhooks, in the order of use.
 
-Each object is compiled when it is first seen at a revision; `Admission.of` puts the compiled ones together.
+Each object is compiled once per revision; `Admission.of` combines the compiled objects.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ RESOURCES = (
 )
 _POLICIES = frozenset((VALIDATING_POLICIES, VALIDATING_BINDINGS, MUTATING_POLICIES, MUTATING_BINDINGS))
 
-# What one object of a resource compiles to.
+# The compiled form of one object of a resource.
 Compiled = ValidatingPolicy | MutatingPolicy | Binding | tuple[Webhook, ...]
 
 
 def compile_object(resource: str, obj: Object) -> Compiled:
-    """`resource` is one of RESOURCES; the object has been found to be right when it was written."""
+    """`resource` is one of RESOURCES; the object was validated when it was written."""
     match resource:
         case "validatingadmissionpolicies":
             return ValidatingPolicy(obj)
@@ -50,7 +50,7 @@ def compile_object(resource: str, obj: Object) -> Compiled:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Policies come with their bindings; those that nothing binds say nothing."""
+    """Policies come with their bindings; a policy without one has no effect."""
 
     mutating_policies: tuple[tuple[MutatingPolicy, tuple[Binding, ...]], ...] = ()
     mutating_webhooks: tuple[Webhook, ...] = ()
@@ -59,7 +59,7 @@ class Admission:
 
     @staticmethod
     def of(objects: Mapping[str, Iterable[Compiled]]) -> Admission | None:
-        """The compiled objects by their resource, each in the order of names; None where nothing is in force."""
+        """Combines compiled objects by resource, each sorted by name; None where nothing is in force."""
         made = Admission(
             _bound(objects, MUTATING_POLICIES, MUTATING_BINDINGS, MutatingPolicy),
             _hooks(objects, MUTATING_WEBHOOKS),
@@ -98,10 +98,10 @@ def _hooks(objects: Mapping[str, Iterable[Compiled]], resource: str) -> tuple[We
 
 
 def policies_apply(group: str, resource: str) -> bool:
-    """Policies never judge policies and their bindings, or nobody could mend one that refuses everything."""
+    """Policies do not apply to policies and their bindings, or one that rejects everything could not be repaired."""
     return group != GROUP or resource not in _POLICIES
 
 
 def webhooks_apply(group: str, resource: str) -> bool:
-    """Webhooks are not asked about any of the configuration of admission."""
+    """Webhooks are not called for any object of the admission configuration."""
     return group != GROUP or resource not in RESOURCES

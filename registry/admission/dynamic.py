@@ -1,6 +1,6 @@
-"""Decoded JSON as CEL sees it without a schema: maps and lists whose elements are converted when they are asked for.
+"""CEL values of JSON without a schema: maps and lists whose elements are converted on access.
 
-Follows cel-go common/types/{map,list}.go over what apimachinery's unstructured converter gives.
+Follows cel-go common/types/{map,list}.go over what apimachinery's unstructured converter returns.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from registry.cel.common.values import (
 
 Json = Any
 
-# No deeper than any body that is decoded (registry/codec): what an expression builds may be no deeper either.
+# The depth limit of decoded bodies (registry/codec) also holds for what expressions construct.
 _MAX_DEPTH = 200
 
 
 class DynamicMap(MapValue):
-    """An object of JSON; its keys are taken as they are."""
+    """A JSON object; keys are not escaped."""
 
     __slots__ = ("value",)
 
@@ -115,7 +115,7 @@ def to_value(value: Json) -> Value:
 
 
 def plain(value: Value, depth: int = 0) -> Json:
-    """The JSON of a CEL value; raises EvalError for what has none."""
+    """The JSON of a CEL value; raises EvalError for values that have none."""
     kind = type(value)
     if value is None or kind in (bool, int, float, str):
         return value
@@ -131,7 +131,7 @@ def plain(value: Value, depth: int = 0) -> Json:
         return base64.b64encode(value).decode()
     if kind is Timestamp or kind is Duration:
         return value.text()
-    if isinstance(value, int):  # a Uint
+    if isinstance(value, int):  # includes Uint
         return int(value)
     raise EvalError(f"unsupported conversion to JSON: {type_of(value).name}")
 

@@ -1,12 +1,12 @@
-"""The expressions of policies and match conditions: what names they see, what type they must have, how they run.
+"""The CEL environment of policies and match conditions: variables, result types, evaluation.
 
-`compile_expression(text, scope, BOOL)` gives an Expression; `error` says why it is unusable, in the words of the API.
-An Activation holds what one request gives to them and runs them: `activation.value(expression)`.
+`compile_expression(text, scope, BOOL)` returns an Expression; its `error` says why it is unusable, in the API's words.
+An Activation holds the inputs of one request and evaluates expressions: `activation.value(expression)`.
 
-Evaluation is bounded as kube-apiserver bounds it: 1,000,000 for an expression, and a budget for all of one policy. It
-runs without exact counts first, and again with them where it may have cost too much (registry/cel/interpreter/code.py).
-As there is no bound for the number of policies, bindings and parameters, the time of all evaluations of a request is
-bounded, too (Effort).
+Evaluation is bounded as in kube-apiserver: 1,000,000 for an expression, and a budget for all of one policy. It first
+runs without exact costs, and again with them where it may have exceeded a limit (registry/cel/interpreter/code.py).
+As the number of policies, bindings and parameters is not bounded, the time of all evaluations of a request is bounded,
+too (Effort).
 
 Follows apiserver pkg/admission/plugin/cel/{compile,composition,activation,condition}.go.
 """
@@ -47,7 +47,7 @@ from registry.cel.syntax.parser import Parsed, parse
 
 Json = Any
 
-# What the expressions of one policy may cost together (celconfig.RuntimeCELCostBudget), and match conditions.
+# The joint cost limits of the expressions of one policy (celconfig.RuntimeCELCostBudget), and of match conditions.
 POLICY_BUDGET: Final = 10_000_000
 CONDITIONS_BUDGET: Final = 2_500_000
 
@@ -112,7 +112,7 @@ NAMESPACE: Final = struct(
 AUTHORIZER: Final = struct(Authorizer.type.name)
 RESOURCE_CHECK: Final = struct("kubernetes.authorization.ResourceCheck")
 
-# The variables of a frame, in their order; an expression is checked with those of its scope only.
+# The variables of a frame, in order; an expression is checked with those of its scope only.
 NAMES: Final = (
     "object",
     "oldObject",
@@ -128,7 +128,7 @@ _VIEWS: Final = dict.fromkeys(NAMES)
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What an expression sees. `variables` are those before it, None where there are none at all."""
+    """The variables that an expression can use. `variables` are the preceding ones, None where none are supported."""
 
     params: bool = False
     authorizer: bool = True
@@ -150,7 +150,7 @@ class Scope:
 
 
 class CompileError(NamedTuple):
-    """`internal` tells what is wrong with the program from what is wrong with the text."""
+    """`internal` distinguishes an error of the program from one of the text."""
 
     detail: str
     internal: bool = False
@@ -176,7 +176,7 @@ class Expression:
 
 
 def compile_expression(text: str, scope: Scope, *wanted: Type) -> Expression:
-    """`wanted` are the types that it may have; without any it may have each."""
+    """`wanted` are the allowed result types; without any, all are allowed."""
     try:
         return _compile(text, scope, wanted)
     except RecursionError:
@@ -203,12 +203,12 @@ def _compile(text: str, scope: Scope, wanted: tuple[Type, ...]) -> Expression:
 
 
 def _type_name(of: Type) -> str:
-    """A type by its name at run time: `list(string)`, `null_type`."""
+    """The run-time name of a type: `list(string)`, `null_type`."""
     return f"{of.runtime_name}({', '.join(map(_type_name, of.parameters))})" if of.parameters else of.runtime_name
 
 
 def check_text(text: str, scope: Scope) -> tuple[Checked, str]:
-    """The checked tree, and pictures of what is wrong with it."""
+    """The checked tree, and its errors with source excerpts."""
     checked = check(
         _parse(text),
         scope.names(),
@@ -226,21 +226,21 @@ def _parse(text: str) -> Parsed:
     return _cached_parse(text) if len(text) <= 2000 else parse(text)
 
 
-# --- evaluating
+# --- evaluation
 
 
 class OutOfBudget(Exception):
-    """The expressions of a policy have cost more than they may together."""
+    """The expressions of a policy have exceeded their joint cost limit."""
 
 
 class Paused(Exception):
-    """Others are to have their turn. What has been evaluated is kept: evaluating again goes on from there."""
+    """Other requests should run first. Evaluated results are kept: evaluating again continues from there."""
 
 
 class Effort:
     """The processor time that evaluations of one request have taken, and whether to pause before the next one.
 
-    `is_over` says that the request has held the process for long enough.
+    `is_over`: whether the time slice of the request has expired.
     """
 
     SECONDS: Final = 5.0
@@ -261,7 +261,7 @@ class Effort:
         self.spent += time.thread_time() - self._began
 
     def enter(self) -> None:
-        """Before an evaluation: raises OutOfBudget, or Paused where one has been made since `begin`."""
+        """Called before an evaluation: raises OutOfBudget, or Paused when another evaluation has run since `begin`."""
         if self.spent > self.SECONDS:
             raise OutOfBudget
         if self._fresh and self._is_over():
@@ -270,11 +270,11 @@ class Effort:
 
 
 class Failed(Exception):
-    """One expression has no value. The text is that of the API: `expression 'e' resulted in error: no such key: x`."""
+    """An expression has no value. The text is the API's: `expression 'e' resulted in error: no such key: x`."""
 
 
 class _Variables(MapValue):
-    """`variables`: each is evaluated when it is first asked for, and remembered, failures as well."""
+    """The variable `variables`: each is evaluated on first access and cached, including errors."""
 
     __slots__ = ("_activation", "_found", "_known")
 
@@ -312,7 +312,7 @@ register_type(_Variables, MAP)
 
 @dataclass(slots=True)
 class Inputs:
-    """What a request gives to the expressions of a policy, as JSON."""
+    """The inputs of a request to the expressions of a policy, as JSON."""
 
     object: Json
     old_object: Json
@@ -326,7 +326,7 @@ class Inputs:
     def activation(
         self, purpose: str, variables: Mapping[str, Expression] | None, budget: int = POLICY_BUDGET
     ) -> Activation:
-        """The same one for the same purpose, however often evaluation is begun again."""
+        """Returns the same activation for the same purpose each time that evaluation is restarted."""
         found = self._activations.get(purpose)
         if found is None:
             found = self._activations[purpose] = Activation(self, variables, budget)
@@ -334,13 +334,13 @@ class Inputs:
 
 
 class Activation:
-    """One policy on one request with one set of parameters; remembers what it has evaluated."""
+    """The evaluation of one policy for one request and one set of parameters; caches results."""
 
     def __init__(
         self, inputs: Inputs, variables: Mapping[str, Expression] | None = None, budget: int = POLICY_BUDGET
     ) -> None:
         self.budget = budget
-        self._composed = 0  # what variables have cost since it was last counted
+        self._composed = 0  # cost of variables not yet charged to an expression
         self._known = variables
         self._inputs = inputs
         self._values = self._bound()
@@ -388,8 +388,8 @@ class Activation:
         return value
 
     def variable(self, expression: Expression) -> Value:
-        """The value of a variable; its cost counts together with that of the expression that asks for it, whether it
-        has a value or not."""
+        """The value of a variable; its cost is charged to the expression that reads it, whether it has a value or
+        not."""
         if expression.error is not None:
             raise EvalError(f"compilation error: {expression.error.detail}")
         self._inputs.effort.enter()
@@ -402,8 +402,8 @@ class Activation:
         return value
 
     def _run(self, expression: Expression) -> tuple[Value | EvalError, int]:
-        """The value or why there is none, and what it cost: a bound of it, or where that is over a limit, what it did
-        cost."""
+        """The value, or the error, and the cost: an upper bound, or the exact cost where the bound exceeds a
+        limit."""
         program = expression.program()
         for exact in (False, True):
             used = program.exact() if exact else program
@@ -425,7 +425,7 @@ class Activation:
 
 
 def values(activation: Activation, expressions: Sequence[Expression | None]) -> list[Value | Failed | None]:
-    """The value of each, or what is wrong with it. Raises OutOfBudget, Paused and Undecided."""
+    """The value or the error of each expression. Raises OutOfBudget, Paused and Undecided."""
     found: list[Value | Failed | None] = []
     for expression in expressions:
         if expression is None:

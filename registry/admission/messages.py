@@ -1,6 +1,6 @@
-"""The types that mutations make: `Object{spec: Object.spec{size: 1}}` and `JSONPatch{op: 'add', path: '/a', value: 1}`.
+"""The message types of mutations: `Object{spec: Object.spec{size: 1}}`, `JSONPatch{op: 'add', path: '/a', value: 1}`.
 
-An Object's fields may be anything; that its parts are named after the path to them is seen when it is made into JSON.
+An Object may have any fields; whether its parts are named after their paths is checked on conversion to JSON.
 
 Follows apiserver pkg/cel/mutation/{typeresolver,dynamic/objects,jsonpatch}.go.
 """
@@ -26,7 +26,7 @@ JSON_PATCHES: Final = types.list_of(JSON_PATCH)
 
 
 class Made(MapValue):
-    """A value that an expression has made of one of these types."""
+    """A message value of one of these types."""
 
     __slots__ = ("fields", "name")
 
@@ -56,7 +56,7 @@ register_type(Made, RuntimeType("Object"))
 
 
 class MutationMessages:
-    """What registry/cel/checker/checker.py asks of Messages."""
+    """Implements Messages of registry/cel/checker/checker.py."""
 
     def type_of(self, name: str) -> Type | None:
         if name == "Object":
@@ -79,7 +79,7 @@ MESSAGES: Final = MutationMessages()
 
 
 def configuration(value: Value) -> dict[str, Any]:
-    """The JSON of an `Object{...}`; raises EvalError where a part is named after another path."""
+    """The JSON of an `Object{...}`; raises EvalError where a part has the name of another path."""
     if type(value) is not Made or value.name != "Object":
         raise EvalError("unexpected evaluation result type, expected Object")
     found: dict[str, Any] = _unwrap(value, "Object")
@@ -102,7 +102,7 @@ def _unwrap(value: Value, path: str) -> Any:
 
 
 def plain_parts(value: Value) -> Any:
-    """The JSON of a value in which an `Object.a.b{...}` may stand anywhere: what a JSON patch carries."""
+    """The JSON of a value that may contain `Object.a.b{...}` anywhere: the value of a JSON patch operation."""
     if type(value) is Made:
         return {name: plain_parts(part) for name, part in value.fields.items()}
     if type(value) is list:
@@ -128,7 +128,7 @@ def escape_key(value: Value) -> str:
 
 
 _ESCAPE = Overload("string_jsonpatch_escapeKey_string", "jsonpatch.escapeKey", (types.STRING,), types.STRING, False, ())
-# Those of every expression, and what only mutations may call.
+# The functions of all expressions, and those that only mutations may call.
 MUTATION_FUNCTIONS: Final = {
     **FUNCTIONS,
     "jsonpatch.escapeKey": Function("jsonpatch.escapeKey", (_ESCAPE,), {(False, 1): (_ESCAPE,)}),

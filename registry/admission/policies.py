@@ -1,8 +1,8 @@
-"""Policies compiled, and what they say of a request.
+"""Compiled policies and their evaluation.
 
-A validating policy gives Decisions; a mutating one gives patched objects, one mutation after the other. Both are pure:
-parameters, the namespace and the objects at the matched version come with the Inputs, and questions about rights are
-answered from what is known (authorizer.py).
+A validating policy returns PolicyDecisions; a mutating one returns patched objects, one mutation after the other. Both
+are pure: parameters, the namespace and the objects at the matched version are Inputs, and authorization checks are
+answered from known decisions (authorizer.py).
 
 Follows apiserver pkg/admission/plugin/policy/{validating/validator,mutating/dispatcher,mutating/patch/*}.go.
 """
@@ -38,14 +38,14 @@ from registry.cel.ext.strings import trim_space
 Json = Any
 Object = dict[str, Any]
 
-# The longest text of a messageExpression that is shown (celconfig.MaxEvaluatedMessageExpressionSizeBytes).
+# The longest result of a messageExpression that is used (celconfig.MaxEvaluatedMessageExpressionSizeBytes).
 _MAX_MESSAGE_BYTES: Final = 5120
 _MAX_ANNOTATION_BYTES: Final = 10 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """matchConditions: all must hold. An error counts where none is false, and then as the failure policy says."""
+    """matchConditions: all must be true. Errors only matter where none is false; then the failure policy applies."""
 
     expressions: tuple[Expression, ...]
 
@@ -87,7 +87,7 @@ class ParamKind:
 
 
 class _Policy:
-    """What both kinds of policies have."""
+    """The common parts of both kinds of policies."""
 
     def __init__(self, policy: Mapping[str, Any]) -> None:
         spec = policy.get("spec") or {}
@@ -103,7 +103,7 @@ class _Policy:
 
 
 def compile_variables(variables: Sequence[Mapping[str, Any]] | None, *, params: bool) -> dict[str, Expression]:
-    """Each sees those before it; of two with the same name the last counts."""
+    """Each variable sees the preceding ones; of two with the same name the last takes precedence."""
     compiled: dict[str, Expression] = {}
     for variable in variables or ():
         scope = Scope(params=params, variables={name: e.type for name, e in compiled.items()})
@@ -124,7 +124,7 @@ class Binding:
         self.param_ref: Mapping[str, Any] | None = spec.get("paramRef")
 
 
-# --- validating
+# --- validating policies
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class PolicyDecision:
 
 @dataclass(frozen=True, slots=True)
 class PolicyOutcome:
-    """`decisions` are the failures in their order; `annotations` what the audit log gets; `broken` errors of those."""
+    """`decisions` are the failures in order; `annotations` go to the audit log; `broken` are errors in these."""
 
     decisions: tuple[tuple[int, PolicyDecision], ...] = ()
     annotations: tuple[tuple[str, str], ...] = ()
@@ -179,7 +179,7 @@ class ValidatingPolicy(_Policy):
         )
 
     def validate(self, inputs: Inputs) -> PolicyOutcome:
-        """Raises Paused, and Undecided."""
+        """Raises Paused and Undecided."""
         try:
             if not self.conditions.hold(inputs, self.variables):
                 return PolicyOutcome()
@@ -216,7 +216,7 @@ class ValidatingPolicy(_Policy):
 
 
 def _message(activation: Activation, validation: _Validation) -> str:
-    """What the client reads: the expression's text if it is one line of it, else the message, else the expression."""
+    """The text for the client: messageExpression's value if it is one line, else the message or the expression."""
     message = ""
     if validation.message_expression is not None:
         try:
@@ -232,11 +232,11 @@ def _message(activation: Activation, validation: _Validation) -> str:
     return message or validation.message or f"failed expression: {validation.text}"
 
 
-# --- mutating
+# --- mutating policies
 
 
 class MutationFailed(Exception):
-    """A mutation cannot be made; the text follows `policy 'p' with binding 'b' denied request: `."""
+    """A mutation failed; the text follows `policy 'p' with binding 'b' denied request: `."""
 
 
 class MutatingPolicy(_Policy):
@@ -280,7 +280,7 @@ def _patch(obj: Object, value: Value) -> Object:
         patched = json_patch.apply_json_patch(obj, json_patch.decode(operations(elements(value))))
     except ApplyError as error:
         if str(error).endswith("test failed"):
-            return obj  # what does not meet its test is left alone
+            return obj  # a failed test operation leaves the object unchanged
         raise MutationFailed(f"JSON Patch: {error}") from error
     if not isinstance(patched, dict):
         raise MutationFailed("JSON Patch: the result is no object")

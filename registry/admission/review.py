@@ -1,4 +1,4 @@
-"""The AdmissionReview: what a webhook is asked, what its answer must be, and what it says. Pure.
+"""The AdmissionReview: the request body, validation of the response, and its verdict. Pure.
 
 Follows apiserver pkg/admission/plugin/webhook/{request/admissionreview,errors/statuserror}.go.
 """
@@ -25,26 +25,26 @@ Object = dict[str, Any]
 
 _GROUP = "admission.k8s.io"
 _KIND = "AdmissionReview"
-# What a status line can say; webhooks do use codes that nobody knows.
+# Codes that a status line can have; webhooks do use unknown ones.
 _MAX_CODE = 999
 _KNOWN = frozenset({f"{_GROUP}/v1", f"{_GROUP}/v1beta1"})
 
 
 class InvalidAnswer(Exception):
-    """An answer that breaks the rules; `received invalid webhook response: ` stands before the text."""
+    """An invalid response; the text follows `received invalid webhook response: `."""
 
 
 class PatchFailed(Exception):
-    """A patch that does not fit the object: an error of the server's, whatever the failure policy says."""
+    """A patch that does not apply to the object: an internal error, whatever the failure policy."""
 
 
 class BadPatch(Exception):
-    """A patch that is none; the text follows `failed calling webhook "w": `."""
+    """A malformed patch; the text follows `failed calling webhook "w": `."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`patch` is the decoded JSON patch, None without one; `status` is what the webhook gave for a denial."""
+    """`patch` is the decoded JSON patch, None without one; `status` is the webhook's Status for a denial."""
 
     allowed: bool
     warnings: Sequence[str]
@@ -57,7 +57,7 @@ class Verdict:
 def request_body(
     version: str, uid: str, attributes: Attributes, matched: Resource, obj: Object | None, old: Object | None
 ) -> bytes:
-    """The review; `obj` and `old` are at the version that the webhook is asked about."""
+    """The review; `obj` and `old` are at the version that the webhook is called with."""
     request: Object = {"uid": uid, **attributes.request(matched)}
     options = request.pop("options")
     dry_run = request.pop("dryRun")
@@ -66,7 +66,7 @@ def request_body(
 
 
 def verdict(version: str, uid: str, data: bytes, *, mutating: bool) -> Verdict:
-    """What an answer says. Raises CallFailed for what is no review, InvalidAnswer for one that breaks the rules."""
+    """The verdict of a response. Raises CallFailed for what is no review, InvalidAnswer for an invalid one."""
     review = decoded_review(data)
     wanted = f"{_GROUP}/{version}"
     given, kind = _text(review.get("apiVersion")), _text(review.get("kind"))
@@ -83,7 +83,7 @@ def verdict(version: str, uid: str, data: bytes, *, mutating: bool) -> Verdict:
             raise InvalidAnswer(f"expected webhook response of {_GROUP}/v1, Kind={_KIND}, got /, Kind=")
         _check_patch(patch, patch_type, mutating)
     elif patch:
-        patch_type = "JSONPatch"  # the only one there was; nobody ever looked
+        patch_type = "JSONPatch"  # the only type there was; v1beta1 did not check it
     status = response.get("status")
     annotations, warnings = response.get("auditAnnotations"), response.get("warnings")
     texts = annotations if isinstance(annotations, dict) else {}
@@ -149,7 +149,7 @@ def decode_patch(found: Verdict) -> Any:
 
 
 def denial(name: str, status: Mapping[str, Any]) -> tuple[int, str, str, Mapping[str, Any] | None]:
-    """Code, reason, message and details of a Status that says no."""
+    """Code, reason, message and details for a denial with this Status."""
     code = status.get("code")
     reason, message = _text(status.get("reason")), _text(status.get("message"))
     denied = f'admission webhook "{name}" denied the request'

@@ -1,6 +1,6 @@
-"""Which requests a configuration is about: its rules, its selectors, and what Equivalent makes of other versions.
+"""Matching of requests to a configuration: rules, selectors, and equivalent versions (matchPolicy: Equivalent).
 
-The namespace's labels are asked for only where a selector needs them: `Match.needs_namespace` says so.
+The namespace's labels are loaded only where a selector needs them: see `Match.needs_namespace`.
 
 Follows apiserver pkg/admission/plugin/webhook/predicates/* and pkg/admission/plugin/policy/matching/matching.go.
 """
@@ -19,7 +19,7 @@ _ANY = "*"
 
 
 class RuleMatcher:
-    """One rule, `resourceNames` included; `*` stands for everything."""
+    """One rule with its `resourceNames`; `*` matches everything."""
 
     __slots__ = ("_groups", "_names", "_operations", "_resources", "_scope", "_versions")
 
@@ -32,7 +32,7 @@ class RuleMatcher:
         self._names = frozenset(rule.get("resourceNames") or ())
 
     def matches(self, attributes: Attributes, resource: Resource) -> bool:
-        """Whether the request matches as if it had been made on `resource`."""
+        """Whether the request, made on `resource`, would match."""
         return (
             _in(attributes.operation, self._operations)
             and _in(resource.group, self._groups)
@@ -61,7 +61,7 @@ def _in(value: str, values: frozenset[str]) -> bool:
 
 
 class Match:
-    """The conditions of one policy, binding or webhook; `rules` without any match everything if `empty_matches`."""
+    """The match conditions of one policy, binding or webhook; empty `rules` match everything if `empty_matches`."""
 
     __slots__ = ("_empty_matches", "_equivalent", "_excluded", "_namespaces", "_objects", "_rules")
 
@@ -74,7 +74,7 @@ class Match:
         self._empty_matches = empty_matches
 
     def resource(self, attributes: Attributes) -> Resource | None:
-        """The resource at the version that it matches as, None where it does not. Namespaces are not looked at."""
+        """The resource at the version that matches, None where none does. Ignores namespace selectors."""
         if self._objects is not None:
             of_objects = (labels_of(attributes.object), labels_of(attributes.old_object))
             if not any(labels is not None and self._objects(labels) for labels in of_objects):
@@ -97,7 +97,7 @@ class Match:
         return None
 
     def needs_namespace(self, attributes: Attributes) -> bool:
-        """Whether the labels of the request's namespace have to be looked up before it is clear that it matches."""
+        """Whether the labels of the request's namespace are needed to decide the match."""
         return (
             self._namespaces is not None
             and bool(attributes.namespace)
@@ -107,7 +107,7 @@ class Match:
         )
 
     def selects_namespace(self, attributes: Attributes, labels: Labels | None) -> bool:
-        """`labels` are those of the namespace, where they were needed."""
+        """`labels` are those of the namespace, where they are needed."""
         if self._namespaces is None or not attributes.namespace:
             return True
         if not self.needs_namespace(attributes):

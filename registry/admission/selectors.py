@@ -1,4 +1,4 @@
-"""Label selectors of configurations: `{"matchLabels": {...}, "matchExpressions": [...]}` as a test of labels.
+"""Label selectors of configurations: compiles `{"matchLabels": {...}, "matchExpressions": [...]}` to a test of labels.
 
 Follows apimachinery pkg/apis/meta/v1/{helpers,validation/validation}.go.
 """
@@ -17,7 +17,7 @@ Test = Callable[[Labels], bool]
 
 
 def compile_selector(selector: Json | None) -> Test | None:
-    """None for one that selects everything; it has been found to be right."""
+    """Returns None for a selector that matches everything. The selector must be valid."""
     if not selector:
         return None
     tests: list[Test] = [_equals(key, value) for key, value in (selector.get("matchLabels") or {}).items()]
@@ -47,7 +47,7 @@ def _requirement(requirement: Json) -> Test:
 
 
 def selector_errors(selector: Json | None, path: str, *, any_value: bool = False) -> list[FieldError]:
-    """`any_value` lets values be that no label can have: such a selector was there before."""
+    """`any_value` allows invalid label values, for a selector that already had them."""
     if selector is None:
         return []
     errors = []

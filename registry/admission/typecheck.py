@@ -1,7 +1,7 @@
-"""What the types of the matched resources say of a policy's expressions: warnings for its status. Pure.
+"""Type checking of a policy's expressions against the matched resources: warnings for its status. Pure.
 
-Only validations and their message expressions are checked, and only for resources that rules name outright: a `*` says
-nothing of types. Follows apiserver pkg/admission/plugin/policy/validating/typechecking.go.
+Only validations and their message expressions are checked, and only for resources that rules name explicitly: a `*` has
+no type. Follows apiserver pkg/admission/plugin/policy/validating/typechecking.go.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from registry.schema.model import Structural
 
 Json = Mapping[str, Any]
 
-# Kinds that one rule is checked for (maxTypesToCheck).
+# The kinds checked for one rule (maxTypesToCheck).
 _MAX_KINDS: Final = 10
 
 
@@ -35,14 +35,14 @@ class Kind(NamedTuple):
         return f"{self.group}/{self.version}, Kind={self.kind}"
 
 
-# The kind of a resource at a version: group, version, plural; None where there is none.
+# Takes group, version and plural of a resource and returns its kind; None where there is none.
 Resolve = Callable[[str, str, str], Kind | None]
 
 
 def type_warnings(policy: Json, resolve: Resolve, params: Kind | None) -> list[dict[str, str]]:
     """`[{"fieldRef": "spec.validations[0].expression", "warning": "g/v1, Kind=K: ERROR: ..."}]`.
 
-    `params` is the kind of the parameters, None where there are none or nothing is known of it.
+    `params` is the kind of the parameters, None without parameters or where it is unknown.
     """
     spec = policy.get("spec") or {}
     kinds = _kinds(spec, resolve)
@@ -58,7 +58,7 @@ def type_warnings(policy: Json, resolve: Resolve, params: Kind | None) -> list[d
 
 
 def _kinds(spec: Json, resolve: Resolve) -> list[Kind]:
-    """Those that the rules name, sorted; wildcards, subresources and what is not there are left out."""
+    """The kinds that the rules name, sorted; wildcards, subresources and unknown resources are left out."""
     found: dict[tuple[str, str, str], Kind] = {}
     for rule in (spec.get("matchConstraints") or {}).get("resourceRules") or ():
         groups, versions = rule.get("apiGroups") or (), rule.get("apiVersions") or ()

@@ -1,4 +1,4 @@
-"""What is wrong with policies and their bindings.
+"""Validation of policies and their bindings.
 
 Follows kubernetes pkg/apis/admissionregistration/validation/validation.go at v1.36.
 """
@@ -54,7 +54,7 @@ def _conditions_changed(spec: Json, old: Json | None) -> bool:
 
 
 def validating_policy_errors(policy: Json, old: Json | None = None) -> list[FieldError]:
-    """Of the spec; `old` is the policy that is replaced."""
+    """The errors of the spec; `old` is the policy that is replaced."""
     spec = policy.get("spec") or {}
     params = spec.get("paramKind") is not None
     errors = _common_errors(spec)

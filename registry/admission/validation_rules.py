@@ -1,4 +1,4 @@
-"""What is wrong with rules, match conditions, variables and parameters: the parts that configurations share.
+"""Validation of rules, match conditions, variables and parameters, which all configurations share.
 
 Follows kubernetes pkg/apis/admissionregistration/validation/validation.go at v1.36.
 """
@@ -44,7 +44,7 @@ def enum_errors(value: str | None, supported: list[str], path: str) -> list[Fiel
 
 
 def expression_errors(expression: Expression, path: str, shown: str = "") -> list[FieldError]:
-    """`shown` is the text as it was written, where that is another than what was compiled."""
+    """`shown` is the text as written, where it differs from the compiled one."""
     if expression.error is None:
         return []
     if expression.error.internal:
@@ -153,7 +153,7 @@ def condition_errors(conditions: Sequence[Json] | None, path: str, *, params: bo
     conditions = conditions or ()
     errors = [too_many(path, len(conditions), _MAX_CONDITIONS)] if len(conditions) > _MAX_CONDITIONS else []
     if errors:
-        return errors  # whoever sends thousands need not have them compiled
+        return errors  # thousands of conditions need not be compiled
     seen: set[str] = set()
     scope = Scope(params=params)
     for i, condition in enumerate(conditions):
@@ -176,7 +176,7 @@ def condition_errors(conditions: Sequence[Json] | None, path: str, *, params: bo
 def variable_errors(
     variables: Sequence[Json] | None, path: str, *, params: bool
 ) -> tuple[list[FieldError], Mapping[str, Type] | None]:
-    """What is wrong, and the types of the variables for those who come after; None where there are none."""
+    """The errors, and the types of the variables for later expressions; None where there are errors."""
     if not variables:
         return [], None
     errors = []
@@ -251,7 +251,7 @@ def param_ref_errors(ref: Json | None, path: str) -> list[FieldError]:
 
 
 def binding_errors(spec: Json, path: str) -> list[FieldError]:
-    """What both kinds of bindings have."""
+    """The errors that both kinds of bindings have in common."""
     name = spec.get("policyName") or ""
     errors = (
         [invalid(f"{path}.policyName", name, why) for why in dns1123_subdomain(name)]

@@ -1,7 +1,7 @@
-"""What is wrong with webhook configurations.
+"""Validation of webhook configurations.
 
-Follows kubernetes pkg/apis/admissionregistration/validation/validation.go at v1.36. What an old configuration was
-allowed, its successor is, too.
+Follows kubernetes pkg/apis/admissionregistration/validation/validation.go at v1.36. Errors that the old configuration
+has, the new one may keep.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _REVIEWS: Final = ("v1", "v1beta1")
 
 @dataclass(frozen=True, slots=True)
 class _Leniency:
-    """What is not asked of a configuration because the one before was not right in it either."""
+    """Checks that are skipped because the old configuration does not satisfy them either."""
 
     side_effects: bool = False
     reviews: bool = False
@@ -126,7 +126,7 @@ def _client_errors(client: Json, path: str, lenient: _Leniency) -> list[FieldErr
         return [required(path, "exactly one of url or service is required")]
     if url is not None:
         return validate_webhook_url(url, f"{path}.url", lenient.urls)
-    # The reference passes name and namespace in the wrong order, so that a missing one is reported as the other.
+    # kube-apiserver swaps name and namespace, so that a missing one is reported as the other.
     return validate_webhook_service(service or {}, f"{path}.service", name="namespace", namespace="name")
 
 

@@ -1,4 +1,4 @@
-"""Webhooks compiled: whom to ask, about what, for how long, and what it means when nobody answers.
+"""Compiled webhooks: which client to call, for which requests, with which timeout and failure policy.
 
 Follows apiserver pkg/admission/plugin/webhook/{accessors,generic/webhook}.go.
 """
@@ -17,11 +17,11 @@ _KNOWN_REVIEWS: Final = ("v1", "v1beta1")
 
 
 class Webhook:
-    """`identity` tells webhooks of the same name in two configurations apart, `written` also what one was before and
-    after a write of its configuration."""
+    """`identity` distinguishes webhooks of the same name in two configurations, `written` also those before and after
+    a write of the configuration."""
 
     def __init__(self, configuration: Mapping[str, Any], position: int, webhook: Mapping[str, Any]) -> None:
-        """`configuration` is the metadata of the one that it stands in."""
+        """`configuration` is the metadata of the webhook's configuration."""
         self.name: str = webhook.get("name") or ""
         self.identity: tuple[str, int] = (configuration["name"], position)
         self.written = (configuration.get("uid"), configuration.get("resourceVersion"), position)
@@ -36,11 +36,11 @@ class Webhook:
         self.review_version = next((v for v in versions if v in _KNOWN_REVIEWS), "v1")
 
     def may_be_asked_twice(self, *, dry_run: bool) -> bool:
-        """Whether a call whose answer was lost can be made again: it changes nothing."""
+        """Whether a call whose response was lost can be repeated: it has no side effects."""
         return self.side_effects == "None" or dry_run
 
 
 def webhooks_of(configuration: Mapping[str, Any]) -> tuple[Webhook, ...]:
-    """Those of one configuration, in their order."""
+    """The webhooks of one configuration, in order."""
     metadata = configuration["metadata"]
     return tuple(Webhook(metadata, i, webhook) for i, webhook in enumerate(configuration.get("webhooks") or ()))

@@ -1,5 +1,5 @@
 """JSON patch, merge patch, strategic merge patch, server-side apply and managed fields. Pure.
 
-Begin with managed_fields.py (who owns what after a write) and types.py (how values merge).
+Begin with managed_fields.py (ownership after a write) and types.py (how values merge).
 Follows structured-merge-diff and apimachinery pkg/util/managedfields.
 """

@@ -1,4 +1,4 @@
-"""The core of server-side apply: merge, give up what is no longer applied, take what changes from its owners.
+"""The core of server-side apply: merge, release fields that are no longer applied, take over changed fields.
 
 Follows structured-merge-diff merge/update.go (Updater.Apply) and apimachinery's structuredmerge.go.
 """
@@ -22,7 +22,7 @@ from registry.apply.values import equal
 
 
 class Apply(NamedTuple):
-    """Who applies, at which version, through which path, and whether by force."""
+    """The applying manager, its version and subresource, and whether it forces conflicts."""
 
     manager: Manager
     api_version: str
@@ -31,7 +31,7 @@ class Apply(NamedTuple):
 
 
 def apply_to(kind: OwnershipKind, live: Object, applied: Object, managed: Managed, by: Apply) -> tuple[Object, Managed]:
-    """The new object, `live` itself if it stays as it is, and its owners; no times are set."""
+    """The new object, `live` itself if it is unchanged, and its owners; sets no times."""
     node = kind.type_of(by.api_version)
     mismatches = validate(applied, node)
     if mismatches:
@@ -55,7 +55,7 @@ def apply_to(kind: OwnershipKind, live: Object, applied: Object, managed: Manage
 
 
 def _update_owner(owners: Managed, by: Apply, last: Owner | None, mine: FieldSet) -> None:
-    """The applier's own entry: gone if it owns nothing, the very same if it owns the same."""
+    """The applier's own entry: removed if it owns nothing, the same object if it owns the same fields."""
     if not mine:
         del owners[by.manager]
     elif last is not None and last.api_version == by.api_version and mine == last.fields:
@@ -65,7 +65,7 @@ def _update_owner(owners: Managed, by: Apply, last: Owner | None, mine: FieldSet
 
 
 def _take(kind: OwnershipKind, live: Object, new: Object, owners: Managed, by: Apply) -> None:
-    """Takes from the others what changes, and finds conflicts first. Changes `owners`."""
+    """Detects conflicts, then takes the changed fields from other owners. Changes `owners`."""
     by_version: dict[str, Changes] = {by.api_version: kind.changes(live, new, by.api_version, by.subresource)}
     conflicts: list[Conflict] = []
     for manager in sorted(owners):
@@ -95,7 +95,7 @@ def _take(kind: OwnershipKind, live: Object, new: Object, owners: Managed, by: A
 
 
 def _prune(kind: OwnershipKind, merged: Object, owners: Managed, last: Owner, by: Apply) -> Object:
-    """`merged` without what the manager applied last time and nobody owns any more."""
+    """`merged` without fields that the manager applied last time and that have no owner any more."""
     version = last.api_version
     if version == by.api_version and owners[by.manager].fields == last.fields:
         return merged
@@ -117,7 +117,7 @@ def _prune(kind: OwnershipKind, merged: Object, owners: Managed, last: Owner, by
             owned[at],
             kind.type_of(at),
         )
-    # Only what the manager had applied goes; what stood beneath and was nobody's comes back with its parent.
+    # Only what the manager had applied is removed; unowned fields below it are restored with their parent.
     what = "failed to prune fields: failed to convert pruned object to last applied version"
     gone = _removed_fields(there, kind.convert(pruned, version, what), node)
     pruned = remove(there, intersection(gone, dropped), node)
@@ -125,7 +125,7 @@ def _prune(kind: OwnershipKind, merged: Object, owners: Managed, last: Owner, by
 
 
 def _keep_owned(merged: Object, pruned: Object, owned: FieldSet, node: MergeType) -> Object:
-    """`merged` without what `pruned` lacks, save for what somebody owns."""
+    """`merged` without what `pruned` lacks, except for owned fields."""
     kept: Object = remove(merged, difference(_removed_fields(merged, pruned, node), with_named(owned, node)), node)
     return kept
 

@@ -1,8 +1,8 @@
-"""What is particular to the ownership of built-in kinds: members that are always there, and what a path resets.
+"""Ownership rules of built-in kinds: members that are always present, and the fields that a subresource resets.
 
-In Go a built-in object is a struct: `spec: {}` or `status.acceptedNames` are there before anybody sets them, so nobody
-ever adds them, and no entry has a `.` for them. Follows the struct tags of k8s.io/api at v1.36 and the GetResetFields
-of the kinds' strategies.
+In Go a built-in object is a struct: `spec: {}` or `status.acceptedNames` exist before any client sets them, so no
+manager ever adds them, and no entry has a `.` for them. Follows the struct tags of k8s.io/api at v1.36 and the
+GetResetFields of the kinds' strategies.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NAMES = {"plural": "", "kind": ""}
 _ROLE_REF = {"roleRef": {"apiGroup": "", "kind": "", "name": ""}}
 _REVIEW: dict[str, Any] = {"spec": {}, "status": {"allowed": False}}
 
-# By kind; Event is here for both of its groups.
+# By kind; Event stands for both of its groups.
 ZERO: Mapping[str, dict[str, Any]] = {
     "ClusterRole": {"rules": None},
     "ClusterRoleBinding": _ROLE_REF,
@@ -79,7 +79,7 @@ _WITH_STATUS = _STATUS_WITH_METADATA | {
 
 
 def builtin_resets(kind: str, subresource: str) -> FieldSet:
-    """The fields of a kind that a write through a path leaves as they are."""
+    """The fields of a kind that a write through a subresource leaves unchanged."""
     if kind not in _WITH_STATUS:
         return {}
     if subresource == "status":

@@ -1,8 +1,7 @@
-"""What changes between two states of an object, as two sets of fields.
+"""The changes between two states of an object, as two sets of fields.
 
-One walk over both values; what is the same object in memory, or equal as Python sees it where that is exact, is not
-looked into. Follows structured-merge-diff typed/compare.go, with Added and Modified in one set: no caller tells them
-apart.
+Walks both values at once; identical objects, and those that are equal where Python's `==` is exact, are skipped.
+Follows structured-merge-diff typed/compare.go, with Added and Modified in one set, since no caller distinguishes them.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from registry.schema.model import Json
 
 
 class Changes(NamedTuple):
-    """`changed` are the fields that were added or have another value, `removed` those that are no more."""
+    """`changed` are the fields that were added or modified, `removed` those that no longer exist."""
 
     changed: FieldSet
     removed: FieldSet
@@ -28,7 +27,7 @@ _ABSENT = object()
 
 
 def changes(old: dict[str, Json], new: dict[str, Json], node: MergeType) -> Changes:
-    """The changes from one object to another of the same type; Untypable if what is new in the other does not fit.
+    """The changes from one object to another of the same type. Raises Untypable if new values do not fit the type.
 
     `{"spec": {"a": 1, "b": 2}}` and `{"spec": {"a": 3, "c": 2}}` give `{"f:spec": {"f:a": {}, "f:c": {}}}` and
     `{"f:spec": {"f:b": {}}}`.
@@ -81,9 +80,9 @@ def _put(changed: FieldSet, removed: FieldSet, element: str, below: Changes | No
 
 
 def _changes(old: Json, new: Json, node: MergeType) -> Changes | None:
-    """Of two values that are both there; None says that the field as such has another value.
+    """The changes between two present values; None means that the field as such is modified.
 
-    Null is like an empty map or list to one that is not empty, and different from one that is empty.
+    Null equals an empty map or list when compared to a non-empty one, and differs from an empty one.
     """
     kind = type(new)
     if kind is dict and type(old) is dict:
@@ -95,7 +94,7 @@ def _changes(old: Json, new: Json, node: MergeType) -> Changes | None:
     if kind is list and type(old) is list:
         if not node.is_list:
             raise Untypable("unexpected list")
-        # To find the path elements of items is dear; most lists have not changed.
+        # Finding the path elements of items is expensive; most lists are unchanged.
         if equal(old, new):
             return NOTHING
         return None if node.items is Items.ATOMIC or not (old or new) else _item_changes(old, new, node)
@@ -103,7 +102,7 @@ def _changes(old: Json, new: Json, node: MergeType) -> Changes | None:
 
 
 def _changes_of_kind(old: Json, new: Json, node: MergeType) -> Changes | None:
-    """The same where a value has become another kind of value."""
+    """The same where a value has changed its kind (scalar, list or map)."""
     try:
         before = _inside(old, node)
     except Untypable:
@@ -113,12 +112,12 @@ def _changes_of_kind(old: Json, new: Json, node: MergeType) -> Changes | None:
         return Changes(after, before)
     if not before and not after:
         return NOTHING if equal(old, new) else None
-    # The whole has changed and so has what is inside: the set of the field itself and of its parts.
+    # The whole has changed and so has its content: the set of the field itself and of its parts.
     return Changes({".": {}, **after}, before)
 
 
 def _removed_fields(value: Json, node: MergeType) -> FieldSet:
-    """What goes with an old value. It need not fit: the schema may have been another when it was written."""
+    """The fields removed with an old value. It need not fit the type: the schema may have changed since."""
     try:
         return added_fields(value, node)
     except Untypable:
@@ -126,7 +125,7 @@ def _removed_fields(value: Json, node: MergeType) -> FieldSet:
 
 
 def _inside(value: Json, node: MergeType) -> FieldSet:
-    """What is owned part by part inside a value."""
+    """The fields within a value that are owned separately."""
     kind = type(value)
     if kind is dict:
         if not node.is_map:
@@ -142,12 +141,12 @@ def _inside(value: Json, node: MergeType) -> FieldSet:
 
 
 def _item_changes(old: list[Json], new: list[Json], node: MergeType) -> Changes:
-    """Items are matched by their path elements; their order is nobody's."""
+    """Matches items by their path elements; their order has no owner."""
     after = _by_element(new, node)
     try:
         before = _by_element(old, node)
     except Untypable:
-        before = {}  # Nobody can own items that cannot be told apart.
+        before = {}  # duplicate items have no owners
     item_type = node.item
     assert item_type is not None
     changed: FieldSet = {}
@@ -165,7 +164,7 @@ def _item_changes(old: list[Json], new: list[Json], node: MergeType) -> Changes:
             if not equal(items, others):
                 changed[element] = {}
         elif len(items) == 1:
-            # What was ambiguous is one item now: it is new, its place as a duplicate is gone.
+            # A duplicate has become a single item: the item is new, the duplicate is removed.
             changed[element] = added_fields(items[0], item_type)
             removed[element] = {}
         else:
@@ -185,5 +184,5 @@ def _by_element(items: list[Json], node: MergeType) -> dict[str, list[Json]]:
 
 
 def changed_fields(found: Changes) -> FieldSet:
-    """All fields that changed in any way: what no other updater owns any more."""
+    """All fields that changed in any way: other updaters lose them."""
     return union(found.changed, found.removed)

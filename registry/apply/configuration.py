@@ -1,4 +1,4 @@
-"""Apply configurations of mutating admission policies: merged into an object as an apply is, without ownership.
+"""Apply configurations of mutating admission policies: merged into an object like an apply, without ownership.
 
 Follows apiserver pkg/admission/plugin/policy/mutating/patch/smd.go.
 """
@@ -16,10 +16,10 @@ from registry.schema.model import Json
 
 
 def apply_configuration(node: MergeType, original: Object, configuration: Object) -> Object:
-    """`original` with what `configuration` says; both are of the type `node`.
+    """Merges `configuration` into `original`; both are of the type `node`.
 
-    A configuration may not name atomic lists or maps, of which it could only replace the whole. Raises TypedError, to
-    be shown behind `error applying patch: `.
+    A configuration must not contain atomic lists or maps, which it could only replace as a whole. Raises TypedError,
+    whose text follows `error applying patch: `.
     """
     mismatches = validate(configuration, node)
     if mismatches:
@@ -40,7 +40,7 @@ def apply_configuration(node: MergeType, original: Object, configuration: Object
 
 
 def _atomics(value: Json, node: MergeType, path: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """The atomic lists and maps in what the schema declares of a value."""
+    """The atomic lists and maps among the declared fields of a value."""
     found: list[tuple[str, ...]] = []
     if type(value) is dict and node.is_map:
         if node.map_atomic:

@@ -3,9 +3,9 @@
     merge_diff({"a": 1, "b": 2}, {"a": 1, "c": 3})   {"b": null, "c": 3}
     json_diff({"a": [1, 2]}, {"a": [1]})             [{"op": "remove", "path": "/a/1"}]
 
-A merge patch is short and easily read, but replaces lists whole and cannot say null; a JSON patch is exact. Nothing
-that goes in is changed; what comes out shares with it. Any depth: there is no recursion, and each value is looked at a
-bounded number of times.
+A merge patch is short and readable, but replaces lists as a whole and cannot express null; a JSON patch is exact.
+Inputs are not changed; results share values with them. Works at any depth: there is no recursion, and each value is
+visited a bounded number of times.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any
 from registry.schema.model import Json
 from registry.schema.values import same
 
-# A list inside so many others is replaced whole: to compare each level anew would take the square of their number.
+# A list nested in this many lists is replaced as a whole: comparing each level again would take quadratic time.
 _MOST_LISTS = 32
 
 
 def merge_diff(old: dict[str, Json], new: dict[str, Json]) -> dict[str, Json]:
-    """The merge patch that makes `new` of `old`; empty where they are equal."""
+    """The merge patch from `old` to `new`; empty where they are equal."""
     result: dict[str, Json] = {}
     inner_patches: list[tuple[dict[str, Any], str]] = []
     stack: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [(old, new, result)]
@@ -38,7 +38,7 @@ def merge_diff(old: dict[str, Json], new: dict[str, Json]) -> dict[str, Json]:
         for name in before:
             if name not in after:
                 patch[name] = None
-    # The outer before the inner, so from the end: what is empty at last says nothing.
+    # Outer objects precede inner ones, so in reverse order: empty patches are removed.
     for patch, name in reversed(inner_patches):
         if not patch[name]:
             del patch[name]
@@ -46,7 +46,7 @@ def merge_diff(old: dict[str, Json], new: dict[str, Json]) -> dict[str, Json]:
 
 
 def json_diff(old: Json, new: Json) -> list[dict[str, Json]]:
-    """The JSON patch that makes `new` of `old`: its operations are to be applied in their order."""
+    """The JSON patch from `old` to `new`; its operations are ordered."""
     operations: list[dict[str, Json]] = []
     stack: list[tuple[str, int, Json, Json]] = [("", 0, old, new)]
     while stack:
@@ -85,7 +85,7 @@ def _members(
 def _elements(
     path: str, lists: int, before: list[Json], after: list[Json], operations: list[dict[str, Json]], stack: _Work
 ) -> None:
-    """What is equal at the beginning and at the end stays; between, elements are changed, then added or removed."""
+    """Keeps the common prefix and suffix; between them elements are changed, then added or removed."""
     shorter = min(len(before), len(after))
     start = 0
     while start < shorter and same(before[start], after[start]):
@@ -98,7 +98,7 @@ def _elements(
         operations.append({"op": "remove", "path": f"{path}/{position}"})
     for position in range(common, len(after) - end):
         operations.append({"op": "add", "path": f"{path}/{position}", "value": after[position]})
-    # The positions of these are not moved by the above, which is behind them.
+    # The operations above do not shift these positions, which precede them.
     for position in range(start, common):
         stack.append((f"{path}/{position}", lists, before[position], after[position]))
 

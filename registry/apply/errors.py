@@ -1,17 +1,17 @@
-"""What can go wrong with a patch or an apply. The HTTP layer turns each into a Status.
+"""Errors of patches and applies. The HTTP layer converts each to a Status.
 
     ApplyError
     ├── PatchUndecodable      400 BadRequest: the text of the patch cannot be understood
     ├── PatchTooLong          413 RequestEntityTooLarge: more operations than one JSON patch may have
     ├── PatchInapplicable     422 Invalid, the server's generic text: a JSON patch that fails on this object
     ├── StrategicPatchError   400 or 500 (`code`): a strategic merge patch that fails
-    ├── InvalidApply          400 BadRequest: the applied object is not what the request says
+    ├── InvalidApply          400 BadRequest: the applied object contradicts the request
     ├── TypedError            500 without a reason: the object does not fit its schema
-    ├── ConversionFailed      for the conversion that a FieldManager is given to raise; clients see a TypedError of it
+    ├── ConversionFailed      raised by the conversion of a FieldManager; clients see a TypedError made of it
     └── Conflicts             409 Conflict with causes: fields owned by other managers
 
-`str(error)` is the message for the client in all of them but PatchInapplicable, whose text kube-apiserver keeps to
-itself (admission policies do show it).
+`str(error)` is the message for the client in all of them but PatchInapplicable, whose text kube-apiserver does not
+return to clients (admission policies do show it).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 
 class ApplyError(Exception):
-    """Whatever a caller of this package must expect."""
+    """The base of all errors of this package."""
 
 
 class PatchUndecodable(ApplyError):
@@ -56,9 +56,9 @@ class ConversionFailed(ApplyError):
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """One field of one manager, who is printed as `"m" with subresource "status" using g/v1`.
+    """One field of one manager, which is printed as `"m" with subresource "status" using g/v1`.
 
-    `path` is made of path elements (see fieldsets.py), `field` is how it is shown: `.spec.a`.
+    `path` consists of path elements (see fieldsets.py), `field` is its printed form: `.spec.a`.
     """
 
     manager: str
@@ -71,7 +71,7 @@ class Conflict:
 
 
 class Conflicts(ApplyError):
-    """The fields that an apply without force would take from others, in order of manager."""
+    """The fields that an apply without force would take from others, ordered by manager."""
 
     def __init__(self, conflicts: Sequence[Conflict]) -> None:
         super().__init__(_conflicts_message(conflicts))

@@ -1,13 +1,13 @@
-"""Sets of fields, kept in the form in which managedFields show them (FieldsV1).
+"""Sets of fields, in the form of managedFields (FieldsV1).
 
 A set is a dict of path elements: `{"f:spec": {".": {}, "f:size": {}, "f:ports": {'k:{"port":80}': {".": {}}}}}`.
 Elements are `f:` and a member's name, `k:` and the keys of a list item as JSON, `v:` and a set item as JSON, `i:` and
 an index. A node is itself a member of the set if it is `{}` or has a `.`; else it only leads to members. The text of an
 element is canonical (sorted keys, Go's JSON, 1 for 1.0), so that equal elements are equal texts. So nothing needs to be
-parsed or printed on a write, and an entry that nobody changed is stored as it was read.
+parsed or printed on a write, and an unchanged entry is stored as it was read.
 
 No function changes a set it is given; results share what they can. The depth of a set is bounded by the types of
-types.py, or where a client sends one by fieldtexts.py. Follows structured-merge-diff fieldpath/set.go.
+types.py, or by fieldtexts.py where a client sends one. Follows structured-merge-diff fieldpath/set.go.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FieldSet = dict[str, Any]  # dict[str, FieldSet]
 
 
 def union(left: FieldSet, right: FieldSet) -> FieldSet:
-    """The members of either; the larger set itself if it has all of the other's."""
+    """The members of either; the larger set itself if it contains the other."""
     if not left or left is right:
         return right
     if not right:
@@ -53,7 +53,7 @@ def _union(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def _copy(fields: FieldSet) -> FieldSet:
-    """A copy to be changed. An object may have thousands of owners, each of which makes another one of a large set."""
+    """A mutable copy. An object may have thousands of owners, each of which derives another large set."""
     spend(len(fields) >> 3)
     return dict(fields)
 
@@ -73,7 +73,7 @@ def difference(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def _difference(left: FieldSet, right: FieldSet) -> FieldSet | None:
-    """Of two nodes that have children: None when nothing is left of the node's own and its children's membership."""
+    """The difference of two nodes that have children: None when no member is left at or below the node."""
     result: FieldSet | None = None
     for element in _shared(left, right):
         rest: FieldSet | None
@@ -128,7 +128,7 @@ def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def without(left: FieldSet, right: FieldSet) -> FieldSet:
-    """`left` less each member of `right` with all that is below it."""
+    """`left` without the members of `right` and everything below them."""
     result = left
     for element in _shared(left, right):
         if element == ".":

@@ -1,4 +1,4 @@
-"""Path elements as texts: how they are made, read from a client, put in order, and printed in a message.
+"""Path elements as texts: encoding, decoding of clients' fieldsV1, ordering, and printing in messages.
 
 Follows structured-merge-diff fieldpath/{element,serialize,serialize-pe}.go.
 """
@@ -14,13 +14,13 @@ from registry.apply.fieldsets import FieldSet, union
 from registry.schema.field import go_float, go_json, go_quote
 from registry.schema.model import Json
 
-MAX_DEPTH = 200  # of what a client sends; deeper than any type of types.py
+MAX_DEPTH = 200  # of clients' fieldsV1; deeper than any type of types.py
 
-_PLAIN = re.compile(r"[ !#-%'-;=?-\[\]-~]*")  # what JSON and Go's HTML-safe JSON write as it is
+_PLAIN = re.compile(r"[ !#-%'-;=?-\[\]-~]*")  # characters that JSON and Go's HTML-safe JSON do not escape
 
 
 def paths(fields: FieldSet) -> Iterator[tuple[str, ...]]:
-    """Each member, in the order of the reference: the members of a node, then what is below each of its children."""
+    """The members in kube-apiserver's order: the members of a node, then those below each of its children."""
     stack: list[tuple[tuple[str, ...], FieldSet]] = [((), fields)]
     while stack:
         prefix, node = stack.pop()
@@ -72,7 +72,7 @@ def element_text(element: str) -> str:
 
 
 def value_text(value: Json) -> str:
-    """A value inside a path, as the reference prints it."""
+    """A value inside a path, as kube-apiserver prints it."""
     if value is None:
         return "null"
     if isinstance(value, str):
@@ -89,18 +89,18 @@ def value_text(value: Json) -> str:
 
 
 def json_text(value: Json) -> str:
-    """A scalar in an element. Texts that need no escape, which is nearly all, do not go through the JSON writer."""
+    """A scalar in an element. Texts that need no escapes, nearly all, bypass the JSON encoder."""
     if type(value) is str and _PLAIN.fullmatch(value):
         return f'"{value}"'
     return go_json(value)
 
 
 class Unreadable(Exception):
-    """A fieldsV1 that a client sent is no set of fields."""
+    """A client's fieldsV1 is not a set of fields."""
 
 
 def read(fields: Json, depth: int = 0) -> FieldSet:
-    """The canonical set that a client's fieldsV1 stands for; unknown kinds of elements are left out, as upstream."""
+    """The canonical set of a client's fieldsV1; unknown kinds of elements are dropped, as upstream."""
     if fields is None:
         return {}
     if not isinstance(fields, dict) or depth > MAX_DEPTH:
@@ -140,12 +140,12 @@ def _canonical(element: str) -> str | None:
         raise Unreadable from None
     if kind == "k" and not isinstance(value, dict):
         raise Unreadable
-    # Keys and set items are scalars; a document here would be carried into every message.
+    # Keys and set items are scalars; a document here would be repeated in every message.
     if any(isinstance(part, (dict, list)) for part in (value.values() if kind == "k" else (value,))):
         raise Unreadable
     return f"{kind}:{go_json(value)}"
 
 
 def _no_number(name: str) -> None:
-    """Python reads NaN and Infinity; JSON has neither."""
+    """Python parses NaN and Infinity; JSON has neither."""
     raise ValueError(name)

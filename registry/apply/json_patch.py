@@ -1,8 +1,8 @@
 """JSON patches (RFC 6902) on decoded values.
 
-`decode` checks a patch once, `apply_json_patch` applies it to a document, which is never changed: a container is copied
-when an operation first writes into it, and once only. Follows gopkg.in/evanphx/json-patch.v4 patch.go with its
-leniencies: a `replace` of a missing member adds it, a `test` for null holds where nothing is, a `copy` from a missing
+`decode` validates a patch once, `apply_json_patch` applies it to a document, which is never changed: a container is
+copied once, when an operation first writes into it. Follows gopkg.in/evanphx/json-patch.v4 patch.go with its
+leniencies: a `replace` of a missing member adds it, a `test` for null passes where nothing is, a `copy` from a missing
 member copies null, `-1` is the last item, a pointer that starts without `/` loses its first segment.
 """
 
@@ -18,7 +18,7 @@ from registry.codec.go_text import json_type
 from registry.schema.model import Json
 
 MAX_OPERATIONS = 10_000
-# The same as a request body: a few `copy` operations could otherwise double a document until memory ends.
+# The limit of a request body: a few `copy` operations could otherwise double a document until memory is exhausted.
 MAX_COPIED_BYTES = 3 * 1024 * 1024
 
 _MEMBERS = frozenset({"op", "path", "from", "value"})
@@ -44,7 +44,7 @@ class Patch:
 
 
 def decode(document: Json, *, strict: bool = True) -> Patch:
-    """The patch that decoded JSON stands for: `[{"op": "remove", "path": "/spec/a"}]`; null is the empty patch.
+    """Decodes a patch: `[{"op": "remove", "path": "/spec/a"}]`; null is the empty patch.
 
     `strict` is false for fieldValidation=Ignore: wrong types are then found only by the operation that needs them.
     """
@@ -225,7 +225,7 @@ _RUN: dict[str, Callable[[Pointed, Operation], None]] = {
 
 
 class _Prefix:
-    """Puts the operation's words before the container's: `error in add for path: '/a/x': ...`."""
+    """Prefixes errors with the operation: `error in add for path: '/a/x': ...`."""
 
     __slots__ = ("text",)
 

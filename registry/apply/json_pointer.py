@@ -1,6 +1,6 @@
-"""Where a JSON pointer leads in a document that is patched step by step.
+"""Resolution of JSON pointers in a document that is patched step by step.
 
-The document that comes in is never changed: a container is copied when it is first written into, and once only.
+The input document is never changed: a container is copied once, when it is first written into.
 Follows findObject, partialDoc and partialArray of gopkg.in/evanphx/json-patch.v4 patch.go.
 """
 
@@ -18,8 +18,8 @@ _INDEX = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 class Pointed:
     """The document while operations run.
 
-    `own` holds the containers that this patch has made, by id (the reference keeps an id from being reused). Only they
-    are ever written to; each is reachable by one path only, since `copy` makes new ones that are not in it.
+    `own` holds the containers that this patch has created, by id (the reference keeps an id from being reused). Only
+    they are ever written to; each is reachable by one path only, since `copy` creates new ones that are not in it.
     """
 
     __slots__ = ("copied_bytes", "own", "root")
@@ -44,7 +44,7 @@ class Pointed:
         return node, _unescape(segments[-1])
 
     def find_own(self, pointer: str) -> tuple[Json, str] | None:
-        """The same for writing: each container on the way is this patch's own."""
+        """The same for writing: each container on the path is this patch's own."""
         segments = pointer.split("/")
         if len(segments) < 2:
             return None
@@ -75,7 +75,7 @@ class Pointed:
 
 
 class BadIndex(Exception):
-    """A segment that names nothing in its container."""
+    """A segment that does not exist in its container."""
 
 
 def _unescape(segment: str) -> str:
@@ -83,7 +83,7 @@ def _unescape(segment: str) -> str:
 
 
 def _child(container: Json, name: str) -> Json:
-    """What is at `name`, None if nothing: the way down never says why it ends."""
+    """The value at `name`, None where there is none; the reason does not matter."""
     if type(container) is dict:
         return container.get(name)
     try:
@@ -106,7 +106,7 @@ def insert(container: Json, name: str, value: Json) -> None:
     else:
         if not _INDEX.fullmatch(name):
             raise BadIndex(f"value was not a proper array index: '{name}': {_not_a_number(name)}")
-        # One more place than there are items: "-1" is the end.
+        # There is one more position than items: "-1" is the end.
         place = _in_range(int(name), len(container) + 1)
         _spend_for_moving(container, place)
         container.insert(place, value)
@@ -124,7 +124,7 @@ def delete(container: Json, name: str) -> None:
 
 
 def _spend_for_moving(container: list[Json], place: int) -> None:
-    """All items from a place on are moved in memory, some hundred in 0.1 µs."""
+    """All items from a position on are moved in memory, some hundred in 0.1 µs."""
     spend((len(container) - place) >> 7)
 
 
@@ -145,9 +145,9 @@ def _not_a_number(name: str) -> str:
 
 
 def copy_value(value: Json, max_bytes: int) -> tuple[Json, int]:
-    """A copy that shares no container with `value`, and about how many bytes it takes as JSON.
+    """A copy that shares no container with `value`, and its approximate size as JSON in bytes.
 
-    Above `max_bytes` the copy is not whole: the caller refuses it.
+    Above `max_bytes` the copy is incomplete: the caller rejects it.
     """
     if type(value) is not dict and type(value) is not list:
         return value, _size(value)

@@ -1,4 +1,4 @@
-"""What ownership has to know of a kind: the types of its versions, conversion, and which path writes what."""
+"""What field ownership needs of a kind: the types of its versions, conversion, and the fields of subresources."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from registry.apply.types import MergeType, compile_type
 from registry.apply.validate import errors_text, validate
 from registry.schema.model import Structural
 
-# What nobody owns, whoever writes it (stripmeta.go).
+# Fields without owners, regardless of the writer (stripmeta.go).
 NOBODYS: FieldSet = {
     "f:apiVersion": {},
     "f:kind": {},
@@ -36,7 +36,7 @@ NOBODYS: FieldSet = {
 _NOT_OF_MAIN: FieldSet = {"f:status": {}}
 _NOT_OF_STATUS: FieldSet = {"f:apiVersion": {}, "f:kind": {}, "f:metadata": {}, "f:spec": {}}
 
-# Schemas are shared by tenants, and so are their types.
+# Tenants share schemas, and so their types.
 _type_of = lru_cache(maxsize=4096)(compile_type)
 
 
@@ -75,7 +75,7 @@ class OwnershipKind:
         return self.type_of(api_version)
 
     def resets(self, api_version: str, subresource: str) -> FieldSet:
-        """The fields that a write through a path leaves as they are, and that it therefore cannot own."""
+        """The fields that a write through a subresource leaves unchanged, and that it therefore cannot own."""
         if self.builtin:
             return builtin_resets(self.name, subresource)
         if subresource == "status":
@@ -83,13 +83,13 @@ class OwnershipKind:
         return _NOT_OF_MAIN if api_version in self._status_versions else {}
 
     def changes(self, live: Object, new: Object, api_version: str, subresource: str) -> Changes:
-        """What a write through a path changes, managedFields aside; both objects are at that version."""
+        """The changes of a write through a subresource, except managedFields; both objects are at that version."""
         found = object_changes(live, new, self.type_of(api_version))
         reset = self.resets(api_version, subresource)
         return Changes(without(found.changed, reset), without(found.removed, reset)) if reset else found
 
     def changes_at(self, api_version: str, live: Object, new: Object) -> Changes:
-        """The changes as another version sees them: what it has no field for, it cannot own."""
+        """The changes at another version: fields that it does not know cannot be owned there."""
         node = self.type_of(api_version)
         live, new = self._convert(live, api_version), self._convert(new, api_version)
         try:
@@ -98,7 +98,7 @@ class OwnershipKind:
             return object_changes(declared_members(live, node), declared_members(new, node), node)
 
     def convert(self, value: Object, api_version: str, what: str) -> Object:
-        """`value` at another version, if it fits that; else a TypedError that begins with `what`."""
+        """`value` at another version, if it fits that; else raises a TypedError that begins with `what`."""
         if value.get("apiVersion") == api_version:
             return value
         try:
@@ -115,14 +115,14 @@ class OwnershipKind:
         return value if self._zeros is None else with_zeros(value, self._zeros)
 
     def live_error(self, live: Object, api_version: str, otherwise: str) -> TypedError:
-        """Why the live object does not fit its type: something that validation let in, or that an older schema did."""
+        """Why the live object does not fit its type: validation accepted it, or an older schema did."""
         mismatches = validate(live, self.type_of(api_version), duplicates=True)
         text = errors_text(mismatches) if mismatches else otherwise
         return TypedError(f"failed to create typed live object ({display_name(live)}): {text}")
 
 
 def object_changes(live: Object, new: Object, node: MergeType) -> Changes:
-    """The changes, save those of managedFields themselves."""
+    """The changes, except those of managedFields."""
     if live is new:
         return NOTHING
     before, after = live.get("metadata"), new.get("metadata")

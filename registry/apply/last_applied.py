@@ -1,4 +1,4 @@
-"""The annotation in which kubectl's client-side apply keeps what it applied, so that server-side apply can take over.
+"""The last-applied-configuration annotation of kubectl's client-side apply, which server-side apply takes over.
 
 Follows apimachinery pkg/util/managedfields/internal/lastapplied{,manager,updater}.go.
 """
@@ -17,12 +17,12 @@ from registry.schema.model import Json
 
 ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 
-# The limit on all annotations of an object; the annotation goes before an apply fails for it.
+# The limit on all annotations of an object; the annotation is dropped rather than failing an apply.
 MAX_ANNOTATIONS_BYTES = 256 * 1024
 
 
 def unchanged_fields(live: dict[str, Json], api_version: str, node: MergeType) -> FieldSet | None:
-    """The fields that client-side apply set and that still are as it set them; None without a usable annotation."""
+    """The fields that client-side apply set and that are unchanged since; None without a usable annotation."""
     text = _annotation(live)
     if not text:
         return None
@@ -42,7 +42,7 @@ def unchanged_fields(live: dict[str, Json], api_version: str, node: MergeType) -
 
 
 def with_annotation(value: dict[str, Json], applied: dict[str, Json]) -> dict[str, Json]:
-    """`value` with its annotation, if it has one, telling what has now been applied."""
+    """`value` with its annotation, if it has one, updated to the configuration applied now."""
     if not _annotation(value):
         return value
     text = _configuration(applied)

@@ -1,7 +1,7 @@
-"""The entries of metadata.managedFields: who owns what, read, capped, ordered and written.
+"""The entries of metadata.managedFields: decoding, capping, ordering and encoding.
 
-Inside they are a dict from Manager to Owner. An appliers' entry has the same identity whatever version it last used; an
-updater has one entry per version. Follows apimachinery pkg/util/managedfields/internal/{managedfields,capmanagers}.go.
+Internally a dict from Manager to Owner. An applier's entry has the same identity at any version; an updater has one
+entry per version. Follows apimachinery pkg/util/managedfields/internal/{managedfields,capmanagers}.go.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from registry.schema.model import Json
 APPLY = "Apply"
 UPDATE = "Update"
 
-# An object that many clients write would otherwise grow by an entry for each (capmanagers.go).
+# An object with many writers would otherwise gain an entry for each (capmanagers.go).
 MAX_UPDATERS = 10
 ANCIENT = "ancient-changes"
 
@@ -36,7 +36,7 @@ class Manager(NamedTuple):
     subresource: str = ""
 
     def text(self) -> str:
-        """As conflicts name it: `"m" with subresource "status" using g/v1`."""
+        """As named in conflicts: `"m" with subresource "status" using g/v1`."""
         text = go_quote(self.name)
         if self.subresource:
             text += f" with subresource {go_quote(self.subresource)}"
@@ -44,7 +44,7 @@ class Manager(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """What a manager owns at which version. `entry` is how it was read, and is written again if nothing changed."""
+    """The fields of a manager at a version. `entry` is the decoded entry, reused if nothing changed."""
 
     api_version: str
     fields: FieldSet
@@ -67,7 +67,7 @@ def updater(name: str, api_version: str, subresource: str) -> Manager:
 
 
 def read_stored(entries: Sequence[dict[str, Json]] | None) -> Managed:
-    """The entries of an object that this package has written: they need no check."""
+    """Decodes the entries of a stored object, which were validated when written."""
     result: Managed = {}
     for entry in entries or ():
         operation, api_version = entry["operation"], entry["apiVersion"]
@@ -82,7 +82,7 @@ def read_stored(entries: Sequence[dict[str, Json]] | None) -> Managed:
 
 
 def is_reset(entries: Json) -> bool:
-    """`[{}]`, one entry in which nothing is set, is how a client asks for all entries to be removed."""
+    """`[{}]`, one entry in which nothing is set, is a client's request to remove all entries."""
     return (
         isinstance(entries, list)
         and len(entries) == 1
@@ -96,7 +96,7 @@ _MEMBERS = frozenset({"manager", "operation", "apiVersion", "time", "fieldsType"
 
 
 def read_requested(entries: Json) -> Managed | None:
-    """The entries that a client sent with an update; None if any of them is invalid, as none counts then."""
+    """Decodes the entries that a client sent with an update; None if one is invalid: all are ignored then."""
     if not isinstance(entries, list):
         return {} if entries is None else None
     result: Managed = {}
@@ -134,12 +134,12 @@ _SECONDS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 
 
 def _time(value: Json) -> str | None:
-    """RFC 3339 in UTC and whole seconds, as metav1.Time writes itself."""
+    """RFC 3339 in UTC and whole seconds, as metav1.Time is encoded."""
     if value is None:
         return None
     if not isinstance(value, str):
         raise ValueError
-    # Both check: the pattern the form, datetime the numbers.
+    # Both validate: the pattern the form, datetime the numbers.
     moment = datetime.fromisoformat(value)
     if _SECONDS.fullmatch(value):
         return value
@@ -149,7 +149,7 @@ def _time(value: Json) -> str | None:
 
 
 def encode(managed: Managed) -> list[Json]:
-    """The entries in the order of the reference: appliers first, then by time, name, version and subresource."""
+    """The entries in kube-apiserver's order: appliers first, then by time, name, version and subresource."""
     if len(managed) == 1:
         return [_entry(manager, owner) for manager, owner in managed.items()]
     order = sorted(managed.items(), key=_rank)
@@ -203,7 +203,7 @@ def cap(managed: Managed) -> None:
 
 
 def validate_entries(entries: Sequence[dict[str, Json]], path: str = "metadata.managedFields") -> list[FieldError]:
-    """What is wrong with the names in entries that a client sent and that were accepted as entries."""
+    """The errors of manager names in entries that a client sent and that were accepted as entries."""
     errors: list[FieldError] = []
     for index, entry in enumerate(entries):
         errors.extend(validate_manager(entry.get("manager", ""), f"{path}[{index}].manager"))
@@ -213,7 +213,7 @@ def validate_entries(entries: Sequence[dict[str, Json]], path: str = "metadata.m
 
 
 def validate_manager(name: str, path: str = "fieldManager") -> list[FieldError]:
-    """What is wrong with the name of a manager: too long, or a character that cannot be printed."""
+    """The errors of a manager's name: too long, or with an unprintable character."""
     errors: list[FieldError] = []
     if len(name.encode("utf-8", "surrogatepass")) > MAX_MANAGER_BYTES:
         errors.append(too_long(path, MAX_MANAGER_BYTES))

@@ -1,13 +1,13 @@
 """Field ownership on each write of an object: the managedFields of an update, and server-side apply.
 
-A FieldManager knows one kind: the schemas of its versions and how to convert. It is made once per definition and holds
-no state of objects. Objects come and go as decoded JSON at the version of the request; nothing that comes in is
-changed, and what comes out shares with it. The caller has found the object, and afterwards defaults, validates and
-stores; this says what the object becomes and who owns what of it.
+A FieldManager knows one kind: the schemas of its versions and how to convert. It is created once per definition and
+holds no state of objects. Objects are decoded JSON at the version of the request; inputs are not changed, and results
+share values with them. The caller loads the object, and afterwards defaults, validates and stores it; this computes the
+new object and the owners of its fields.
 
-Two things are better than in kube-apiserver 1.36, which loses the managedFields of an object (it was mended upstream
-later): an update of an object that does not fit its schema keeps the entries there are, and entries of a version that
-is gone go alone.
+Two things are better than in kube-apiserver 1.36, which loses the managedFields of an object (fixed upstream later):
+an update of an object that does not fit its schema keeps the existing entries, and only the entries of a removed
+version are dropped.
 
 Follows apimachinery pkg/util/managedfields/internal and structured-merge-diff merge/update.go.
 """
@@ -45,9 +45,9 @@ KUBECTL = "kubectl"
 class FieldManager:
     """The rules of ownership for one kind.
 
-    `schemas` gives the schema of each served and stored version by its apiVersion (`g/v1`), made on first use.
-    `convert(object, api_version)` gives an object at another version, or raises ConversionFailed; left out, only the
-    apiVersion changes. `status_versions` are the versions with a status subresource. `builtin` kinds have rules of
+    `schemas` returns the schema of each served and stored version by its apiVersion (`g/v1`), created on first use.
+    `convert(object, api_version)` returns an object at another version, or raises ConversionFailed; by default, only
+    the apiVersion changes. `status_versions` are the versions with a status subresource. `builtin` kinds have rules of
     their own (builtin_kinds.py), and with them a client's `[]` removes all entries, as `[{}]` does everywhere.
     """
 
@@ -103,7 +103,7 @@ class FieldManager:
         force: bool = False,
         subresource: str = "",
     ) -> Object:
-        """What `live` becomes when `manager` applies `applied`; `live` itself if nothing at all changes.
+        """The object after `manager` applies `applied` to `live`; `live` itself if nothing changes.
 
         On a create `live` is None. Raises InvalidApply, TypedError or Conflicts.
         """
@@ -121,7 +121,7 @@ class FieldManager:
             self._check_migration(error, base, api_version)
             new, owners = apply_to(self._kind, base, applied, managed, by._replace(force=True))
         if new is not base and by.manager in owners:
-            # Ownership alone moves no time: an entry that is new has none then.
+            # A change of ownership alone updates no time: a new entry has none then.
             owners[by.manager] = owners[by.manager]._replace(time=now, entry=None)
         if manager == KUBECTL:
             new = last_applied.with_annotation(new, applied)
@@ -130,7 +130,7 @@ class FieldManager:
         return with_managed(new, owners)
 
     def _entries_to_start_from(self, live: Object, metadata: Object, subresource: str) -> Managed:
-        """The client's entries, if it sent any that count, else those that are stored."""
+        """The client's entries, if it sent valid ones, else the stored ones."""
         entries, ours = metadata.get("managedFields"), entries_of(live)
         if subresource or entries is None or entries is ours or entries == ours:
             return read_stored(ours)
@@ -139,7 +139,7 @@ class FieldManager:
         return read_requested(entries) or read_stored(ours)
 
     def _update_owners(self, live: Object, new: Object, managed: Managed, me: Manager, now: str) -> Managed:
-        """The owners after an update: what changed is taken from all others, what was removed from everybody."""
+        """The owners after an update: changed fields are taken from all others, removed fields from everyone."""
         kind, api_version = self._kind, me.api_version
         live, new = kind.with_zeros(live), kind.with_zeros(new)
         found = kind.changes(live, new, api_version, me.subresource)
@@ -150,7 +150,7 @@ class FieldManager:
             there = by_version.get(version)
             if there is None:
                 if not kind.has_version(version):
-                    continue  # What a version that is gone called its fields means nothing any more.
+                    continue  # fields of a removed version have no meaning any more
                 there = by_version[version] = kind.changes_at(version, live, new)
             fields = reconcile_fields(owner.fields, kind.type_of(version))
             if manager != me:
@@ -173,7 +173,7 @@ class FieldManager:
             raise InvalidApply("metadata.managedFields must be nil")
 
     def _before_first_apply(self, base: Object, api_version: str, now: str, subresource: str) -> Managed:
-        """An object that nobody was tracked on: what it has belongs to those before, all together."""
+        """For an object without owners: its fields belong to one common manager, "before-first-apply"."""
         empty = {"apiVersion": api_version, "kind": self.kind}
         try:
             return self._update_owners(empty, base, {}, updater(BEFORE_FIRST_APPLY, api_version, subresource), now)
@@ -181,7 +181,7 @@ class FieldManager:
             raise self._kind.live_error(base, api_version, str(error)) from error
 
     def _check_migration(self, error: Conflicts, live: Object, api_version: str) -> None:
-        """kubectl may take what its own client-side apply had set; anything else is a conflict still."""
+        """kubectl may take over what its own client-side apply had set; anything else remains a conflict."""
         allowed = last_applied.unchanged_fields(live, api_version, self.type_of(api_version))
         if allowed is None:
             raise error

@@ -1,7 +1,7 @@
-"""Merging an applied object into a live one, and taking fields out of an object.
+"""Merging an applied object into a live one, and removing fields from an object.
 
-Both share with their inputs what they do not change, and change neither. Follows structured-merge-diff
-typed/{merge,remove}.go (v6.4.0: a container that is emptied stays as an empty one).
+Results share unchanged parts with their inputs, which are not changed. Follows structured-merge-diff
+typed/{merge,remove}.go (v6.4.0: a container that is emptied is kept empty).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _CONTAINERS = (dict, list)
 
 
 def merge(live: Json, applied: Json, node: MergeType) -> Json:
-    """What `applied` says, and what `live` has besides.
+    """`applied` merged into `live`.
 
     Both must fit the type. `{"a": 1, "b": {"c": 1}}` and `{"b": {"d": 2}}` give `{"a": 1, "b": {"c": 1, "d": 2}}`; an
-    atomic value is replaced. Null replaces a scalar and an atomic list, while a map or list with parts stays. What is
-    equal is not replaced, so that `live` itself comes back when nothing changes.
+    atomic value is replaced. Null replaces a scalar and an atomic list, while a map or list with parts stays. Equal
+    values are not replaced, so that `live` itself is returned when nothing changes.
     """
     if live is applied:
         return live
@@ -48,17 +48,17 @@ def merge(live: Json, applied: Json, node: MergeType) -> Json:
     if applied is None and live:
         if type(live) is dict and node.is_map and not node.map_atomic:
             return live
-        # An untyped null is taken for a map, and so does not spare a list.
+        # An untyped null is treated as a map, and so does not preserve a list.
         if type(live) is list and node.is_list and not node.is_map and node.items is not Items.ATOMIC:
             return live
     return live if equal(live, applied) else applied
 
 
 def _merge_items(live: list[Json], applied: list[Json], node: MergeType) -> list[Json]:
-    """The applied order for what is applied; the others stay where they were among their neighbours.
+    """Applied items are in the applied order; the others keep their position among their neighbours.
 
-    The two lists are walked side by side. `shared` are the items of both, in the applied order: when the live list
-    comes to one of them too early, it is passed over, since it will be placed when its turn comes.
+    Both lists are walked in parallel. `shared` are the items of both, in the applied order: one that the live list
+    reaches too early is skipped, since it is placed when the applied list reaches it.
     """
     item_type = node.item
     assert item_type is not None
@@ -66,7 +66,7 @@ def _merge_items(live: list[Json], applied: list[Json], node: MergeType) -> list
     right = [item_element(item, node) for item in applied]
     live_items: dict[str, Json] = {}
     for element, item in zip(left, live, strict=True):
-        # Which of several equal items is meant cannot be told: the applied one takes their place.
+        # Which of several equal items is meant is ambiguous: the applied one replaces them all.
         live_items[element] = None if element in live_items else item
     applied_items = dict(zip(right, applied, strict=True))
     shared = iter([element for element in right if element in live_items])

@@ -1,7 +1,7 @@
 """JSON merge patches (RFC 7386) on decoded values.
 
-Nothing that goes in is changed; what comes out shares with it whatever the patch does not touch. Any depth: there is no
-recursion. Follows gopkg.in/evanphx/json-patch.v4 merge.go, which also drops nulls out of objects inside new lists.
+Inputs are not changed; results share unchanged values with them. Works at any depth, without recursion. Follows
+gopkg.in/evanphx/json-patch.v4 merge.go, which also drops nulls from objects inside new lists.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from registry.schema.model import Json
 def decode_merge_patch(document: Json, *, strict: bool = True) -> Json:
     """`document` itself if it can be a merge patch of an object.
 
-    With fieldValidation=Ignore (`strict` false) the reference lets anything but null pass, and fails on the result.
+    With fieldValidation=Ignore (`strict` false) kube-apiserver accepts anything but null, and fails on the result.
     """
     if document is None:
         raise PatchUndecodable("Invalid JSON Patch")
@@ -54,7 +54,7 @@ def apply_merge_patch(document: Json, patch: Json) -> Json:
 
 
 def without_nulls(value: Json) -> Json:
-    """`value` with no null member in any object of it; nulls in lists stay."""
+    """`value` without null members in any of its objects; nulls in lists are kept."""
     if not isinstance(value, (dict, list)):
         return value
     result: Json = type(value)()

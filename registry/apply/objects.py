@@ -1,4 +1,4 @@
-"""Objects as decoded JSON: the places in them that ownership is about, and how errors name them."""
+"""Access to the metadata of decoded objects that ownership needs, and their names in errors."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def group_version_kind(value: Object) -> str:
 
 
 def is_unchanged(live: Object, new: Object) -> bool:
-    """Nothing but times of managedFields differs: such a write keeps the stored state, times included."""
+    """Whether only times of managedFields differ: such a write keeps the stored state, times included."""
     old_entries, new_entries = entries_of(live), entries_of(new)
     if old_entries is not new_entries:
         if len(old_entries or ()) != len(new_entries or ()):

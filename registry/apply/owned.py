@@ -1,6 +1,6 @@
-"""Which fields a value has: what an apply owns of it, what a change adds with it, what an old entry means today.
+"""The field sets of values: what an apply owns, what a change adds, what an old entry means under the current type.
 
-All walks go by the Type of the value and are as deep as the type at most. Follows structured-merge-diff
+All walks follow the type of the value and are at most as deep as the type. Follows structured-merge-diff
 typed/{tofieldset,helpers,reconcile_schema}.go and fieldpath/set.go (EnsureNamedFieldsAreMembers).
 """
 
@@ -13,15 +13,15 @@ from registry.schema.model import Json
 
 
 class Untypable(Exception):
-    """A value does not fit its type. The message is for a log; validate.py words what clients are told."""
+    """A value does not fit its type. The message is for logs; validate.py words the errors for clients."""
 
 
 class BadItem(Untypable):
-    """An item of a set or keyed list that cannot be told from the others."""
+    """An item of a set or keyed list that cannot be distinguished from the others."""
 
 
 def item_element(item: Json, node: MergeType) -> str:
-    """The path element of an item of a list that is no atomic one: `k:{"name":"x"}` or `v:"x"`."""
+    """The path element of an item of a list that is not atomic: `k:{"name":"x"}` or `v:"x"`."""
     if node.items is Items.KEYED:
         if item is None:
             raise BadItem("associative list with keys may not have a null element")
@@ -32,7 +32,7 @@ def item_element(item: Json, node: MergeType) -> str:
             if name in item:
                 key = item[name]
                 if type(key) is dict or type(key) is list:
-                    # No schema lets this pass; a path that holds a document helps nobody.
+                    # No schema allows this; a path that contains a document is of no use.
                     raise BadItem("associative list with keys has an element whose key is no scalar")
                 parts.append(beginning + json_text(key))
             elif default is not None:
@@ -64,7 +64,7 @@ def member(name: str, node: MergeType) -> tuple[str, MergeType]:
 
 
 def added_fields(value: Json, node: MergeType) -> FieldSet:
-    """What a change adds, or removes, with a whole value: the value itself and all that is in it."""
+    """The fields added or removed with a value: the value itself and everything in it."""
     kind = type(value)
     if kind is dict:
         if not node.is_map:
@@ -99,7 +99,7 @@ def added_members(value: dict[str, Json], node: MergeType) -> FieldSet:
 
 
 def added_items(value: list[Json], node: MergeType) -> FieldSet:
-    """An item that is there twice is owned as a whole: nobody can say which is meant."""
+    """Duplicate items are owned as a whole, since it is ambiguous which one is meant."""
     result: FieldSet = {}
     item_type = node.item
     assert item_type is not None
@@ -110,7 +110,7 @@ def added_items(value: list[Json], node: MergeType) -> FieldSet:
 
 
 def field_set(value: dict[str, Json], node: MergeType) -> FieldSet:
-    """What an apply of `value` owns: leaves, items of lists and members that the schema does not name."""
+    """The fields that an apply of `value` owns: leaves, items of lists and members that the schema does not name."""
     result: FieldSet = {}
     fields = node.fields
     for name, part in value.items():
@@ -149,7 +149,7 @@ def _item_set(value: list[Json], node: MergeType) -> FieldSet:
 
 
 def with_named(fields: FieldSet, node: MergeType | None) -> FieldSet:
-    """`fields` and each declared member on the way to one of them: who owns `.spec.size` holds `.spec` in place."""
+    """`fields` and the declared members above them: a manager that owns `.spec.size` keeps `.spec`."""
     result: FieldSet = {}
     for element, below in fields.items():
         if not below:
@@ -171,9 +171,9 @@ def _below(element: str, node: MergeType | None) -> tuple[MergeType | None, bool
 
 
 def reconcile_fields(fields: FieldSet, node: MergeType) -> FieldSet:
-    """An entry as it reads today: what lay below a map or list that has become atomic is now that map or list.
+    """An entry under the current type: fields below a map or list that has become atomic become that map or list.
 
-    `fields` itself if nothing changed; this runs on each entry at each write, so it looks only where that can be.
+    `fields` itself if nothing changed; this runs on each entry at each write, so it only checks where that is possible.
     """
     result = fields
     if node.is_list:

@@ -1,9 +1,9 @@
 """Ownership of the one field that is written through the scale subresource.
 
-An update takes the field from its owners and gives it an entry of the subresource, which has no time; if nobody owned
-the field, nobody is tracked. An apply is one of the object with that field alone; conflicts name it as the Scale has
-it. kube-apiserver answers 500 to an apply of a Scale that would change a custom resource (it cannot convert the Scale);
-here it works as it does there for built-in kinds.
+An update takes the field from its owners and gives it an entry of the subresource without a time; if the field had no
+owner, none is tracked. An apply is one of the object with that field alone; conflicts name it as in the Scale.
+kube-apiserver responds 500 to an apply of a Scale that would change a custom resource (it cannot convert the Scale);
+here it works as for built-in kinds.
 
 Follows apimachinery pkg/util/managedfields/scalehandler.go.
 """
@@ -31,7 +31,7 @@ def own_scale_update(
 ) -> Object:
     """`new` with its managedFields after an update or patch of the Scale by `manager`.
 
-    `replicas_paths` says for each version with a scale where the replicas are: `{"g/v1": ".spec.replicas"}`.
+    `replicas_paths` is the path of the replicas in each version with a scale: `{"g/v1": ".spec.replicas"}`.
     """
     managed = read_stored(entries_of(live))
     elements = {version: tuple(f"f:{part}" for part in _parts(path)) for version, path in replicas_paths.items()}
@@ -58,9 +58,9 @@ def apply_scale(
     *,
     force: bool = False,
 ) -> Object:
-    """What the object becomes when `manager` applies the Scale `applied`; `live` itself if nothing changes.
+    """The object after `manager` applies the Scale `applied`; `live` itself if nothing changes.
 
-    `replicas_path` is `.spec.replicas` or as the definition has it. Raises as FieldManager.apply does.
+    `replicas_path` is the definition's path, for example `.spec.replicas`. Raises as FieldManager.apply does.
     """
     if applied.get("apiVersion") != API_VERSION or applied.get("kind") != KIND:
         raise InvalidApply(f"invalid object type: {group_version_kind(applied)}")

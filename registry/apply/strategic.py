@@ -1,7 +1,7 @@
-"""Strategic merge patches of built-in kinds: merge patches that know some lists by keys, and directives.
+"""Strategic merge patches of built-in kinds: merge patches with keyed lists and directives.
 
 `$patch: replace|delete` in an object or a list item, `$retainKeys`, `$deleteFromPrimitiveList/<list>` and
-`$setElementOrder/<list>`. Neither the object nor the patch is changed. Custom resources have none of this.
+`$setElementOrder/<list>`. Neither the object nor the patch is changed. Custom resources do not support them.
 
 Follows apimachinery pkg/util/strategicpatch/patch.go and apiserver's interpretStrategicMergePatchError.
 """
@@ -76,7 +76,7 @@ def _by_directive(patch: Object) -> Object:
 
 
 def _retain(result: Object, patch: Object) -> None:
-    """Drops what `$retainKeys` does not list; it must list all that the patch sets. Changes both."""
+    """Removes what `$retainKeys` does not list; it must list all that the patch sets. Changes both."""
     if _RETAIN not in patch:
         return
     listed = patch.pop(_RETAIN)
@@ -91,7 +91,7 @@ def _retain(result: Object, patch: Object) -> None:
 
 
 def _set(result: Object, name: str, value: Json) -> None:
-    """A new value, without its nulls and directives; a directive of its own means that it is not there at all."""
+    """Sets a value without its nulls and directives; if it has a directive of its own, the member is removed."""
     value, keep = _clean(value)
     if keep:
         result[name] = value
@@ -135,7 +135,7 @@ def _merge_list(original: list[Json], patch: list[Json], field: Field, deletes: 
 
 
 def _without_directives(original: list[Json], patch: list[Json], key: str) -> tuple[list[Json], list[Json]]:
-    """Both lists after the items of the patch that carry a directive have been carried out."""
+    """Both lists after the directives of the patch's items have been applied."""
     plain: list[Json] = []
     deleted: set[Any] = set()
     replaces = False
@@ -176,7 +176,7 @@ def _merge_keyed(original: list[Json], patch: list[Json], field: Field) -> list[
 
 
 def _merge_in_order(result: Object, patch: Object, directive: str, fields: Fields) -> None:
-    """Merges the list that `$setElementOrder/<list>` names, and puts it into that order. Changes both objects."""
+    """Merges the list that `$setElementOrder/<list>` names, and orders it accordingly. Changes both objects."""
     order = patch.pop(directive)
     if not isinstance(order, list):
         raise _wrong_type("[]interface {}", order)
@@ -203,7 +203,7 @@ def _merge_in_order(result: Object, patch: Object, directive: str, fields: Field
 
 
 def _check_order(patch: list[Json], order: list[Json], field: Field) -> None:
-    """The items that are patched must stand in the order in the same sequence."""
+    """The patched items must be in the same order as in the directive."""
     if not patch or not order:
         return
     key = _key_of(field.key) if field.key else _itself

@@ -1,6 +1,6 @@
-"""Which lists of the built-in kinds a strategic merge patch merges, and by which key.
+"""The lists of built-in kinds that a strategic merge patch merges, and their merge keys.
 
-Lists that are not here are replaced whole. Follows the patchStrategy and patchMergeKey tags of k8s.io/api at v1.36.
+Other lists are replaced as a whole. Follows the patchStrategy and patchMergeKey tags of k8s.io/api at v1.36.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Field(NamedTuple):
-    """A member of an object. `merge` says that it is a list that is merged, of objects by `key`, else of scalars."""
+    """A member of an object. `merge`: a list that is merged, of objects by `key`, else of scalars."""
 
     merge: bool = False
     key: str = ""
@@ -35,5 +35,5 @@ _KINDS: Mapping[str, Fields] = {
 
 
 def fields_of(kind: str) -> Fields:
-    """The members of a kind that have something to say; every kind has metadata."""
+    """The members of a kind that are relevant to patches; every kind has metadata."""
     return {**_METADATA, **_KINDS.get(kind, {})}

@@ -1,7 +1,7 @@
 """The order of a list after a strategic merge patch.
 
-What the patch names comes in the patch's order, the rest in the order it had; of the two sequences the next item is
-taken from the rest only where it stood before the other's next. So what is new comes first. Follows
+Items of the patch are in the patch's order, the others in their previous order; when both sequences are merged, an item
+of the others comes first only where it preceded the next item of the patch. So new items come first. Follows
 normalizeElementOrder and mergeSortedSlice of apimachinery pkg/util/strategicpatch/patch.go.
 """
 
@@ -16,7 +16,7 @@ from registry.schema.model import Json
 def order_list(
     merged: list[Json], patch_order: list[Json], server_order: list[Json], key: Callable[[Json], Any]
 ) -> list[Json]:
-    """`merged` in its final order; `key` gives what an item is known by."""
+    """`merged` in its final order; `key` returns the identity of an item."""
     patched, server = _places(patch_order, key), _places(server_order, key)
     right = sorted(
         (item for item in merged if comparable(key(item)) in patched), key=lambda item: patched[comparable(key(item))]

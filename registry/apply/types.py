@@ -1,10 +1,10 @@
-"""What a value is to server-side apply: a schema reduced to how its values merge and who can own what of them.
+"""Merge types of server-side apply: a schema reduced to how its values merge and which parts can have owners.
 
-A Type says of a value whether it is a scalar, a map or a list (an untyped one may be any of them), whether a map or
-list is owned whole (atomic) or part by part, and how the items of a list are told apart. Types are compiled once per
-schema and never changed. They are finite: below UNTYPED_DEPTH levels of data without a schema, and below SCHEMA_DEPTH
-levels of a schema, a value is owned whole. So no walk over a value by its type goes deeper than the sum of both,
-however deep the value; kube-apiserver goes to the bottom.
+A MergeType says of a value whether it is a scalar, a map or a list (an untyped one may be any of them), whether a map
+or list is owned as a whole (atomic) or by part, and how the items of a list are identified. Types are compiled once per
+schema and immutable. They are finite: below UNTYPED_DEPTH levels of data without a schema, and below SCHEMA_DEPTH
+levels of a schema, a value is owned as a whole. So no walk over a value by its type goes deeper than the sum of both,
+however deep the value; kube-apiserver has no such limit.
 
 Follows kube-openapi pkg/schemaconv (ToSchemaFromOpenAPI) over what apiextensions-apiserver publishes for a definition.
 """
@@ -23,7 +23,7 @@ UNTYPED_DEPTH = 64
 
 
 class Scalar(enum.Enum):
-    """What a scalar may be; null passes for each."""
+    """The kinds of scalars; null is valid for each."""
 
     NUMERIC = "numeric"
     STRING = "string"
@@ -42,12 +42,12 @@ class Items(enum.Enum):
 class MergeType:
     """One node. `fields` are the declared members: the name as a path element (`f:spec`), the type, what it accepts.
 
-    `element` is the type of undeclared members, None if there may be none. `keys` are those of KEYED items, sorted,
-    each with its beginning in a path element (`"port":`) and the text of its default, None if it has none; `keys_text`
-    names them as declared (`["port" "proto"]`). `accepts` are the Python types of scalars that fit. `anything` means
-    that no value can fail to be of this type. `exact` means that no value of this type holds a number where another may
-    hold a boolean, so that Python's `==` tells them apart. `collapsing` are the declared members in which an entry of
-    old may be finer than the type is now, and `collapses` says that there are any here or below.
+    `element` is the type of undeclared members, None if there are none. `keys` are those of KEYED items, sorted, each
+    with its beginning in a path element (`"port":`) and the text of its default, None if it has none; `keys_text`
+    names them as declared (`["port" "proto"]`). `accepts` are the Python types of scalars that fit. `anything`: every
+    value is of this type. `exact`: no value of this type contains a number where another may contain a boolean, so that
+    Python's `==` distinguishes them. `collapsing` are the declared members in which an old entry may be finer than the
+    type is now, and `collapses` says whether there are any here or below.
     """
 
     __slots__ = (
@@ -90,11 +90,11 @@ class MergeType:
 
     @property
     def is_whole(self) -> bool:
-        """A map or list that is owned as one; an untyped value is judged by what it is."""
+        """Whether a map or list is owned as a whole; for an untyped node that depends on the value."""
         return self.map_atomic if self.is_map else self.is_list and self.items is Items.ATOMIC
 
     def finish(self) -> MergeType:
-        """To be called when all parts are known; they are finished."""
+        """To be called when all parts are complete; parts are finished first."""
         parts = [member for _, member, _ in self.fields.values()]
         parts += [part for part in (self.element, self.item) if part is not None]
         self.exact = self.scalar is not Scalar.ANY and all(part.exact for part in parts)
@@ -114,7 +114,7 @@ _ACCEPTS: dict[Scalar | None, frozenset[type]] = {
 
 
 def _whole() -> MergeType:
-    """Any value, owned whole."""
+    """Any value, owned as a whole."""
     node = MergeType(Scalar.ANY)
     node.is_map = node.map_atomic = node.is_list = node.anything = True
     node.element = node.item = node
@@ -122,7 +122,7 @@ def _whole() -> MergeType:
 
 
 def _untyped_node() -> MergeType:
-    """Any value; maps are owned member by member as far down as UNTYPED_DEPTH, lists whole."""
+    """Any value; maps are owned by member down to UNTYPED_DEPTH, lists as a whole."""
     node = WHOLE
     for _ in range(UNTYPED_DEPTH):
         parent = MergeType(Scalar.ANY)
@@ -166,7 +166,7 @@ def _scalar_of(kind: str, format: str) -> Scalar | None:
         return Scalar.BOOLEAN
     if kind == "string" and format in ("", "byte"):
         return Scalar.STRING
-    # A string of another format may stand for something that is no string in Go.
+    # A string of another format may be a type other than string in Go.
     return Scalar.ANY if kind in ("", "string") else None
 
 
@@ -214,7 +214,7 @@ def _map(atomic: bool = False, element: MergeType | None = None, **members: Merg
 
 
 def _list(items: Items, item: MergeType, keys: dict[str, Json] | None = None) -> MergeType:
-    """`keys` of a keyed list come with their defaults: Go's empty text is one."""
+    """`keys` of a keyed list come with their defaults; Go's empty string counts as one."""
     node = MergeType()
     node.is_list, node.items, node.item = True, items, item
     if keys:
@@ -269,7 +269,7 @@ OBJECT_META = _map(
     uid=STRING,
 )
 
-# What every resource has, an embedded one too.
+# The metadata of every resource, including embedded ones.
 _RESOURCE = {"apiVersion": STRING, "kind": STRING, "metadata": OBJECT_META}
 
 # autoscaling/v1, Kind=Scale

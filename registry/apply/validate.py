@@ -1,6 +1,6 @@
-"""Does a value fit its type? The errors are worded as kube-apiserver words them, Go's way of printing values included.
+"""Validation of a value against its merge type, in kube-apiserver's words and with Go's formatting of values.
 
-Only applied objects are checked with this: what is stored has been validated by its schema. Follows
+Only applied objects are checked with this: stored ones have been validated by their schema. Follows
 structured-merge-diff typed/{validate,helpers}.go.
 """
 
@@ -14,7 +14,7 @@ from registry.apply.types import Items, MergeType, Scalar
 from registry.schema.field import go_float, go_quote
 from registry.schema.model import Json
 
-# The reference has no bound. Nobody reads more, and each costs a path.
+# kube-apiserver has no limit, but each error costs a path, and nobody reads more.
 MAX_ERRORS = 100
 
 
@@ -28,7 +28,7 @@ class TypeMismatch:
 
 
 def validate(value: Json, node: MergeType, *, duplicates: bool = False) -> list[TypeMismatch]:
-    """What does not fit, at most MAX_ERRORS. `duplicates` allows equal items in sets and keyed lists."""
+    """The errors, at most MAX_ERRORS. `duplicates` allows equal items in sets and keyed lists."""
     errors: list[TypeMismatch] = []
     _validate(value, node, "", duplicates, errors)
     return errors[:MAX_ERRORS]
@@ -60,7 +60,7 @@ def _validate_members(
         field = node.fields.get(name)
         type_ = node.element if field is None else field[1]
         if type_ is None:
-            # The reference leaves the map at its first unknown member.
+            # kube-apiserver stops checking the map at its first unknown member.
             errors.append(TypeMismatch(f"{path}.{name}", "field not declared in schema"))
             return
         if type(part) not in type_.accepts:
@@ -90,7 +90,7 @@ def _validate_items(
         if type(item) not in item_type.accepts:
             before = len(errors)
             _validate(item, item_type, "", duplicates, errors)
-            # Paths of items are made only where there is something to say.
+            # Paths of items are only built where there is an error.
             errors[before:] = [
                 TypeMismatch(path + element_text(element) + error.path, error.message) for error in errors[before:]
             ]
@@ -137,7 +137,7 @@ def go_syntax(value: Json, depth: int = 0) -> str:
     return go_quote(value) if isinstance(value, str) else _go_scalar(value, "interface {}(nil)")
 
 
-# A message shows what was sent, but not megabytes of it, nor thousands of levels.
+# A message contains what was sent, but not megabytes of it, nor thousands of levels.
 _MAX_SHOWN = 1000
 _MAX_SHOWN_DEPTH = 100
 

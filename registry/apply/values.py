@@ -1,4 +1,4 @@
-"""When two decoded values are the same to Kubernetes: 1 and 1.0 are, 1 and true are not.
+"""Equality of decoded values in structured merge: 1 equals 1.0, but not true.
 
 Follows structured-merge-diff value/value.go (Equals). Safe at any depth.
 """
@@ -9,7 +9,7 @@ from registry.schema.model import Json
 
 
 def equal(left: Json, right: Json) -> bool:
-    """Python's `==` gives a first answer fast; where it says yes, numbers still have to be told from booleans."""
+    """Python's `==` is a fast necessary condition; where it holds, numbers and booleans must be distinguished."""
     if left is right:
         return True
     kind = type(left)

@@ -34,7 +34,7 @@ def canonical_micro_time(text: str) -> str:
     rest = text[seconds.end() :]
     micros = _micros.match(rest)
     if micros is None:
-        _with_layout(text, f"{seconds.group()}Z")  # what is wrong before is told first
+        _with_layout(text, f"{seconds.group()}Z")  # errors before the decimals are reported first
         raise TimeError(
             f'parsing time {go_quote(text)} as {go_quote(_RFC3339_MICRO)}: cannot parse {go_quote(rest)} as ".000000"'
         )

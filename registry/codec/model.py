@@ -51,7 +51,7 @@ class JsonSyntaxError(DecodeError):
 
 
 class JsonNumberError(DecodeError):
-    """`decoded` is what the body holds, with 0.0 for the number: kind and apiVersion are judged before numbers."""
+    """`decoded` is what the body holds, with 0.0 for the number: kind and apiVersion are validated before numbers."""
 
     def __init__(self, literal: str, decoded: Decoded) -> None:
         super().__init__(f"json: cannot unmarshal number {literal} into Go value of type float64")

@@ -71,7 +71,7 @@ def _marked_text(error: yaml.MarkedYAMLError) -> str:
 
 
 class _Node:
-    """A scalar has a `text`; a collection has `children`: items, or keys and values by turns; an alias a `target`."""
+    """A scalar has a `text`; a collection has `children`: items, or keys and values in turn; an alias a `target`."""
 
     __slots__ = ("anchor", "children", "is_mapping", "line", "plain", "tag", "target", "text")
 
@@ -149,7 +149,7 @@ def _node(event: Any, anchors: dict[str, _Node]) -> _Node:
 
 
 class _Constructor:
-    """Makes the values of one document. An aliased node is made anew each time, so that no value is shared."""
+    """Constructs the values of one document. An aliased node is constructed each time, so that no value is shared."""
 
     def __init__(self) -> None:
         self.duplicates: list[str] = []

@@ -41,7 +41,7 @@ def approval_state(crd: Json) -> tuple[str, str]:
 
 
 def validate_approval(crd: Json, old: Json | None) -> list[FieldError]:
-    """On an update the annotation is judged only when its state has changed."""
+    """On an update the annotation is only validated when its state has changed."""
     if not is_protected_group((crd.get("spec") or {}).get("group") or ""):
         return []
     state, message = approval_state(crd)

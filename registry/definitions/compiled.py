@@ -1,7 +1,7 @@
 """From a stored CustomResourceDefinition to the resource that is served.
 
 Cheap: schemas are packed (packed.py), and compiled when something is done with objects of their version; equal schemas
-are kept and compiled once in a process, whoever's they are.
+of all tenants are kept and compiled once in a process.
 """
 
 from __future__ import annotations

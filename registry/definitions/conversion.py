@@ -29,7 +29,7 @@ _FORM = "; desired format: https://host[/path]"
 def validate_conversion(
     conversion: Json | None, path: str, *, allow_invalid_ca_bundle: bool, old: Json | None = None
 ) -> list[FieldError]:
-    """`old` is the conversion of the definition before: the host of its URL is not judged again."""
+    """`old` is the conversion of the definition before: the host of its URL is not validated again."""
     if conversion is None:
         return []
     errors: list[FieldError] = []

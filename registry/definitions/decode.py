@@ -35,7 +35,7 @@ def decode_definition(body: object) -> Decoded:
 
     kind and apiVersion are filled in. Raises StructDecodeError with Go's text; the caller puts
     `CustomResourceDefinition in version "v1" cannot be handled as a CustomResourceDefinition: ` before it. Whether kind
-    and apiVersion are those of a definition has been judged before.
+    and apiVersion are those of a definition has been validated before.
     """
     decoded = typed.decode(types.CustomResourceDefinition, body)
     decoded.value["kind"] = KIND

@@ -1,7 +1,7 @@
 """A definition as the reference validates it: its internal form, where what all versions share is moved to the top.
 
 When schema, subresources, columns or selectable fields are equal in all versions (always so with a single one), the
-reference judges them once, as `spec.validation`, `spec.subresources` and so on, and the versions have none. Each of the
+reference checks them once, as `spec.validation`, `spec.subresources` and so on, and the versions have none. Each of the
 four is treated by itself.
 
 Follows Convert_v1_CustomResourceDefinitionSpec_To_apiextensions_CustomResourceDefinitionSpec of

@@ -87,7 +87,7 @@ def approve(crd: Json, now: str) -> Status | None:
 
 
 def next_status(crd: Json, others: Iterable[Json], now: str) -> Status | None:
-    """The next write to the status that is due, one of the above; None when all is settled.
+    """The next write to the status that is due, one of the above; None when nothing is due.
 
     The caller writes it, and asks again with what it has written; after at most five writes there is nothing left.
     """

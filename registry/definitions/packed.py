@@ -44,7 +44,7 @@ class PackedSchema:
 
     @property
     def json(self) -> Json:
-        """The schema itself, decoded anew each time."""
+        """The schema itself, decoded again each time."""
         return decode_stored(zlib.decompress(self._packed).decode())
 
     @property

@@ -1,4 +1,4 @@
-"""The schema of a definition: everything that is judged of it when the definition is written.
+"""The schema of a definition: all validation when the definition is written.
 
 The rules themselves are in registry/schema (bounds, structural, keywords, default values) and registry/cel; here is
 which of them are asked, in which order, and what keeps which others from being asked.
@@ -105,7 +105,7 @@ def validate_schema(
         return []
     unchanged = _is_unchanged(schema, old)
     errors = _validate(schema, schema_path, status, unchanged, leniency)
-    # An unchanged schema is judged more leniently; and a default that was decoded in place must be so each time.
+    # An unchanged schema is validated more leniently; and a default that was decoded in place must be so each time.
     if not errors and not unchanged and _digest(schema, status, leniency) == before:
         _GOOD.add(before)
     return errors
@@ -149,7 +149,7 @@ class _GoodSchemas:
     """Digests of schemas that were found to be good, the least recently used go first.
 
     Many tenants define the same resources, and most writes to a definition leave its schemas as they are. To look one
-    up takes a tenth of the time of judging it.
+    up takes a tenth of the time of validating it.
     """
 
     def __init__(self, size: int) -> None:

@@ -41,7 +41,7 @@ from registry.schema.structural.structural import find_unsupported
 
 Json = Mapping[str, Any]
 
-MAX_VERSIONS = 200  # the reference has no bound; the storage version of that many takes a while to judge
+MAX_VERSIONS = 200  # the reference has no bound; validating the storage version of more takes too long
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +265,7 @@ def _validate_version(
 ) -> list[FieldError]:
     errors = validate_version_name(version.name, f"{path}.name")
     errors += validate_deprecation(version, path)
-    # A doubled name is judged by the subresources of the first version that has it.
+    # A duplicate name is validated by the subresources of the first version that has it.
     namesake = next(v for v in spec.versions or () if v.name == version.name)
     status = has_status(spec.subresources if spec.subresources is not None else namesake.subresources)
     errors += validate_schema(

@@ -305,7 +305,7 @@ _LOOSE_UNITS: Final[tuple[tuple[int, tuple[str, ...]], ...]] = (
 
 @cache_by_text
 def parse_format_duration(text: str) -> int | None:
-    """Nanoseconds of a field of format duration, which allows `2 hours`, `1d` and `1w` besides Go's texts."""
+    """Nanoseconds of a field of format duration, which allows `2 hours`, `1d` and `1w` in addition to Go's texts."""
     strict = parse_duration(text)
     if strict is not None:
         return strict

@@ -212,7 +212,7 @@ class Opaque:
 class Map(MapValue):
     """A map that an expression made. Keys are bool, int, uint, double (for look-ups) and string.
 
-    int, uint and double keys of the same number are the same key, as in Python; bool keys are told apart from them.
+    int, uint and double keys of the same number are the same key, as in Python; bool keys are distinct from them.
     """
 
     __slots__ = ("_entries",)

@@ -4,7 +4,7 @@ A piece of code is a closure that takes the frame, a plain list: [cost, variable
 value, unless the piece has a view: then it is the decoded JSON itself, not null and of the view's Python type, so that
 `self.spec.name` is three dictionary look-ups. `value_of` turns the latter into the former.
 
-Costs come in two ways. A piece knows what it costs besides what it counts at run time, in frame[0]: calls whose cost
+Costs come in two ways. A piece knows its cost beyond what it charges at run time, in frame[0]: calls whose cost
 depends on sizes count there. In the usual, fast way this is the most that it may cost: the dearer branch of `?:`, all
 terms of `&&`, all rounds of a loop, so that only loops count while they run. What an evaluation has cost is bounded by
 the sum of both. In the exact way each branch, term and round counts when it is reached. The fast way is used until its
@@ -27,7 +27,7 @@ COST: Final = 0  # the slot of the cost in a frame
 
 
 class Code:
-    """One compiled node. `cost` is what it costs besides what it counts at run time.
+    """One compiled node. `cost` is its cost beyond what it charges at run time.
 
     `constant` says that `run` may be called once, with any frame. `attribute` says that the node is a name with fields,
     whose next field costs 1 rather than 2.

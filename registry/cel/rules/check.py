@@ -1,7 +1,7 @@
 """All x-kubernetes-validations of a definition's schema, checked when the definition is written.
 
 `check_rules(schema, path)` goes through the decoded JSON of an openAPIV3Schema and gives the errors in the reference's
-order: first what is wrong with the entries themselves (blank rules, bad reasons, field paths that lead nowhere), then
+order: first what is wrong with the entries themselves (blank rules, bad reasons, field paths that do not exist), then
 children before their parents, what does not compile, costs too much, or uses oldSelf where there is none; at the end
 the cost of all rules together. The depth of the schema must have been bounded.
 

@@ -1,6 +1,6 @@
 """The syntax tree of CEL: what the parser yields, the checker annotates and the compiler reads.
 
-Nodes are frozen and know two things besides their content: an `id` that is unique in its tree (annotations of the
+Nodes are frozen and have two more attributes: an `id` that is unique in its tree (annotations of the
 checker, such as the type or the overload of a node, are dicts by id) and the `offset` in code points of the place that
 errors about the node point to, which is cel-go's choice: the operator of `a + b`, the `(` of `f(x)`, the `.` of `a.b`,
 the `[` of `a[b]` and of a list, the `{` of a map, the first letter of names and literals. A node that comes out of a
@@ -9,7 +9,7 @@ column.
 
 Operators are Calls with cel-go's names, see the constants below; `a.f(b)` is a Call with a `target`. Macros have been
 expanded: `has(a.b)` is a Select with `test_only`, `all` and its like are Comprehensions, `[?e]` is an index into
-`optional_indices`. Nothing here evaluates or judges.
+`optional_indices`. Nothing here evaluates or checks.
 
 Follows cel-go common/ast and common/operators.
 """

@@ -59,7 +59,7 @@ def mismatch(value: Any, link: Link, go: str) -> StructDecodeError:
 
 
 def mismatch_of(printed: str, link: Link, go: str) -> StructDecodeError:
-    """The same for a value that is told as `shown`, such as `number 1.5`."""
+    """The same for a value with the text `printed`, such as `number 1.5`."""
     return StructDecodeError(_text(printed, link, go))
 
 
