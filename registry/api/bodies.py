@@ -38,8 +38,9 @@ def decode_object(request: ResourceRequest, body: Body, options: WriteOptions) -
     obj = _recognize(served, decoded.value, body.data)
     unknown: list[str] = []
     obj = decode_kind(served, obj, unknown)
-    if "items" in unknown and obj.get("kind") != served.kind.name:
-        unknown.clear()  # what has items is a list to the original, which has no unknown fields; its kind is refused
+    kind = obj.get("kind")
+    if kind != served.kind.name and ("items" in unknown or kind == "Status"):
+        unknown.clear()  # what has items is a list to the original, and a Status its own; the kind is refused
     note_fields(request, options, decoded, unknown)
     request.context.warnings.extend(owner_reference_warnings(obj["metadata"]))
     if obj.get("apiVersion") != served.api_version:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from registry.schema.field import MAX_ERRORS, OMIT_VALUE, ErrorType, FieldError, shorten
+from registry.schema.field import MAX_ERRORS, OMIT_VALUE, ErrorType, FieldError, go_quote, shorten
 from registry.store import errors as store
 
 # Characters of a message: about fifty times the longest that was recorded. All causes of a Status have half of it.
@@ -98,7 +98,7 @@ def forbidden(resource: Qualified, name: str, message: str, causes: Sequence[Map
     if not resource.name:
         text = f"forbidden: {message}"
     elif name:
-        text = f'{resource} "{name}" is forbidden: {message}'
+        text = f"{resource} {go_quote(name)} is forbidden: {message}"
     else:
         text = f"{resource} is forbidden: {message}"
     details = _of(resource, name)
@@ -108,7 +108,7 @@ def forbidden(resource: Qualified, name: str, message: str, causes: Sequence[Map
 
 
 def not_found(resource: Qualified, name: str) -> StatusError:
-    return StatusError(404, "NotFound", f'{resource} "{name}" not found', _of(resource, name))
+    return StatusError(404, "NotFound", f"{resource} {go_quote(name)} not found", _of(resource, name))
 
 
 def resource_not_found() -> StatusError:
@@ -132,11 +132,11 @@ def not_acceptable(message: str, *, with_details: bool = False) -> StatusError:
 
 def already_exists(resource: Qualified, name: str, *, terminating: bool = False) -> StatusError:
     prefix = "object is being deleted: " if terminating else ""
-    return StatusError(409, "AlreadyExists", f'{prefix}{resource} "{name}" already exists', _of(resource, name))
+    return StatusError(409, "AlreadyExists", f"{prefix}{resource} {go_quote(name)} already exists", _of(resource, name))
 
 
 def conflict(resource: Qualified, name: str, why: str) -> StatusError:
-    message = f'Operation cannot be fulfilled on {resource} "{name}": {why}'
+    message = f"Operation cannot be fulfilled on {resource} {go_quote(name)}: {why}"
     return StatusError(409, "Conflict", message, _of(resource, name))
 
 
@@ -188,7 +188,7 @@ def invalid(kind: Qualified, name: str, errors: Iterable[FieldError]) -> StatusE
     details = _of(kind, name)
     if causes:
         details["causes"] = causes
-    return StatusError(422, "Invalid", f'{shorten(str(kind))} "{shorten(name)}" is invalid: {text}', details)
+    return StatusError(422, "Invalid", f"{shorten(str(kind))} {go_quote(shorten(name))} is invalid: {text}", details)
 
 
 _NOT_SHOWN = FieldError(ErrorType.INVALID, "<nil>", OMIT_VALUE, "more errors are not shown")

@@ -111,3 +111,18 @@ async def test_odd_paths_are_told_what_is_wrong(api: Client) -> None:
                 found[f"{method} {path[:80]}"] = (answer.code, answer.text)
     assert not found
     (await api.get(f"{WIDGETS}/a?limit=%zz&;=")).ok()
+
+
+async def test_a_name_is_quoted_as_go_quotes_it(api: Client) -> None:
+    body = {"metadata": {"name": 'a\u0007"b'}}
+    status = failure(await api.post("/api/v1/namespaces/default/configmaps", body), 422, "Invalid")
+    assert status["message"].startswith('ConfigMap "a\\a\\"b" is invalid: ')
+    assert status["details"]["name"] == 'a\u0007"b'
+
+
+async def test_a_status_has_no_unknown_fields_whatever_it_is_posted_to(api: Client) -> None:
+    await make(api, "a")
+    body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+    answer = await api.post(WIDGETS, body)
+    failure(answer, 400, "BadRequest")
+    assert answer.warnings == []
