@@ -46,14 +46,14 @@ def _check(seconds: int) -> None:
 
 @function("duration", 1)
 def to_duration(value: Value) -> Duration:
-    """From a text such as `1h30m`, or from nanoseconds."""
+    """From a text such as `1h30m`. That of an integer is declared, and fails when it is evaluated, as in cel-go."""
     if type(value) is str:
         nanoseconds = parse_duration(value)
         if nanoseconds is None:
             raise conversion_error(value, DURATION)
         return Duration(nanoseconds)
     if type(value) is int:
-        return Duration(value)
+        raise conversion_error(value, DURATION)
     if type(value) is Duration:
         return value
     raise mismatch("duration", value)

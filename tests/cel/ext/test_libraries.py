@@ -111,6 +111,7 @@ TIMES = [
     ("duration('-1.5h')", "-5400s"),
     ("duration('1us')", "0.000001s"),
     ("duration('1d')", "error: type conversion error from 'string' to 'google.protobuf.Duration'"),
+    ("duration(7)", "error: type conversion error from 'int' to 'google.protobuf.Duration'"),
     ("duration('1h') + duration('30m') - duration('10m')", "4800s"),
     ("duration('1h30m').getMinutes()", "90"),
     ("duration('-90s').getMinutes()", "-1"),
