@@ -1,4 +1,4 @@
-"""Policies over HTTP: when they count, whom they judge, what a client reads."""
+"""Policies over HTTP: when they count, which requests they apply to, what a client reads."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ async def test_every_way_to_write(api: Client) -> None:
 
 
 async def test_another_process_judges_by_what_has_just_been_written(api: Client, other: Client) -> None:
-    """No write is let through by a process that has not heard of a policy: commits check what they were judged by."""
+    """No write is let through by a process that has not heard of a policy: commits check the guards of their evaluation."""
     (await other.post(WIDGETS, widget("a", size=1))).ok(201)
     (await other.post(NAMESPACES, {"metadata": {"name": "n0"}})).ok(201)
     await enforce(api, "object.spec.size < 5")
@@ -213,7 +213,7 @@ async def test_a_kind_of_parameters_that_is_not_there(api: Client) -> None:
 
 
 async def test_nobody_is_locked_out(api: Client) -> None:
-    """A policy that refuses everything can be taken away, for policies never judge policies."""
+    """A policy that refuses everything can be taken away, since policies never apply to policies."""
     everything = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
     await enforce(api, "false", match={"resourceRules": [everything]})
     assert (await api.post(NAMESPACES, {"metadata": {"name": "n"}})).code == 422
@@ -326,7 +326,7 @@ async def test_the_types_of_a_policy_are_checked(api: Client) -> None:
 
 
 async def test_a_write_outlasts_those_who_change_policies_all_the_while(api: Client) -> None:
-    """Each change makes a write be judged again: a script can be as fast as that, for as long as it lasts."""
+    """Each change makes a write be evaluated again: a script can be as fast as that, for as long as it lasts."""
     await enforce(api, "object.spec.size < 10")
 
     async def storm() -> None:

@@ -114,7 +114,7 @@ SELECTED = {"namespaceSelector": {"matchLabels": {"env": "prod"}}}
             False,
             None,
             True,
-            id="a namespace that is written is judged by its new labels",
+            id="a namespace that is written is matched by its new labels",
         ),
         pytest.param(
             {"resource": NAMESPACE, "operation": "DELETE", "object": None},

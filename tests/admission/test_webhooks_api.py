@@ -65,7 +65,7 @@ async def test_mutating_comes_before_validating(api: Client, hook: Hook) -> None
     await configure(api, hook, "change", kind="Mutating")
     await configure(api, hook, "look")
     answer = await api.post(WIDGETS, widget("a", size=1))
-    assert answer.code == 422, "the schema judges what the webhook has made"
+    assert answer.code == 422, "the schema validates what the webhook has made"
     assert [path for path, _ in hook.asked] == ["/change"]
 
 

@@ -199,7 +199,7 @@ def test_undecodable(document: Any, message: str) -> None:
     assert str(caught.value) == f"error decoding patch: json: cannot unmarshal {message}"
 
 
-def test_unknown_members_are_told_only_when_they_are_asked_for() -> None:
+def test_unknown_members_are_reported_only_on_request() -> None:
     document = [op("test", "/a"), op("replace", "/a", value=5, extra=1)]
     assert decode(document).unknown_members == ('json patch unknown field "[1].extra"',)
     assert decode(document, strict=False).unknown_members == ()

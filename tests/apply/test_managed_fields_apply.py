@@ -277,7 +277,7 @@ def test_null_entries_are_none() -> None:
     assert owners(apply(None, {"size": 1}, managedFields=None)) == {"a": {"f:spec": {"f:size": {}}}}
 
 
-def test_a_live_object_that_does_not_fit_is_told() -> None:
+def test_a_live_object_that_does_not_fit_is_reported() -> None:
     live = stored(apply(None, {"rooms": [{"name": "n"}]}))
     live["spec"]["rooms"][0].pop("name")
     with pytest.raises(TypedError, match=r"failed to create typed live object \(/a; .*\): .spec.rooms: element 0: "):
@@ -311,14 +311,14 @@ def test_what_was_applied_at_another_version_can_be_given_up() -> None:
     assert "spec" not in BOTH.apply({**live, "apiVersion": V2}, widget(version=V2), "a", V2, T1)
 
 
-def test_a_field_that_another_owners_version_lacks_is_told() -> None:
+def test_a_field_that_another_owners_version_lacks_is_reported() -> None:
     live = stored(BOTH.apply(None, widget({"size": 1}, version=V2), "b", V2, T0))
     with pytest.raises(TypedError) as caught:
         BOTH.apply({**live, "apiVersion": V1}, widget({"color": "x"}), "a", V1, T1)
     assert str(caught.value) == "failed to convert new object: .spec.color: field not declared in schema"
 
 
-def test_a_version_that_is_gone_is_told() -> None:
+def test_a_version_that_is_gone_is_reported() -> None:
     live = stored(BOTH.apply(None, widget({"size": 1}), "a", V1, T0))
     live["metadata"]["managedFields"][0]["apiVersion"] = "example.com/v0"
     with pytest.raises(TypedError) as caught:

@@ -139,7 +139,7 @@ def test_untypable(spec: Any) -> None:
         pytest.param("tags", [], "not supported: associative list with lists as elements", id="list in a set"),
     ],
 )
-def test_items_that_cannot_be_told_apart(field: str, item: Any, message: str) -> None:
+def test_items_that_cannot_be_distinguished(field: str, item: Any, message: str) -> None:
     with pytest.raises(BadItem) as caught:
         item_element(item, spec_type().fields[field][1])
     assert str(caught.value) == message

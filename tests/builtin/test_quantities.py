@@ -13,7 +13,7 @@ CANONICAL = {
     "zero in any unit": ("0Gi", "0"),
     "a fraction becomes thousandths": ("0.5", "500m"),
     "thousandths become whole": ("1000m", "1"),
-    "thousands are told as such": ("120000", "120k"),
+    "thousands are written as such": ("120000", "120k"),
     "but not where they are no whole ones": ("1500", "1500"),
     "a unit stays": ("1k", "1k"),
     "binary units rise": ("1024Mi", "1Gi"),

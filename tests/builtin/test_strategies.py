@@ -25,7 +25,7 @@ def strategy_of(name: str) -> TypedStrategy:
     return strategy
 
 
-def made(name: str, **members: Any) -> Object:
+def new_object(name: str, **members: Any) -> Object:
     """A decoded object as the server has filled it in."""
     obj = strategy_of(name).decode({"metadata": {"name": "x", "namespace": "n"}, **members}, [])
     obj["metadata"] |= {"uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z", "resourceVersion": "1"}
@@ -33,7 +33,7 @@ def made(name: str, **members: Any) -> Object:
 
 
 def texts(name: str, **members: Any) -> list[str]:
-    return [error.message() for error in strategy_of(name).validate(made(name, **members))]
+    return [error.message() for error in strategy_of(name).validate(new_object(name, **members))]
 
 
 def b64(text: str) -> str:
@@ -265,7 +265,7 @@ CHANGES: dict[str, tuple[str, Object, Object, list[str]]] = {
 
 @pytest.mark.parametrize("kind, before, after, wrong", CHANGES.values(), ids=CHANGES)
 def test_what_is_wrong_with_a_change(kind: str, before: Object, after: Object, wrong: list[str]) -> None:
-    errors = strategy_of(kind).validate_update(made(kind, **after), made(kind, **before), [])
+    errors = strategy_of(kind).validate_update(new_object(kind, **after), new_object(kind, **before), [])
     assert [error.message() for error in errors] == wrong
 
 
@@ -318,7 +318,7 @@ DEFAULTS: dict[str, tuple[str, Object, Object]] = {
 
 @pytest.mark.parametrize("kind, given, stored", DEFAULTS.values(), ids=DEFAULTS)
 def test_what_is_stored(kind: str, given: Object, stored: Object) -> None:
-    finished = strategy_of(kind).finish(made(kind, **given))
+    finished = strategy_of(kind).finish(new_object(kind, **given))
     del finished["metadata"]
     assert finished == stored
 
@@ -328,13 +328,15 @@ def context() -> Context:
 
 
 def test_a_lease_drops_what_is_not_on() -> None:
-    lease = made("leases.coordination.k8s.io", spec={"strategy": "x", "preferredHolder": "y", "holderIdentity": "z"})
+    lease = new_object(
+        "leases.coordination.k8s.io", spec={"strategy": "x", "preferredHolder": "y", "holderIdentity": "z"}
+    )
     strategy_of("leases.coordination.k8s.io").prepare_for_create(lease, context())
     assert lease["spec"] == {"holderIdentity": "z"}
 
 
 def test_an_account_keeps_only_the_names_of_its_secrets() -> None:
-    account = made("serviceaccounts", secrets=[{"name": "s", "namespace": "n", "uid": "u"}, {"kind": "Secret"}])
+    account = new_object("serviceaccounts", secrets=[{"name": "s", "namespace": "n", "uid": "u"}, {"kind": "Secret"}])
     strategy_of("serviceaccounts").prepare_for_create(account, context())
     assert account["secrets"] == [{"name": "s"}, {}]
 
@@ -380,7 +382,7 @@ def test_events_are_the_same_in_both_groups() -> None:
     translation = new.translation
     assert translation is not None
     event = new.finish(
-        made(
+        new_object(
             "events.events.k8s.io",
             regarding={"name": "w", "kind": "W"},
             note="text",

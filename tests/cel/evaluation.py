@@ -43,13 +43,13 @@ def outcome(expression: str) -> str:
 
 def outcome_of(compiled: Program, *variables: Value) -> str:
     try:
-        return shown(compiled.evaluate(*variables))
+        return literal_of(compiled.evaluate(*variables))
     except EvalError as error:
         return f"error: {error}"
 
 
-def shown(value: Value) -> str:
-    """A value as CEL would write it, near enough to be told apart: 1u, 1.0, {"a": 1}."""
+def literal_of(value: Value) -> str:
+    """A value as a CEL literal, unambiguous for the tests: 1u, 1.0, {"a": 1}."""
     if value is None:
         return "null"
     if type(value) is bool:
@@ -57,11 +57,11 @@ def shown(value: Value) -> str:
     if type(value) is Uint:
         return f"{int(value)}u"
     if is_list(value):
-        return "[" + ", ".join(map(shown, elements(value))) + "]"
+        return "[" + ", ".join(map(literal_of, elements(value))) + "]"
     if isinstance(value, MapValue):
-        return "{" + ", ".join(f"{shown(key)}: {shown(value.find(key))}" for key in value.all_keys()) + "}"
+        return "{" + ", ".join(f"{literal_of(key)}: {literal_of(value.find(key))}" for key in value.all_keys()) + "}"
     if type(value) is Optional:
-        return f"optional({shown(value.get())})" if value.present else "none"
+        return f"optional({literal_of(value.get())})" if value.present else "none"
     if isinstance(value, Opaque) and value.has_text:
         return value.text()
     return repr(value)

@@ -134,7 +134,7 @@ def test_accepted(schema: Schema) -> None:
         pytest.param(
             {"rule": "true", "fieldPath": ".b"},
             ['fieldPath: Invalid value: ".b": must be a valid path'],
-            id="fieldPath that leads nowhere",
+            id="fieldPath that does not exist",
         ),
         pytest.param(
             {"rule": "", "message": " ", "reason": ""},

@@ -61,7 +61,7 @@ def test_values(data: bytes, expected: Any) -> None:
     "data, value, duplicates",
     [
         pytest.param('{"a":1,"a":2}', {"a": 2}, ["a"], id="last wins"),
-        pytest.param('{"n":1,"n":2,"n":3}', {"n": 3}, ["n"], id="thrice is told once"),
+        pytest.param('{"n":1,"n":2,"n":3}', {"n": 3}, ["n"], id="thrice is reported once"),
         pytest.param(
             '{"spec":{"free":{"a":1},"free":{"b":2}}}',
             {"spec": {"free": {"b": 2}}},
@@ -166,7 +166,7 @@ def test_many_escapes_cost_little(end: bytes) -> None:
     assert time.process_time() - started < 1
 
 
-def test_number_beyond_float64_is_told_after_the_syntax() -> None:
+def test_number_beyond_float64_is_reported_after_the_syntax() -> None:
     with pytest.raises(JsonNumberError) as raised:
         decode_json(b'{"kind":"W","n":1e400}')
     assert str(raised.value) == "json: cannot unmarshal number 1e400 into Go value of type float64"

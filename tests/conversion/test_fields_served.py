@@ -1,4 +1,4 @@
-"""Field selectors see objects at the version that is asked for, whoever has written them at which; pages are filled."""
+"""Field selectors see objects at the version that is asked for, whichever version they were written at; pages are filled."""
 
 from __future__ import annotations
 

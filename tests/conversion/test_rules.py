@@ -251,7 +251,7 @@ NEW = obj(**{"in": obj(a=INT), "m": TEXT, "t": TEXT, "l": list_of(obj(k=INT))})
         for i, spec in enumerate(specs)
     ],
 )
-def test_objects_that_are_not_proven_to_come_back_are_told_apart(source: str, spec: Json) -> None:
+def test_objects_that_are_not_proven_to_come_back_are_detected(source: str, spec: Json) -> None:
     there_and_back(plan(LINKS, v1=OLD, v2=NEW), spec, source, "v2" if source == "v1" else "v1")
 
 

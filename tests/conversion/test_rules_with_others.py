@@ -161,7 +161,7 @@ async def test_encrypted_objects_are_converted_all_the_same(api_database: str, t
             assert not any("hidden" in text for [text] in found)
 
 
-async def seen_in_sql(database: str, query: str) -> list[tuple[Any, ...]]:
+async def select_rows(database: str, query: str) -> list[tuple[Any, ...]]:
     options = "-c registry.tenant=default -c search_path=reports"
     async with await psycopg.AsyncConnection.connect(database, options=options) as connection:
         try:
@@ -199,23 +199,23 @@ async def test_views_follow_the_storage_version_of_a_definition_of_the_older_for
     async with serving(database_url, tmp_path) as api:
         (await api.post(OLD_FORM, crd)).ok(201)
 
-        async def written() -> bool:
+        async def is_written() -> bool:
             return (await api.post(BETA, gateway("old", size=2, mode="fast", note="n"))).code in (201, 409)
 
-        await eventually(written)
+        await eventually(is_written)
 
-        async def shown(columns: str, *wanted: tuple[Any, ...]) -> None:
+        async def assert_rows(columns: str, *wanted: tuple[Any, ...]) -> None:
             query = f"SELECT name, stored_version, spec_mode, {columns} FROM gateways_rules_example_com ORDER BY name"
 
             async def is_so() -> bool:
-                return await seen_in_sql(database_url, query) == list(wanted)
+                return await select_rows(database_url, query) == list(wanted)
 
             await eventually(is_so)
 
-        await shown("spec_scaling_replicas", ("old", "v1", "Fast", 2))
+        await assert_rows("spec_scaling_replicas", ("old", "v1", "Fast", 2))
         await store_at(api, "v1beta1")
-        await shown("spec_size", ("old", "v1", "Fast", None))
+        await assert_rows("spec_size", ("old", "v1", "Fast", None))
         (await api.post(V1, gateway("new", "v1", scaling={"replicas": 3}, mode="Slow"))).ok(201)
-        await shown("spec_size", ("new", "v1beta1", "slow", 3), ("old", "v1", "Fast", None))
+        await assert_rows("spec_size", ("new", "v1beta1", "slow", 3), ("old", "v1", "Fast", None))
         (await api.patch(f"{V1}/old", {"metadata": {"labels": {"a": "b"}}})).ok()
-        await shown("spec_size", ("new", "v1beta1", "slow", 3), ("old", "v1beta1", "fast", 2))
+        await assert_rows("spec_size", ("new", "v1beta1", "slow", 3), ("old", "v1beta1", "fast", 2))

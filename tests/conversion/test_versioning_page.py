@@ -44,7 +44,7 @@ async def same_in_the_older_form(api: Client) -> None:
     """Writing what is read at v1beta1 changes nothing."""
     path = f"/apis/apiextensions.k8s.io/v1beta1/customresourcedefinitions/{NAME}"
 
-    async def written() -> Any:
+    async def storage_versions() -> Any:
         older = (await api.get(path)).ok()
         answer = await api.put(path, older)
         if answer.code == 409:
@@ -52,7 +52,7 @@ async def same_in_the_older_form(api: Client) -> None:
         assert answer.ok()["metadata"]["resourceVersion"] == older["metadata"]["resourceVersion"]
         return older
 
-    older = await eventually(written)
+    older = await eventually(storage_versions)
     assert older["spec"]["preserveUnknownFields"] is False
     assert older["spec"]["version"] == older["spec"]["versions"][0]["name"]
 
@@ -154,10 +154,10 @@ async def test_versions_are_preferred_in_the_order_of_the_page(api: Client) -> N
         },
     )
 
-    async def told() -> Any:
+    async def find_group() -> Any:
         answer = await api.get("/apis/priority.example.com")
         return answer.json if answer.code == 200 else None
 
-    group = await eventually(told)
+    group = await eventually(find_group)
     assert [v["version"] for v in group["versions"]] == PRIORITY
     assert group["preferredVersion"]["version"] == PRIORITY[0]

@@ -77,7 +77,7 @@ async def test_a_new_version_comes_and_the_old_one_goes(api: Client) -> None:
     refused = await api.patch(f"{DEFINITIONS}/{NAME}", {"spec": {"versions": [version("v1", storage=True)]}})
     assert refused.code == 422
     assert refused.json["details"]["causes"][0]["field"] == "status.storedVersions[0]"
-    # It is no longer served; each object is written again, and the definition told.
+    # It is no longer served; each object is written again, and the definition updated.
     await write(api, {**beta, "served": False}, version("v1", storage=True))
     assert (await api.get(f"{path('v1beta1')}/old")).code == 404
     current = (await api.get(f"{path('v1')}/old")).ok()

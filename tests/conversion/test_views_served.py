@@ -129,10 +129,10 @@ async def test_rules_stand_in_definitions_of_the_older_form_too(api: Client) -> 
     made = (await api.post(OLD_FORM, crd)).ok(201)
     assert made["metadata"]["annotations"][RULES] == crd["metadata"]["annotations"][RULES]
 
-    async def written() -> bool:
+    async def is_written() -> bool:
         return (await api.post(BETA, gateway("a", size=2))).code in (201, 409)
 
-    await eventually(written)
+    await eventually(is_written)
     assert (await api.get(f"{V1}/a")).ok()["spec"] == {"scaling": {"replicas": 2}, "tier": "basic"}
 
 

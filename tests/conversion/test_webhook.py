@@ -109,8 +109,8 @@ async def test_an_event_is_converted_once_for_all_watchers(defined: Client, webh
         webhook.application = refusing(500, b"it broke")
         (await defined.post(V1, endpoint("b", "v1", host="h", port=2))).ok(201)
         for watch in watches:
-            [told] = await watch.events(1)
-            assert (told["type"], told["object"]["code"]) == ("ERROR", 500)
+            [event] = await watch.events(1)
+            assert (event["type"], event["object"]["code"]) == ("ERROR", 500)
 
 
 async def _make(client: Client, count: int) -> None:
@@ -236,7 +236,7 @@ REFUSALS: dict[str, tuple[ASGIApp, str]] = {
 
 
 @pytest.mark.parametrize("application, why", REFUSALS.values(), ids=REFUSALS.keys())
-async def test_what_is_told_of_a_refusal(defined: Client, webhook: Webhook, application: ASGIApp, why: str) -> None:
+async def test_the_text_of_a_refusal(defined: Client, webhook: Webhook, application: ASGIApp, why: str) -> None:
     webhook.application = application
     refused = await defined.post(BETA, endpoint("a", hostPort="h:1"))
     assert refused.code == 500

@@ -121,7 +121,7 @@ def test_refused_by_a_decoder_of_its_own(body: object, text: str) -> None:
     assert str(caught.value) == text
 
 
-def test_the_first_fault_in_the_document_is_told() -> None:
+def test_the_first_error_in_the_document_is_reported() -> None:
     with pytest.raises(StructDecodeError, match=r"of type v1\.ResourceScope"):
         decode_definition({"spec": {"scope": 1, "group": 2}})
 

@@ -113,7 +113,7 @@ SCHEMAS: st.SearchStrategy[Any] = st.deferred(
 )
 
 
-def answered(body: Any) -> None:
+def assert_answer(body: Any) -> None:
     """Goes the whole way that a definition goes."""
     try:
         definition = decode_definition(body).definition
@@ -154,25 +154,25 @@ quick = settings(max_examples=40, deadline=None, suppress_health_check=list(Heal
 @quick
 @given(ANY)
 def test_any_json(body: Any) -> None:
-    answered(body)
+    assert_answer(body)
 
 
 @pytest.mark.slow
 @quick
 @given(of_type(types.CustomResourceDefinition))
 def test_any_definition(body: Any) -> None:
-    answered(body)
+    assert_answer(body)
 
 
 @pytest.mark.slow
 @quick
 @given(SCHEMAS)
 def test_any_schema_of_a_good_definition(schema: Any) -> None:
-    answered(crd({"type": "object", "properties": {"a": schema}}))
+    assert_answer(crd({"type": "object", "properties": {"a": schema}}))
 
 
 @pytest.mark.slow
 @quick
 @given(st.sampled_from(["spec", "metadata", "status"]), ANY)
 def test_any_part(part: str, value: Any) -> None:
-    answered(crd() | {part: value})
+    assert_answer(crd() | {part: value})

@@ -28,7 +28,7 @@ def conditions(definition: dict[str, Any]) -> list[tuple[str, str, str]]:
     return [(c["type"], c["status"], c["reason"]) for c in definition["status"].get("conditions") or ()]
 
 
-def settle(definition: dict[str, Any], others: list[dict[str, Any]]) -> list[list[tuple[str, str, str]]]:
+def reconcile(definition: dict[str, Any], others: list[dict[str, Any]]) -> list[list[tuple[str, str, str]]]:
     """The conditions after each write."""
     found: list[list[tuple[str, str, str]]] = []
     for _ in range(10):
@@ -37,12 +37,12 @@ def settle(definition: dict[str, Any], others: list[dict[str, Any]]) -> list[lis
             return found
         definition = {**definition, "status": status}
         found.append(conditions(definition))
-    raise AssertionError("it never settles")
+    raise AssertionError("it never ends")
 
 
 def test_the_two_writes_after_creation() -> None:
     accepted = ("NamesAccepted", "True", "NoConflicts")
-    assert settle(prepared(crd()), []) == [
+    assert reconcile(prepared(crd()), []) == [
         [accepted, ("Established", "False", "Installing")],
         [accepted, ("Established", "True", "InitialNamesAccepted")],
     ]
@@ -91,7 +91,7 @@ def test_the_two_writes_after_creation() -> None:
             "ListKindConflict",
             '"Gadget" is already in use',
             {},
-            id="the last conflict is told",
+            id="the last conflict is reported",
         ),
         pytest.param(
             {"categories": ["g"], "shortNames": ["Gadget"]},
@@ -150,7 +150,7 @@ def test_a_released_name_is_given() -> None:
     assert status is not None
     waiting = {**definition, "status": status}
     assert accept_names(waiting, [other()], "2030-01-01T00:00:00Z") is None
-    assert settle(waiting, [])[-1] == [
+    assert reconcile(waiting, [])[-1] == [
         ("NamesAccepted", "True", "NoConflicts"),
         ("Established", "True", "InitialNamesAccepted"),
     ]
@@ -159,7 +159,7 @@ def test_a_released_name_is_given() -> None:
 def test_a_bad_bundle_keeps_it_from_being_established() -> None:
     webhook = {"clientConfig": {"url": "https://h", "caBundle": "QUJD"}, "conversionReviewVersions": ["v1"]}
     definition = prepared(crd(conversion={"strategy": "Webhook", "webhook": webhook}))
-    assert settle(definition, [])[-1][1] == ("Established", "False", "InvalidCABundle")
+    assert reconcile(definition, [])[-1][1] == ("Established", "False", "InvalidCABundle")
 
 
 def test_nothing_is_established_before_its_names_are_accepted() -> None:

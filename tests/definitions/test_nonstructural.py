@@ -42,7 +42,7 @@ def condition(crd: dict[str, Any]) -> dict[str, Any] | None:
             "Unknown",
             "StructuralError",
             "failed to check validation schema for version v1: OpenAPIV3Schema 'schema' is not supported",
-            id="not to be judged",
+            id="not to be validated",
         ),
     ],
 )
@@ -61,20 +61,20 @@ def test_definitions_that_prune_have_none() -> None:
 
 
 def test_it_is_written_once_and_goes_with_its_cause() -> None:
-    told = {**keeping(LOOSE)}
-    told["status"] = next_status(told, NOW)
-    assert next_status(told, LATER) is None
-    assert next_of_all(told, [], LATER) is None
-    mended = {**told, "spec": {**told["spec"], "preserveUnknownFields": False}}
+    reported = {**keeping(LOOSE)}
+    reported["status"] = next_status(reported, NOW)
+    assert next_status(reported, LATER) is None
+    assert next_of_all(reported, [], LATER) is None
+    mended = {**reported, "spec": {**reported["spec"], "preserveUnknownFields": False}}
     status = next_status(mended, LATER)
     assert status is not None
     assert [c["type"] for c in status["conditions"]] == ["NamesAccepted", "Established"]
 
 
 def test_the_time_stays_while_the_status_does() -> None:
-    told = keeping(LOOSE)
-    told["status"] = next_status(told, NOW)
-    other = {**told, "spec": keeping({"type": "object"})["spec"]}
+    reported = keeping(LOOSE)
+    reported["status"] = next_status(reported, NOW)
+    other = {**reported, "spec": keeping({"type": "object"})["spec"]}
     status = next_status(other, LATER)
     assert status is not None
     assert [(c["message"], c["lastTransitionTime"]) for c in status["conditions"][2:]] == [(KEEPS, NOW)]

@@ -1,6 +1,6 @@
 """Recorded answers of kube-apiserver 1.36.2 to definitions.
 
-Each case of a table is one definition. It is judged here without a server, and must get the same errors, in the same
+Each case of a table is one definition. It is validated here without a server, and must get the same errors, in the same
 order and with the same texts, the same warnings, and the same stored form.
 """
 
@@ -41,7 +41,7 @@ def read(path: Path) -> Json:
     return found
 
 
-def sent(table: Json, case: Json) -> Json:
+def body_of_case(table: Json, case: Json) -> Json:
     """The definition that a case stands for."""
     spec: Json = json.loads(json.dumps(case.get("crd") or table.get("crd") or {}))
     spec.setdefault("group", "g1.example.com")
@@ -106,7 +106,7 @@ def test_table(path: Path) -> None:
         for case in table["cases"]
         if f"crd-api/{path.name}::{case['name']} [verbatim]" not in KNOWN
         and not case["expect"]["body"].get("message", "").startswith("CreateOptions")
-        and answer(sent(table, case), case.get("query", "")) != recorded(case["expect"])
+        and answer(body_of_case(table, case), case.get("query", "")) != recorded(case["expect"])
     ]
     assert wrong == []
 

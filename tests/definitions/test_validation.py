@@ -1,4 +1,4 @@
-"""The order of errors, and what is judged once for all versions. Single rules are in the tests of their modules."""
+"""The order of errors, and what is validated once for all versions. Single rules are in the tests of their modules."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def test_what_differs_is_printed() -> None:
         assert part in unique
 
 
-def test_a_bad_name_of_the_first_version_is_told_twice() -> None:
+def test_a_bad_name_of_the_first_version_is_reported_twice() -> None:
     fields = [e.partition(": ")[0] for e in errors_of(crd(versions=[version("V1"), version("V2", storage=False)]))]
     assert fields == ["spec.versions[0].name", "spec.versions[1].name", "spec.version"]
 

@@ -65,7 +65,7 @@ def test_the_stored_version_is_that_of_storage() -> None:
     assert defaulted(given)["status"] == {"storedVersions": ["v1"]}
 
 
-def test_unknown_fields_are_told_and_dropped() -> None:
+def test_unknown_fields_are_reported_and_dropped() -> None:
     decoded = decode_definition(
         beta(versions=[version("v1", storage=True, additionalPrinterColumns=[{**COLUMN, "jsonPath": ".spec"}])], more=1)
     )

@@ -1,4 +1,4 @@
-"""Requests whose tenant changes definitions, policies or webhooks after they have been judged, before their commit.
+"""Requests whose tenant changes definitions, policies or webhooks after they have been evaluated, before their commit.
 
 The webhook makes the change itself, before it answers: so it always falls between the two.
 """
@@ -40,14 +40,14 @@ def answering(
     async def happen() -> None:
         await meanwhile()
 
-    def answered(path: str, request: dict[str, Any]) -> Response:
+    def answer_once(path: str, request: dict[str, Any]) -> Response:
         nonlocal done
         if not (done and once):
             done = True
             asyncio.run_coroutine_threadsafe(happen(), loop).result(120)
         return answer(path, request)
 
-    hook.answer = answered
+    hook.answer = answer_once
 
 
 @pytest.fixture(params=["this process", "another process"])
@@ -95,22 +95,22 @@ async def test_what_does_not_concern_a_write_calls_nobody_again(api: Client, cha
     await configure(api, hook, "paint", kind="Mutating", rules=on_writes)
     await configure(api, hook, "look")
 
-    async def asked(writing: Awaitable[Any]) -> tuple[Any, list[str]]:
+    async def reviews_during(writing: Awaitable[Any]) -> tuple[Any, list[str]]:
         hook.asked.clear()
         answer = await writing
         return answer, [path for path, _ in hook.asked]
 
     both = ["/paint", "/look"]
-    answer, paths = await asked(api.post(WIDGETS, widget("a", size=1)))
+    answer, paths = await reviews_during(api.post(WIDGETS, widget("a", size=1)))
     assert (answer.ok(201)["spec"], paths) == ({"size": 1, "color": "blue"}, both)
-    answer, paths = await asked(api.post(f"{WIDGETS}?dryRun=All", widget("b", size=1)))
+    answer, paths = await reviews_during(api.post(f"{WIDGETS}?dryRun=All", widget("b", size=1)))
     assert (answer.ok(201)["spec"], paths) == ({"size": 1, "color": "blue"}, both)
     made = (await api.get(f"{WIDGETS}/a")).ok()
-    answer, paths = await asked(api.put(f"{WIDGETS}/a", {**made, "spec": {"size": 2}}))
+    answer, paths = await reviews_during(api.put(f"{WIDGETS}/a", {**made, "spec": {"size": 2}}))
     assert (answer.ok()["spec"], paths) == ({"size": 2, "color": "blue"}, both)
-    answer, paths = await asked(api.patch(f"{WIDGETS}/a", {"spec": {"size": 3}}, MERGE))
+    answer, paths = await reviews_during(api.patch(f"{WIDGETS}/a", {"spec": {"size": 3}}, MERGE))
     assert (answer.ok()["spec"], paths) == ({"size": 3, "color": "blue"}, both)
-    answer, paths = await asked(api.delete(f"{WIDGETS}/a"))
+    answer, paths = await reviews_during(api.delete(f"{WIDGETS}/a"))
     assert (answer.code, paths) == (200, ["/look"])
 
 
@@ -141,7 +141,7 @@ async def test_a_refusal_is_asked_for_once(api: Client, changing: Client, hook: 
     no: Response = {"allowed": False, "status": {"code": code, "message": "no"}, "warnings": ["careful"]}
     answering(hook, unrelated(changing), answer=lambda path, request: no)
     await configure(api, hook, "look")
-    (await api.get(WIDGETS)).ok()  # the process knows of the webhook before it judges
+    (await api.get(WIDGETS)).ok()  # the process knows of the webhook before it evaluates
     answer = await api.post(WIDGETS, widget("a"))
     assert (answer.code, answer.warnings, len(hook.asked)) == (code, ["careful"], 1)
     assert answer.json["message"] == 'admission webhook "look.example.com" denied the request: no'
@@ -202,13 +202,13 @@ async def test_a_policy_that_comes_into_force_meanwhile_is_obeyed(api: Client, c
     assert (await api.get(f"{WIDGETS}/old")).ok() == old
 
 
-async def test_a_mutation_that_comes_into_force_meanwhile_is_made_and_told(
+async def test_a_mutation_that_comes_into_force_meanwhile_is_made_and_recorded(
     api: Client, changing: Client, hook: Hook
 ) -> None:
-    def judged(path: str, request: dict[str, Any]) -> Response:
+    def answer_and_change(path: str, request: dict[str, Any]) -> Response:
         return {"allowed": request["object"]["spec"]["size"] < 5}
 
-    answering(hook, lambda: mutate(changing, "Object{spec: Object.spec{size: 9}}"), once=True, answer=judged)
+    answering(hook, lambda: mutate(changing, "Object{spec: Object.spec{size: 9}}"), once=True, answer=answer_and_change)
     await configure(api, hook, "look")
     assert (await api.post(WIDGETS, widget("a", size=1))).code == 400
     assert [request["object"]["spec"]["size"] for _, request in hook.asked] == [1, 9]
