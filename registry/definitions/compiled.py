@@ -1,7 +1,7 @@
-"""From a stored CustomResourceDefinition to the resource that is served.
+"""Compiles a stored CustomResourceDefinition to the resource that is served.
 
-Cheap: schemas are packed (packed.py), and compiled when something is done with objects of their version; equal schemas
-of all tenants are kept and compiled once in a process.
+Cheap: schemas are packed (packed.py), and compiled when objects of their version are first processed; equal schemas of
+all tenants are kept and compiled once in a process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
 def compile_definition(crd: Json) -> Definition:
-    """What is served of a stored (canonical) definition, under the names that it was given (status.acceptedNames)."""
+    """The Definition of a stored (canonical) definition, under its accepted names (status.acceptedNames)."""
     spec, status, meta = crd["spec"], crd.get("status") or {}, crd["metadata"]
     keeps_all = bool(spec.get("preserveUnknownFields"))
     given = [_version(version, keeps_all) for version in spec["versions"]]
@@ -100,7 +100,7 @@ def _scale(scale: Json | None) -> Scale | None:
 
 
 def schema_json(version: Version) -> Json:
-    """The JSON of a version's schema, without compiling it where that can be helped."""
+    """The JSON of a version's schema, without compiling it where possible."""
     schema: Callable[[], CompiledSchema] = version.schema
     if isinstance(schema, PackedSchema):
         return schema.json
@@ -109,6 +109,6 @@ def schema_json(version: Version) -> Json:
 
 
 def schema_digest(version: Version) -> str:
-    """What differs when the schema does, in any process; cheap, for nothing is decoded or compiled."""
+    """A digest of the schema, equal in all processes; cheap, since nothing is decoded or compiled."""
     schema: Callable[[], CompiledSchema] = version.schema
     return schema.digest.hex() if isinstance(schema, PackedSchema) else str(schema().identity)

@@ -1,4 +1,4 @@
-"""spec.conversion: how objects of one version become those of another.
+"""Validation of spec.conversion, the conversion strategy of a definition.
 
 Follows validateCustomResourceConversion of apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go and
 apiserver pkg/util/webhook/validation.go. The field paths are those of the reference's internal form.
@@ -29,7 +29,7 @@ _FORM = "; desired format: https://host[/path]"
 def validate_conversion(
     conversion: Json | None, path: str, *, allow_invalid_ca_bundle: bool, old: Json | None = None
 ) -> list[FieldError]:
-    """`old` is the conversion of the definition before: the host of its URL is not validated again."""
+    """`old` is the previous conversion: the host of its URL is not validated again."""
     if conversion is None:
         return []
     errors: list[FieldError] = []
@@ -178,7 +178,7 @@ def _validate_review_versions(versions: list[str], path: str) -> list[FieldError
 
 
 def _ca_bundle_error(bundle: str) -> str | None:
-    """What is wrong with a CA bundle, given as base64: nothing if it holds a certificate in PEM."""
+    """The error of a CA bundle, given as base64; none if it contains a PEM certificate."""
     data = base64.b64decode(bundle)
     if b"-----BEGIN CERTIFICATE-----" not in data:
         return "unable to load root certificates: unable to parse bytes as PEM block"

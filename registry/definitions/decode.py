@@ -1,8 +1,8 @@
-"""From the JSON of a request to a CustomResourceDefinition, and from that to what is stored and served.
+"""Decoding of CustomResourceDefinitions: from the JSON of a request to the decoded and the stored form.
 
-`decode_definition` gives the decoded form, which defaulting, strategy and validation work on; `canonical` gives the
-form that is stored. The decoded form still tells `enum: []` from no enum, which validation needs and the canonical
-one does not. The canonical form is a decoded form, too: a stored definition need not be decoded again.
+`decode_definition` returns the decoded form, which defaulting, strategy and validation work on; `canonical` returns the
+stored form. The decoded form distinguishes `enum: []` from no enum, which validation needs and the canonical one does
+not. The canonical form is a decoded form, too: a stored definition need not be decoded again.
 """
 
 from __future__ import annotations
@@ -49,5 +49,5 @@ def canonical(definition: Definition) -> Definition:
     conversion = encoded["spec"].get("conversion") or {}
     webhook = conversion.get("webhook")
     if webhook is not None and webhook.get("clientConfig") is None and webhook["conversionReviewVersions"] is None:
-        del conversion["webhook"]  # an empty webhook does not survive the reference's internal form
+        del conversion["webhook"]  # kube-apiserver's internal form drops an empty webhook
     return encoded

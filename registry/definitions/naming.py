@@ -1,12 +1,12 @@
-"""Which names a definition gets, and when it is served.
+"""Names and establishment of definitions.
 
-Names are taken by being accepted: status.acceptedNames of the other definitions of the group say which are free. A
-definition goes through two writes after its creation, by functions that tell what to write, if anything:
+A definition holds the names in its status.acceptedNames; the others of its group cannot use them. After its creation a
+definition goes through two writes, by functions that return the new status, if any:
 
     accept_names   NamesAccepted=True, Established=False (Installing)
     establish      Established=True; from here on the resource is served
 
-When a definition changes its accepted names, or is gone, the others of its group are looked at again.
+When a definition changes its accepted names, or is deleted, the others of its group are reconciled again.
 
 Follows apiextensions-apiserver pkg/controller/status/naming_controller.go, pkg/controller/establish and
 pkg/controller/apiapproval.
@@ -87,9 +87,9 @@ def approve(crd: Json, now: str) -> Status | None:
 
 
 def next_status(crd: Json, others: Iterable[Json], now: str) -> Status | None:
-    """The next write to the status that is due, one of the above; None when nothing is due.
+    """The next due write to the status, one of the above; None when nothing is due.
 
-    The caller writes it, and asks again with what it has written; after at most five writes there is nothing left.
+    The caller writes it, and calls again with the result; after at most five writes nothing is due.
     """
     return (
         accept_names(crd, others, now)

@@ -1,7 +1,7 @@
-"""The schema of a definition: all validation when the definition is written.
+"""Validation of a definition's schema when the definition is written.
 
-The rules themselves are in registry/schema (bounds, structural, keywords, default values) and registry/cel; here is
-which of them are asked, in which order, and what keeps which others from being asked.
+The rules themselves are in registry/schema (bounds, structural, keywords, default values) and registry/cel; this module
+decides which of them are checked, in which order, and which errors prevent further checks.
 
 Follows validateCustomResourceDefinitionValidation of apiextensions-apiserver
 pkg/apis/apiextensions/validation/validation.go at v0.36.2.
@@ -184,7 +184,7 @@ def _digest(schema: Json, status: bool, leniency: Leniency) -> bytes:
 
 
 def _validate_root_with_status(schema: Json, path: str) -> list[FieldError]:
-    """Only the first offender is named."""
+    """Only the first error is reported."""
     for word, name in GO_NAMES.items():
         value = schema.get(word)
         if value is None or (name not in _POINTERS and (value is False or value == "")):
@@ -217,7 +217,7 @@ def _validate_defaults(schema: Json, path: str) -> list[FieldError]:
 
 
 def _rules_of_default(node: Structural, is_resource: bool, value: Any, path: str) -> list[FieldError]:
-    """What the rules say of a default, first as if it replaced itself, then as if it were new."""
+    """The errors of the rules for a default, first as if it replaced itself, then as if it were new."""
     rules = Rules(node, resource=is_resource)
     if not rules.has_rules:
         return []
