@@ -63,8 +63,14 @@ class Connection:
     def send(self, method: str, path: str, body: bytes = b"", content_type: str = JSON) -> None:
         self._writer.write(request_bytes(self._target, method, path, body, content_type))
 
+    def send_bytes(self, data: bytes) -> None:
+        self._writer.write(data)
+
     async def request(self, method: str, path: str, body: bytes = b"", content_type: str = JSON) -> tuple[int, bytes]:
         self.send(method, path, body, content_type)
+        return await self.answer()
+
+    async def answer(self) -> tuple[int, bytes]:
         status, headers = await self.head()
         if headers.get("transfer-encoding") == "chunked":
             return status, b"".join([chunk async for chunk in self._chunks()])

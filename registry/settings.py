@@ -149,6 +149,20 @@ class Settings:
         "still free, so at most half; beyond that the answer is 429.",
         whole_number(16, 1_000_000),
     )
+    answer_limit_megabytes: int = setting(
+        128,
+        "Answers that a process holds at most until clients have read them, with what they are made from, in MiB. "
+        "A tenant may hold as much as is still free; beyond that the answer is 429, and the connection is closed whose "
+        "client has read nothing for longest.",
+        whole_number(64, 1_000_000),
+    )
+    evaluation_limit_milliseconds: int = setting(
+        250,
+        "Processor time that evaluating a request (schemas, rules, policies, patches) may hold the event loop "
+        "for, in ms; then it is stopped and begins again in a thread of its own, with 20 times as much, beyond which "
+        "the answer is 503.",
+        whole_number(50, 60_000),
+    )
     database_url: str | None = setting(
         None,
         "PostgreSQL 14 or newer, as postgresql://user:password@host/database; without it the server runs its own.",

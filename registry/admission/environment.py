@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from registry.admission.authorizer import Authorizer, Decisions, request_check
 from registry.admission.dynamic import to_value
@@ -229,6 +229,9 @@ def _parse(text: str) -> Parsed:
 # --- evaluation
 
 
+T = TypeVar("T")
+
+
 class OutOfBudget(Exception):
     """The expressions of a policy have exceeded their joint cost limit."""
 
@@ -245,23 +248,24 @@ class Effort:
 
     SECONDS: Final = 5.0
 
-    __slots__ = ("_began", "_fresh", "_is_over", "spent")
+    __slots__ = ("_fresh", "_is_over", "spent")
 
     def __init__(self, is_over: Callable[[], bool] = lambda: False) -> None:
         self._is_over = is_over
         self._fresh = False
-        self._began = 0.0
         self.spent = 0.0
 
-    def begin(self) -> None:
+    def measure(self, make: Callable[[], T]) -> T:
+        """What `make` returns, which evaluates in this thread."""
         self._fresh = False
-        self._began = time.thread_time()
-
-    def end(self) -> None:
-        self.spent += time.thread_time() - self._began
+        began = time.thread_time()
+        try:
+            return make()
+        finally:
+            self.spent += time.thread_time() - began
 
     def enter(self) -> None:
-        """Called before an evaluation: raises OutOfBudget, or Paused when another evaluation has run since `begin`."""
+        """Called before an evaluation: raises OutOfBudget, or Paused when another has run since `measure` began."""
         if self.spent > self.SECONDS:
             raise OutOfBudget
         if self._fresh and self._is_over():

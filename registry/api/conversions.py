@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from sys import getsizeof
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from registry.api.errors import StatusError, plain_internal
@@ -24,6 +26,7 @@ from registry.conversion.converter import Converter
 from registry.conversion.declarative.plan import Plan
 from registry.conversion.errors import ConversionError
 from registry.definitions.model import Definition
+from registry.flowcontrol.evaluation import evaluate
 from registry.flowcontrol.time_slice import TimeSlice
 
 if TYPE_CHECKING:
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 T = TypeVar("T")
 
-# All that is kept of conversions in a process, counted in characters.
+# All that is kept of conversions in a process, in bytes of memory: characters beyond Latin-1 take two or four.
 CACHE_SIZE = 64 * 1024 * 1024
 # Conversions that one write may come to need: one for each version that somebody owns fields at, a few times.
 _MOST_CONVERSIONS = 200
@@ -92,14 +95,15 @@ class ConversionCache:
         return body
 
     def put(self, key: tuple[Any, ...], body: str) -> None:
-        if len(body) > self._size // 8:
+        size = getsizeof(body)
+        if size > self._size // 8:
             return
         before = self._bodies.pop(key, None)
-        self._left += len(before) if before is not None else 0
+        self._left += getsizeof(before) if before is not None else 0
         self._bodies[key] = body
-        self._left -= len(body)
+        self._left -= size
         while self._left < 0:
-            self._left += len(self._bodies.popitem(last=False)[1])
+            self._left += getsizeof(self._bodies.popitem(last=False)[1])
 
 
 class SharedConversions:
@@ -148,7 +152,7 @@ class Conversions:
         for obj in objects:
             if slices.expired():
                 await slices.yield_now()
-            converted.append(plan.convert(obj, api_version))
+            converted.append(await evaluate(partial(plan.convert, obj, api_version), repeatable=True))
         return converted
 
     async def convert(self, need: ConversionNeeded) -> None:
@@ -210,7 +214,10 @@ class Conversions:
         for image in images:
             if slices.expired():
                 await slices.yield_now()
-            body = convert(image.name, image.uid, image.body) if image.schema == current else None
+            body = None
+            if image.schema == current:
+                work = partial(convert, image.name, image.uid, image.body)
+                body = await evaluate(work, len(image.body), repeatable=True)
             if body is None:
                 [body] = await self._by_objects(served, version, [image])
             else:
@@ -219,17 +226,24 @@ class Conversions:
         return bodies
 
     async def _by_objects(self, served: Served, version: str, images: Sequence[Image]) -> list[str]:
-        objects = [served.at_storage_version(i.revision, version, i.schema, i.body) for i in images]
+        objects = []
+        for image in images:
+            work = partial(served.at_storage_version, image.revision, version, image.schema, image.body)
+            objects.append(await evaluate(work, len(image.body), repeatable=True))
         if version == served.version.name:
-            return [served.pruned_body(obj) for obj in objects]
+            return await self._pruned(served, objects)
         try:
             results = await self._convert_all(objects, served.api_version)
         except ConversionError as error:
             raise plain_internal(str(error)) from error
-        bodies = [served.pruned_body(obj) for obj in results]
+        bodies = await self._pruned(served, results)
         for image, body in zip(images, bodies, strict=True):
             self._shared.cache.put(_key(served, image), body)
         return bodies
+
+    @staticmethod
+    async def _pruned(served: Served, objects: Sequence[Object]) -> list[str]:
+        return [await evaluate(partial(served.pruned_body, obj)) for obj in objects]
 
 
 def plan_of(definition: Definition) -> Plan:
@@ -250,9 +264,9 @@ async def run_with_conversions(served: Served, read: Callable[[], T]) -> T:
     be pure: it neither changes nor reports anything."""
     conversions = served.conversions
     if conversions is None:
-        return read()
+        return await evaluate(read, repeatable=True)
     while True:
         try:
-            return read()
+            return await evaluate(read, repeatable=True)
         except ConversionNeeded as need:
             await conversions.convert(need)

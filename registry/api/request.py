@@ -21,6 +21,7 @@ from registry.authentication.tokens.service_accounts import AccountTokens
 from registry.authorization.authorizer import Authorizer
 from registry.authorization.rbac.model import GROUP as RBAC
 from registry.codec.model import Decoded, DecodeError
+from registry.flowcontrol.evaluation import note_size
 from registry.store.errors import QuotaExceeded, SharingRefused, TenancyRefused, TenantSuspended
 from registry.store.store import Store
 from registry.store.types import (
@@ -181,20 +182,16 @@ class ResourceRequest:
 
     async def text(self, row: Row) -> str:
         """The object of a row as JSON text at the request's version."""
-        if self.served.conversions is None:
+        if self.served.is_passthrough(row.version, row.schema):
             return self.served.text(row)
         return await run_with_conversions(self.served, lambda: self.served.text(row))
 
     async def object(self, row: Row) -> Object:
         """The object of a row, decoded, at the request's version."""
-        if self.served.conversions is None:
-            return self.served.object(row)
         return await run_with_conversions(self.served, lambda: self.served.object(row))
 
     async def encode(self, obj: Object) -> StoredForm:
         """What is stored of an object that a client writes at the request's version."""
-        if self.served.conversions is None:
-            return self.served.storable(obj)
         return await run_with_conversions(self.served, lambda: self.served.storable(obj))
 
     def check_fresh(self, state: State) -> None:
@@ -208,6 +205,7 @@ class ResourceRequest:
         self.check_fresh(state)
         if row is None:
             raise not_found(self.served.resource, self.name)
+        note_size(len(row.body))
         return row, state.guards
 
 

@@ -25,6 +25,8 @@ from registry.flowcontrol.time_slice import SHARED_SLICE_SECONDS, SLICE_SECONDS
 
 # A tenant counts as present this long after its last request.
 PRESENT_SECONDS: Final = 0.1
+# So long after are evaluations that take long kept off the event loop for its sake.
+NEIGHBOUR_SECONDS: Final = 30.0
 # Requests of a tenant that are under way at a time while several tenants are present, and how long one counts as such.
 SEATS_PER_TENANT: Final = 1
 SEAT_SECONDS: Final = 0.005
@@ -91,6 +93,10 @@ class FairQueue:
         self._yielded: deque[_Yielded] = deque()
         self._resuming = False  # in the next iteration of the event loop
         self._later: asyncio.TimerHandle | None = None
+
+    def is_shared(self) -> bool:
+        """Whether several tenants have asked lately."""
+        return self._clock() < self._shared_until + NEIGHBOUR_SECONDS and self._shared_until > 0
 
     def mark_known(self, name: str) -> None:
         """A request that named this tenant was authorized."""

@@ -72,6 +72,10 @@ class TimeSlice:
     async def yield_for_client(self) -> None:
         """Yields where nothing has been changed yet: raises ClientGone where the client has hung up."""
         await self.yield_now()
+        self.raise_if_gone()
+
+    def raise_if_gone(self) -> None:
+        """Raises ClientGone where there is nobody to answer any more."""
         if self._is_gone is not None and self._is_gone():
             raise ClientGone
 

@@ -11,8 +11,9 @@ import contextlib
 import datetime
 import gc
 import os
-from collections.abc import AsyncIterator
-from typing import NamedTuple
+import sys
+from collections.abc import AsyncIterator, Iterator
+from typing import Final, NamedTuple
 
 from starlette.types import ASGIApp
 
@@ -30,6 +31,7 @@ from registry.controllers.manager import ControllerManager
 from registry.controllers.reporting import ReportingController
 from registry.controllers.storage_migration.runner import MigrationSettings
 from registry.conversion.converter import Converter
+from registry.flowcontrol.watchdog import Watchdog
 from registry.http import metrics
 from registry.http.credentials import credentials
 from registry.http.encryption import encryption_of
@@ -40,6 +42,9 @@ from registry.store.store import Store
 from registry.webhooks.client import WebhookClient
 from registry.webhooks.egress import EgressPolicy
 from registry.webhooks.services import Services, parse_services
+
+# Threads that evaluate give the interpreter back to the event loop after so long, not after 5 ms.
+SWITCH_SECONDS: Final = 0.0002
 
 
 class Serving(NamedTuple):
@@ -65,6 +70,7 @@ async def serving(settings: Settings, stopping: asyncio.Event) -> AsyncIterator[
         await bootstrap(backend, tenants)
         audit = await stack.enter_async_context(audit_log(settings))
         handler = handler_chain(settings, backend, tenants, audit, stopping)
+        stack.enter_context(_watched(settings))
         _spare_the_collector()
         yield Serving(handler, backend)
 
@@ -103,6 +109,20 @@ def _backend(settings: Settings, store: Store, converter: Converter) -> Backend:
         webhooks=SharedConversions(converter),
         reports=settings.sql_views,
     )
+
+
+@contextlib.contextmanager
+def _watched(settings: Settings) -> Iterator[None]:
+    """With the watchdog over what is evaluated for clients, on this thread and beside it."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_SECONDS)
+    watchdog = Watchdog(asyncio.get_running_loop(), settings.evaluation_limit_milliseconds / 1000)
+    watchdog.start()
+    try:
+        yield
+    finally:
+        watchdog.stop()
+        sys.setswitchinterval(before)
 
 
 def _migration(settings: Settings) -> MigrationSettings:

@@ -9,7 +9,7 @@
     tenancy         which tenant is asked
     impersonation   as whom it is served
     authorization   whether they may
-    tenant limits   rates and bytes of the tenant
+    tenant limits   rates, evaluation and bytes of the tenant
     routes          the endpoints
 
 Follows apiserver pkg/server/config.go (DefaultBuildHandlerChain), except that fairness comes before authentication:
@@ -26,6 +26,8 @@ from registry.api.request import Backend
 from registry.api.tenant_bootstrap import TenantBootstrapper
 from registry.audit.log import AuditLog
 from registry.authorization.tenants import Tenants
+from registry.flowcontrol.byte_shares import MIB, Answers, ByteShares
+from registry.flowcontrol.evaluation import Evaluations
 from registry.flowcontrol.fair_queue import FairQueue
 from registry.flowcontrol.rates import Rates
 from registry.http.hosts import HostPattern
@@ -40,7 +42,6 @@ from registry.http.middleware.request_info import RequestInfoMiddleware
 from registry.http.middleware.tenancy import TenancyMiddleware
 from registry.http.middleware.tenant_limits import TenantLimitsMiddleware
 from registry.http.routes import router
-from registry.http.serving.uploads import MIB, Uploads
 from registry.settings import Settings
 
 
@@ -49,12 +50,14 @@ def handler_chain(
 ) -> ASGIApp:
     """The application that answers requests. `stopping` ends watches; without `audit` nothing is audited."""
     queue = FairQueue()
-    uploads = Uploads(settings.upload_limit_megabytes * MIB)
+    uploads = ByteShares(settings.upload_limit_megabytes * MIB)
+    answers = Answers(settings.answer_limit_megabytes * MIB)
+    evaluations = Evaluations(settings.evaluation_limit_milliseconds / 1000, queue.is_shared)
     hosts = HostPattern(settings.tenant_host_pattern) if settings.tenant_host_pattern else None
 
     # Innermost first.
     app: ASGIApp = router(backend, stopping, settings.service_account_jwks_uri)
-    app = TenantLimitsMiddleware(app, queue, Rates(), uploads, TenantBootstrapper(backend))
+    app = TenantLimitsMiddleware(app, queue, Rates(), uploads, answers, evaluations, TenantBootstrapper(backend))
     app = AuthorizationMiddleware(app, backend.policies, tenants)
     app = ImpersonationMiddleware(app, backend.policies)
     app = TenancyMiddleware(app, tenants, backend.store, hosts)

@@ -35,6 +35,7 @@ from registry.api.verbs.driver import NoLongerServed, run_current
 from registry.api.wildcard.requests import find_lead
 from registry.budget import Budget
 from registry.definitions.discovery import verbs_of
+from registry.flowcontrol.evaluation import large_request, note_size
 from registry.http.bodies import aside_if_long, body_of, read_body
 from registry.http.delete_options import decode_delete_options
 from registry.http.negotiation import (
@@ -90,8 +91,6 @@ class ResourceEndpoint:
         state: RequestState = scope[STATE]
         info, context, headers = state.info, state.authorized, state.headers
         verb, query = info.verb, info.query
-        if verb in _OF_ONE:
-            Budget().begin()
         if context.across is not None:
             if verb not in ("list", "watch"):
                 raise method_not_supported(Qualified(info.resource, info.group), verb)
@@ -108,6 +107,7 @@ class ResourceEndpoint:
         if verb in _WITH_BODY:
             media_type = _media_type(served, verb, headers)
             data = await read_body(scope, receive)
+            note_size(len(data))
 
         def address(catalog: TenantCatalog, context: Context) -> ResourceRequest | None:
             served = resolve(catalog, info)
@@ -118,7 +118,10 @@ class ResourceEndpoint:
             return ResourceRequest(self._backend, context, catalog, served, namespace, name, info.subresource, query)
 
         async def answer_by(request: ResourceRequest) -> Answer:
-            return await _answer(request, verb, data, media_type)
+            if verb in _OF_ONE:
+                Budget().begin()
+            async with large_request(len(data)):
+                return await _answer(request, verb, data, media_type)
 
         try:
             answer = await run_current(self._backend, catalog, context, address, answer_by)

@@ -11,6 +11,8 @@ import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
+from sys import getsizeof
 from typing import Any
 
 import orjson
@@ -35,7 +37,10 @@ from registry.codec.indentation import is_mostly_indentation
 from registry.codec.json_encode import encode_json
 from registry.codec.stored import decode_stored
 from registry.codec.yaml_encode import encode_yaml
-from registry.flowcontrol.time_slice import TimeSlice
+from registry.flowcontrol.byte_shares import HeldAnswer
+from registry.flowcontrol.evaluation import evaluate
+from registry.flowcontrol.fair_queue import TooManyRequests
+from registry.flowcontrol.time_slice import ClientGone, TimeSlice
 from registry.http.negotiation import JSON, PARTIAL, PARTIAL_LIST, PROTOBUF, TABLE, YAML, Representation, pretty
 from registry.http.warnings import warning_headers
 
@@ -49,6 +54,10 @@ PIECE_BYTES = GZIP_THRESHOLD_BYTES
 PROTOBUF_LIST_BYTES = 64 << 20
 # What is encrypted and handed over at a time; more would keep others waiting.
 PART_BYTES = 64 * 1024
+# A longer body is sent in parts of so much, so that it does not wait in the buffer of its connection, uncounted.
+LARGE_BYTES = 256 * 1024
+# What is made of the texts of a list or a watch: rows, texts, and bytes, once joined and once in parts.
+HELD_TIMES = 4
 _FIXED = [(b"cache-control", b"no-cache, private")]
 Headers = list[tuple[bytes, bytes]]
 
@@ -63,10 +72,35 @@ def headers_for(media_type: str, warnings: Sequence[str]) -> Headers:
     return headers + warning_headers(warnings) if warnings else headers
 
 
+def hold(count: int) -> None:
+    """From here on the request holds so many bytes of its answer. Raises TooManyRequests."""
+    answer = HeldAnswer.current()
+    if answer is not None:
+        answer.hold(count)
+
+
 async def send_body(send: Send, scope: Scope, code: int, headers: Headers, body: bytes) -> None:
+    is_large = len(body) > LARGE_BYTES
+    if is_large:
+        hold(2 * len(body))  # with what it was made from
     headers.append((b"content-length", str(len(body)).encode()))
     await send({"type": "http.response.start", "status": code, "headers": headers})
+    if is_large and scope["method"] != "HEAD":
+        for start in range(0, len(body) - LARGE_BYTES, LARGE_BYTES):
+            await send_part(send, body[start : start + LARGE_BYTES])
+        body = body[-((len(body) - 1) % LARGE_BYTES + 1) :]
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+
+async def send_part(send: Send, part: bytes) -> None:
+    """Sends a part of an answer that goes on: waits until its client has read what came before."""
+    answer = HeldAnswer.current()
+    if answer is None or not answer.held_bytes:
+        await send({"type": "http.response.body", "body": part, "more_body": True})
+        return
+    answer.waits_since = time.monotonic()
+    await send({"type": "http.response.body", "body": part, "more_body": True})
+    answer.waits_since = None
 
 
 async def send_status(
@@ -176,8 +210,12 @@ async def respond_object(send: Send, scope: Scope, answer: ObjectAnswer, form: F
     if form.is_plain:
         body = answer.text.encode() + b"\n"
     else:
-        shown = form.of_object(answer.object, time.time())
-        body = proto.encode_proto(shown) if representation.encoding == PROTOBUF else document(shown, representation)
+
+        def encode() -> bytes:
+            shown = form.of_object(answer.object, time.time())
+            return proto.encode_proto(shown) if representation.encoding == PROTOBUF else document(shown, representation)
+
+        body = await evaluate(encode, repeatable=True)
     headers = headers_for(representation.media_type, context.warnings)
     await send_body(send, scope, answer.code, headers, body)
 
@@ -198,6 +236,7 @@ async def respond_list(
 ) -> None:
     """A list in pieces; a short one in one piece with its length."""
     headers = headers_for(form.representation.media_type, context.warnings)
+    answer.chunks = _held(answer.chunks)
     if form.is_plain:
         pieces = _plain_list(answer)
     elif form.representation.encoding == PROTOBUF:
@@ -206,6 +245,13 @@ async def respond_list(
         pieces = _formed_list(answer, form)
     async with aclosing(_joined(pieces)) as joined:
         await _stream(send, scope, headers, joined, accept_encoding)
+
+
+async def _held(chunks: AsyncIterator[Sequence[str]]) -> AsyncIterator[Sequence[str]]:
+    """The same chunks, counted while they are held. Raises TooManyRequests instead of one that there is no room for."""
+    async for texts in chunks:
+        hold(HELD_TIMES * sum(map(getsizeof, texts)))
+        yield texts
 
 
 async def _joined(pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
@@ -276,15 +322,29 @@ async def _formed_list(answer: ListAnswer, form: Form) -> AsyncGenerator[bytes, 
     item_bytes, separator, mark = _ITEM_FORMS[_layout(form.representation)]
     ending = b""
     slices, visits = TimeSlice.current(), Visits(TABLE_VISITS)
-    async for texts in answer.chunks:
+
+    def encode(texts: Sequence[str]) -> list[bytes]:
+        """The first items, one at least: as many as there is time for, and room in a piece."""
+        items: list[bytes] = []
+        size = 0
         for text in texts:
-            item = item_bytes(_item(decode_stored(text), form, now, visits, is_builtin=is_builtin))
+            items.append(item_bytes(_item(decode_stored(text), form, now, visits, is_builtin=is_builtin)))
+            size += len(items[-1])
+            if size >= PIECE_BYTES or slices.expired():
+                break
+        return items
+
+    async for texts in answer.chunks:
+        while texts:
+            items = await evaluate(partial(encode, texts), len(texts[0]), repeatable=True)
+            texts = texts[len(items) :]
             if ending:
                 yield separator
             else:
                 beginning, _, ending = _list_document(answer, form, [_ITEMS]).rpartition(mark)
                 yield beginning
-            yield item
+            yield separator.join(items)
+            del items
             if slices.expired():
                 await slices.yield_for_client()
     yield ending or _list_document(answer, form, [])
@@ -403,7 +463,12 @@ async def _stream(
     while piece is not None:
         await _send_piece(send, piece, packer, slices)
         piece = None  # it need not be held while the next one is made
-        piece = await anext(pieces, None)
+        try:
+            piece = await anext(pieces, None)
+        except TooManyRequests:
+            if (answer := HeldAnswer.current()) is not None:
+                answer.cut()  # its beginning has been sent
+            raise ClientGone from None
     await send({"type": "http.response.body", "body": packer.flush() if packer else b""})
 
 
@@ -413,6 +478,6 @@ async def _send_piece(send: Send, piece: bytes, packer: Any, slices: TimeSlice) 
         if packer is not None:
             part = packer.compress(part)
         if part:
-            await send({"type": "http.response.body", "body": part, "more_body": True})
+            await send_part(send, part)
         if slices.expired():
             await slices.yield_now()

@@ -12,17 +12,20 @@ import asyncio
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
+from sys import getsizeof
 
 from starlette.types import Receive, Scope, Send
 
 from registry.api.answers import Event, WatchAnswer
+from registry.api.event_forms import EVENT_FORMS
 from registry.api.strategies.base import Context
 from registry.codec import proto
 from registry.codec.json_encode import encode_json
 from registry.codec.stored import decode_stored
+from registry.flowcontrol.fair_queue import TooManyRequests
 from registry.http import metrics
 from registry.http.negotiation import PROTOBUF, TABLE
-from registry.http.responses import PART_BYTES, Form, headers_for
+from registry.http.responses import HELD_TIMES, PART_BYTES, Form, headers_for, hold, send_part
 
 
 async def respond_watch(
@@ -81,10 +84,15 @@ async def _send_events(send: Send, answer: WatchAnswer, form: Form) -> None:
     counter = metrics.watch_events(resource.group, resource.name)
     async with aclosing(answer.events) as events:
         while (batch := await anext(events, None)) is not None:
+            try:
+                hold(HELD_TIMES * sum([getsizeof(event.text) for event in batch]))
+            except TooManyRequests:
+                return  # the client resumes from the last revision that it has seen
             for piece in writer.pieces(batch):
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
+                await send_part(send, piece)
             counter.inc(len(batch))
             del batch  # the next may be long in coming
+            hold(0)
 
 
 class _EventWriter:
@@ -130,7 +138,7 @@ class _EventWriter:
             line = encode_json({"type": event.type, "object": shown}) + b"\n"
         # The age of a Table grows, but not within the moment in which a change goes to its watchers.
         if event.cache is not None and not headers:
-            event.cache[key] = line
+            EVENT_FORMS.keep(event.cache, key, line)
         return line
 
 
@@ -141,5 +149,6 @@ def plain_line(event: Event) -> bytes:
     key = (event.type, event.text_key)
     line: bytes | None = event.cache.get(key)
     if line is None:
-        line = event.cache[key] = f'{{"type":"{event.type}","object":{event.text}}}\n'.encode()
+        line = f'{{"type":"{event.type}","object":{event.text}}}\n'.encode()
+        EVENT_FORMS.keep(event.cache, key, line)
     return line

@@ -24,6 +24,7 @@ from registry.api.strategies.base import ObjectDecodeError
 from registry.authentication.user import AUTHENTICATED, User
 from registry.authorization.attributes import Attributes as Asked
 from registry.codec.stored import decode_stored
+from registry.flowcontrol.evaluation import evaluate
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.store.types import ObjectKey, Row
 
@@ -105,7 +106,7 @@ class AdmissionInputs:
         if attributes.subresource == "scale":
             return obj
         try:
-            decoded = self.served_at(resource).strategy.decode({**obj}, [])
+            decoded = await evaluate(partial(self.served_at(resource).strategy.decode, {**obj}, []))
         except ObjectDecodeError as error:
             raise internal_error(str(error)) from error
         return await self.back(decoded, resource, attributes)
@@ -188,20 +189,17 @@ class AdmissionInputs:
 
     # -- rights
 
-    async def decide(self, evaluate: Callable[[], T]) -> T:
-        """What `evaluate` returns once all that it asks about rights has been answered. Others have their turn between
+    async def decide(self, make: Callable[[], T]) -> T:
+        """What `make` returns once all that it asks about rights has been answered. Others have their turn between
         the expressions; raises ClientGone where the client has hung up meanwhile."""
         while len(self.decisions.known) < _MAX_QUESTIONS:
-            self.effort.begin()
             try:
-                return evaluate()
+                return await evaluate(partial(self.effort.measure, make))
             except Undecided as undecided:
                 asked = undecided.question
             except Paused:
                 await self._slices.yield_for_client()
                 continue
-            finally:
-                self.effort.end()
             self.decisions.known[asked] = await self._answer(asked)
         raise internal_error("the expressions of a policy ask about too many rights")
 

@@ -5,6 +5,8 @@ Follows apiserver pkg/endpoints/handlers/patch.go (applyPatcher).
 
 from __future__ import annotations
 
+from functools import partial
+
 from registry.api.answers import ObjectAnswer
 from registry.api.errors import bad_request, invalid
 from registry.api.metadata import agree_on_name, agree_on_namespace
@@ -19,11 +21,12 @@ from registry.api.verbs.update import UpdateOperation
 from registry.codec.model import Decoded
 from registry.codec.model import DecodeError as CodecError
 from registry.codec.yaml_decode import decode_yaml
+from registry.flowcontrol.evaluation import evaluate
 from registry.schema.field import invalid as invalid_field
 
 
 async def apply(request: ResourceRequest, body: Body, options: WriteOptions) -> ObjectAnswer:
-    decoded = decode_configuration(body)
+    decoded = await evaluate(partial(decode_configuration, body))
     manager, force = manager_of(options, request.context.user_agent), bool(options.force)
 
     def merge(request: ResourceRequest, old: Object | None) -> Object:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from registry.admission.attributes import CREATE
@@ -28,6 +29,7 @@ from registry.api.verbs.driver import run
 from registry.api.verbs.pipeline import Draft, Operation, Outcome, Start, render
 from registry.api.verbs.rows import insert
 from registry.authorization.attributes import Attributes, refusal
+from registry.flowcontrol.evaluation import evaluate
 from registry.schema.values import deep_copy
 from registry.store.errors import AlreadyExists, RevisionConflict
 from registry.store.types import Guards, Row
@@ -39,7 +41,7 @@ GENERATED_NAME_TRIES = 8
 async def create(request: ResourceRequest, body: Body) -> ObjectAnswer:
     """201 with the object as it is stored."""
     options = write_options(request.query, "CreateOptions")
-    obj = decode_object(request, body, options)
+    obj = await evaluate(partial(decode_object, request, body, options))
     manager = manager_of(options, request.context.user_agent)
     return await create_object(request, obj, options, manager, verb="create")
 
@@ -75,7 +77,7 @@ class CreateOperation(Operation[ObjectAnswer]):
         return Start(None, _guards(request))
 
     async def make(self, request: ResourceRequest, start: Start) -> Draft:
-        obj = self.make_object(request)
+        obj = await evaluate(partial(self.make_object, request))
         agree_on_namespace(request, obj)
         _require_living_definition(request, obj)
         _require_unbound(request, obj)
@@ -84,7 +86,7 @@ class CreateOperation(Operation[ObjectAnswer]):
         if start.guards is None or (admission is not None and admission.calls_webhooks):
             # The commit does not find out whether definitions have changed, or only after webhooks have been called.
             request.check_fresh(await request.backend.store.state(request.tenant))
-        return self._draft(request, start, obj)
+        return await evaluate(partial(self._draft, request, start, obj))
 
     def _draft(self, request: ResourceRequest, start: Start, obj: Object) -> Draft:
         metadata = obj["metadata"]

@@ -8,10 +8,11 @@
     revision conflict         the commit                      the row that is stored           CONFLICT_TRIES
     generated name taken      the commit                      another name                     GENERATED_NAME_TRIES
     no object to change       the read                        the operation that creates it    once
+    evaluation too long       the watchdog                    a thread beside the event loop   once
 
-The first two concern a whole request (`run_current`), the others a write of one object (`run`). Each attempt has a fork
-of the request's context; what an attempt reports is adopted when it counts, in success or final failure, so nothing has
-to be taken back. What must not differ between attempts, or not be done twice, is in the RetryMemo.
+The first two and the last concern a whole request (`run_current`), the others a write of one object (`run`). Each attempt
+has a fork of the request's context; what an attempt reports is adopted when it counts, in success or final failure, so
+nothing has to be taken back. What must not differ between attempts, or not be done twice, is in the RetryMemo.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from registry.api.request import Backend, CatalogStale, ResourceRequest
 from registry.api.retry_memo import RetryMemo
 from registry.api.strategies.base import Context
 from registry.api.verbs.pipeline import HandoverUnconfirmed, Operation, Start, attempt
+from registry.flowcontrol.evaluation import begins_again
+from registry.flowcontrol.watchdog import EvaluationStopped
 from registry.store.errors import AlreadyExists, GuardsChanged, NotFound, RevisionConflict, StoreError
 from registry.store.types import Guards
 
@@ -80,6 +83,10 @@ async def run_current(
             answer = await serve(request)
         except CatalogStale as stale:
             guards = stale.guards
+        except EvaluationStopped:
+            if not begins_again():
+                raise
+            continue
         except Exception as failure:
             newer = None if current else await _newer_guards(request, failure)
             if newer is None:

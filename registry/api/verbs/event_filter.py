@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from registry.api.answers import Event
-from registry.api.conversions import Image
+from registry.api.conversions import Conversions, Image
+from registry.api.event_forms import EVENT_FORMS
 from registry.api.selectors import satisfies
 from registry.api.singleflight import singleflight
 from registry.api.verbs.list import Selection
@@ -67,16 +68,19 @@ class EventFilter:
                         ),
                     )
                 )
-        wanted = [
+        # What others have converted may have been dropped again when this goes on.
+        while missing := [
             w for w in wanted if self._key_of(w[1]) not in w[0].forms and w[2].version in served.definition.versions
-        ]
-        if not wanted:
-            return
+        ]:
+            await self._convert_missing(conversions, missing)
+
+    async def _convert_missing(self, conversions: Conversions, wanted: Sequence[tuple[Change, str, Image]]) -> None:
+        served = self._served
 
         async def work() -> None:
             texts = await conversions.texts(served, [image for _, _, image in wanted])
             for (change, which, _), text in zip(wanted, texts, strict=True):
-                change.forms[self._key_of(which)] = text
+                EVENT_FORMS.keep(change.forms, self._key_of(which), text, is_needed=True)
 
         states = tuple((which, image.uid, image.revision) for _, which, image in wanted)
         await singleflight(wanted[0][0].forms, (served.api_version, served.identity, states), work)
@@ -128,5 +132,5 @@ class EventFilter:
                 text = self._lenient.text_of(
                     change.revision, change.previous_version, change.previous_schema, change.previous_body or ""
                 )
-            change.forms[key] = text
+            EVENT_FORMS.keep(change.forms, key, text)
         return text

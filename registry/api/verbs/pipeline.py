@@ -14,6 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from registry.api.admission.admitter import admitter_of
@@ -22,6 +23,7 @@ from registry.api.errors import StatusError, modified
 from registry.api.options import DeleteOptions, WriteOptions
 from registry.api.request import ResourceRequest
 from registry.api.served import Object
+from registry.flowcontrol.evaluation import evaluate
 from registry.store.errors import AlreadyExists, RevisionConflict
 from registry.store.types import Guards, Row
 
@@ -132,10 +134,14 @@ async def attempt(request: ResourceRequest, operation: Operation[Any], start: St
     mutated = await admitter.mutate(operation.action, draft.name, new, old)
     if mutated is not None and mutated is not new:
         operation.merge_back(request, draft, mutated)
-    operation.prepare(request, draft)
-    operation.validate(request, draft)
+    await evaluate(partial(_complete, request, operation, draft))
     await admitter.validate(operation.action, draft.name, *operation.present(draft))
     return await operation.commit(request, draft)
+
+
+def _complete(request: ResourceRequest, operation: Operation[Any], draft: Draft) -> None:
+    operation.prepare(request, draft)
+    operation.validate(request, draft)
 
 
 async def render(request: ResourceRequest, outcome: Outcome, code: int = 200) -> ObjectAnswer:

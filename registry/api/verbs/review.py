@@ -7,6 +7,7 @@ pkg/registry/authentication/selfsubjectreview/rest.go.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from registry.api.answers import DocumentAnswer
@@ -21,6 +22,7 @@ from registry.api.served import Object
 from registry.authentication.authenticator import INVALID
 from registry.authentication.user import User
 from registry.authorization.attributes import Attributes, Decision
+from registry.flowcontrol.evaluation import evaluate
 
 _LABEL_OPERATORS = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
 # Field selectors know no others, and one value.
@@ -30,15 +32,14 @@ _FIELD_OPERATORS = frozenset({"In", "NotIn"})
 async def review(request: ResourceRequest, body: Body) -> DocumentAnswer:
     """201 with the question and its answer."""
     options = write_options(request.query, "CreateOptions")
-    obj = decode_object(request, body, options)
+    obj = await evaluate(partial(decode_object, request, body, options))
     wipe_system_fields(obj)
     agree_on_namespace(request, obj)
     strategy, served = request.served.strategy, request.served
     obj.pop("status", None)
-    asked = own_create(
-        served, strategy.finish(obj), manager_of(options, request.context.user_agent), request.context.timestamp
-    )
-    errors = strategy.validate(asked)
+    manager = manager_of(options, request.context.user_agent)
+    asked = await evaluate(lambda: own_create(served, strategy.finish(obj), manager, request.context.timestamp))
+    errors = await evaluate(partial(strategy.validate, asked))
     if errors:
         # The original leaves the kind out.
         raise invalid(Qualified("", served.kind.group), "", errors)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
 from registry.api.answers import DocumentAnswer
@@ -22,6 +22,7 @@ from registry.api.served import Object, Served
 from registry.api.strategies.token import TokenRequestStrategy
 from registry.authentication.tokens.service_accounts import SECRETS, Reference
 from registry.builtin import token_request_definition
+from registry.flowcontrol.evaluation import evaluate
 from registry.schema.field import FieldError, go_quote
 from registry.schema.field import invalid as invalid_field
 from registry.schema.names import name_is_path_segment
@@ -39,7 +40,7 @@ async def request_token(request: ResourceRequest, body: Body) -> DocumentAnswer:
     """201 with the request and the token in its status."""
     options = write_options(request.query, "CreateOptions")
     asked = _as_token_request(request)
-    obj = decode_object(asked, body, options)
+    obj = await evaluate(partial(decode_object, asked, body, options))
     agree_on_namespace(request, obj)
     context = request.context
     spec = obj["spec"] = dict(obj.get("spec") or {})

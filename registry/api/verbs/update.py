@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from registry.admission.attributes import UPDATE
@@ -29,6 +30,7 @@ from registry.api.verbs.create import CreateOperation
 from registry.api.verbs.driver import run
 from registry.api.verbs.pipeline import Draft, HandoverUnconfirmed, Operation, Outcome, Start, render
 from registry.api.verbs.rows import remove, replace
+from registry.flowcontrol.evaluation import evaluate
 from registry.schema.field import invalid as invalid_field
 from registry.store.types import Row
 
@@ -41,7 +43,7 @@ NO_OPTIONS = WriteOptions()
 async def update(request: ResourceRequest, body: Body) -> ObjectAnswer:
     """200 with the object as it is stored now; 201 where the kind lets a PUT create."""
     options = write_options(request.query, "UpdateOptions")
-    obj = decode_object(request, body, options)
+    obj = await evaluate(partial(decode_object, request, body, options))
     agree_on_namespace(request, obj)
     agree_on_name(request, obj)
     manager = manager_of(options, request.context.user_agent)
@@ -115,6 +117,10 @@ class UpdateOperation(Operation[ObjectAnswer]):
         row = start.row
         assert row is not None
         old = await request.object(row)
+        new = await evaluate(partial(self._make, request, row, old))
+        return Draft(start, request.name, old, new)
+
+    def _make(self, request: ResourceRequest, row: Row, old: Object) -> Object:
         new = self.make_object(request, old)
         if self.uid and self.uid != row.uid:
             raise _wrong_uid(request, self.uid, row.uid)
@@ -126,7 +132,7 @@ class UpdateOperation(Operation[ObjectAnswer]):
             owned = own_update(request, old, finished, self.manager)
             new["metadata"]["managedFields"] = owned["metadata"].get("managedFields") or []
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
-        return Draft(start, request.name, old, new)
+        return new
 
     def present(self, draft: Draft) -> tuple[Object | None, Object | None]:
         if self.view is None:

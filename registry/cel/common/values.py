@@ -13,6 +13,7 @@ Follows cel-go common/types.
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -39,7 +40,7 @@ class WorkExceeded(CostExceeded):
     """The evaluation does more than its costs say; counting them exactly would not help."""
 
 
-class Work:
+class Work(threading.local):
     """What the costs of CEL do not see: comparing lists of lists, copying lists, building texts, in elements touched;
     and rounds of loops, for what one costs takes from 20 ns to 3 µs.
 
@@ -51,8 +52,6 @@ class Work:
     LIMIT: Final = 10_000_000
     SECONDS: Final = 0.25
     _STEP: Final = 2_000  # elements between two looks at the clock
-
-    __slots__ = ("_began", "_done", "_look", "_seconds")
 
     def __init__(self) -> None:
         self._began = 0.0
@@ -90,7 +89,7 @@ class Work:
         self._look = self._done + self._STEP
 
 
-# Evaluation never awaits and is not spread over threads, so that one counter serves all.
+# Evaluation never awaits, so that one counter serves all of a thread.
 WORK: Final = Work()
 
 

@@ -15,6 +15,7 @@ from registry.authentication.authenticator import Unauthenticated
 from registry.budget import BudgetExceeded
 from registry.flowcontrol.fair_queue import TooManyRequests
 from registry.flowcontrol.time_slice import ClientGone
+from registry.flowcontrol.watchdog import EvaluationStopped
 from registry.http.middleware.access_log import loggable
 from registry.http.middleware.instrumentation import CLIENT_CLOSED_REQUEST
 from registry.http.negotiation import Representation, error_encoding
@@ -53,6 +54,8 @@ def _status_of(error: Exception, scope: Scope, state: RequestState) -> StatusErr
         case BudgetExceeded():
             logger.warning("%s %s: %s", scope["method"], loggable(scope["path"]), error)
             return too_large(str(error))
+        case EvaluationStopped():
+            return StatusError(503, "ServiceUnavailable", str(error), {})
         case StoreError():
             logger.warning("%s %s: %r", scope["method"], loggable(scope["path"]), error)
             return from_store(error)

@@ -1,4 +1,4 @@
-"""What counts against the tenant once its request is authorized: rates, watches, and the bytes of bodies.
+"""What counts against the tenant once its request is authorized: rates, watches, evaluation, and bytes.
 
 The tenant itself is completed here on its first request: until then it costs a row.
 """
@@ -10,22 +10,32 @@ from typing import Final
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from registry.api.tenant_bootstrap import TenantBootstrapper
+from registry.flowcontrol.byte_shares import ABORT, Answers, ByteShares, Upload
+from registry.flowcontrol.evaluation import Evaluations
 from registry.flowcontrol.fair_queue import FairQueue
 from registry.flowcontrol.rates import Rates
 from registry.http.request_state import NO_TENANT, STATE, RequestState
-from registry.http.serving.uploads import Uploads
 
 _WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
 
 class TenantLimitsMiddleware:
     def __init__(
-        self, app: ASGIApp, queue: FairQueue, rates: Rates, uploads: Uploads, bootstrapper: TenantBootstrapper
+        self,
+        app: ASGIApp,
+        queue: FairQueue,
+        rates: Rates,
+        uploads: ByteShares,
+        answers: Answers,
+        evaluations: Evaluations,
+        bootstrapper: TenantBootstrapper,
     ) -> None:
         self._app = app
         self._queue = queue
         self._rates = rates
         self._uploads = uploads
+        self._answers = answers
+        self._evaluations = evaluations
         self._bootstrapper = bootstrapper
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -38,16 +48,19 @@ class TenantLimitsMiddleware:
             return
         self._queue.mark_known(info.tenant)
         flow = upload = None
+        self._evaluations.begin(tenant.name)
+        answer = self._answers.begin(tenant.name, scope.get(ABORT))
         try:
             if "rates" in tenant.attributes:
                 flow = self._rates.enter(tenant.id, tenant.attributes["rates"], state.started, watch=watch)
             if "server" not in tenant.attributes:
                 await self._bootstrapper.ensure(tenant)
             if info.resource and info.verb in _WRITES:
-                upload = self._uploads.begin(tenant.name)
+                upload = Upload(self._uploads, tenant.name)
                 receive = upload.receiving(receive)
             await self._app(scope, receive, send)
         finally:
+            answer.end()
             if upload is not None:
                 upload.end()
             if flow is not None:

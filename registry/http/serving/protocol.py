@@ -26,6 +26,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from registry.flowcontrol.byte_shares import ABORT
 from registry.flowcontrol.time_slice import IS_GONE
 from registry.http.serving.heads import FIELDS_LIMIT, RefusalLog, Refused, check_head
 
@@ -344,6 +345,7 @@ class Protocol(HttpToolsProtocol):
         keep_alive = version != "1.0" and parser.should_keep_alive()
         before, cycle = self.cycle, Cycle(self, scope, expects_continue=self.expect_100_continue, keep_alive=keep_alive)
         scope[IS_GONE] = cycle.is_gone  # type: ignore[typeddict-unknown-key]
+        scope[ABORT] = self.transport.abort  # type: ignore[typeddict-unknown-key]
         self.cycle = cycle
         self._reading_head = False
         self._reading_body = True

@@ -39,6 +39,8 @@ from registry.store.types import (
 # small, few enough to bound what is held twice, and how long reading them holds the event loop.
 CHUNK_ROWS: Final = 500
 CHUNK_BYTES: Final = READ_BYTES
+# Behind a chunk with more the next one is not read ahead.
+LARGE_BYTES: Final = READ_BYTES // 2
 
 # A page of enormous objects ends early rather than fill the memory; it has one object at least.
 MAX_PAGE_BYTES: Final = READ_BYTES
@@ -114,14 +116,20 @@ class Pages:
     async def scan(self, tenant: Tenant, query: Query, rows: int = CHUNK_ROWS) -> AsyncGenerator[Page, None]:
         """All rows in chunks, all at the revision of the first; at least one chunk, perhaps empty.
 
-        The next chunk is on its way while the caller works on this one.
+        The next chunk is on its way while the caller works on this one, unless this one is large: then the caller has
+        enough to do, and may be long about it.
         """
         page = await self._page(tenant, query, rows)
         while page.more:
             rest = Query(
                 query.resource, query.namespace, page.revision, page.rows[-1].key, query.requirements, query.key
             )
-            ahead = asyncio.create_task(self._page(tenant, rest, _next_size(page.rows)))
+            size = _next_size(page.rows)
+            if page.size > LARGE_BYTES:
+                yield page
+                page = await self._page(tenant, rest, size)
+                continue
+            ahead = asyncio.create_task(self._page(tenant, rest, size))
             try:
                 yield page
                 page = await ahead

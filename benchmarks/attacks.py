@@ -1,0 +1,471 @@
+"""What a hostile tenant does to a server, for benchmarks/hostile.py: one function an attack.
+
+Each is called with an Attacker, whose `begun` it calls once what it needs is there, and goes on until it is cancelled.
+
+    python -m benchmarks.attacks URL TOKEN ATTACK...    # prints "begun"; at the end of its input, the counts of answers
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import datetime
+import gzip
+import ipaddress
+import json
+import ssl
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from benchmarks.client import JSON, Connection, Target, tls
+
+TENANT = "/clusters/attacker"
+DEFINITIONS = f"{TENANT}/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+ADMISSION = f"{TENANT}/apis/admissionregistration.k8s.io/v1"
+MAPS = f"{TENANT}/api/v1/namespaces/default/configmaps"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+class Attacker:
+    """Counts answers, by their code, or `closed` where the connection was closed instead."""
+
+    def __init__(self, target: Target, begun: Callable[[], None]) -> None:
+        self.target = target
+        self.begun = begun
+        self.answers: Counter[str] = Counter()
+        self._connection: Connection | None = None
+
+    async def ask(self, method: str, path: str, body: Any = None, *, accept: str = JSON, kind: str = JSON) -> int:
+        """The code of the answer, which is read whole."""
+        data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+        try:
+            if self._connection is None:
+                self._connection = await Connection.open(self.target)
+            self._connection.send_bytes(self.head(method, path, len(data), accept, kind) + data)
+            status, _ = await self._connection.answer()
+        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            self._connection = None
+            self.answers["closed"] += 1
+            await asyncio.sleep(0.05)
+            return 0
+        self.answers[str(status)] += 1
+        return status
+
+    def head(self, method: str, path: str, length: int, accept: str = JSON, kind: str = JSON) -> bytes:
+        return (
+            f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {self.target.token}\r\n"
+            f"Accept: {accept}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n"
+        ).encode()
+
+    async def open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection(*self.target.address, ssl=tls(), limit=1 << 12)
+
+    async def define(self, plural: str, spec: dict[str, Any], **more: Any) -> str:
+        """The path of the objects of a new definition, once it is served."""
+        group = f"{plural}.example.com"
+        kind = plural.capitalize()
+        definition = {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": f"{plural}.{group}"},
+            "spec": {
+                "group": group,
+                "scope": "Namespaced",
+                "names": {"plural": plural, "kind": kind},
+                "versions": [
+                    {
+                        "name": "v1",
+                        "served": True,
+                        "storage": True,
+                        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
+                        **more,
+                    }
+                ],
+            },
+        }
+        await self.ask("POST", DEFINITIONS, definition)
+        path = f"{TENANT}/apis/{group}/v1/namespaces/default/{plural}"
+        for _ in range(200):
+            if await self.ask("GET", f"{path}?limit=1") == 200:
+                break
+            await asyncio.sleep(0.05)
+        return path
+
+    async def policy(self, name: str, expression: str, plural: str) -> None:
+        """A policy that judges what is written of a resource."""
+        rule = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": [plural]}
+        spec = {
+            "failurePolicy": "Fail",
+            "matchConstraints": {"resourceRules": [rule]},
+            "validations": [{"expression": expression}],
+        }
+        head = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": name}}
+        await self.ask(
+            "POST",
+            f"{ADMISSION}/validatingadmissionpolicies",
+            {**head, "kind": "ValidatingAdmissionPolicy", "spec": spec},
+        )
+        bound = {"policyName": name, "validationActions": ["Deny"]}
+        binding = {**head, "kind": "ValidatingAdmissionPolicyBinding", "spec": bound}
+        await self.ask("POST", f"{ADMISSION}/validatingadmissionpolicybindings", binding)
+
+    async def parallel(self, count: int, work: Callable[[Attacker], Awaitable[None]]) -> None:
+        """`work` on so many connections, each for ever."""
+
+        async def one() -> None:
+            another = Attacker(self.target, lambda: None)
+            another.answers = self.answers
+            while True:
+                await work(another)
+
+        self.begun()
+        async with asyncio.TaskGroup() as group:
+            for _ in range(count):
+                group.create_task(one())
+
+
+def an_object(path: str, name: str, spec: Any, **metadata: Any) -> dict[str, Any]:
+    """An object of the resource at `path`, as `define` gives it."""
+    group, version, _, _, plural = path.partition("/apis/")[2].split("/")
+    found = {"name": name, **metadata} if name else {"generateName": "x-", **metadata}
+    return {"apiVersion": f"{group}/{version}", "kind": plural.capitalize(), "metadata": found, "spec": spec}
+
+
+# ---- without a token
+
+
+async def trailers(attacker: Attacker) -> None:
+    """Chunked trailers without end."""
+
+    async def work(one: Attacker) -> None:
+        _, writer = await one.open()
+        try:
+            writer.write(b"POST /version HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n")
+            for _ in range(400):
+                writer.write(b"a:\r\n" * 25_000)
+                await writer.drain()
+        except OSError:
+            one.answers["closed"] += 1
+        finally:
+            writer.close()
+
+    await attacker.parallel(4, work)
+
+
+# ---- what is evaluated
+
+
+async def columns(attacker: Attacker) -> None:
+    """Printer columns with several `..` on deep objects, as a Table."""
+    column = {"name": "A", "type": "string", "jsonPath": ".spec..a..a..a.zz"}
+    path = await attacker.define("columns", ANYTHING, additionalPrinterColumns=[column])
+    spec: Any = {"a": {}}
+    for _ in range(400):
+        spec = {"a": spec}
+    for i in range(20):
+        await attacker.ask("POST", path, an_object(path, f"deep-{i}", spec))
+
+    async def work(one: Attacker) -> None:
+        await one.ask("GET", path, accept=TABLE)
+
+    await attacker.parallel(4, work)
+
+
+async def re2(attacker: Attacker) -> None:
+    """Patterns of many states on long texts."""
+    text = {"type": "string", "pattern": "[ab]*a[ab]{900}c"}
+    path = await attacker.define("patterns", {"type": "object", "properties": {"text": text}})
+    lengths = iter([60_000, 2_900_000] * 1_000_000)
+
+    async def work(one: Attacker) -> None:
+        await one.ask("POST", path, an_object(path, "", {"text": "ab" * (next(lengths) // 2)}))
+
+    await attacker.parallel(4, work)
+
+
+async def find_all(attacker: Attacker) -> None:
+    """CEL's findAll over long texts."""
+    path = await attacker.define("findings", ANYTHING)
+    await attacker.policy("findings", "object.spec.text.findAll('[a-z]').size() != 1", "findings")
+
+    async def work(one: Attacker) -> None:
+        await one.ask("POST", path, an_object(path, "", {"text": "a" * 40_000}))
+
+    await attacker.parallel(4, work)
+
+
+async def policies(attacker: Attacker) -> None:
+    """Nested comprehensions of policies over untyped lists."""
+    path = await attacker.define("numbers", ANYTHING)
+    expression = "object.spec.list.all(x, object.spec.list.exists(y, y == x + 1 || y == 3999))"
+    await attacker.policy("numbers", expression, "numbers")
+
+    async def work(one: Attacker) -> None:
+        await one.ask("POST", path, an_object(path, "", {"list": [*range(4000)]}))
+
+    await attacker.parallel(4, work)
+
+
+async def owners(attacker: Attacker) -> None:
+    """2,000 owner references, and 800 of which each is the controller."""
+    path = await attacker.define("owned", ANYTHING)
+
+    def references(count: int, *, controller: bool) -> list[dict[str, Any]]:
+        return [
+            {"apiVersion": "v1", "kind": "ConfigMap", "name": f"n{i}", "uid": f"u{i}", "controller": controller}
+            for i in range(count)
+        ]
+
+    kinds = iter([references(2000, controller=False), references(800, controller=True)] * 1_000_000)
+
+    async def work(one: Attacker) -> None:
+        await one.ask("POST", path, an_object(path, "", {}, ownerReferences=next(kinds)))
+
+    await attacker.parallel(4, work)
+
+
+async def any_of(attacker: Attacker) -> None:
+    """500 alternatives for each of 20,000 items."""
+    branches = [{"required": [f"a{i}"]} for i in range(500)]
+    items = {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "anyOf": branches}
+    path = await attacker.define("branches", {"type": "object", "properties": {"l": {"type": "array", "items": items}}})
+
+    async def work(one: Attacker) -> None:
+        await one.ask("POST", path, an_object(path, "", {"l": [{}] * 20_000}))
+
+    await attacker.parallel(4, work)
+
+
+async def json_patch(attacker: Attacker) -> None:
+    """3,000 inserts into a long list."""
+    path = await attacker.define("patched", ANYTHING)
+    await attacker.ask("POST", path, an_object(path, "long", {"l": [0] * 500_000}))
+    patch = [{"op": "add", "path": "/spec/l/0", "value": 1}] * 3000
+
+    async def work(one: Attacker) -> None:
+        await one.ask("PATCH", f"{path}/long", patch, kind="application/json-patch+json")
+
+    await attacker.parallel(4, work)
+
+
+# ---- what is large
+
+
+async def pages(attacker: Attacker) -> None:
+    """Large objects of one letter: lists that are read, lists and watches that are not."""
+    spec = {"type": "object", "properties": {"text": {"type": "string"}}}
+    path = await attacker.define("texts", spec)
+    for i in range(30):
+        await attacker.ask("POST", path, an_object(path, f"t{i}", {"text": "a" * 2_900_000}))
+    opened = []
+    for i in range(18):
+        reader, writer = await attacker.open()
+        writer.write(attacker.head("GET", f"{path}?watch=true" if i % 3 == 0 else path, 0))
+        await reader.readuntil(b"\r\n")
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        opened.append((reader, writer))
+    numbers = iter(range(10**9))
+
+    async def work(one: Attacker) -> None:
+        i = next(numbers)
+        change = {"metadata": {"annotations": {"n": str(i)}}}
+        await one.ask("PATCH", f"{path}/t{i % 30}", change, kind="application/merge-patch+json")
+        if i % 10 == 0:
+            await one.ask("GET", f"{path}?limit=500")
+
+    await attacker.parallel(3, work)
+
+
+async def yaml(attacker: Attacker) -> None:
+    """Deep objects as YAML and indented, which is a hundred times as long."""
+    path = await attacker.define("deep", ANYTHING)
+    deep = json.dumps(an_object(path, "deep", 0)).replace('"spec": 0', f'"spec": {"".join(_nested(9_000))}').encode()
+    await attacker.ask("POST", path, deep)
+    forms = iter(["?pretty=true", ""] * 1_000_000)
+
+    async def work(one: Attacker) -> None:
+        form = next(forms)
+        await one.ask("GET", f"{path}/deep{form}", accept=JSON if form else "application/yaml")
+        await one.ask("POST", f"{path}?dryRun=All", b"[" * 59_000, kind="application/yaml")
+
+    await attacker.parallel(4, work)
+
+
+def _nested(levels: int) -> list[str]:
+    return ['{"a":'] * levels + ["{}"] + ["}"] * levels
+
+
+async def uploads(attacker: Attacker) -> None:
+    """200 bodies that stop one byte short."""
+    body = b"a" * 2_900_000
+
+    async def work(one: Attacker) -> None:
+        reader, writer = await one.open()
+        try:
+            writer.write(one.head("POST", MAPS, len(body) + 1) + body)
+            await writer.drain()
+            found = await asyncio.wait_for(reader.readline(), 20)
+            one.answers[found[9:12].decode() or "closed"] += 1
+        except TimeoutError:
+            one.answers["waits"] += 1
+        except OSError:
+            one.answers["closed"] += 1
+        finally:
+            writer.close()
+
+    await attacker.parallel(200, work)
+
+
+async def accept(attacker: Attacker) -> None:
+    """An Accept of 120 kB."""
+    long = ",".join(["a/b;q=0.1;c=d"] * 9_000)[:120_000]
+
+    async def work(one: Attacker) -> None:
+        await one.ask("GET", MAPS, accept=long)
+
+    await attacker.parallel(8, work)
+
+
+async def metrics(attacker: Attacker) -> None:
+    """Definitions that are made and deleted: once each had its lines in /metrics for ever."""
+    numbers = iter(range(10**9))
+
+    async def work(one: Attacker) -> None:
+        plural = f"m{next(numbers)}"
+        path = await one.define(plural, ANYTHING)
+        await one.ask("POST", path, an_object(path, "a", {}))
+        await one.ask("DELETE", f"{DEFINITIONS}/{plural}.{plural}.example.com")
+        await one.ask("GET", f"{TENANT}/metrics")
+
+    await attacker.parallel(2, work)
+
+
+async def webhooks(attacker: Attacker) -> None:
+    """Answers of 66 MB of small values, also compressed."""
+    plain = b"[" + b"[]," * 22_000_000 + b"[]]"
+    packed = gzip.compress(plain, 1)
+    heads = iter([(b"", plain), (b"content-encoding: gzip\r\n", packed)] * 1_000_000)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError, ssl.SSLError):
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+            await reader.readexactly(length)
+            more, body = next(heads)
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n" + more)
+            writer.write(b"content-length: %d\r\nconnection: close\r\n\r\n" % len(body) + body)
+            await writer.drain()
+        writer.close()
+
+    async with _tls_server(answer) as (port, authority):
+        path = await attacker.define("hooked", ANYTHING)
+        rule = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["hooked"]}
+        hook = {
+            "name": "hook.example.com",
+            "rules": [rule],
+            "clientConfig": {"url": f"https://127.0.0.1:{port}/", "caBundle": base64.b64encode(authority).decode()},
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "timeoutSeconds": 10,
+        }
+        kind = "ValidatingWebhookConfiguration"
+        made = {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": kind,
+            "metadata": {"name": "hook"},
+            "webhooks": [hook],
+        }
+        await attacker.ask("POST", f"{ADMISSION}/validatingwebhookconfigurations", made)
+
+        async def work(one: Attacker) -> None:
+            await one.ask("POST", path, an_object(path, "", {}))
+
+        await attacker.parallel(4, work)
+
+
+@contextlib.asynccontextmanager
+async def _tls_server(handler: Any) -> AsyncIterator[tuple[int, bytes]]:
+    """Port and certificate of a server of ours on 127.0.0.1."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "hostile")])
+    now = datetime.datetime.now(datetime.UTC)
+    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = certificate.public_bytes(serialization.Encoding.PEM)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    with tempfile.TemporaryDirectory() as folder:
+        both = Path(folder) / "both.pem"
+        form = serialization.PrivateFormat.PKCS8
+        private = key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+        both.write_bytes(pem + private)
+        context.load_cert_chain(both)
+    server = await asyncio.start_server(handler, "127.0.0.1", 0, ssl=context)
+    async with server:
+        yield server.sockets[0].getsockname()[1], pem
+
+
+ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
+    "trailers": trailers,
+    "columns": columns,
+    "re2": re2,
+    "findall": find_all,
+    "policies": policies,
+    "owners": owners,
+    "anyof": any_of,
+    "jsonpatch": json_patch,
+    "pages": pages,
+    "yaml": yaml,
+    "uploads": uploads,
+    "accept": accept,
+    "metrics": metrics,
+    "webhooks": webhooks,
+}
+
+
+async def _attack(target: Target, names: list[str]) -> Counter[str]:
+    """Attacks until the end of the standard input, all of `names` at the same time."""
+    left = len(names)
+
+    def begun() -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            for attacker in attackers:
+                attacker.answers.clear()
+            print("begun", flush=True)
+
+    attackers = [Attacker(target, begun) for _ in names]
+    tasks = [asyncio.create_task(ATTACKS[name](one)) for name, one in zip(names, attackers, strict=True)]
+    ended = asyncio.create_task(asyncio.to_thread(sys.stdin.read))
+    await asyncio.wait([*tasks, ended], return_when=asyncio.FIRST_COMPLETED)
+    if not ended.done():
+        await next(task for task in tasks if task.done())  # raises what it failed with
+    for task in tasks:
+        task.cancel()
+    answers: Counter[str] = Counter()
+    for attacker in attackers:
+        answers.update(attacker.answers)
+    return answers
+
+
+if __name__ == "__main__":
+    found = asyncio.run(_attack(Target(sys.argv[1], sys.argv[2]), sys.argv[3:]))
+    print(json.dumps(found), flush=True)

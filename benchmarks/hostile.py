@@ -1,0 +1,184 @@
+"""One tenant does its worst, another gets an object: `python -m benchmarks.hostile`.
+
+A server with one worker. For each attack (benchmarks/attacks.py), and for all at once, a process of its own attacks as
+tenant `attacker`, while tenant `neighbour` gets one object every few milliseconds. A row shows how long that took, what
+the attacker was answered, the server's processor time for each second of the run, and the most memory that it had
+resident. Quiet rows before and after are what the machine gives at that moment: where others work on it, compare with
+them, not with the limits.
+
+The limits: p99 of 50 ms, no get of more than 500 ms, and 600 MB under all attacks at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from benchmarks import server
+from benchmarks.attacks import ATTACKS
+from benchmarks.client import JSON, Connection, Target, served, spread
+from benchmarks.report import keep, machine
+
+SECONDS = 10.0
+# Time between two gets: a neighbour that asks often, but does not fill the processor.
+PAUSE_SECONDS = 0.005
+# A get that takes longer is given up, and counts as much.
+PATIENCE_SECONDS = 30.0
+P99_MS, MAX_MS, PEAK_MB = 50.0, 500.0, 600
+TENANTS = "/clusters/system/apis/tenancy.registry/v1/tenants"
+MAP = "/clusters/neighbour/api/v1/namespaces/default/configmaps"
+
+
+async def _prepare(target: Target) -> None:
+    for tenant in ("attacker", "neighbour"):
+        body = {"apiVersion": "tenancy.registry/v1", "kind": "Tenant", "metadata": {"name": tenant}, "spec": {}}
+        await spread(target, [("POST", TENANTS, json.dumps(body).encode(), JSON)])
+        await served(target, f"/clusters/{tenant}/api/v1/namespaces/default")
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"text": "x" * 800}}
+    await spread(target, [("POST", MAP, json.dumps(body).encode(), JSON)])
+
+
+async def _times(target: Target, seconds: float) -> list[float]:
+    """How long each get of the neighbour's took, in milliseconds, sorted."""
+    connection = await Connection.open(target)
+    times, until = [], time.perf_counter() + seconds
+    while (began := time.perf_counter()) < until:
+        try:
+            status, _ = await asyncio.wait_for(connection.request("GET", f"{MAP}/a"), PATIENCE_SECONDS)
+        except TimeoutError:
+            times.append(PATIENCE_SECONDS * 1000)
+            break
+        times.append((time.perf_counter() - began) * 1000)
+        assert status == 200, status
+        await asyncio.sleep(PAUSE_SECONDS)
+    await connection.close()
+    return sorted(times)
+
+
+def measure(running: server.Server, names: Sequence[str], seconds: float) -> dict[str, Any]:
+    """The figures of a run under these attacks; under none it is quiet."""
+    process = _serving(running)
+    _reset_peak(process)
+    with _attacking(running.target, names) as answers:
+        before, began = running.usage(), time.perf_counter()
+        times = asyncio.run(_times(running.target, seconds))
+        used, took = running.usage().since(before), time.perf_counter() - began
+    return {
+        "p50_ms": round(times[len(times) // 2], 1),
+        "p99_ms": round(times[int(len(times) * 0.99)], 1),
+        "max_ms": round(times[-1], 1),
+        "gets": len(times),
+        "server_cpu": round(used.server / took, 2),
+        "peak_mb": _peak_mb(process),
+        "answers": answers,
+    }
+
+
+def _serving(running: server.Server) -> psutil.Process:
+    """The process that answers: the one with the most memory of those that are not PostgreSQL's."""
+    found = [running.process, *running.process.children(recursive=True)]
+    return max((p for p in found if not p.name().startswith("postgres")), key=lambda p: p.memory_info().rss)
+
+
+def _reset_peak(process: psutil.Process) -> None:
+    with contextlib.suppress(OSError):  # only Linux knows it
+        (Path("/proc") / str(process.pid) / "clear_refs").write_text("5")
+
+
+def _peak_mb(process: psutil.Process) -> int:
+    try:
+        lines = (Path("/proc") / str(process.pid) / "status").read_text().splitlines()
+        return int(next(line for line in lines if line.startswith("VmHWM:")).split()[1]) >> 10
+    except OSError:
+        return int(process.memory_info().rss) >> 20
+
+
+@contextlib.contextmanager
+def _attacking(target: Target, names: Sequence[str]) -> Iterator[dict[str, int]]:
+    """With a process that attacks; what it was answered is known at the end."""
+    answers: dict[str, int] = {}
+    if not names:
+        yield answers
+        return
+    command = [sys.executable, "-m", "benchmarks.attacks", target.url, target.token, *names]
+    attacker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert attacker.stdin is not None
+    assert attacker.stdout is not None
+    try:
+        first = attacker.stdout.readline().strip()
+        assert first == "begun", f"the attack did not begin: {first}"
+        yield answers
+        attacker.stdin.close()
+        with contextlib.suppress(ValueError):
+            answers |= json.loads(attacker.stdout.readline())
+    finally:
+        attacker.kill()
+        attacker.wait()
+
+
+def _line(name: str, row: dict[str, Any]) -> str:
+    answers = " ".join(f"{code}:{count}" for code, count in sorted(row["answers"].items()))
+    missed = [
+        text
+        for text, is_missed in (
+            ("p99", row["p99_ms"] > P99_MS),
+            ("max", row["max_ms"] > MAX_MS),
+            ("memory", row["peak_mb"] > PEAK_MB),
+        )
+        if is_missed
+    ]
+    return (
+        f"{name:22} {row['p50_ms']:8.1f} {row['p99_ms']:8.1f} {row['max_ms']:9.1f} {row['gets']:6} "
+        f"{row['server_cpu']:6.2f} {row['peak_mb']:6}  {answers}{'  over: ' + ' '.join(missed) if missed else ''}"
+    )
+
+
+def _print_log(text: str) -> int:
+    """What the server has logged of what held it, and of what it did not expect; how long the text was."""
+    for line in text.splitlines():
+        if "registry.watchdog" in line or line.startswith("Traceback") or "request failed" in line:
+            print(f"    {line[:240]}")
+    return len(text)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.hostile", description=__doc__.partition("\n")[0])
+    parser.add_argument("attacks", nargs="*", metavar="ATTACK", help=f"some of {', '.join(ATTACKS)}; all by default")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="how long each runs")
+    parser.add_argument("--keep", action="store_true", help="write the figures into benchmarks/results")
+    given = parser.parse_args(arguments)
+    chosen = given.attacks or [*ATTACKS]
+    if unknown := [name for name in chosen if name not in ATTACKS]:
+        parser.error(f"no such attack: {', '.join(unknown)}")
+    runs: list[tuple[str, list[str]]] = [("quiet", []), *((name, [name]) for name in chosen)]
+    if len(chosen) > 1:
+        runs += [("all at once", chosen)]
+    runs += [("quiet again", [])]
+    rows: dict[str, dict[str, Any]] = {}
+    told = 0
+    print(f"{'':22} {'p50 ms':>8} {'p99 ms':>8} {'max ms':>9} {'gets':>6} {'CPU':>6} {'MB':>6}  answers", flush=True)
+    arguments_of_server = ["--allow-egress-to", "127.0.0.1/32"]
+    with server.folder() as folder, server.running(folder, 1, None, arguments_of_server) as running:
+        asyncio.run(_prepare(running.target))
+        for name, names in runs:
+            rows[name] = measure(running, names, given.seconds)
+            print(_line(name, rows[name]), flush=True)
+            log = (folder / "server.log").read_text(errors="replace")
+            told += _print_log(log[told:])
+    if given.keep:
+        print(f"kept in {keep('hostile', {'machine': machine(), 'rows': rows})}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,174 @@
+"""Bytes that a process holds for requests, shared between tenants: of bodies, and of answers that wait for clients.
+
+A tenant may hold as much as is still free: alone half of the limit, with n others that want as much the n+2nd part of
+it. So there is always room for a tenant that holds nothing, without anything being set aside for it.
+
+A body counts from its first byte until its request is answered; an answer, with what it is made from, until the client
+has read it. Answers wait for their clients, so that a tenant's own may take all of its share: then the one that has
+waited longest for its client is cut, and the new one is asked to come again.
+
+Follows the dynamic thresholds of shared-memory switches (Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2),
+1998), with a factor of one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextvars import ContextVar
+from typing import Any, Final
+
+from prometheus_client import Counter, Gauge
+
+from registry.flowcontrol.fair_queue import TooManyRequests
+
+UPLOADS: Final = Gauge(
+    "registry_upload_bytes", "Bytes of request bodies that are held until their requests are answered."
+)
+REFUSED: Final = Counter("registry_uploads_refused", "Requests refused since bodies held too many bytes.")
+ANSWERS: Final = Gauge("registry_answer_bytes", "Bytes of answers that are being made or wait for their clients.")
+CUT: Final = Counter("registry_answers_cut", "Answers refused or cut since answers held too many bytes.")
+
+MIB: Final = 1024 * 1024
+# The key of an ASGI scope: a function that closes the connection at once.
+ABORT: Final = "registry.abort"
+# An answer whose client has read nothing for so long may be cut for another.
+STALLED_SECONDS: Final = 2.0
+# Smaller answers are not counted: a process has no more than so many connections.
+SMALL_BYTES: Final = 64 * 1024
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+
+
+class ByteShares:
+    """Invariant: `held_bytes` is the sum over tenants, of which none is listed with nothing."""
+
+    def __init__(self, limit_bytes: int, held: Gauge = UPLOADS, refused: Counter = REFUSED) -> None:
+        self._limit_bytes = limit_bytes
+        self._held = held
+        self._refused = refused
+        self.held_bytes = 0
+        self._of_tenants: dict[str, int] = {}
+
+    def take(self, tenant: str, count: int) -> None:
+        """Raises TooManyRequests, and takes nothing, where the tenant would hold more than is free."""
+        held = self._of_tenants.get(tenant, 0) + count
+        if held > self._limit_bytes - self.held_bytes - count:
+            self._refused.inc()
+            raise TooManyRequests
+        self._of_tenants[tenant] = held
+        self._add(count)
+
+    def give_back(self, tenant: str, count: int) -> None:
+        left = self._of_tenants.pop(tenant) - count
+        if left:
+            self._of_tenants[tenant] = left
+        self._add(-count)
+
+    def _add(self, count: int) -> None:
+        self.held_bytes += count
+        self._held.set(self.held_bytes)
+
+
+class Upload:
+    """The body of one request. `end` is called once it is answered."""
+
+    __slots__ = ("_bytes", "_shares", "_tenant")
+
+    def __init__(self, shares: ByteShares, tenant: str) -> None:
+        self._shares = shares
+        self._tenant = tenant
+        self._bytes = 0
+
+    def receiving(self, receive: Receive) -> Receive:
+        """`receive` that counts what comes. Raises TooManyRequests instead of giving out what there is no room for."""
+
+        async def counted() -> Message:
+            message = await receive()
+            count = len(message.get("body", b""))
+            if count:
+                self._shares.take(self._tenant, count)
+                self._bytes += count
+            return message
+
+        return counted
+
+    def end(self) -> None:
+        if self._bytes:
+            self._shares.give_back(self._tenant, self._bytes)
+            self._bytes = 0
+
+
+class Answers:
+    """The answers of a process that are large."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._shares = ByteShares(limit_bytes, ANSWERS, CUT)
+        self._large: dict[str, dict[HeldAnswer, None]] = {}
+
+    def begin(self, tenant: str, abort: Callable[[], None] | None) -> HeldAnswer:
+        """From here on this task makes an answer for the tenant; it is to `end`."""
+        answer = HeldAnswer(self, tenant, abort)
+        _current.set(answer)
+        return answer
+
+    def change(self, answer: HeldAnswer, count: int) -> None:
+        """The answer holds `count` bytes from here on. Raises TooManyRequests where there is no room for more."""
+        more = count - answer.held_bytes
+        tenant = answer.tenant
+        if more > 0:
+            try:
+                self._shares.take(tenant, more)
+            except TooManyRequests:
+                self._cut_longest_stalled(tenant)
+                raise
+            self._large.setdefault(tenant, {})[answer] = None
+        elif more < 0:
+            self._shares.give_back(tenant, -more)
+        answer.held_bytes = count
+        if not count and (large := self._large.get(tenant)) is not None:
+            large.pop(answer, None)
+            if not large:
+                del self._large[tenant]
+
+    def _cut_longest_stalled(self, tenant: str) -> None:
+        stalled = [answer for answer in self._large.get(tenant, ()) if answer.waits_since is not None]
+        oldest = min(stalled, key=lambda answer: answer.waits_since or 0.0, default=None)
+        if oldest is not None and time.monotonic() - (oldest.waits_since or 0.0) > STALLED_SECONDS:
+            oldest.cut()
+
+
+class HeldAnswer:
+    """What one request holds of its answer. `waits_since` is when it began to wait for its client."""
+
+    __slots__ = ("_abort", "_answers", "held_bytes", "tenant", "waits_since")
+
+    def __init__(self, answers: Answers, tenant: str, abort: Callable[[], None] | None) -> None:
+        self._answers = answers
+        self._abort = abort
+        self.tenant = tenant
+        self.held_bytes = 0
+        self.waits_since: float | None = None
+
+    def hold(self, count: int) -> None:
+        """Holds so many bytes from here on, nothing where they are few. Raises TooManyRequests."""
+        count = count if count > SMALL_BYTES else 0
+        if count != self.held_bytes:
+            self._answers.change(self, count)
+
+    def cut(self) -> None:
+        """Closes the connection: what was held is given back when the request ends by it."""
+        if self._abort is not None:
+            self._abort()
+
+    def end(self) -> None:
+        self.hold(0)
+
+    @staticmethod
+    def current() -> HeldAnswer | None:
+        """That of the request which this task serves."""
+        return _current.get()
+
+
+_current: ContextVar[HeldAnswer | None] = ContextVar("answer", default=None)

@@ -1,0 +1,214 @@
+"""Stops pure evaluation that takes too much processor time: the net below all budgets.
+
+What is evaluated for a client is counted as it goes (registry/budget.py); this is for what was overlooked. A thread
+looks every POLL_SECONDS at what is being evaluated, on the event loop and in the threads beside it, and raises an
+exception in a thread that has spent its limit:
+
+    guarded(Section(tenant, limit_seconds), work)     # the result of `work`, or EvaluationStopped
+
+The exception comes at any bytecode of `work`, so that only pure code may be guarded: what it was making is dropped with
+it. Code that keeps something for others (SHIELDED) is let finish first. It never comes after `guarded` has returned.
+C code is not interrupted: its inputs are bounded.
+
+The thread also notices when the event loop is held by anything else: that cannot be stopped, but it is logged, with
+what was running, and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Final, TypeVar
+
+from prometheus_client import Counter
+
+logger = logging.getLogger("registry.watchdog")
+
+T = TypeVar("T")
+
+# A look costs some 20 µs: a thousandth of the processor.
+POLL_SECONDS: Final = 0.02
+
+STOPPED: Final = Counter(
+    "registry_evaluations_stopped", "Evaluations that took too much processor time, by where they ran.", ["place"]
+)
+STALLS: Final = Counter("registry_event_loop_stalls", "Times that the event loop was held by what cannot be stopped.")
+
+# What must not be left half done: caches that count what they hold, locks, and imports.
+SHIELDED: Final = ("/registry/schema/patterns.py", "/registry/flowcontrol/", "/prometheus_client/", "/logging/")
+_SHIELDED_FILES: Final = ("<frozen importlib", "threading.py")
+# So often is a thread looked at that is within such code, a millisecond apart.
+_TRIES: Final = 200
+# As much of a stack as a line of the log shows, innermost first.
+_FRAMES: Final = 6
+
+
+class EvaluationStopped(Exception):
+    """The evaluation took more processor time than it may. Nothing has been changed."""
+
+    def __init__(self, limit_seconds: float) -> None:
+        super().__init__(
+            f"evaluating the request took more than {limit_seconds * 1000:.0f} ms of processor time and was stopped: "
+            "send less at once, or simplify the schema, rules or policies that apply to it"
+        )
+
+
+class _Stop(BaseException):
+    """Raised in the thread; no evaluation catches it."""
+
+
+class Section:
+    """One evaluation. `began` is by the clock of its thread, from the first look at it on."""
+
+    __slots__ = ("began", "done", "limit_seconds", "place", "stopping", "tenant")
+
+    def __init__(self, tenant: str, limit_seconds: float, place: str = "loop") -> None:
+        self.tenant = tenant
+        self.limit_seconds = limit_seconds
+        self.place = place
+        self.began: float | None = None
+        self.stopping = False
+        self.done = False
+
+
+# By thread. Only a thread itself adds and removes its own.
+_sections: dict[int, Section] = {}
+# Held while an exception is sent.
+_sending = threading.Lock()
+
+
+def guarded(section: Section, work: Callable[[], T]) -> T:
+    """The result of `work`, which is pure. Raises EvaluationStopped over the limit of the section."""
+    thread = threading.get_ident()
+    if thread in _sections:
+        return work()  # within another
+    try:
+        _sections[thread] = section
+        try:
+            return work()
+        finally:
+            section.done = True
+            _sections.pop(thread, None)
+            if section.stopping:
+                with _sending:
+                    _send(thread, None)  # it may be on its way
+    except _Stop:
+        _sections.pop(thread, None)
+        raise EvaluationStopped(section.limit_seconds) from None
+
+
+def _send(thread: int, exception: type[BaseException] | None) -> None:
+    """Has `exception` raised in the thread; None takes back what has not been raised yet."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(thread), None if exception is None else ctypes.py_object(exception)
+    )
+
+
+class Watchdog:
+    """The thread that looks. `loop` is the event loop of the thread that makes it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, stall_seconds: float) -> None:
+        self._loop = loop
+        self._loop_thread = threading.get_ident()
+        self._stall_seconds = stall_seconds
+        self._ending = threading.Event()
+        self._ticks = 0
+        self._asked = False  # for a tick
+        self._asked_at = 0.0  # by the clock of the loop's thread
+        self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._ending.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ending.wait(POLL_SECONDS):
+            for thread, section in [*_sections.items()]:
+                used = _cpu_seconds(thread)
+                if section.began is None:
+                    section.began = used
+                elif used - section.began >= section.limit_seconds and not section.stopping:
+                    self._stop(thread, section)
+            self._look_at_loop()
+
+    def _stop(self, thread: int, section: Section) -> None:
+        for _ in range(_TRIES):
+            time.sleep(0.001)  # what follows is done before another thread runs
+            stack = _stack(thread)
+            if section.done:
+                return
+            if _is_shielded(stack):
+                continue
+            with _sending:
+                section.stopping = True
+                if not section.done:
+                    _send(thread, _Stop)
+            STOPPED.labels(section.place).inc()
+            fields = {"tenant": section.tenant, "place": section.place, "at": _described(stack)}
+            logger.warning("an evaluation took too long and was stopped", extra={"fields": fields})
+            return
+
+    def _look_at_loop(self) -> None:
+        """Asks a loop that is busy for a sign of life, and tells of one that gives none."""
+        used = _cpu_seconds(self._loop_thread)
+        if self._asked:
+            if used - self._asked_at >= self._stall_seconds:
+                self._asked_at = float("inf")  # once
+                STALLS.inc()
+                at = _described(_stack(self._loop_thread))
+                logger.warning("the event loop is held", extra={"fields": {"at": at}})
+            return
+        if used - self._asked_at > POLL_SECONDS / 2 and self._loop_thread not in _sections:
+            self._asked, self._asked_at = True, used
+            try:
+                self._loop.call_soon_threadsafe(self._tick)
+            except RuntimeError:  # it has been closed
+                self._ending.set()
+        else:
+            self._asked_at = used
+
+    def _tick(self) -> None:
+        self._asked, self._asked_at = False, _cpu_seconds(self._loop_thread)
+
+
+def _cpu_seconds(thread: int) -> float:
+    """Processor time of a thread that is alive."""
+    return time.clock_gettime(time.pthread_getcpuclockid(thread))
+
+
+def _stack(thread: int) -> list[FrameType]:
+    """Frames of a thread, innermost first, up to the section's."""
+    frames: list[FrameType] = []
+    frame = sys._current_frames().get(thread)
+    while frame is not None and frame.f_code is not guarded.__code__:
+        frames.append(frame)
+        frame = frame.f_back
+    return frames
+
+
+def _is_shielded(stack: list[FrameType]) -> bool:
+    return any(
+        any(part in frame.f_code.co_filename for part in SHIELDED)
+        or frame.f_code.co_filename.startswith(_SHIELDED_FILES[0])
+        or os.path.basename(frame.f_code.co_filename) == _SHIELDED_FILES[1]
+        for frame in stack
+    )
+
+
+def _described(stack: list[FrameType]) -> str:
+    """`json_patch.py:120 _insert < patch.py:75 apply`."""
+    places = [
+        f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno} {frame.f_code.co_name}"
+        for frame in stack[:_FRAMES]
+    ]
+    return " < ".join(places)

@@ -1,0 +1,119 @@
+"""Shares of the bytes that uploads hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from registry.flowcontrol.byte_shares import SMALL_BYTES, Answers, ByteShares, Message, Receive, Upload
+from registry.flowcontrol.fair_queue import TooManyRequests
+
+LIMIT = 1000
+
+
+def pieces(*sizes: int) -> Receive:
+    messages: list[Message] = [{"type": "http.request", "body": b"x" * size, "more_body": True} for size in sizes]
+
+    async def receive() -> Message:
+        return messages.pop(0)
+
+    return receive
+
+
+async def held(uploads: ByteShares, tenant: str, wanted: int) -> int:
+    """How much of what a tenant wants it gets, ten bytes at a time."""
+    receive = Upload(uploads, tenant).receiving(pieces(*[10] * (wanted // 10)))
+    for count in range(wanted // 10):
+        try:
+            await receive()
+        except TooManyRequests:
+            return count * 10
+    return wanted
+
+
+@pytest.mark.parametrize(
+    "wanted, expected",
+    [
+        ([100], [100]),
+        ([LIMIT], [500]),
+        ([LIMIT, LIMIT], [500, 250]),
+        ([LIMIT, LIMIT, LIMIT], [500, 250, 120]),
+        ([100, LIMIT], [100, 450]),
+        ([LIMIT, 100], [500, 100]),
+    ],
+    ids=["little", "a tenant alone", "two", "three", "one of little, one of much", "one of much, one of little"],
+)
+async def test_a_tenant_gets_as_much_as_is_free(wanted: list[int], expected: list[int]) -> None:
+    uploads = ByteShares(LIMIT)
+    assert [await held(uploads, f"t{number}", count) for number, count in enumerate(wanted)] == expected
+    assert uploads.held_bytes == sum(expected)
+
+
+async def test_what_is_answered_is_free_again() -> None:
+    uploads = ByteShares(LIMIT)
+    first, second = Upload(uploads, "a"), Upload(uploads, "a")
+    for upload in (first, second):
+        receive = upload.receiving(pieces(150, 100))
+        await receive()
+        await receive()
+    with pytest.raises(TooManyRequests):
+        await Upload(uploads, "a").receiving(pieces(1))()
+    first.end()
+    first.end()
+    assert uploads.held_bytes == 250
+    await Upload(uploads, "a").receiving(pieces(125))()
+    second.end()
+    assert uploads.held_bytes == 125
+
+
+async def test_what_is_refused_is_not_held() -> None:
+    uploads = ByteShares(LIMIT)
+    upload: Upload = Upload(uploads, "a")
+    receive = upload.receiving(pieces(400, 400))
+    await receive()
+    with pytest.raises(TooManyRequests):
+        await receive()
+    upload.end()
+    assert uploads.held_bytes == 0
+
+
+MEGABYTE = 1 << 20
+
+
+def test_an_answer_that_stalls_longest_is_cut_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    cut: list[str] = []
+    answers = Answers(8 * MEGABYTE)
+    made = {name: answers.begin("a", lambda name=name: cut.append(name)) for name in ("old", "young", "reads")}  # type: ignore[misc]
+    for answer in made.values():
+        answer.hold(MEGABYTE)
+    monkeypatch.setattr("registry.flowcontrol.byte_shares.time.monotonic", lambda: 100.0)
+    made["old"].waits_since, made["young"].waits_since = 10.0, 99.5
+    with pytest.raises(TooManyRequests):
+        answers.begin("a", None).hold(2 * MEGABYTE)
+    assert cut == ["old"]
+    made["old"].end()
+    answers.begin("a", None).hold(2 * MEGABYTE)
+    with pytest.raises(TooManyRequests):
+        answers.begin("a", None).hold(MEGABYTE)
+    assert cut == ["old"], "the other one has waited for a moment only"
+
+
+def test_answers_leave_room_for_other_tenants() -> None:
+    answers = Answers(8 * MEGABYTE)
+    first = answers.begin("a", None)
+    first.hold(4 * MEGABYTE)
+    with pytest.raises(TooManyRequests):
+        first.hold(5 * MEGABYTE)
+    second = answers.begin("b", None)
+    second.hold(2 * MEGABYTE)
+    first.hold(MEGABYTE)
+    second.hold(3 * MEGABYTE)
+    first.end()
+    second.end()
+    assert (first.held_bytes, second.held_bytes) == (0, 0)
+    answers.begin("c", None).hold(4 * MEGABYTE)
+
+
+def test_small_answers_are_not_counted() -> None:
+    answer = Answers(MEGABYTE).begin("a", None)
+    answer.hold(SMALL_BYTES)
+    assert answer.held_bytes == 0

@@ -1,0 +1,206 @@
+"""What takes too long is stopped, wherever it runs, and nothing else is."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+
+import pytest
+
+from registry.flowcontrol import evaluation, watchdog
+from registry.flowcontrol.evaluation import ASIDE_TIMES, LARGE_BYTES, Evaluations, begins_again, evaluate, note_size
+from registry.flowcontrol.fair_queue import TooManyRequests
+from registry.flowcontrol.watchdog import EvaluationStopped, Section, Watchdog, guarded
+
+LIMIT_SECONDS = 0.1
+
+
+@pytest.fixture(autouse=True)
+def watching() -> Iterator[None]:
+    loop = asyncio.new_event_loop()
+    dog = Watchdog(loop, 60.0)
+    dog.start()
+    yield
+    dog.stop()
+    loop.close()
+
+
+def for_ever() -> None:
+    while True:
+        pass
+
+
+def for_ever_catching() -> None:
+    while True:
+        try:
+            for_ever()
+        except Exception:
+            pass
+
+
+def deep(levels: int = 100) -> None:
+    if levels:
+        deep(levels - 1)
+    for_ever()
+
+
+@pytest.mark.parametrize("work", [for_ever, for_ever_catching, deep], ids=["loop", "catches errors", "deep"])
+def test_what_takes_too_long_is_stopped(work: Callable[[], None]) -> None:
+    with pytest.raises(EvaluationStopped, match="more than 100 ms of processor time"):
+        guarded(Section("t", LIMIT_SECONDS), work)
+
+
+def test_nothing_is_stopped_after_its_end() -> None:
+    """Evaluations that end at about their limit: an exception that comes late would come out of here."""
+    ended = stopped = 0
+
+    def about_the_limit() -> None:
+        section.began = -1e9  # the next look finds it over its limit
+        for _ in range(rounds):
+            pass
+
+    for i in range(60):
+        rounds = 40_000 * (1 + i % 30)
+        section = Section("t", 0.0)
+        try:
+            guarded(section, about_the_limit)
+            ended += 1
+        except EvaluationStopped:
+            stopped += 1
+        for _ in range(1000):
+            pass
+    assert ended + stopped == 60
+    assert not watchdog._sections
+
+
+def test_code_that_keeps_something_for_others_is_left_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watchdog, "SHIELDED", ("test_evaluation.py",))
+    monkeypatch.setattr(watchdog, "_TRIES", 3)
+    kept = []
+
+    def keeps() -> None:
+        clock = threading.Event()
+        for _ in range(3_000_000):
+            pass
+        kept.append(clock)
+
+    guarded(Section("t", 0.001), keeps)
+    assert kept
+
+
+def run(make: Callable[[Evaluations], Awaitable[None]], *, is_shared: bool = True) -> None:
+    async def main() -> None:
+        evaluations = Evaluations(LIMIT_SECONDS, lambda: is_shared)
+        evaluations.begin("tenant")
+        try:
+            await make(evaluations)
+        finally:
+            evaluations.close()
+
+    asyncio.run(main())
+
+
+def where() -> str:
+    return threading.current_thread().name
+
+
+async def is_aside(size: int = 0) -> bool:
+    return (await evaluate(where, size)).startswith("evaluate")
+
+
+def test_small_work_stays_on_the_loop_and_large_work_does_not() -> None:
+    async def check(_: Evaluations) -> None:
+        assert not await is_aside()
+        assert await is_aside(LARGE_BYTES + 1)
+        note_size(LARGE_BYTES + 1)
+        assert await is_aside()
+
+    run(check)
+
+
+@pytest.mark.parametrize("is_shared", [True, False], ids=["others are there", "alone"])
+def test_work_of_a_tenant_that_held_the_loop_goes_aside(is_shared: bool) -> None:
+    async def check(evaluations: Evaluations) -> None:
+        evaluations.charge("tenant", 0.2)
+        assert await is_aside() is is_shared
+        evaluations.begin("another")
+        assert not await is_aside()
+
+    run(check, is_shared=is_shared)
+
+
+@pytest.mark.parametrize("is_shared, on_the_loop", [(True, "50 ms"), (False, "100 ms")], ids=["others", "alone"])
+def test_what_is_stopped_on_the_loop_begins_again_beside_it_once(
+    monkeypatch: pytest.MonkeyPatch, is_shared: bool, on_the_loop: str
+) -> None:
+    monkeypatch.setattr(evaluation, "ASIDE_TIMES", 2)
+
+    async def check(_: Evaluations) -> None:
+        assert not begins_again()
+        with pytest.raises(EvaluationStopped, match=on_the_loop):
+            await evaluate(for_ever)
+        assert begins_again()
+        with pytest.raises(EvaluationStopped, match="200 ms"):
+            await evaluate(for_ever)
+        assert not begins_again()
+
+    run(check, is_shared=is_shared)
+
+
+def test_what_can_be_repeated_is_repeated_aside() -> None:
+    def slow_on_the_loop() -> str:
+        if where() == "MainThread":
+            for_ever()
+        return where()
+
+    async def check(_: Evaluations) -> None:
+        assert (await evaluate(slow_on_the_loop, repeatable=True)).startswith("evaluate")
+        assert not begins_again()
+
+    run(check)
+
+
+def test_errors_come_through() -> None:
+    async def check(_: Evaluations) -> None:
+        for size in (0, LARGE_BYTES + 1):
+            with pytest.raises(ZeroDivisionError):
+                await evaluate(lambda: 1 // 0, size)
+
+    run(check)
+
+
+def test_a_tenant_has_one_thread_and_a_bounded_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluation, "_MAX_WAITING", 3)
+    gate, running = threading.Event(), []
+
+    def wait(name: str) -> None:
+        running.append(name)
+        gate.wait(20)
+
+    async def check(evaluations: Evaluations) -> None:
+        first = [asyncio.create_task(evaluations.run_aside("a", lambda: wait("a"))) for _ in range(4)]
+        await asyncio.sleep(0)
+        with pytest.raises(TooManyRequests):
+            await evaluations.run_aside("a", lambda: wait("a"))
+        other = asyncio.create_task(evaluations.run_aside("b", lambda: wait("b")))
+        while running != ["a", "b"]:  # noqa: ASYNC110 - it is a list that threads fill
+            await asyncio.sleep(0.001)
+        first[1].cancel()
+        gate.set()
+        await asyncio.gather(*first[2:], first[0], other)
+        assert sorted(running) == ["a", "a", "a", "b"]
+        assert not evaluations._running
+        assert not evaluations._waiting
+
+    run(check)
+
+
+def test_nobody_waits_for_what_a_client_has_given_up() -> None:
+    async def check(evaluations: Evaluations) -> None:
+        task = asyncio.create_task(evaluations.run_aside("tenant", for_ever))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.wait_for(evaluations.run_aside("tenant", where), LIMIT_SECONDS * ASIDE_TIMES)
+
+    run(check)
