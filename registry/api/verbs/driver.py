@@ -10,9 +10,10 @@
     no object to change       the read                        the operation that creates it    once
     evaluation too long       the watchdog                    a thread beside the event loop   once
 
-The first two and the last concern a whole request (`run_current`), the others a write of one object (`run`). Each attempt
-has a fork of the request's context; what an attempt reports is adopted when it counts, in success or final failure, so
-nothing has to be taken back. What must not differ between attempts, or not be done twice, is in the RetryMemo.
+The first two and the last concern a whole request (`run_current`), the others a write of one object (`run`). Each
+attempt has a fork of the request's context; what an attempt reports is adopted when it counts, in success or final
+failure, so nothing has to be taken back. What must not differ between attempts, or not be done twice, is in the
+RetryMemo.
 """
 
 from __future__ import annotations
