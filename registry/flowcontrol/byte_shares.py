@@ -142,18 +142,19 @@ class Answers:
 class HeldAnswer:
     """What one request holds of its answer. `waits_since` is when it began to wait for its client."""
 
-    __slots__ = ("_abort", "_answers", "held_bytes", "tenant", "waits_since")
+    __slots__ = ("_abort", "_answers", "_is_over", "held_bytes", "tenant", "waits_since")
 
     def __init__(self, answers: Answers, tenant: str, abort: Callable[[], None] | None) -> None:
         self._answers = answers
         self._abort = abort
+        self._is_over = False
         self.tenant = tenant
         self.held_bytes = 0
         self.waits_since: float | None = None
 
     def hold(self, count: int) -> None:
         """Holds so many bytes from here on, nothing where they are few. Raises TooManyRequests."""
-        count = count if count > SMALL_BYTES else 0
+        count = count if count > SMALL_BYTES and not self._is_over else 0
         if count != self.held_bytes:
             self._answers.change(self, count)
 
@@ -163,6 +164,8 @@ class HeldAnswer:
             self._abort()
 
     def end(self) -> None:
+        """Nothing is held from here on: tasks that were begun for the request may live longer than it."""
+        self._is_over = True
         self.hold(0)
 
     @staticmethod
