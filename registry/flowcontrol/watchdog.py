@@ -42,8 +42,10 @@ STOPPED: Final = Counter(
 STALLS: Final = Counter("registry_event_loop_stalls", "Times that the event loop was held by what cannot be stopped.")
 
 # What must not be left half done: caches that count what they hold, locks, and imports.
-SHIELDED: Final = ("/registry/schema/patterns.py", "/registry/flowcontrol/", "/prometheus_client/", "/logging/")
-_SHIELDED_FILES: Final = ("<frozen importlib", "threading.py")
+SHIELDED: Final = (
+    "/registry/schema/patterns.py", "/registry/flowcontrol/", "/prometheus_client/", "/logging/", "/threading.",
+    "<frozen importlib",
+)  # fmt: skip
 # So often is a thread looked at that is within such code, a millisecond apart.
 _TRIES: Final = 200
 # As much of a stack as a line of the log shows, innermost first.
@@ -197,12 +199,7 @@ def _stack(thread: int) -> list[FrameType]:
 
 
 def _is_shielded(stack: list[FrameType]) -> bool:
-    return any(
-        any(part in frame.f_code.co_filename for part in SHIELDED)
-        or frame.f_code.co_filename.startswith(_SHIELDED_FILES[0])
-        or os.path.basename(frame.f_code.co_filename) == _SHIELDED_FILES[1]
-        for frame in stack
-    )
+    return any(part in frame.f_code.co_filename for frame in stack for part in SHIELDED)
 
 
 def _described(stack: list[FrameType]) -> str:

@@ -109,6 +109,7 @@ def test_answers_leave_room_for_other_tenants() -> None:
     second.hold(3 * MEGABYTE)
     first.end()
     second.end()
+    first.hold(4 * MEGABYTE)
     assert (first.held_bytes, second.held_bytes) == (0, 0)
     answers.begin("c", None).hold(4 * MEGABYTE)
 
