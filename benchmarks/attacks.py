@@ -103,7 +103,7 @@ class Attacker:
         return path
 
     async def policy(self, name: str, expression: str, plural: str) -> None:
-        """A policy that judges what is written of a resource."""
+        """A policy that validates writes of a resource."""
         rule = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": [plural]}
         spec = {
             "failurePolicy": "Fail",

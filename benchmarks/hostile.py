@@ -165,7 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         runs += [("all at once", chosen)]
     runs += [("quiet again", [])]
     rows: dict[str, dict[str, Any]] = {}
-    told = 0
+    printed = 0
     print(f"{'':22} {'p50 ms':>8} {'p99 ms':>8} {'max ms':>9} {'gets':>6} {'CPU':>6} {'MB':>6}  answers", flush=True)
     arguments_of_server = ["--allow-egress-to", "127.0.0.1/32"]
     with server.folder() as folder, server.running(folder, 1, None, arguments_of_server) as running:
@@ -174,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             rows[name] = measure(running, names, given.seconds)
             print(_line(name, rows[name]), flush=True)
             log = (folder / "server.log").read_text(errors="replace")
-            told += _print_log(log[told:])
+            printed += _print_log(log[printed:])
     if given.keep:
         print(f"kept in {keep('hostile', {'machine': machine(), 'rows': rows})}")
     return 0

@@ -84,7 +84,7 @@ class Upload:
     def receiving(self, receive: Receive) -> Receive:
         """`receive` that counts what comes. Raises TooManyRequests instead of giving out what there is no room for."""
 
-        async def counted() -> Message:
+        async def receive_counted() -> Message:
             message = await receive()
             count = len(message.get("body", b""))
             if count:
@@ -92,7 +92,7 @@ class Upload:
                 self._bytes += count
             return message
 
-        return counted
+        return receive_counted
 
     def end(self) -> None:
         if self._bytes:

@@ -62,7 +62,7 @@ class Evaluations:
         # Seconds that a tenant has held the loop beyond its share, and when that was so.
         self._debts: dict[str, tuple[float, float]] = {}
         self._running: set[str] = set()
-        self._lanes: dict[str, _Lane] = {}
+        self._queues: dict[str, _Queue] = {}
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
 
     def begin(self, tenant: str) -> None:
@@ -83,17 +83,17 @@ class Evaluations:
     async def large(self, tenant: str) -> AsyncIterator[None]:
         """For a request with a large body: it takes a hundred times as much memory once it is decoded, so that few of a
         tenant are under way at a time."""
-        lane = self._lanes.get(tenant)
-        if lane is None:
-            lane = self._lanes[tenant] = _Lane()
-        lane.users += 1
+        queue = self._queues.get(tenant)
+        if queue is None:
+            queue = self._queues[tenant] = _Queue()
+        queue.users += 1
         try:
-            async with lane.semaphore:
+            async with queue.semaphore:
                 yield
         finally:
-            lane.users -= 1
-            if not lane.users:
-                del self._lanes[tenant]
+            queue.users -= 1
+            if not queue.users:
+                del self._queues[tenant]
 
     def loop_seconds(self) -> float:
         """What an evaluation may take on the loop: less than the limit while others would have to wait for it."""
@@ -161,7 +161,7 @@ class Evaluations:
                 del self._waiting[name]
 
 
-class _Lane:
+class _Queue:
     """Requests of a tenant with large bodies, running and waiting."""
 
     def __init__(self) -> None:
