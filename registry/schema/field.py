@@ -25,7 +25,7 @@ MAX_ERRORS = 1000
 # Characters of one value or detail in an error: twice the longest one recorded of kube-apiserver.
 MAX_TEXT = 10_000
 # Approximate characters of a path: there may be an error at each end of thousands of paths that share a long name.
-MAX_PATH = 4_000
+MAX_PATH = 10_000
 
 
 class ErrorType(enum.StrEnum):

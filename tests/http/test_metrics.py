@@ -93,12 +93,12 @@ async def use(api: Client, plural: str) -> None:
 
 async def test_series_of_deleted_definitions_are_removed(api: Client) -> None:
     before: dict[str, float] = {}
-    for plural in ("gadgets", "gizmos0", "gizmos1"):
+    for plural in ("sprockets", "cogwheels0", "cogwheels1"):
         await use(api, plural)
         assert (await api.get(f"/apis/{GROUP}/v1/namespaces/default/{plural}/a")).code == 404
         before = before or await exposition(api)
     after = await exposition(api)
-    assert not [name for name in after if "gizmos" in name or "gadgets" in name]
+    assert not [name for name in after if "sprockets" in name or "cogwheels" in name]
     assert after.keys() == before.keys()
 
 
