@@ -3,9 +3,12 @@
 A tenant may hold as much as is still free: alone half of the limit, with n others that want as much the n+2nd part of
 it. So there is always room for a tenant that holds nothing, without anything being set aside for it.
 
-A body counts from its first byte until its request is answered; an answer, with what it is made from, until the client
-has read it. Answers wait for their clients, so that a tenant's own may take all of its share: then the one that has
-waited longest for its client is cut, and the new one is asked to come again.
+A body counts from its first byte until its request is answered. Small bodies have a part of the limit for themselves,
+so that a tenant whose large uploads have taken all of its share can go on with its small writes.
+
+An answer counts, with what it is made from, until the client has read it. Answers wait for their clients, so that a
+tenant's own may take all of its share: then the one that has waited longest for its client is cut, and the new one is
+asked to come again.
 
 Follows the dynamic thresholds of shared-memory switches (Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2),
 1998), with a factor of one.
@@ -34,8 +37,10 @@ MIB: Final = 1024 * 1024
 ABORT: Final = "registry.abort"
 # An answer whose client has read nothing for so long may be cut for another.
 STALLED_SECONDS: Final = 2.0
-# Smaller answers are not counted: a process has no more than so many connections.
+# Smaller answers are not counted: a process has no more than so many connections. Smaller bodies are small ones.
 SMALL_BYTES: Final = 64 * 1024
+# The part of the limit for bodies that is for small ones.
+_SMALL_PART: Final = 8
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -68,16 +73,30 @@ class ByteShares:
 
     def _add(self, count: int) -> None:
         self.held_bytes += count
-        self._held.set(self.held_bytes)
+        self._held.inc(count)
+
+
+class Uploads:
+    """The bodies of a process: the small ones have their own part of the limit."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        small_bytes = limit_bytes // _SMALL_PART
+        self.small = ByteShares(small_bytes)
+        self.large = ByteShares(limit_bytes - small_bytes)
+
+    @property
+    def held_bytes(self) -> int:
+        return self.small.held_bytes + self.large.held_bytes
 
 
 class Upload:
-    """The body of one request. `end` is called once it is answered."""
+    """The body of one request: among the large ones once it is no longer small. `end` is called once it is answered."""
 
-    __slots__ = ("_bytes", "_shares", "_tenant")
+    __slots__ = ("_bytes", "_shares", "_tenant", "_uploads")
 
-    def __init__(self, shares: ByteShares, tenant: str) -> None:
-        self._shares = shares
+    def __init__(self, uploads: Uploads, tenant: str) -> None:
+        self._uploads = uploads
+        self._shares = uploads.small
         self._tenant = tenant
         self._bytes = 0
 
@@ -88,11 +107,18 @@ class Upload:
             message = await receive()
             count = len(message.get("body", b""))
             if count:
-                self._shares.take(self._tenant, count)
-                self._bytes += count
+                self._add(count)
             return message
 
         return receive_counted
+
+    def _add(self, count: int) -> None:
+        whole = self._bytes + count
+        if whole > SMALL_BYTES and self._shares is self._uploads.small:
+            self.end()
+            self._shares, count = self._uploads.large, whole
+        self._shares.take(self._tenant, count)
+        self._bytes = whole
 
     def end(self) -> None:
         if self._bytes:

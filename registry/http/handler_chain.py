@@ -26,7 +26,7 @@ from registry.api.request import Backend
 from registry.api.tenant_bootstrap import TenantBootstrapper
 from registry.audit.log import AuditLog
 from registry.authorization.tenants import Tenants
-from registry.flowcontrol.byte_shares import MIB, Answers, ByteShares
+from registry.flowcontrol.byte_shares import MIB, Answers, Uploads
 from registry.flowcontrol.evaluation import Evaluations
 from registry.flowcontrol.fair_queue import FairQueue
 from registry.flowcontrol.rates import Rates
@@ -50,7 +50,7 @@ def handler_chain(
 ) -> ASGIApp:
     """The application that answers requests. `stopping` ends watches; without `audit` nothing is audited."""
     queue = FairQueue()
-    uploads = ByteShares(settings.upload_limit_megabytes * MIB)
+    uploads = Uploads(settings.upload_limit_megabytes * MIB)
     answers = Answers(settings.answer_limit_megabytes * MIB)
     evaluations = Evaluations(settings.evaluation_limit_milliseconds / 1000, queue.is_shared)
     hosts = HostPattern(settings.tenant_host_pattern) if settings.tenant_host_pattern else None

@@ -41,8 +41,9 @@ class RequestState:
     warnings: list[str]
     # Audit: None where nothing is audited.
     trail: Trail | None = None
-    # Instrumentation: the code that was sent. Errors: 499 where the client hung up.
+    # Instrumentation: the code that was sent, and whether it was. Errors: 499 where the client hung up.
     code: int = 500
+    has_begun: bool = False
     # Fairness.
     seat: Seat = EXEMPT
     # Authentication; impersonation replaces it.

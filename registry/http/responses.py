@@ -39,8 +39,7 @@ from registry.codec.stored import decode_stored
 from registry.codec.yaml_encode import encode_yaml
 from registry.flowcontrol.byte_shares import HeldAnswer
 from registry.flowcontrol.evaluation import evaluate
-from registry.flowcontrol.fair_queue import TooManyRequests
-from registry.flowcontrol.time_slice import ClientGone, TimeSlice
+from registry.flowcontrol.time_slice import TimeSlice
 from registry.http.negotiation import JSON, PARTIAL, PARTIAL_LIST, PROTOBUF, TABLE, YAML, Representation, pretty
 from registry.http.warnings import warning_headers
 
@@ -463,12 +462,7 @@ async def _stream(
     while piece is not None:
         await _send_piece(send, piece, packer, slices)
         piece = None  # it need not be held while the next one is made
-        try:
-            piece = await anext(pieces, None)
-        except TooManyRequests:
-            if (answer := HeldAnswer.current()) is not None:
-                answer.cut()  # its beginning has been sent
-            raise ClientGone from None
+        piece = await anext(pieces, None)
     await send({"type": "http.response.body", "body": packer.flush() if packer else b""})
 
 

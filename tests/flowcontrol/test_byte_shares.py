@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from registry.flowcontrol.byte_shares import SMALL_BYTES, Answers, ByteShares, Message, Receive, Upload
+from registry.flowcontrol.byte_shares import SMALL_BYTES, Answers, Message, Receive, Upload, Uploads
 from registry.flowcontrol.fair_queue import TooManyRequests
 
 LIMIT = 1000
+# Beside what the small bodies have.
+WHOLE = 1142
+
+
+@pytest.fixture
+def all_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("registry.flowcontrol.byte_shares.SMALL_BYTES", 0)
 
 
 def pieces(*sizes: int) -> Receive:
@@ -19,7 +26,7 @@ def pieces(*sizes: int) -> Receive:
     return receive
 
 
-async def held(uploads: ByteShares, tenant: str, wanted: int) -> int:
+async def held(uploads: Uploads, tenant: str, wanted: int) -> int:
     """How much of what a tenant wants it gets, ten bytes at a time."""
     receive = Upload(uploads, tenant).receiving(pieces(*[10] * (wanted // 10)))
     for count in range(wanted // 10):
@@ -30,6 +37,7 @@ async def held(uploads: ByteShares, tenant: str, wanted: int) -> int:
     return wanted
 
 
+@pytest.mark.usefixtures("all_are_large")
 @pytest.mark.parametrize(
     "wanted, expected",
     [
@@ -43,13 +51,14 @@ async def held(uploads: ByteShares, tenant: str, wanted: int) -> int:
     ids=["little", "a tenant alone", "two", "three", "one of little, one of much", "one of much, one of little"],
 )
 async def test_a_tenant_gets_as_much_as_is_free(wanted: list[int], expected: list[int]) -> None:
-    uploads = ByteShares(LIMIT)
+    uploads = Uploads(WHOLE)
     assert [await held(uploads, f"t{number}", count) for number, count in enumerate(wanted)] == expected
     assert uploads.held_bytes == sum(expected)
 
 
+@pytest.mark.usefixtures("all_are_large")
 async def test_what_is_answered_is_free_again() -> None:
-    uploads = ByteShares(LIMIT)
+    uploads = Uploads(WHOLE)
     first, second = Upload(uploads, "a"), Upload(uploads, "a")
     for upload in (first, second):
         receive = upload.receiving(pieces(150, 100))
@@ -65,8 +74,9 @@ async def test_what_is_answered_is_free_again() -> None:
     assert uploads.held_bytes == 125
 
 
+@pytest.mark.usefixtures("all_are_large")
 async def test_what_is_refused_is_not_held() -> None:
-    uploads = ByteShares(LIMIT)
+    uploads = Uploads(WHOLE)
     upload: Upload = Upload(uploads, "a")
     receive = upload.receiving(pieces(400, 400))
     await receive()
@@ -74,6 +84,27 @@ async def test_what_is_refused_is_not_held() -> None:
         await receive()
     upload.end()
     assert uploads.held_bytes == 0
+
+
+async def test_small_bodies_have_room_beside_large_ones() -> None:
+    uploads = Uploads(16 * MEGABYTE)
+    large = []
+    for _ in range(7):
+        large.append(Upload(uploads, "a"))
+        await large[-1].receiving(pieces(MEGABYTE))()
+    with pytest.raises(TooManyRequests):
+        await Upload(uploads, "a").receiving(pieces(MEGABYTE))()
+    small = Upload(uploads, "a")
+    await small.receiving(pieces(SMALL_BYTES))()
+    assert uploads.held_bytes == 7 * MEGABYTE + SMALL_BYTES
+
+    grows = Upload(uploads, "b").receiving(pieces(SMALL_BYTES, 1))
+    await grows()
+    await grows()
+    assert (uploads.small.held_bytes, uploads.large.held_bytes) == (SMALL_BYTES, 7 * MEGABYTE + SMALL_BYTES + 1)
+    for upload in (*large, small):
+        upload.end()
+    assert uploads.held_bytes == SMALL_BYTES + 1
 
 
 MEGABYTE = 1 << 20

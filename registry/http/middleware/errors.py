@@ -1,18 +1,23 @@
 """Failures leave as a Status in an encoding that the client accepts.
 
 A failure that nothing foresees is logged with the request's audit id and leaves as a 500 that says no more than this
-id. Follows apiserver pkg/endpoints/handlers/responsewriters/{status,errors}.go.
+id. Once an answer has begun its connection is closed instead: a second head would be read as part of the body.
+
+Follows apiserver pkg/endpoints/handlers/responsewriters/{status,errors}.go.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from registry.api.errors import StatusError, from_store, internal_error, too_large, too_many_requests, unauthorized
 from registry.authentication.authenticator import Unauthenticated
 from registry.budget import BudgetExceeded
+from registry.flowcontrol.byte_shares import ABORT
 from registry.flowcontrol.fair_queue import TooManyRequests
 from registry.flowcontrol.time_slice import ClientGone
 from registry.flowcontrol.watchdog import EvaluationStopped
@@ -24,6 +29,8 @@ from registry.http.responses import PageNotFound, send_page_not_found, send_stat
 from registry.store.errors import StoreError
 
 logger = logging.getLogger("registry.requests")
+
+_FORESEEN: Final = (StatusError, TooManyRequests, BudgetExceeded, EvaluationStopped, StoreError)
 
 
 class ErrorsMiddleware:
@@ -39,8 +46,24 @@ class ErrorsMiddleware:
             await send_page_not_found(send, scope, scope[STATE].warnings)
         except Exception as error:
             state: RequestState = scope[STATE]
+            if state.has_begun:
+                _break_off(error, scope)
+                return
             representation = Representation(error_encoding(state.header(b"accept")))
             await send_status(send, scope, _status_of(error, scope, state), representation, state.warnings)
+
+
+def _break_off(error: Exception, scope: Scope) -> None:
+    """Part of an answer has been sent, so that the only way to report a failure is to close the connection."""
+    place = f"{scope['method']} {loggable(scope['path'])}"
+    if isinstance(error, _FORESEEN):
+        logger.warning("answer broken off: %s: %r", place, error)
+    else:
+        logger.error("answer broken off: %s", place, exc_info=error)
+    abort: Callable[[], None] | None = scope.get(ABORT)
+    if abort is None:
+        raise error  # another server than ours, which knows what to do
+    abort()
 
 
 def _status_of(error: Exception, scope: Scope, state: RequestState) -> StatusError:

@@ -33,7 +33,7 @@ class InstrumentationMiddleware:
 
         async def recording(message: Message) -> None:
             if message["type"] == "http.response.start":
-                state.code = message["status"]
+                state.code, state.has_begun = message["status"], True
             await send(message)
 
         try:

@@ -10,7 +10,7 @@ from typing import Final
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from registry.api.tenant_bootstrap import TenantBootstrapper
-from registry.flowcontrol.byte_shares import ABORT, Answers, ByteShares, Upload
+from registry.flowcontrol.byte_shares import ABORT, Answers, Upload, Uploads
 from registry.flowcontrol.evaluation import Evaluations
 from registry.flowcontrol.fair_queue import FairQueue
 from registry.flowcontrol.rates import Rates
@@ -25,7 +25,7 @@ class TenantLimitsMiddleware:
         app: ASGIApp,
         queue: FairQueue,
         rates: Rates,
-        uploads: ByteShares,
+        uploads: Uploads,
         answers: Answers,
         evaluations: Evaluations,
         bootstrapper: TenantBootstrapper,

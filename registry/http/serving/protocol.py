@@ -97,9 +97,21 @@ class Cycle(RequestResponseCycle):
         self._head = b""
         self._count_kept = protocol.count_kept
 
+    async def run_asgi(self, app: ASGI3Application) -> None:
+        try:
+            await super().run_asgi(app)
+        finally:
+            # The scope names functions of this cycle: without this, the garbage collector would have to find both.
+            self.scope = {}  # type: ignore[typeddict-item]
+
     def is_gone(self) -> bool:
         """Whether the client has hung up."""
         return self.disconnected
+
+    def abort(self) -> None:
+        """Closes the connection at once: the answer has begun and cannot be finished."""
+        self.disconnected = True
+        self.transport.abort()
 
     async def receive(self) -> ASGIReceiveEvent:
         message = await super().receive()
@@ -345,7 +357,7 @@ class Protocol(HttpToolsProtocol):
         keep_alive = version != "1.0" and parser.should_keep_alive()
         before, cycle = self.cycle, Cycle(self, scope, expects_continue=self.expect_100_continue, keep_alive=keep_alive)
         scope[IS_GONE] = cycle.is_gone  # type: ignore[typeddict-unknown-key]
-        scope[ABORT] = self.transport.abort  # type: ignore[typeddict-unknown-key]
+        scope[ABORT] = cycle.abort  # type: ignore[typeddict-unknown-key]
         self.cycle = cycle
         self._reading_head = False
         self._reading_body = True

@@ -1,0 +1,69 @@
+"""An answer that fails after it has begun: the connection ends, and no second head comes."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from registry.api.errors import StatusError
+from registry.flowcontrol.fair_queue import TooManyRequests
+from registry.http.middleware.errors import ErrorsMiddleware
+from registry.http.middleware.instrumentation import InstrumentationMiddleware
+from registry.http.middleware.request_info import RequestInfoMiddleware
+from tests.http.streams import REQUEST, connection, ended
+
+CHUNKED: list[tuple[bytes, bytes]] = []
+LONG = [(b"content-length", b"1000000")]
+EMPTY = [(b"content-length", b"0")]
+FAILURES: dict[str, Exception] = {
+    "unforeseen": ValueError("a mistake of ours"),
+    "a Status": StatusError(410, "Expired", "too old", {}),
+    "no room": TooManyRequests(),
+}
+
+
+def failing(headers: list[tuple[bytes, bytes]], parts: list[bytes], failure: Exception) -> Any:
+    """What sends the beginning of an answer and fails, behind the middlewares that see it."""
+
+    async def endpoint(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        for part in parts:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        raise failure
+
+    return RequestInfoMiddleware(InstrumentationMiddleware(ErrorsMiddleware(endpoint), access_log=False))
+
+
+@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
+@pytest.mark.parametrize(
+    "headers, parts",
+    [(CHUNKED, []), (CHUNKED, [b"beginning"]), (LONG, []), (LONG, [b"beginning"]), (EMPTY, [])],
+    ids=["a stream without a body yet", "a stream", "a length without a body yet", "a length", "an empty body"],
+)
+async def test_the_connection_ends(
+    headers: list[tuple[bytes, bytes]], parts: list[bytes], failure: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        async with connection(failing(headers, parts, failure)) as (reader, writer):
+            writer.write(REQUEST * 2)
+            seen = await ended(reader)
+    assert seen.count(b"HTTP/1.1 ") <= 1, "no second head"
+    assert not seen.endswith(b"0\r\n\r\n"), "a stream must not look finished"
+    assert b"a mistake of ours" not in seen
+    (record,) = [record for record in caplog.records if record.name != "registry.access"]
+    assert record.message.startswith("answer broken off: GET /")
+    assert (record.exc_info is not None) == isinstance(failure, ValueError)
+
+
+async def test_what_fails_before_is_a_status() -> None:
+    async def endpoint(scope: Any, receive: Any, send: Any) -> None:
+        raise ValueError("a mistake of ours")
+
+    app: Any = RequestInfoMiddleware(InstrumentationMiddleware(ErrorsMiddleware(endpoint), access_log=False))
+    async with connection(app) as (reader, writer):
+        writer.write(REQUEST.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"))
+        seen = await ended(reader)
+    assert seen.startswith(b"HTTP/1.1 500 ")
+    assert b'"reason":"InternalError"' in seen
