@@ -6,12 +6,12 @@ Definition, and with it the same compiled schemas.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, Protocol
 
 from registry.builtin import sharing
+from registry.caches import LruCache
 from registry.codec.stored import decode_stored
 from registry.definitions.model import Definition
 from registry.store.sharing import BoundDefinition
@@ -55,7 +55,7 @@ class SharedEntries:
     def __init__(self, store: Store, read: Callable[[Row], _Read]) -> None:
         self._store = store
         self._read = read
-        self._kept: OrderedDict[tuple[TenantId, str], _Kept] = OrderedDict()
+        self._kept: LruCache[tuple[TenantId, str], _Kept] = LruCache(LIMIT)
 
     async def of(self, tenant: Tenant) -> Mapping[ResourceName, Shared]:
         """What the tenant has bound, as of now. Read after the tenant's guards: it may be newer than they are."""
@@ -78,13 +78,10 @@ class SharedEntries:
 
     def _cached(self, one: BoundDefinition) -> _Kept | None:
         kept = self._kept.get((one.provider, one.resource))
-        if kept is None or kept.revision < one.revision:
-            return None
-        self._kept.move_to_end((one.provider, one.resource))
-        return kept
+        return kept if kept is not None and kept.revision >= one.revision else None
 
     def _remember(self, provider: TenantId, name: str, revision: int, body: str) -> _Kept:
-        known = self._kept.get((provider, name))
+        known = self._kept.peek((provider, name))
         if known is not None and known.revision >= revision:
             return known
         entry = self._read(Row(DEFINITIONS, ObjectKey(name), Uid(""), revision, "v1", 0, body))
@@ -92,10 +89,7 @@ class SharedEntries:
         naming = {**entry.naming, "metadata": {"name": f"{provider}/{name}"}}
         living = Shared(entry.definition, naming)
         ending = Shared(replace(entry.definition, terminating=True), naming)
-        kept = self._kept[provider, name] = _Kept(revision, living, ending)
-        while len(self._kept) > LIMIT:
-            self._kept.popitem(last=False)
-        return kept
+        return self._kept.put((provider, name), _Kept(revision, living, ending))
 
 
 def _is_ending(one: BoundDefinition) -> bool:

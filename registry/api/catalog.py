@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, NamedTuple
@@ -24,6 +23,7 @@ from registry.api.served import Served
 from registry.api.strategies.base import Strategy
 from registry.builtin.sharing import binding_definition, export_definition
 from registry.builtin.tenancy import GROUP, PLURAL, SYSTEM, tenant_definition
+from registry.caches import LruCache
 from registry.codec.stored import decode_stored
 from registry.definitions.compiled import compile_definition
 from registry.definitions.conversion import has_invalid_ca_bundle
@@ -182,7 +182,7 @@ class Catalogs:
         self._builtin = {(d.group, d.names.plural): d for d in everywhere}
         self._shared = SharedEntries(store, _entry)
         self._builtin_of_system = {**self._builtin, (GROUP, PLURAL): tenant_definition()}
-        self._catalogs: OrderedDict[TenantId, TenantCatalog] = OrderedDict()
+        self._catalogs: LruCache[TenantId, TenantCatalog] = LruCache(TENANTS_LIMIT)
         self._when_gone = when_gone
         # One reload of a tenant at a time; the others wait for it and look again.
         self._reloading: dict[TenantId, asyncio.Lock] = {}
@@ -193,14 +193,11 @@ class Catalogs:
     async def get(self, tenant: Tenant) -> TenantCatalog:
         """What is known, without asking the database whether it is still true."""
         catalog = self._catalogs.get(tenant.id)
-        if catalog is None:
-            return await self.fresh(tenant, None)
-        self._catalogs.move_to_end(tenant.id)
-        return catalog
+        return catalog if catalog is not None else await self.fresh(tenant, None)
 
     def cached(self, tenant: Tenant) -> TenantCatalog | None:
         """What is known, without reading anything."""
-        return self._catalogs.get(tenant.id)
+        return self._catalogs.peek(tenant.id)
 
     async def current(self, tenant: Tenant) -> TenantCatalog:
         """A catalog that is true as of now: for discovery, and before saying that a resource does not exist."""
@@ -228,10 +225,7 @@ class Catalogs:
             fresh = known.with_guards(guards)
         else:
             fresh = await self._read(tenant, known)
-        self._catalogs[tenant.id] = fresh
-        self._catalogs.move_to_end(tenant.id)
-        while len(self._catalogs) > TENANTS_LIMIT:
-            self._catalogs.popitem(last=False)
+        self._catalogs.put(tenant.id, fresh)
         if known is not None and known.entries is not fresh.entries:
             for key in known.entries.keys() - fresh.entries.keys():
                 self._notify_gone(known.entries[key].definition)

@@ -11,7 +11,6 @@ Reads of many objects know beforehand what they need, and ask for it in batches 
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from sys import getsizeof
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from registry.api.errors import StatusError, plain_internal
 from registry.api.singleflight import singleflight
 from registry.apply.errors import ConversionFailed
+from registry.caches import LruCache
 from registry.codec.json_encode import encode_canonical
 from registry.codec.stored import decode_stored
 from registry.conversion.converter import Converter
@@ -81,29 +81,16 @@ class Image(NamedTuple):
 
 
 class ConversionCache:
-    """Bodies of objects at other versions than they are stored at; the least recently used go first."""
+    """Bodies of objects at other versions than they are stored at."""
 
     def __init__(self, size: int = CACHE_SIZE) -> None:
-        self._bodies: OrderedDict[tuple[Any, ...], str] = OrderedDict()
-        self._left = size
-        self._size = size
-
-    def get(self, key: tuple[Any, ...]) -> str | None:
-        body = self._bodies.get(key)
-        if body is not None:
-            self._bodies.move_to_end(key)
-        return body
+        self._bodies: LruCache[tuple[Any, ...], str] = LruCache(size, getsizeof)
+        self.get = self._bodies.get
 
     def put(self, key: tuple[Any, ...], body: str) -> None:
-        size = getsizeof(body)
-        if size > self._size // 8:
-            return
-        before = self._bodies.pop(key, None)
-        self._left += getsizeof(before) if before is not None else 0
-        self._bodies[key] = body
-        self._left -= size
-        while self._left < 0:
-            self._left += getsizeof(self._bodies.popitem(last=False)[1])
+        # One large body does not drive out all the others.
+        if getsizeof(body) <= self._bodies.capacity // 8:
+            self._bodies.put(key, body)
 
 
 class SharedConversions:

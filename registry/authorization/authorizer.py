@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -21,6 +20,7 @@ from registry.authorization.rbac.defaults import default_entries
 from registry.authorization.rbac.model import EVERYTHING
 from registry.authorization.rbac.policy import Policy, review_rules
 from registry.authorization.rbac.stored import RESOURCES, Entries, Entry, Which, policy_of, refresh
+from registry.caches import LruCache
 from registry.store.store import Store
 from registry.store.types import Tenant, TenantId
 
@@ -77,11 +77,11 @@ class Authorizer:
         self._store = store
         self._check_seconds = check_seconds
         self._clock = clock
-        self._known: OrderedDict[TenantId, _Known] = OrderedDict()
+        self._known: LruCache[TenantId, _Known] = LruCache(TENANTS_LIMIT, evicted=self._forget_writes)
         # Writes of this process to a tenant's roles: what was read before one of them does not count after it.
         self._written: dict[TenantId, int] = {}
         self._checking: dict[TenantId, asyncio.Lock] = {}
-        self._touched: OrderedDict[TenantId, None] = OrderedDict()
+        self._touched: LruCache[TenantId, bool] = LruCache(TENANTS_LIMIT)
         self._default = policy_of({}, default_entries())
 
     @property
@@ -97,13 +97,9 @@ class Authorizer:
 
     def first_touch(self, tenant: Tenant) -> bool:
         """Whether the tenant's roles are asked for in this process for the first time, as far as it remembers."""
-        if tenant.id in self._touched:
-            self._touched.move_to_end(tenant.id)
+        if self._touched.get(tenant.id):
             return False
-        self._touched[tenant.id] = None
-        if len(self._touched) > TENANTS_LIMIT:
-            self._touched.popitem(last=False)
-        return True
+        return self._touched.put(tenant.id, True)
 
     async def of(self, tenant: Tenant) -> Policy:
         """The policy to decide by, at most CHECK_SECONDS old. Raises what the store raises."""
@@ -136,19 +132,16 @@ class Authorizer:
         count, newest = await self._store.newest_of(tenant, RESOURCES)
         if known is not None and (known.count, known.newest) == (count, newest):
             known.checked, known.writes = now, writes
-            self._known.move_to_end(tenant.id)
-            return known
+            return self._known.put(tenant.id, known)
         fresh = (
             await self._read(tenant, known, now, writes)
             if count
             else _Known(self._default, {}, 0, 0, now, writes=writes)
         )
-        self._known[tenant.id] = fresh
-        self._known.move_to_end(tenant.id)
-        while len(self._known) > TENANTS_LIMIT:
-            dropped, _ = self._known.popitem(last=False)
-            self._written.pop(dropped, None)
-        return fresh
+        return self._known.put(tenant.id, fresh)
+
+    def _forget_writes(self, tenant: TenantId, _: _Known) -> None:
+        self._written.pop(tenant, None)
 
     async def _read(self, tenant: Tenant, known: _Known | None, now: float, writes: int) -> _Known:
         before: Entries = known.entries if known is not None else {}

@@ -11,7 +11,6 @@ associated-node, which is for service accounts of pods, is left out: there are n
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
@@ -19,6 +18,7 @@ from typing import Final
 from registry.authentication.impersonation_headers import account_of
 from registry.authentication.user import ADMINISTRATORS, User
 from registry.authorization.attributes import Attributes, Decision
+from registry.caches import LruCache
 from registry.schema.field import FieldError, go_quote, invalid
 from registry.schema.names import dns1123_subdomain, name_is_dns_subdomain, regex_error
 from registry.store.types import TenantId
@@ -50,7 +50,7 @@ class Impersonation:
     """Remembers which mode has served whom; nothing else, so that a right that is taken away counts at once."""
 
     def __init__(self) -> None:
-        self._modes: OrderedDict[tuple[TenantId, str], str] = OrderedDict()
+        self._modes: LruCache[tuple[TenantId, str], str] = LruCache(_REMEMBERED)
 
     def check(
         self,
@@ -76,16 +76,10 @@ class Impersonation:
             except ImpersonationRefused as error:
                 refused = refused or error
                 continue
-            self._remember(who, mode)
+            self._modes.put(who, mode)
             return found, f"impersonate:{mode}" if mode else ""
         assert refused is not None
         raise refused
-
-    def _remember(self, who: tuple[TenantId, str], mode: str) -> None:
-        self._modes[who] = mode
-        self._modes.move_to_end(who)
-        if len(self._modes) > _REMEMBERED:
-            self._modes.popitem(last=False)
 
 
 def _constrained_mode(wanted: User, groups: tuple[str, ...]) -> Iterator[str]:

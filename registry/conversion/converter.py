@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from registry.caches import LruCache
 from registry.codec.json_encode import encode_json
 from registry.conversion.errors import ConversionError
 from registry.conversion.review import about, accept_converted, converted_objects, request_body
@@ -37,7 +37,7 @@ class Converter:
 
     def __init__(self, client: WebhookClient) -> None:
         self.client = client
-        self._singles: OrderedDict[Endpoint, None] = OrderedDict()
+        self._singles: LruCache[Endpoint, bool] = LruCache(_SINGLES)
 
     async def aclose(self) -> None:
         await self.client.aclose()
@@ -67,9 +67,7 @@ class Converter:
                 if isinstance(error.__cause__, NotReached):
                     raise
         found = await self._one_by_one(endpoint, review, batch, api_version)
-        self._singles[endpoint] = None
-        if len(self._singles) > _SINGLES:
-            self._singles.popitem(last=False)
+        self._singles.put(endpoint, True)
         return found
 
     async def _one_by_one(

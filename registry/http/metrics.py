@@ -7,11 +7,12 @@ RESOURCES_LIMIT are kept, the least recently used dropped first.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from http import HTTPStatus
 from typing import Final
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from registry.caches import LruCache
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
@@ -74,23 +75,16 @@ class _Series:
             WATCH_EVENTS.remove(self._group, self._resource)
 
 
-_resources: Final[OrderedDict[tuple[str, str], _Series]] = OrderedDict()
+_resources: Final[LruCache[tuple[str, str], _Series]] = LruCache(RESOURCES_LIMIT, evicted=lambda _, gone: gone.remove())
 
 
 def _series(group: str, resource: str) -> _Series:
-    found = _resources.get((group, resource))
-    if found is None:
-        found = _resources[group, resource] = _Series(group, resource)
-        while len(_resources) > RESOURCES_LIMIT:
-            forget(*next(iter(_resources)))
-    else:
-        _resources.move_to_end((group, resource))
-    return found
+    return _resources.get((group, resource)) or _resources.put((group, resource), _Series(group, resource))
 
 
 def forget(group: str, resource: str) -> None:
     """Removes the series of a resource. What is still held of them counts on, unseen."""
-    series = _resources.pop((group, resource), None)
+    series = _resources.pop((group, resource))
     if series is not None:
         series.remove()
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
+from registry.caches import LruCache
 from registry.schema.checks import Check
 from registry.schema.defaulting import Defaulter, compile_defaulter
 from registry.schema.embedded import EmbeddedResources
@@ -255,38 +255,21 @@ def unchecked_rules_error() -> FieldError:
 # ---- shared instances
 
 
-class _Cache:
-    """An LRU cache of compiled schemas by content. Thread-safe, since definitions compile in threads."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._schemas: OrderedDict[bytes, CompiledSchema] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, schema: Mapping[str, Any]) -> CompiledSchema:
-        digest = _digest(schema)
-        with self._lock:
-            found = self._schemas.get(digest)
-            if found is not None:
-                self._schemas.move_to_end(digest)
-                return found
-            # 63 bits of the digest: two schemas of one definition do not collide by accident, and a tenant that makes
-            # them collide only harms their own definition. The cache, which tenants share, uses all bits.
-            made = CompiledSchema(schema, int.from_bytes(digest[:8], "big") >> 1)
-            self._schemas[digest] = made
-            if len(self._schemas) > self._size:
-                self._schemas.popitem(last=False)
-            return made
-
-
 def _digest(schema: Mapping[str, Any]) -> bytes:
     canonical = json.dumps(schema, sort_keys=True, separators=(",", ":"))
     return hashlib.blake2b(canonical.encode(), digest_size=32, person=b"schema-%d" % ALGORITHM_VERSION).digest()
 
 
-_CACHE = _Cache(MAX_COMPILED)
+# Shared by all tenants, thus by the whole digest.
+_CACHE: Final[LruCache[bytes, CompiledSchema]] = LruCache(MAX_COMPILED)
+# Definitions compile in threads: equal schemas are compiled once.
+_COMPILING: Final = threading.Lock()
 
 
 def compile_schema(schema: Mapping[str, Any]) -> CompiledSchema:
     """The CompiledSchema of an openAPIV3Schema, shared by all equal schemas. The caller must not change `schema`."""
-    return _CACHE.get(schema)
+    digest = _digest(schema)
+    with _COMPILING:
+        # 63 bits of the digest: two schemas of one definition do not collide by accident, and a tenant that makes them
+        # collide only harms their own definition.
+        return _CACHE.get(digest) or _CACHE.put(digest, CompiledSchema(schema, int.from_bytes(digest[:8], "big") >> 1))

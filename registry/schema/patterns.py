@@ -16,12 +16,13 @@ is rejected: TooExpensive.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from time import thread_time_ns
 from typing import Any, Final, TypeAlias
 
 import re2
+
+from registry.caches import LruCache
 
 # A program of 8 MB is far beyond what a schema needs; it bounds the memory of a hostile pattern.
 MAX_PROGRAM_BYTES: Final = 8 << 20
@@ -93,11 +94,11 @@ def compile_pattern(pattern: str) -> Callable[[str], bool]:
     Raises PatternError where the pattern is invalid.
     """
     key = (pattern, True)
-    find_kept, make = KEPT.find, _matcher
-    find_kept(key, make)
+    find_kept = KEPT.get
+    _find_or_make(key, _matcher)
 
     def matches(text: str) -> bool:
-        matcher = find_kept(key, make)
+        matcher = find_kept(key) or _find_or_make(key, _matcher)
         data = text.encode(errors="replace")
         if len(data) * matcher.instructions <= _CHEAP_WORK:
             return bool(matcher.search(data))
@@ -111,7 +112,7 @@ def find_all(pattern: str, text: str) -> Iterator[str]:
 
     Raises PatternError, TooExpensive.
     """
-    matcher = KEPT.find((pattern, False), _finder)
+    matcher = _find_or_make((pattern, False), _finder)
     data = text.encode(errors="replace")
     position, last_end = 0, -1
     while position <= len(data):
@@ -148,13 +149,12 @@ def is_kept(pattern: str, *, matching: bool) -> bool:
 class _Compiled:
     """A compiled expression, and the most bytes that it may use."""
 
-    __slots__ = ("byte_size", "instructions", "search", "used")
+    __slots__ = ("byte_size", "instructions", "search")
 
     def __init__(self, search: _Search, instructions: int, byte_size: int) -> None:
         self.search = search
         self.instructions = instructions
         self.byte_size = byte_size
-        self.used = True
 
 
 def _search(compiled: _Compiled, data: bytes, position: int = 0) -> Any:
@@ -238,39 +238,8 @@ def _found_by_search(pattern: str, expression: _Expression) -> _Compiled:
 _Key = tuple[str, bool]  # a pattern, and whether it is for boolean matching
 
 
-class _Kept:
-    """A cache of compiled expressions, bounded in bytes. Thread-safe, since definitions compile in threads."""
-
-    def __init__(self, max_bytes: int) -> None:
-        self.max_bytes = max_bytes
-        self.byte_size = 0
-        self._entries: OrderedDict[_Key, _Compiled] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def __contains__(self, key: _Key) -> bool:
-        return key in self._entries
-
-    def find(self, key: _Key, make: Callable[[str], _Compiled]) -> _Compiled:
-        found = self._entries.get(key)
-        if found is None:
-            found = make(key[0])
-            with self._lock:
-                if key not in self._entries:
-                    self._entries[key] = found
-                    self.byte_size += found.byte_size
-                    self._shrink()
-        found.used = True
-        return found
-
-    def _shrink(self) -> None:
-        """Evicts what has not been used since the last round (the clock algorithm)."""
-        while self.byte_size > self.max_bytes:
-            key, oldest = self._entries.popitem(last=False)
-            if oldest.used:
-                oldest.used = False
-                self._entries[key] = oldest
-            else:
-                self.byte_size -= oldest.byte_size
+KEPT: Final[LruCache[_Key, _Compiled]] = LruCache(MAX_KEPT_BYTES, lambda compiled: compiled.byte_size)
 
 
-KEPT: Final = _Kept(MAX_KEPT_BYTES)
+def _find_or_make(key: _Key, make: Callable[[str], _Compiled]) -> _Compiled:
+    return KEPT.get(key) or KEPT.put(key, make(key[0]))

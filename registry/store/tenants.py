@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, Final, LiteralString, NamedTuple
 
@@ -11,6 +9,7 @@ from psycopg.errors import UniqueViolation
 from psycopg.types.json import Jsonb
 from sqlalchemy import Table
 
+from registry.caches import ExpiringCache
 from registry.store.arrays import TextArray
 from registry.store.connection import Pool
 from registry.store.encoding import storable
@@ -214,8 +213,7 @@ class Usage(NamedTuple):
 class Tenants:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        # Name → when it was read, and what. Least recently used first.
-        self._cache: OrderedDict[TenantName, tuple[float, Tenant]] = OrderedDict()
+        self._cache: ExpiringCache[TenantName, Tenant] = ExpiringCache(CACHE_SIZE)
 
     async def create(
         self, name: TenantName, domain: DomainId | None = None, attributes: dict[str, Any] | None = None
@@ -235,12 +233,11 @@ class Tenants:
     async def find(self, name: TenantName) -> Tenant:
         """The tenant, as it was within the last seconds. Raises TenantNotFound."""
         known = self._cache.get(name)
-        if known is not None and time.monotonic() - known[0] < CACHE_SECONDS:
-            self._cache.move_to_end(name)
-            return known[1]
+        if known is not None:
+            return known
         rows = await self._pool.fetch(FIND, {"name": storable(name)})
         if not rows or rows[0][1] != name:
-            self._cache.pop(name, None)
+            self._cache.pop(name)
             raise TenantNotFound(f"tenant {name} does not exist")
         return self._remember(rows[0])
 
@@ -303,11 +300,11 @@ class Tenants:
         return False
 
     def forget(self, tenant: Tenant) -> None:
-        self._cache.pop(tenant.name, None)
+        self._cache.pop(tenant.name)
 
     def forget_name(self, name: str) -> None:
         """What is known of a tenant whose object has been written."""
-        self._cache.pop(TenantName(name), None)
+        self._cache.pop(TenantName(name))
 
     async def _drop_schema(self, tenant: TenantId) -> bool:
         """Whether the tenant had a schema for its reports. Nothing is made for its reports after this."""
@@ -321,8 +318,4 @@ class Tenants:
 
     def _remember(self, row: tuple[Any, ...]) -> Tenant:
         tenant = tenant_of(row)
-        self._cache[tenant.name] = (time.monotonic(), tenant)
-        self._cache.move_to_end(tenant.name)
-        if len(self._cache) > CACHE_SIZE:
-            self._cache.popitem(last=False)
-        return tenant
+        return self._cache.put(tenant.name, tenant, CACHE_SECONDS)

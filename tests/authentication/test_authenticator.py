@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from registry.authentication.authenticator import Anonymous, Authentication, Identified, Rejected, Unauthenticated
-from registry.authentication.tokens.expiring_cache import Cache
 from registry.authentication.user import User
+from registry.caches import ExpiringCache
 from registry.settings import SettingsError, load
 from tests.application import serving
 
@@ -79,8 +79,8 @@ async def test_no_anonymous_requests(api_database: str, tmp_path: Path) -> None:
 
 def test_a_cache_is_bounded_and_forgets(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr("registry.authentication.tokens.expiring_cache.time.monotonic", lambda: now)
-    cache: Cache[str, int] = Cache(2)
+    monkeypatch.setattr("registry.caches.time.monotonic", lambda: now)
+    cache: ExpiringCache[str, int] = ExpiringCache(2)
     cache.put("a", 1, 10)
     cache.put("b", 2, 10)
     assert cache.get("a") == 1

@@ -8,14 +8,7 @@ from typing import Any
 
 import pytest
 
-from registry.schema.compiled import (
-    MAX_COMPILED,
-    MetadataDecodeError,
-    _Cache,
-    blocks_rules,
-    compile_schema,
-    unchecked_rules_error,
-)
+from registry.schema.compiled import MetadataDecodeError, blocks_rules, compile_schema, unchecked_rules_error
 from registry.schema.field import invalid, required
 from registry.schema.values import same
 
@@ -119,16 +112,6 @@ def test_the_identity_is_the_same_in_another_process() -> None:
         [sys.executable, "-c", code], input=json.dumps(SCHEMA), capture_output=True, text=True, check=True
     )
     assert int(done.stdout) == compile_schema(SCHEMA).identity
-
-
-def test_the_number_kept_is_bounded() -> None:
-    cache = _Cache(2)
-    first = cache.get({"title": "1"})
-    cache.get({"title": "2"})
-    assert cache.get({"title": "1"}) is first
-    cache.get({"title": "3"})
-    assert cache.get({"title": "1"}) is first, "the one used last stays"
-    assert len(cache._schemas) == 2 <= MAX_COMPILED
 
 
 def nested(depth: int, kind: type) -> Any:

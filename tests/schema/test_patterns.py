@@ -152,7 +152,7 @@ for count in range(80):
             use()
         except TooExpensive:
             pass
-assert KEPT.byte_size <= {MAX_KEPT_BYTES}, KEPT.byte_size
+assert KEPT.weight <= {MAX_KEPT_BYTES}, KEPT.weight
 print(resident() - before)
 assert not kept[0]("x")
 """

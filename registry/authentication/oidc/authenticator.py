@@ -18,9 +18,9 @@ from registry.authentication.authenticator import Identified, Rejected
 from registry.authentication.oidc.configuration import TENANT_KEY, ClaimValidationRule, Issuer, Mapped
 from registry.authentication.oidc.expressions import ClaimExpression, Failed, claims_value, text_list
 from registry.authentication.oidc.provider import FetchFailed, Provider, PublicKey
-from registry.authentication.tokens.expiring_cache import Cache
 from registry.authentication.tokens.unverified import unverified_claims
 from registry.authentication.user import AUTHENTICATED, CREDENTIAL_ID, HOME_OF_STRANGERS, User, claims_foreign_name
+from registry.caches import ExpiringCache
 from registry.cel.common.values import Value
 from registry.schema.field import go_quote
 from registry.webhooks.egress import EgressPolicy
@@ -44,7 +44,7 @@ class IssuerTokens:
         self._provider = Provider(issuer, policy)
         self._salt = os.urandom(16)
         # User, the end of the token, the generation of the keys.
-        self._known: Cache[bytes, tuple[User, float, int]] = Cache(_CACHE_SIZE)
+        self._known: ExpiringCache[bytes, tuple[User, float, int]] = ExpiringCache(_CACHE_SIZE)
 
     async def identify(self, token: str, audiences: Sequence[str] | None = None) -> Identified | None:
         digest = hashlib.blake2b(token.encode(errors="surrogateescape"), key=self._salt, digest_size=16).digest()

@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from registry.authentication.authenticator import Identified, Rejected
-from registry.authentication.tokens.expiring_cache import Cache
 from registry.authentication.user import ANONYMOUS, AUTHENTICATED, CREDENTIAL_ID, User, claims_foreign_name
+from registry.caches import ExpiringCache
 from registry.store.errors import TenantNotFound
 from registry.store.store import Store
 from registry.store.tokens import StoredToken
@@ -43,7 +43,7 @@ class BadToken(Exception):
 class BearerTokens:
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._known: Cache[tuple[str, str], tuple[StoredToken | None]] = Cache(_CACHE_SIZE)
+        self._known: ExpiringCache[tuple[str, str], tuple[StoredToken | None]] = ExpiringCache(_CACHE_SIZE)
         self._lookups = asyncio.Semaphore(_LOOKUPS)
 
     async def identify(self, token: str, audiences: Sequence[str] | None = None) -> Identified | None:

@@ -24,10 +24,10 @@ import jwt
 
 from registry.authentication.authenticator import Identified, Rejected
 from registry.authentication.impersonation_headers import ACCOUNTS
-from registry.authentication.tokens.expiring_cache import Cache
 from registry.authentication.tokens.keys import ALGORITHM, SigningKeys, key_set, metadata
 from registry.authentication.tokens.unverified import is_base64, unverified_claims
 from registry.authentication.user import AUTHENTICATED, CREDENTIAL_ID, User
+from registry.caches import ExpiringCache
 from registry.codec.stored import decode_stored
 from registry.schema.field import go_quote
 from registry.store.errors import TenantNotFound
@@ -87,9 +87,9 @@ class AccountTokens:
         self._issuer = issuer
         # Under a key of this process, so that nobody can aim at an entry.
         self._salt = os.urandom(16)
-        self._verified: Cache[bytes, Account] = Cache(_CACHE_SIZE)
+        self._verified: ExpiringCache[bytes, Account] = ExpiringCache(_CACHE_SIZE)
         # Uids of objects that are there, "" for what is not.
-        self._there: Cache[tuple[TenantId, ResourceName, str], str] = Cache(_CACHE_SIZE)
+        self._there: ExpiringCache[tuple[TenantId, ResourceName, str], str] = ExpiringCache(_CACHE_SIZE)
         self._changes = 0
 
     def issuer_of(self, tenant: str) -> str:

@@ -6,10 +6,10 @@ whose definition has gone with it.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import Final
 
 from registry.api.dependents import DeletedObject, Reference
+from registry.caches import LruCache
 from registry.controllers.garbage.references import group_and_version
 from registry.store.types import Tenant, TenantId
 
@@ -19,13 +19,10 @@ LIMIT: Final = 10_000
 
 class AbsentOwnerCache:
     def __init__(self, limit: int = LIMIT) -> None:
-        self._limit = limit
-        self._gone: OrderedDict[tuple[TenantId, str], DeletedObject] = OrderedDict()
+        self._gone: LruCache[tuple[TenantId, str], DeletedObject] = LruCache(limit)
 
     def add(self, tenant: Tenant, gone: DeletedObject) -> None:
-        self._gone[(tenant.id, gone.uid)] = gone
-        while len(self._gone) > self._limit:
-            self._gone.popitem(last=False)
+        self._gone.put((tenant.id, gone.uid), gone)
 
     def knows(self, tenant: Tenant, namespace: str, reference: Reference) -> bool:
         """Whether the reference of an object in `namespace` means one of those that are gone, in all that it says."""

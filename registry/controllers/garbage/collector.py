@@ -26,6 +26,7 @@ from typing import Final, Self
 from registry.api.dependents import DeletedObject, Reference
 from registry.api.errors import StatusError
 from registry.api.request import Backend
+from registry.caches import LruCache
 from registry.codec.stored import decode_stored
 from registry.controllers.controller_client import CONTROLLER_MANAGER, ControllerClient
 from registry.controllers.garbage.absent_owner_cache import AbsentOwnerCache
@@ -76,7 +77,7 @@ class Collector:
         # Since when something was dropped for want of room.
         self._dropped_since: float | None = None
         # When this process last told the dependents of an owner.
-        self._begun: dict[Work, float] = {}
+        self._begun: LruCache[Work, float] = LruCache(_BEGUN_LIMIT)
         self._renew_seconds = renew_seconds
         self._heartbeats = backend.store.heartbeats(seconds=3 * renew_seconds)
         self._tasks: list[asyncio.Task[None]] = []
@@ -128,7 +129,7 @@ class Collector:
     def swept(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
         """The leader has found an object that waits for a collector."""
         work = Work(tenant, resource, key, Look.OBJECT)
-        begun = self._begun.get(work)
+        begun = self._begun.peek(work)
         if begun is None or begun + _SWEEP_AGAIN_SECONDS < _now():
             self._queue.enqueue(work)
 
@@ -162,10 +163,7 @@ class Collector:
         await garbage.reconcile(work, again=identity in self._begun)
 
     def _begin(self, work: Work) -> None:
-        self._begun.pop(work, None)
-        self._begun[work] = _now()
-        while len(self._begun) > _BEGUN_LIMIT:
-            del self._begun[next(iter(self._begun))]
+        self._begun.put(work, _now())
 
     async def _ask(self) -> None:
         """For ever: the dependents of what is gone are put into the queue."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Final
+
+from registry.caches import LruCache
 
 # Of all tenants, in one process. A larger document is made each time.
 MAX_BYTES: Final = 64 << 20
@@ -30,19 +31,16 @@ def document(body: bytes, tag: str = "") -> Document:
 
 class DocumentCache:
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
-        self._max_bytes = max_bytes
-        self._bytes = 0
-        self._made: OrderedDict[Hashable, Document] = OrderedDict()
+        self._made: LruCache[Hashable, Document] = LruCache(max_bytes, lambda made: len(made.body))
         self._making: dict[Hashable, asyncio.Future[Document]] = {}
 
     async def get(self, key: Hashable, make: Callable[[], Document], *, aside: bool) -> Document:
         """The document of `key`, by `make` where there is none; `aside` in a thread. What `make` raises is raised."""
         made = self._made.get(key)
         if made is not None:
-            self._made.move_to_end(key)
             return made
         if not aside:
-            return self._keep(key, make())
+            return self._made.put(key, make())
         making = self._making.get(key)
         if making is None:
             making = self._making[key] = asyncio.ensure_future(asyncio.to_thread(make))
@@ -53,14 +51,4 @@ class DocumentCache:
     def _store(self, key: Hashable, done: asyncio.Future[Document]) -> None:
         del self._making[key]
         if not done.cancelled() and done.exception() is None:
-            self._keep(key, done.result())
-
-    def _keep(self, key: Hashable, made: Document) -> Document:
-        if len(made.body) > self._max_bytes:
-            return made
-        self._made[key] = made
-        self._bytes += len(made.body)
-        while self._bytes > self._max_bytes:
-            _, eldest = self._made.popitem(last=False)
-            self._bytes -= len(eldest.body)
-        return made
+            self._made.put(key, done.result())

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections import OrderedDict
 from typing import Final
 
 from starlette.types import Receive, Scope, Send
 
 from registry.api.catalog import Catalogs, TenantCatalog
 from registry.builtin.subresources import subresources_of
+from registry.caches import LruCache
 from registry.codec.json_encode import encode_json
 from registry.definitions.model import Definition
 from registry.definitions.openapi.documents import openapi_v3, openapi_v3_hashes, openapi_v3_index
@@ -32,7 +32,7 @@ class OpenAPIEndpoint:
     def __init__(self, catalogs: Catalogs, cache: DocumentCache) -> None:
         self._catalogs = catalogs
         self._cache = cache
-        self._hashes: OrderedDict[int, dict[str, str]] = OrderedDict()
+        self._hashes: LruCache[int, dict[str, str]] = LruCache(_HASHES_LIMIT)
 
     async def v2(self, scope: Scope, receive: Receive, send: Send) -> None:
         """kubectl asks for protobuf, to validate resources that have no version 3."""
@@ -85,9 +85,7 @@ class OpenAPIEndpoint:
                 found = await asyncio.to_thread(openapi_v3_hashes, definitions, subresources_of)
             else:
                 found = openapi_v3_hashes(definitions, subresources_of)
-            self._hashes[catalog.serial] = found
-            if len(self._hashes) > _HASHES_LIMIT:
-                self._hashes.popitem(last=False)
+            self._hashes.put(catalog.serial, found)
         return found
 
 

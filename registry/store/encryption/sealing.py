@@ -18,8 +18,6 @@ import base64
 import binascii
 import logging
 import os
-import time
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
@@ -27,6 +25,7 @@ from typing import Final, TypeVar
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from registry.caches import ExpiringCache, LruCache
 from registry.store.connection import Pool
 from registry.store.encryption.master_keys import KEY_BYTES, NONCE_BYTES, CannotUnseal, MasterKeys
 from registry.store.errors import Unreadable
@@ -88,10 +87,10 @@ class Sealing:
         self._pool = pool
         self.masters = encryption.masters if encryption else None
         self.resources = encryption.resources if encryption else frozenset()
-        # Unwrapped data keys, the least recently used first.
-        self._keys: OrderedDict[tuple[TenantId, int], AESGCM] = OrderedDict()
-        # The number that each tenant seals with, and when it was read.
-        self._current: OrderedDict[TenantId, tuple[int, float]] = OrderedDict()
+        # Unwrapped data keys.
+        self._keys: LruCache[tuple[TenantId, int], AESGCM] = LruCache(CACHE_KEYS)
+        # The number that each tenant seals with.
+        self._current: ExpiringCache[TenantId, int] = ExpiringCache(CACHE_KEYS)
 
     # -- in
     async def write(self, tenant: Tenant, write: Write) -> Write:
@@ -105,16 +104,14 @@ class Sealing:
     async def current(self, tenant: TenantId) -> tuple[int, AESGCM]:
         """The key that the tenant seals with now; made where there is none."""
         known = self._current.get(tenant)
-        if known is not None and time.monotonic() - known[1] < CURRENT_SECONDS:
-            return known[0], await self.key(tenant, known[0])
+        if known is not None:
+            return known, await self.key(tenant, known)
         rows = await self._pool.fetch(NEWEST_KEY, {"tenant": tenant})
         if not rows:
             await self.make_key(tenant, 1)
             rows = await self._pool.fetch(NEWEST_KEY, {"tenant": tenant})
         number, master, wrapped = rows[0]
-        self._current[tenant] = (number, time.monotonic())
-        if len(self._current) > CACHE_KEYS:
-            self._current.popitem(last=False)
+        self._current.put(tenant, number, CURRENT_SECONDS)
         return number, self._remember(tenant, number, master, wrapped)
 
     async def make_key(self, tenant: TenantId, number: int) -> None:
@@ -168,7 +165,6 @@ class Sealing:
     async def key(self, tenant: TenantId, number: int) -> AESGCM:
         known = self._keys.get((tenant, number))
         if known is not None:
-            self._keys.move_to_end((tenant, number))
             return known
         rows = await self._pool.fetch(DATA_KEY, {"tenant": tenant, "number": number})
         if not rows:
@@ -183,10 +179,7 @@ class Sealing:
         except CannotUnseal as error:
             logger.error("the data key %s of tenant %s cannot be unwrapped: %s", number, tenant, error)
             raise Unreadable(f"a data key cannot be unwrapped: {error}") from error
-        self._keys[tenant, number] = cipher
-        if len(self._keys) > CACHE_KEYS:
-            self._keys.popitem(last=False)
-        return cipher
+        return self._keys.put((tenant, number), cipher)
 
 
 def purpose_of(tenant: TenantId, number: int) -> str:

@@ -8,12 +8,12 @@ undo log. An unlimited list is a chain of such pages, so it never holds a large 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString, NamedTuple
 
+from registry.caches import LruCache
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.store.bounds import READ_BYTES
 from registry.store.connection import Pool
@@ -96,7 +96,9 @@ class Pages:
         # The newest revision seen of each domain, to choose how to look for the undo. Bounded by clearing it.
         self._seen: dict[DomainId, int] = {}
         # How many rows remained after a page. What was true at a revision stays so: the next page need not count.
-        self._counted: OrderedDict[tuple[TenantId, ResourceName, str | None, int, ObjectKey], int] = OrderedDict()
+        self._counted: LruCache[tuple[TenantId, ResourceName, str | None, int, ObjectKey], int] = LruCache(
+            MAX_REMEMBERED
+        )
 
     async def page(self, tenant: Tenant, query: Query, limit: int | None) -> Page:
         """At most `limit` rows after `query.after`. Raises RevisionExpired, RevisionInFuture, TenantNotFound."""
@@ -196,9 +198,7 @@ class Pages:
         before = self._counted.get((*place, query.after)) if query.after is not None else None
         counted = await self._count(tenant, rest) if before is None else before - len(page.rows)
         if counted is not None:
-            self._counted[*place, page.rows[-1].key] = counted
-            if len(self._counted) > MAX_REMEMBERED:
-                self._counted.popitem(last=False)
+            self._counted.put((*place, page.rows[-1].key), counted)
         return counted
 
     async def _count(self, tenant: Tenant, rest: Query) -> int | None:

@@ -1,0 +1,64 @@
+"""The caches are bounded, whatever they are given, and keep what is used."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from registry.caches import ExpiringCache, LruCache
+
+
+def test_the_least_recently_used_goes_first() -> None:
+    gone: list[tuple[str, int]] = []
+    cache: LruCache[str, int] = LruCache(2, evicted=lambda key, value: gone.append((key, value)))
+    cache.put("a", 1)
+    cache.put("b", 2)
+    assert cache.get("a") == 1
+    cache.put("c", 3)
+    assert gone == [("b", 2)]
+    assert cache.peek("a") == 1, "which does not count as a use"
+    cache.put("d", 4)
+    assert (cache.keys(), len(cache), "a" in cache) == (["c", "d"], 2, False)
+
+
+def test_a_capacity_in_bytes_counts_each_value_once() -> None:
+    cache: LruCache[str, bytes] = LruCache(10, len)
+    cache.put("a", b"1234")
+    cache.put("a", b"12345678")
+    assert cache.weight == 8
+    cache.put("b", b"123")
+    assert (cache.keys(), cache.weight) == (["b"], 3)
+    assert cache.put("c", b"x" * 11) == b"x" * 11
+    assert (cache.keys(), cache.weight) == (["b"], 3), "what is larger than the cache drives nothing out"
+    cache.put("b", b"x" * 11)
+    assert "b" not in cache, "nor does it leave an older value behind"
+    cache.clear()
+    assert (len(cache), cache.weight) == (0, 0)
+
+
+def test_threads_leave_the_count_right() -> None:
+    cache: LruCache[int, bytes] = LruCache(50, len)
+
+    def work(start: int) -> None:
+        for number in range(start, start + 5_000):
+            cache.get(number % 40)
+            cache.put(number % 40, b"x" * (number % 5 + 1))
+            cache.pop((number + 7) % 40)
+
+    threads = [threading.Thread(target=work, args=(start,)) for start in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert cache.weight == sum(map(len, cache.values())) <= 50
+
+
+def test_what_expires_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("registry.caches.time.monotonic", lambda: now)
+    cache: ExpiringCache[str, str] = ExpiringCache(2)
+    cache.put("a", "x", seconds=5)
+    assert cache.get("a") == "x"
+    now = 105.0
+    assert cache.get("a") is None
