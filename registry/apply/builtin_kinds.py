@@ -20,6 +20,7 @@ _REVIEW: dict[str, Any] = {"spec": {}, "status": {"allowed": False}}
 
 # By kind; Event stands for both of its groups.
 ZERO: Mapping[str, dict[str, Any]] = {
+    "APIService": {"spec": {"groupPriorityMinimum": 0, "versionPriority": 0}, "status": {}},
     "ClusterRole": {"rules": None},
     "ClusterRoleBinding": _ROLE_REF,
     "CustomResourceDefinition": {
@@ -72,6 +73,7 @@ _SPEC_ONLY: FieldSet = {"f:spec": {}}
 # Their status can be written together with labels and annotations.
 _STATUS_WITH_METADATA = frozenset({"Namespace", "ResourceQuota"})
 _WITH_STATUS = _STATUS_WITH_METADATA | {
+    "APIService",
     "CustomResourceDefinition",
     "StorageVersionMigration",
     "ValidatingAdmissionPolicy",

@@ -25,6 +25,7 @@ _MATCH_CONDITIONS: Fields = {"matchConditions": Field(True, "name")}
 _WEBHOOKS: Fields = {"webhooks": Field(True, "name", _MATCH_CONDITIONS)}
 
 _KINDS: Mapping[str, Fields] = {
+    "APIService": _CONDITIONS,
     "Namespace": _CONDITIONS,
     "ServiceAccount": {"secrets": Field(True, "name")},
     "ValidatingWebhookConfiguration": _WEBHOOKS,

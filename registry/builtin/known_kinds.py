@@ -15,6 +15,7 @@ _KINDS: dict[str, frozenset[str]] = {
         "admissionregistration.k8s.io/v1": "MutatingAdmissionPolicy MutatingAdmissionPolicyBinding "
         "MutatingWebhookConfiguration ValidatingAdmissionPolicy "
         "ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration",
+        "apiregistration.k8s.io/v1": "APIService",
         "apps/v1": "ControllerRevision DaemonSet Deployment ReplicaSet StatefulSet",
         "authentication.k8s.io/v1": "SelfSubjectReview TokenRequest TokenReview",
         "authorization.k8s.io/v1": "LocalSubjectAccessReview SelfSubjectAccessReview SelfSubjectRulesReview "

@@ -70,7 +70,10 @@ class Kind(NamedTuple):
             made["apiVersion"] = "/".join(self.path.split("/")[2:4])
         if "involvedObject" in made:
             made["involvedObject"] = {**made["involvedObject"], "namespace": place}
-        if self.group:
+        if self.body.get("kind") == "APIService":
+            spec = {"version": name, "group": self.group, "groupPriorityMinimum": 1000, "versionPriority": 15}
+            made["spec"] = spec
+        elif self.group:
             made = definition(name, name.title(), group=self.group)
         foreign = name != MINE
         labels = {"both": "yes", **({"word": WORD} if foreign else {})}
@@ -157,6 +160,9 @@ KINDS: dict[str, Kind] = {
         "/apis/storagemigration.k8s.io/v1beta1/storageversionmigrations",
         False,
         {"spec": {"resource": {"group": "test.example.com", "resource": "nones"}}},
+    ),
+    "apiservices.apiregistration.k8s.io": Kind(
+        "/apis/apiregistration.k8s.io/v1/apiservices", False, {"kind": "APIService"}, group="names.example.com"
     ),
     "apibindings.apis.registry": Kind(
         "/apis/apis.registry/v1/apibindings",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from registry.api.strategies.admission import strategies as admission_strategies
+from registry.api.strategies.apiservice import APIServiceStrategy
 from registry.api.strategies.base import Strategy
 from registry.api.strategies.configmap import ConfigMapStrategy
 from registry.api.strategies.custom import CustomStrategy
@@ -39,6 +40,7 @@ from registry.definitions.model import Definition, Version
 
 _STRATEGIES: dict[str, type[CustomStrategy]] = {
     "": CustomStrategy,
+    "apiservice": APIServiceStrategy,
     "clusterrole": ClusterRoleStrategy,
     "clusterrolebinding": ClusterRoleBindingStrategy,
     "configmap": ConfigMapStrategy,

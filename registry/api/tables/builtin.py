@@ -274,6 +274,21 @@ def _migrated_resource(obj: Object, now: float) -> str:
     return ".".join(part for part in (resource.get("resource"), resource.get("group")) if part)
 
 
+def _api_server(obj: Object, now: float) -> str:
+    """`kube-system/metrics`, the service that an APIService names."""
+    service = _walk(obj, ("spec", "service"))
+    return f"{service.get('namespace', '')}/{service.get('name', '')}" if service is not None else "Local"
+
+
+def _availability(obj: Object, now: float) -> str:
+    """`True`, or `False (FailedDiscoveryCheck)`."""
+    for condition in _walk(obj, ("status", "conditions")) or ():
+        if condition.get("type") == "Available":
+            status, reason = condition.get("status") or "", condition.get("reason")
+            return f"{status} ({reason})" if reason and status != "True" else status
+    return "Unknown"
+
+
 _TABLES: dict[tuple[str, str], Table] = {
     ("", "ConfigMap"): _table(_NAME, _text("Data", _CONFIG_MAP_DATA, _size(("data",), ("binaryData",))), _AGE),
     ("", "Secret"): _table(
@@ -307,6 +322,12 @@ _TABLES: dict[tuple[str, str], Table] = {
     ("", "Event"): _EVENTS,
     ("events.k8s.io", "Event"): _EVENTS,
     ("coordination.k8s.io", "Lease"): _table(_NAME, _text("Holder", _HOLDER, _at("spec", "holderIdentity")), _AGE),
+    ("apiregistration.k8s.io", "APIService"): _table(
+        _NAME,
+        _text("Service", "The reference to the service that hosts this API endpoint.", _api_server),
+        _text("Available", "Whether this service is available.", _availability),
+        _AGE,
+    ),
     (_RBAC, "RoleBinding"): _bindings(_ROLE_REF, "roleBinding"),
     (_RBAC, "ClusterRoleBinding"): _bindings(_CLUSTER_ROLE_REF, "clusterRoleBinding"),
     (_ADMISSION, "ValidatingAdmissionPolicy"): _policies(
