@@ -194,6 +194,16 @@ class ResourceRequest:
         """What is stored of an object that a client writes at the request's version."""
         return await run_with_conversions(self.served, lambda: self.served.storable(obj))
 
+    async def as_stored(self, obj: Object, stored: StoredForm) -> Object:
+        """`obj` as reading its stored form gives it, with the resourceVersion that it has: the answer of a dry run."""
+        version, schema, body = stored
+        if self.served.is_passthrough(version, schema):
+            return obj
+        read = await run_with_conversions(self.served, lambda: self.served.object_of(0, version, schema, body))
+        given = obj["metadata"].get("resourceVersion")
+        metadata = {name: value for name, value in read["metadata"].items() if name != "resourceVersion"}
+        return {**read, "metadata": metadata if given is None else {**metadata, "resourceVersion": given}}
+
     def check_fresh(self, state: State) -> None:
         """Raises CatalogStale where `state` shows other definitions than this request was resolved by."""
         if state.guards.definitions != self.catalog.guards.definitions:

@@ -60,4 +60,9 @@ def is_unchanged(live: Object, new: Object) -> bool:
         ]
         if timeless[0] != timeless[1]:
             return False
+    return has_same_contents(live, new)
+
+
+def has_same_contents(live: Object, new: Object) -> bool:
+    """Whether two objects differ in nothing but their managedFields."""
     return equal(without_managed(live), without_managed(new))

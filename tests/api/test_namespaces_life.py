@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.api.client import Client, eventually
 from tests.api.errors import failure
 from tests.api.widgets import GROUP, NAMESPACES, make, widget
@@ -50,3 +52,25 @@ async def test_nothing_is_made_in_one_that_terminates(api: Client) -> None:
         return (await api.get(HOME)).code == 404
 
     await eventually(gone)
+
+
+@pytest.mark.parametrize(
+    "options, finalizers",
+    [
+        pytest.param({"propagationPolicy": "Foreground"}, ["foregroundDeletion"], id="foreground"),
+        pytest.param({"propagationPolicy": "Background"}, None, id="background"),
+        pytest.param({"orphanDependents": False}, ["foregroundDeletion"], id="no orphans means foreground"),
+    ],
+)
+async def test_only_the_first_deletion_sets_the_policy(
+    api: Client, options: dict[str, object], finalizers: list[str] | None
+) -> None:
+    await begin(api)
+    held = widget("a", metadata={"finalizers": ["example.com/hold"]})
+    (await api.post(IN_HOME, held)).ok(201)
+    body = {"apiVersion": "v1", "kind": "DeleteOptions"}
+    first = (await api.delete(HOME, {**body, **options})).ok()
+    assert first["metadata"].get("finalizers") == finalizers
+    again = (await api.delete(HOME, {**body, "propagationPolicy": "Orphan"})).ok()
+    assert "orphan" not in again["metadata"].get("finalizers", [])
+    (await api.patch(f"{IN_HOME}/a", {"metadata": {"finalizers": None}})).ok()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.client import Client, eventually
+from tests.api.client import APPLY, Client, eventually
 from tests.api.widgets import DEFINITIONS, define
 from tests.conversion.webhook import Webhook
 
@@ -52,6 +52,32 @@ def cron(name: str, at: str) -> dict[str, Any]:
 async def write(api: Client, *versions: dict[str, Any]) -> dict[str, Any]:
     made: dict[str, Any] = (await api.patch(f"{DEFINITIONS}/{NAME}", {"spec": {"versions": list(versions)}})).ok()
     return made
+
+
+def with_defaults(name: str, *, storage: bool = False, **defaults: str) -> dict[str, Any]:
+    """A version whose objects have a `host` and texts with defaults, all at the top."""
+    texts = {field: {"type": "string", "default": value} for field, value in defaults.items()}
+    schema = {"type": "object", "properties": {"host": {"type": "string"}, **texts}}
+    return {**version(name, storage=storage), "schema": {"openAPIV3Schema": schema}}
+
+
+async def test_defaults_that_the_storage_version_lacks_are_neither_answered_nor_a_change(api: Client) -> None:
+    versions = with_defaults("v1", storage=True, note="stored"), with_defaults("v2", level="lost")
+    await define(api, definition(*versions))
+    a = f"{path('v2')}/a"
+    applied = {"apiVersion": f"{GROUP}/v2", "kind": "Cron", "metadata": {"name": "a"}, "host": "h"}
+    created = (await api.patch(f"{a}?fieldManager=me", applied, APPLY)).ok(201)
+    assert "level" not in created
+    filled = (await api.patch(f"{a}?fieldManager=me", applied, APPLY)).ok()  # the default of v1 comes to be stored
+    again = (await api.patch(f"{a}?fieldManager=me", applied, APPLY)).ok()
+    assert again == filled
+    assert again["metadata"]["generation"] == 1
+    for verb in (api.patch, api.put):
+        body = {"host": "other"} if verb == api.patch else {**again, "host": "other"}
+        dry = (await verb(f"{a}?dryRun=All", body)).ok()
+        assert (dry["host"], dry["metadata"]["resourceVersion"]) == ("other", again["metadata"]["resourceVersion"])
+        assert "level" not in dry
+    assert "level" not in (await api.post(f"{path('v2')}?dryRun=All", cron("b", "v2"))).ok(201)
 
 
 async def test_a_new_version_comes_and_the_old_one_goes(api: Client) -> None:

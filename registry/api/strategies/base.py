@@ -135,6 +135,8 @@ class Strategy(Protocol):
     returns_deleted_object: bool
     # propagationPolicy becomes a finalizer.
     propagates: bool
+    # The policy that `orphanDependents: false` means, the older form of propagationPolicy.
+    policy_without_orphans: str
     # A controller goes on with each write (names of a definition, the end of a namespace).
     controlled: bool
     # A body may leave out kind and apiVersion.

@@ -40,6 +40,7 @@ class CustomStrategy:
     completes_type = False
     controlled = False
     propagates = True
+    policy_without_orphans = "Background"
     virtual = False
     subresources: Sequence[str] = ()
     convert_for_owners: Callable[[Object, str], Object] | None = None

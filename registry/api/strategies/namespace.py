@@ -26,6 +26,7 @@ class NamespaceStrategy(TypedStrategy):
     labels = ("status.phase",)
     returns_deleted_object = True
     controlled = True
+    policy_without_orphans = "Foreground"
     subresources: Sequence[str] = ("finalize",)
 
     def part(self, subresource: str) -> TypedStrategy:

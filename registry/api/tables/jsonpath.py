@@ -150,10 +150,17 @@ def _children(value: Json) -> Collection[Json]:
     return value if isinstance(value, list) else ()
 
 
+class Byte(int):
+    """A byte of a text, which is what `*` finds in one: a uint8, which no other number is equal to or shown as."""
+
+
 def _wildcard(values: list[Json], visits: Visits) -> list[Json]:
     found: list[Json] = []
     for value in values:
         children = _children(value)
+        if isinstance(value, str):
+            visits.spend(len(value))
+            children = [Byte(code) for code in value.encode("utf-8", "surrogatepass")]
         visits.spend(1 + len(children))
         found.extend(children)
     return found

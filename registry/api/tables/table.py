@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from registry.api.tables.durations import human_duration
-from registry.api.tables.jsonpath import MAX_VISITS, TEXT_PER_VISIT, JsonPathError, Visits, compile_path
+from registry.api.tables.jsonpath import MAX_VISITS, TEXT_PER_VISIT, Byte, JsonPathError, Visits, compile_path
 from registry.codec.go_text import format_float
 from registry.definitions.model import Column
 from registry.schema.field import go_json
@@ -205,14 +205,14 @@ def _spend_text(value: Json, visits: Visits) -> None:
 
 
 def _integer(value: Json, now: float) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool | Byte) or not isinstance(value, int | float):
         return None
     # What Go's conversion gives for a float beyond int64, on the machines that matter.
     return int(value) if -(1 << 63) <= value < 1 << 63 else -(1 << 63)
 
 
 def _number(value: Json, now: float) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool | Byte) else None
 
 
 def _boolean(value: Json, now: float) -> bool | None:

@@ -17,7 +17,8 @@ from registry.api.served import Object
 from registry.api.strategies.base import ObjectDecodeError
 from registry.api.verbs.create import CreateOperation
 from registry.api.verbs.driver import run
-from registry.api.verbs.update import UpdateOperation
+from registry.api.verbs.update import UpdateOperation, copy_of
+from registry.apply.objects import has_same_contents
 from registry.codec.model import Decoded
 from registry.codec.model import DecodeError as CodecError
 from registry.codec.yaml_decode import decode_yaml
@@ -32,6 +33,8 @@ async def apply(request: ResourceRequest, body: Body, options: WriteOptions) -> 
     def merge(request: ResourceRequest, old: Object | None) -> Object:
         result = own_apply(request, old, decoded.value, manager, force=force)
         note_duplicates(request, decoded, options)
+        if old is not None and has_same_contents(old, result):
+            return copy_of(result)  # not even defaults of the request's version are filled in
         return _complete(request, result)
 
     def create(request: ResourceRequest) -> Object:

@@ -133,10 +133,11 @@ class CreateOperation(Operation[ObjectAnswer]):
         if self.verb != "create":
             await _require_create(request, draft.name)
         async with reserve_quota(request, draft.new, dry_run=self.dry_run):
+            stored = await request.encode(draft.new)
             if self.dry_run:
                 await _require_free_name(request, draft.name)
-                return Outcome(obj=draft.new)
-            stored, actor = await request.encode(draft.new), request.actor(self.manager, self.verb)
+                return Outcome(obj=await request.as_stored(draft.new, stored))
+            actor = request.actor(self.manager, self.verb)
             row, guards = await insert(request, draft.new, stored, draft.start.guards, actor)
         return Outcome(row, guards=guards)
 

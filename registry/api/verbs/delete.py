@@ -72,10 +72,12 @@ class DeleteOperation(Operation[Answer]):
         """Marks the object where something holds it, else removes it; refused where it is protected."""
         strategy, obj, old = request.served.strategy, draft.new, draft.old
         assert old is not None
+        if strategy.waits(old) and is_terminating(old):
+            return Outcome(obj=old)  # whatever its policy: what it waits for comes first
         unless_used = await require_unprotected(request, old, dry_run=self.dry_run)
         strategy.prepare_for_delete(obj, request.context)
         if strategy.propagates:
-            set_propagation(obj, self.options)
+            set_propagation(obj, self.options, strategy.policy_without_orphans)
         held = obj["metadata"].get("finalizers") or strategy.waits(obj)
         if held:
             mark(obj, request.context.timestamp)
@@ -126,11 +128,14 @@ def _precondition(request: ResourceRequest, what: str, wanted: str, found: str) 
     return conflict(kind_of(served, {}), request.name, why)
 
 
-def set_propagation(obj: Object, options: DeleteOptions) -> None:
-    """The finalizer that stands for the policy; without a policy the object's own finalizers decide."""
+def set_propagation(obj: Object, options: DeleteOptions, without_orphans: str) -> None:
+    """The finalizer that stands for the policy; without a policy the object's own finalizers decide.
+
+    `without_orphans` is the policy that `orphanDependents: false` means.
+    """
     policy = options.propagation_policy
     if policy is None and options.orphan_dependents is not None:
-        policy = "Orphan" if options.orphan_dependents else "Background"
+        policy = "Orphan" if options.orphan_dependents else without_orphans
     if policy is None:
         return
     wanted = {"Foreground": FOREGROUND, "Orphan": ORPHAN}.get(policy)

@@ -180,7 +180,7 @@ class UpdateOperation(Operation[ObjectAnswer]):
             return Outcome(row)
         async with reserve_quota(request, new, old, dry_run=self.dry_run):
             if self.dry_run:
-                return Outcome(obj=new)
+                return Outcome(obj=await request.as_stored(new, stored))
             written, guards = await replace(request, draft.start, new, old, stored, actor)
         return Outcome(written, guards=guards)
 

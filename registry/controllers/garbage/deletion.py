@@ -23,7 +23,7 @@ from registry.api.verbs.update import copy_of
 from registry.controllers.controller_client import ControllerClient, metadata_of
 from registry.controllers.events import report_invalid_namespace
 from registry.controllers.garbage.absent_owner_cache import AbsentOwnerCache
-from registry.controllers.garbage.references import served_by_name, served_by_reference
+from registry.controllers.garbage.references import is_defined, served_by_name, served_by_reference
 from registry.controllers.queue import Requeue
 from registry.controllers.work import Look, Work
 from registry.store.types import ObjectKey, ResourceName, Row, Uid
@@ -129,10 +129,12 @@ class Garbage:
         """None where it cannot be told: an owner of an unknown kind, or of one that cannot own this object."""
         owners = Owners([], [], [])
         for reference in found.metadata["ownerReferences"]:
+            served = served_by_reference(found.catalog, reference)
+            if served is None and is_defined(found.catalog, reference):
+                return None  # a version that is not served says nothing about the owner, not even that it is gone
             if self._absent.knows(self._tenant, found.namespace, reference):
                 owners.absent.append(reference)
                 continue
-            served = served_by_reference(found.catalog, reference)
             if served is None:
                 return None
             if served.namespaced and not found.namespace:

@@ -29,6 +29,12 @@ def served_by_reference(catalog: TenantCatalog, reference: Reference) -> Served 
     return catalog.at_version(definition, version)
 
 
+def is_defined(catalog: TenantCatalog, reference: Reference) -> bool:
+    """Whether there is a definition of the kind that the reference names, at whatever version."""
+    group, _ = group_and_version(reference.get("apiVersion") or "")
+    return (group, reference.get("kind") or "") in kinds_of(catalog)
+
+
 def kinds_of(catalog: TenantCatalog) -> dict[tuple[str, str], Definition]:
     """Definitions by group and kind; a catalog never changes, so this is made once for each."""
     kinds = _kinds.get(catalog)

@@ -62,6 +62,7 @@ def find(path: str, value: Any) -> list[Any]:
         (r".spec.map['a\.b']", ["dotted"]),
         (".spec.map['a.b']", []),
         (".spec.map.*", ["dotted", {"v": 7}]),
+        (".spec.list[1].*", [121]),
         (".spec.parts[?(@.n=='q')].v", [2]),
         ('.spec.parts[?(@.n=="q")].v', [2]),
         (".spec.parts[?(@.n == 'q')].v", [2]),

@@ -65,6 +65,12 @@ def test_cells(value: Any, expected: list[Any]) -> None:
     assert [type(cell) for cell in found] == [type(cell) for cell in expected]
 
 
+def test_the_bytes_of_a_text_are_shown_as_text_alone() -> None:
+    table = custom_table([Column(type_, type_, ".spec.*") for type_ in TYPES])
+    found = table.row({"metadata": {"name": "a"}, "spec": "m"}, NOW)["cells"][1:]
+    assert found == [None, None, "109", None, None]
+
+
 def test_cells_of_missing_values_and_broken_paths() -> None:
     table = custom_table(
         [
