@@ -14,13 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from registry.api.strategies.base import Strategy, WriteEffects
 from registry.store.types import NO_FLAGS, ObjectKey, ResourceName, Tenant, Uid, WriteFlag
-
-if TYPE_CHECKING:
-    from registry.api.request import ResourceRequest
 
 Object = dict[str, Any]
 # {"apiVersion": "g/v1", "kind": "K", "name": "a", "uid": "...", "blockOwnerDeletion": true}
@@ -85,43 +82,3 @@ def effects_of(strategy: Strategy, new: Object, old: Object | None) -> WriteEffe
         if new is not old and is_collecting(new):
             flags |= WriteFlag.PENDING
     return {**effects, "flags": effects.get("flags", NO_FLAGS) | flags} if flags else effects
-
-
-def notify_created(request: ResourceRequest, key: ObjectKey, obj: Object) -> None:
-    if obj["metadata"].get("ownerReferences"):
-        request.backend.events.notify_owned(request.tenant, request.served.resource_name, key)
-
-
-def notify_updated(request: ResourceRequest, key: ObjectKey, new: Object, old: Object) -> None:
-    events = request.backend.events
-    references, before = new["metadata"].get("ownerReferences"), old["metadata"].get("ownerReferences")
-    if references != before:
-        if references:
-            events.notify_owned(request.tenant, request.served.resource_name, key)
-        blocking = {r.get("uid") for r in references or () if r.get("blockOwnerDeletion")}
-        unblocked = [r for r in before or () if r.get("blockOwnerDeletion") and r.get("uid") not in blocking]
-        if unblocked:
-            events.notify_unblocked(request.tenant, new["metadata"].get("namespace") or "", unblocked)
-    if is_collecting(new) and _begins(new["metadata"], old["metadata"]):
-        events.notify_marked(request.tenant, request.served.resource_name, key, by_server=request.context.by_server)
-
-
-def _begins(new: Object, old: Object) -> bool:
-    if not old.get("deletionTimestamp"):
-        return True
-    return any(
-        f in (new.get("finalizers") or ()) and f not in (old.get("finalizers") or ()) for f in (FOREGROUND, ORPHAN)
-    )
-
-
-def notify_deleted(request: ResourceRequest, obj: Object, uid: Uid) -> None:
-    metadata, kind = obj["metadata"], request.served.kind
-    gone = DeletedObject(
-        kind.group,
-        kind.name,
-        metadata.get("namespace") or "",
-        metadata.get("name") or "",
-        uid,
-        metadata.get("ownerReferences") or (),
-    )
-    request.backend.events.notify_gone(request.tenant, gone)

@@ -78,7 +78,7 @@ class Served:
 
     @cached_property
     def table(self) -> Table:
-        if self.definition.strategy:
+        if self.definition.builtin:
             return builtin_table(self.definition.group, self.definition.names.kind)
         return custom_table(self.version.columns)
 

@@ -18,7 +18,7 @@ _MORE: dict[tuple[str, str], tuple[Subresource, ...]] = {
 
 def subresources_of(definition: Definition, version: Version) -> Sequence[Subresource]:
     """Sorted by name, as the reference sorts them for its own kinds."""
-    more = _MORE.get((definition.group, definition.names.plural), ()) if definition.strategy else ()
+    more = _MORE.get((definition.group, definition.names.plural), ()) if definition.builtin else ()
     return (
         sorted((*standard_subresources(definition, version), *more), key=lambda s: s.name)
         if more

@@ -171,7 +171,7 @@ def verbs_of(definition: Definition) -> Sequence[str]:
 
 
 def _is_builtin(definition: Definition) -> bool:
-    return bool(definition.strategy)
+    return definition.builtin
 
 
 def _by_group(definitions: Iterable[Definition]) -> dict[str, list[Definition]]:

@@ -89,6 +89,11 @@ class Definition:
     # Its annotations on SQL reports (registry/reporting/marking.py).
     reporting: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def builtin(self) -> bool:
+        """Whether this is a kind of the server's own, not a custom resource."""
+        return bool(self.strategy)
+
     @cached_property
     def selectable_fields(self) -> tuple[str, ...]:
         """The selectable fields of all versions as they stand in a selector: `spec.color`."""

@@ -141,13 +141,13 @@ class ResourceEndpoint:
         context, query = state.authorized, state.info.query
         match answer:
             case ObjectAnswer():
-                form = form_of(representation, answer.served.table, query, custom=not answer.served.definition.strategy)
+                form = form_of(representation, answer.served.table, query, custom=not answer.served.definition.builtin)
                 await respond_object(send, scope, answer, form, context)
             case ListAnswer():
                 form = list_form_of(representation, answer.served, query)
                 await respond_list(send, scope, answer, form, context, state.headers.get(b"accept-encoding", b""))
             case WatchAnswer():
-                form = form_of(representation, answer.served.table, query, custom=not answer.served.definition.strategy)
+                form = form_of(representation, answer.served.table, query, custom=not answer.served.definition.builtin)
                 await respond_watch(scope, receive, send, answer, form, context, self._stopping)
             case _:
                 await respond_document(send, scope, answer, representation, context, query)
@@ -175,7 +175,7 @@ def _check_method(served: Served, info: RequestInfo, verb: str) -> None:
     if usage.is_of(served, info.subresource):
         usage.check(served, verb)
         return
-    if served.definition.strategy:
+    if served.definition.builtin:
         _check_builtin(served, info, verb)
         return
     if not verb:
@@ -209,7 +209,7 @@ def _representation(
 ) -> Representation:
     accept = headers.get(b"accept", b"").decode("latin-1")
     try:
-        builtin = bool(served.definition.strategy)
+        builtin = served.definition.builtin
         if usage.is_of(served, info.subresource) or history.is_document(info.subresource, verb, query):
             found = negotiate_plain(accept)
         elif verb == "watch":
@@ -217,7 +217,7 @@ def _representation(
         else:
             found = negotiate(accept, builtin=builtin)
     except NotAcceptable as error:
-        raise not_acceptable(str(error), with_details=bool(served.definition.strategy)) from error
+        raise not_acceptable(str(error), with_details=served.definition.builtin) from error
     return prettify(found, query, headers)
 
 
@@ -225,10 +225,10 @@ def _media_type(served: Served, verb: str, headers: Mapping[bytes, bytes]) -> st
     content_type = headers.get(b"content-type", b"").decode("latin-1")
     try:
         if verb == "patch":
-            return patch_type(content_type, builtin=bool(served.definition.strategy))
-        return body_encoding(content_type, protobuf=verb.startswith("delete") or bool(served.definition.strategy))
+            return patch_type(content_type, builtin=served.definition.builtin)
+        return body_encoding(content_type, protobuf=verb.startswith("delete") or served.definition.builtin)
     except UnsupportedMediaType as error:
-        told = verb == "patch" and bool(served.definition.strategy)
+        told = verb == "patch" and served.definition.builtin
         raise unsupported_media_type(str(error), with_details=told) from error
 
 

@@ -190,7 +190,7 @@ def form_of(representation: Representation, table: Table, query: Query, *, custo
 
 def list_form_of(representation: Representation, served: Served, query: Query) -> Form:
     """Raises 400 for a bad includeObject, 406 for the form of an object asked of a list."""
-    custom = not served.definition.strategy
+    custom = not served.definition.builtin
     if representation.transform == PARTIAL:
         list_kind = served.definition.names.list_kind
         found = "*unstructured.UnstructuredList" if custom else go_type(served.api_version, list_kind)
@@ -274,7 +274,7 @@ async def _joined(pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, 
 def list_metadata(answer: ListAnswer) -> dict[str, Any]:
     metadata: dict[str, Any] = {}
     # Lists of custom resources tell an empty token, too (unstructured data has no omitempty).
-    if answer.continue_ or not answer.served.definition.strategy:
+    if answer.continue_ or not answer.served.definition.builtin:
         metadata["continue"] = answer.continue_
     if answer.remaining:
         metadata["remainingItemCount"] = answer.remaining
@@ -288,7 +288,7 @@ async def _plain_list(answer: ListAnswer) -> AsyncGenerator[bytes, None]:
     yield f'{{"apiVersion":"{served.api_version}","items":['.encode()
     separator = ""
     # Items of the server's own kinds do not repeat what they are.
-    head = f'{{"apiVersion":"{served.api_version}","kind":"{served.kind.name}",' if served.definition.strategy else ""
+    head = f'{{"apiVersion":"{served.api_version}","kind":"{served.kind.name}",' if served.definition.builtin else ""
     async for texts in answer.chunks:
         if head:
             texts = ["{" + text.removeprefix(head) if text.startswith(head) else text for text in texts]
@@ -317,7 +317,7 @@ _ITEMS = "-- the items --"
 
 async def _formed_list(answer: ListAnswer, form: Form) -> AsyncGenerator[bytes, None]:
     """The other forms of a list, item by item: no more than one object is decoded at a time."""
-    now, is_builtin = time.time(), bool(answer.served.definition.strategy)
+    now, is_builtin = time.time(), answer.served.definition.builtin
     item_bytes, separator, mark = _ITEM_FORMS[_layout(form.representation)]
     ending = b""
     slices, visits = TimeSlice.current(), Visits(TABLE_VISITS)

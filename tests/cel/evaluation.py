@@ -10,7 +10,8 @@ from registry.cel.checker.schema_types import declare
 from registry.cel.common.types import Type
 from registry.cel.common.values import EvalError, MapValue, Opaque, Optional, Uint, Value, elements, is_list
 from registry.cel.interpreter.compile import Program, compile_program
-from registry.cel.interpreter.views import View, view_of
+from registry.cel.interpreter.view import View
+from registry.cel.interpreter.views import view_of
 from registry.cel.rules.expressions import OLD_SELF, SELF
 from registry.cel.syntax.parser import parse
 from registry.schema.model import Structural, from_json

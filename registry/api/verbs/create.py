@@ -200,7 +200,7 @@ def _guards(request: ResourceRequest) -> Guards | None:
     So hundreds of definitions can be created at the same time, though each of them changes the tenant's definitions.
     """
     served = request.served
-    return request.catalog.guards if served.namespaced or not served.definition.strategy else None
+    return request.catalog.guards if served.namespaced or not served.definition.builtin else None
 
 
 def _exists(request: ResourceRequest, row: Row, name: str) -> StatusError:

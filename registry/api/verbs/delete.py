@@ -120,7 +120,7 @@ def _precondition(request: ResourceRequest, what: str, wanted: str, found: str) 
     ending = "The object might have been " + ("deleted and then recreated" if what == "UID" else "modified")
     why = f"the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). {ending}"
     served = request.served
-    if served.kind.name in _OF_THEIR_OWN and served.definition.strategy:
+    if served.kind.name in _OF_THEIR_OWN and served.definition.builtin:
         # Namespaces and definitions have a deletion of their own in the original, in the words of its storage.
         why = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
         return conflict(served.resource, request.name, why)

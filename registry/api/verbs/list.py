@@ -228,7 +228,7 @@ def _terms(request: ResourceRequest, text: str, *, by_identity: bool) -> Sequenc
     # The namespace of a cluster-scoped object of the server's own can be selected by, and is always empty.
     terms = parse_field_selector(
         text,
-        namespaced=served.namespaced or bool(served.definition.strategy),
+        namespaced=served.namespaced or served.definition.builtin,
         selectable=() if by_identity else strategy.field_labels(),
         only_name_and_namespace=strategy.only_name_and_namespace,
     )

@@ -5,7 +5,7 @@ Each raises what the store raises of it (Store.commit), and a StatusError where 
 
 from __future__ import annotations
 
-from registry.api.dependents import effects_of, notify_created, notify_deleted, notify_updated
+from registry.api.dependents import FOREGROUND, ORPHAN, DeletedObject, effects_of, is_collecting
 from registry.api.request import QUOTAS, ResourceRequest
 from registry.api.served import Object, StoredForm, labels_of, owners_of
 from registry.api.verbs.pipeline import Start
@@ -35,7 +35,7 @@ async def insert(
         **effects_of(served.strategy, obj, None),
     )
     committed = await request.commit(write)
-    notify_created(request, key, obj)
+    _notify_created(request, key, obj)
     row = Row(served.resource_name, key, metadata["uid"], committed.revision, version, schema, body)
     return row, committed.guards
 
@@ -73,7 +73,7 @@ async def replace(
         **effects_of(served.strategy, new, old),
     )
     committed = await request.commit(write)
-    notify_updated(request, row.key, new, old)
+    _notify_updated(request, row.key, new, old)
     return Row(row.resource, row.key, row.uid, committed.revision, version, schema, body), committed.guards
 
 
@@ -96,7 +96,50 @@ async def remove(
         **effects_of(served.strategy, last, last),
     )
     await request.commit(write)
-    notify_deleted(request, last, Uid(row.uid))
+    _notify_deleted(request, last, Uid(row.uid))
     if served.namespaced and request.namespace not in request.catalog.unbounded_namespaces:
         # There may be quotas in which it counted.
         request.backend.enqueue(request.tenant, QUOTAS, ObjectKey(f"{request.namespace}/"))
+
+
+# ---- what the garbage collector is notified of
+
+
+def _notify_created(request: ResourceRequest, key: ObjectKey, obj: Object) -> None:
+    if obj["metadata"].get("ownerReferences"):
+        request.backend.events.notify_owned(request.tenant, request.served.resource_name, key)
+
+
+def _notify_updated(request: ResourceRequest, key: ObjectKey, new: Object, old: Object) -> None:
+    events = request.backend.events
+    references, before = new["metadata"].get("ownerReferences"), old["metadata"].get("ownerReferences")
+    if references != before:
+        if references:
+            events.notify_owned(request.tenant, request.served.resource_name, key)
+        blocking = {r.get("uid") for r in references or () if r.get("blockOwnerDeletion")}
+        unblocked = [r for r in before or () if r.get("blockOwnerDeletion") and r.get("uid") not in blocking]
+        if unblocked:
+            events.notify_unblocked(request.tenant, new["metadata"].get("namespace") or "", unblocked)
+    if is_collecting(new) and _begins(new["metadata"], old["metadata"]):
+        events.notify_marked(request.tenant, request.served.resource_name, key, by_server=request.context.by_server)
+
+
+def _begins(new: Object, old: Object) -> bool:
+    if not old.get("deletionTimestamp"):
+        return True
+    return any(
+        f in (new.get("finalizers") or ()) and f not in (old.get("finalizers") or ()) for f in (FOREGROUND, ORPHAN)
+    )
+
+
+def _notify_deleted(request: ResourceRequest, obj: Object, uid: Uid) -> None:
+    metadata, kind = obj["metadata"], request.served.kind
+    gone = DeletedObject(
+        kind.group,
+        kind.name,
+        metadata.get("namespace") or "",
+        metadata.get("name") or "",
+        uid,
+        metadata.get("ownerReferences") or (),
+    )
+    request.backend.events.notify_gone(request.tenant, gone)

@@ -211,7 +211,7 @@ def _wrong_uid(request: ResourceRequest, given: str, found: str) -> StatusError:
     served = request.served
     # Of the built-in kinds only those of apiextensions are stored under their group.
     group = served.resource.group
-    if served.definition.strategy and group != "apiextensions.k8s.io":
+    if served.definition.builtin and group != "apiextensions.k8s.io":
         group = ""
     key = "/".join(p for p in ("/registry", group, served.resource.name, request.key) if p)
     why = (

@@ -55,7 +55,7 @@ async def serve(request: ResourceRequest, across: Across, verb: str) -> Answer:
 
 async def _require_exported(request: ResourceRequest, provider: Tenant) -> None:
     name = request.served.definition.name
-    if ResourceName(name) not in request.catalog.bound and not request.served.definition.strategy:
+    if ResourceName(name) not in request.catalog.bound and not request.served.definition.builtin:
         page = await request.backend.store.page(provider, _EXPORTS)
         for row in page.rows:
             spec = decode_stored('{"metadata":{' + row.body).get("spec") or {}

@@ -46,7 +46,7 @@ class View:
     async def served(self, tenant: Tenant) -> Served | None:
         """The resource as the tenant serves it: bound tenants as their provider, others by their own definitions."""
         request = self.request
-        if self.across.provider is not None or request.served.definition.strategy:
+        if self.across.provider is not None or request.served.definition.builtin:
             return request.served
         known = self._served.get(tenant.id)
         if known is None or known[0] < tenant.guards.definitions:

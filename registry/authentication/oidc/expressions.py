@@ -14,7 +14,8 @@ from registry.cel.common import types
 from registry.cel.common.values import WORK, CostExceeded, EvalError, ListValue, Map, Value
 from registry.cel.interpreter.code import COST
 from registry.cel.interpreter.compile import Program, compile_program
-from registry.cel.interpreter.views import View, view_of
+from registry.cel.interpreter.view import View
+from registry.cel.interpreter.views import view_of
 from registry.cel.syntax import ast
 from registry.cel.syntax.errors import display
 from registry.cel.syntax.parser import parse

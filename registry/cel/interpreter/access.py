@@ -22,7 +22,7 @@ from registry.cel.common.values import (
 from registry.cel.ext.conversions import number_text
 from registry.cel.ext.maps import key_text
 from registry.cel.interpreter.code import Code, Frame, value_of
-from registry.cel.interpreter.views import View
+from registry.cel.interpreter.view import View
 
 _PYTHON_TYPES: dict[str, type] = {"object": dict, "map": dict, "list": list}
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from registry.cel.common.values import WORK, CostExceeded, EvalError, Value
 from registry.cel.ext.table import PER_CALL_LIMIT
-from registry.cel.interpreter.views import View
+from registry.cel.interpreter.view import View
 
 Frame = list[Any]
 Run = Callable[[Frame], Value]

@@ -53,7 +53,7 @@ from registry.cel.interpreter.code import (
     value_of,
 )
 from registry.cel.interpreter.loops import compile_loop
-from registry.cel.interpreter.views import View
+from registry.cel.interpreter.view import View
 from registry.cel.syntax import ast
 from registry.cel.syntax.ast import (
     Call,

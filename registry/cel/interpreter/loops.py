@@ -17,7 +17,7 @@ from registry.cel.common.values import EvalError, ListValue, MapValue, Value, no
 from registry.cel.ext.table import LIST_COST
 from registry.cel.interpreter import access
 from registry.cel.interpreter.code import Code, Counting, Frame, Run, costing, value_of
-from registry.cel.interpreter.views import View
+from registry.cel.interpreter.view import View
 from registry.cel.syntax.ast import (
     ADD,
     CONDITIONAL,

@@ -8,7 +8,7 @@ Follows apiserver pkg/cel/common/{valuesunstructured,valuesreflect}.go.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from registry.cel.common.escaping import escape, unescape
 from registry.cel.common.values import (
@@ -28,10 +28,8 @@ from registry.cel.common.values import (
     no_such_overload,
     register_type,
 )
+from registry.cel.interpreter.view import View
 from registry.schema.values import same
-
-if TYPE_CHECKING:
-    from registry.cel.interpreter.views import View
 
 Json = Any
 

@@ -13,7 +13,8 @@ from registry.cel.checker.schema_types import Declared, declare
 from registry.cel.common.values import EvalError
 from registry.cel.ext.strings import trim_space
 from registry.cel.interpreter.compile import Program, compile_program
-from registry.cel.interpreter.views import View, view_of
+from registry.cel.interpreter.view import View
+from registry.cel.interpreter.views import view_of
 from registry.cel.rules.expressions import MESSAGE, OLD_SELF, RULE, SELF, compile_expression
 from registry.schema.field_paths import PathError, resolve
 from registry.schema.model import Structural, ValidationRule

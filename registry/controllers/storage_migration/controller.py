@@ -92,7 +92,7 @@ class Migrations:
         if definition is None:
             await _end(controlled, key, FAILED, "StorageVersionMigrationFailed", "resource does not exist in discovery")
             return
-        if not definition.strategy:
+        if not definition.builtin:
             name = migration["metadata"]["name"]
             running = ("True", "MigrationRunning", f"Migration {name} is running")
             await _set_definition_condition(controlled, group, plural, running)
@@ -129,7 +129,7 @@ class Migrations:
         plural, _, group = str(key).partition(".")
         catalog = await controlled.catalog()
         definition = catalog.definition(group, plural)
-        if definition is None or definition.terminating or definition.strategy:
+        if definition is None or definition.terminating or definition.builtin:
             return
         async with _Lease(self, controlled, group, plural) as lease:
             outcome = await self._rewrite(controlled, group, plural, lease, whole=False)

@@ -129,7 +129,7 @@ def resource_of(definition: Definition, version: Version, subresources: Subresou
         kind=names.kind,
         namespaced=definition.namespaced,
         verbs=frozenset(verbs_of(definition)),
-        builtin=bool(definition.strategy),
+        builtin=definition.builtin,
         kind_name=model_name(group, version.name, names.kind),
         list_name=model_name(group, version.name, names.list_kind),
         prefix=prefix,

@@ -1,0 +1,36 @@
+"""What CEL knows of the values of one node of a schema. Made by views.py; schema_values.py reads values through it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from registry.cel.common.values import EvalError, Value
+
+Json = Any
+
+
+class View:
+    """How CEL sees the values of one node of a schema.
+
+    `kind` is object (with `properties`), map (with `element`), list (with `element`), or scalar. `plain` is the Python
+    type whose values are CEL values as they are, None when each must be converted. `convert` raises EvalError for a
+    value that does not fit the schema; for null, it answers as for a list item or a map value.
+    """
+
+    __slots__ = ("convert", "element", "fields", "keys", "kind", "list_type", "nullable", "plain", "properties")
+
+    def __init__(self, kind: str, nullable: bool) -> None:
+        self.kind = kind
+        self.nullable = nullable
+        self.plain: type | None = None
+        self.convert: Callable[[Json], Value] = _cannot_convert
+        self.properties: Mapping[str, View] = {}  # by their names
+        self.fields: Mapping[str, tuple[str, View]] = {}  # by their identifiers: (name, view)
+        self.element: View | None = None
+        self.list_type = ""
+        self.keys: tuple[str, ...] = ()
+
+
+def _cannot_convert(value: Json) -> Value:
+    raise EvalError("no value")
