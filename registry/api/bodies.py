@@ -32,7 +32,7 @@ def decode_object(request: ResourceRequest, body: Body, options: WriteOptions) -
     served = request.served
     try:
         decoded = _parse(served, body)
-    except JsonNumberError as error:  # told only when the kind is right
+    except JsonNumberError as error:  # reported only when the kind is right
         _recognize(served, error.decoded.value, body.data)
         raise cannot_be_handled(served, str(error)) from error
     obj = _recognize(served, decoded.value, body.data)
@@ -64,7 +64,7 @@ def cannot_be_handled(served: Served, why: str) -> StatusError:
 
 
 def note_fields(request: ResourceRequest, options: WriteOptions, decoded: Decoded, unknown: list[str]) -> None:
-    """Duplicate and unknown fields are refused, told as warnings, or ignored, as fieldValidation says."""
+    """Duplicate and unknown fields are refused, reported as warnings, or ignored, as fieldValidation says."""
     if not (decoded.duplicates or unknown) or options.field_validation == "Ignore":
         return
     if options.field_validation == "Strict":

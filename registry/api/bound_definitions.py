@@ -25,7 +25,7 @@ BINDINGS: Final = ResourceName(f"{sharing.BINDINGS}.{sharing.GROUP}")
 
 
 class Shared(NamedTuple):
-    """A bound definition; `naming` as other names are judged by it (definitions/naming.py)."""
+    """A bound definition; `naming` as it conflicts with other names (definitions/naming.py)."""
 
     definition: Definition
     naming: Mapping[str, Any]

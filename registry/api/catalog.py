@@ -1,9 +1,9 @@
 """The definitions of each tenant, as this process last read them.
 
-A TenantCatalog is what a request is judged by: the tenant's definitions and the namespaces known to be active, both
-as of its `guards`. It is replaced whole, never edited, but for two caches that only grow: resolved versions and
+A TenantCatalog is what a request is evaluated against: the tenant's definitions and the namespaces known to be active,
+both as of its `guards`. It is replaced whole, never edited, but for two caches that only grow: resolved versions and
 active namespaces. Whether it is still true is not asked beforehand: every read and every commit tells the tenant's
-guards, and a request that finds others than its catalog's is judged again by a newer one (CatalogStale in
+guards, and a request that finds others than its catalog's is evaluated again with a newer one (CatalogStale in
 request.py). So no write is accepted under a definition that another process has replaced, and there is no wait for
 anybody's cache.
 """
@@ -51,7 +51,7 @@ class Entry(NamedTuple):
 
     revision: int
     definition: Definition
-    # The part of the stored definition that the names of others are judged by (definitions/naming.py).
+    # The part of the stored definition that names of others may conflict with (definitions/naming.py).
     naming: Mapping[str, Any]
     waits_for_names: bool
     created: str
@@ -94,7 +94,7 @@ class TenantCatalog:
             self._by_resource.setdefault((definition.group, definition.names.plural), definition)
 
     def namings(self) -> list[Mapping[str, Any]]:
-        """What the names of a definition are judged by: those of all definitions of the tenant, own and bound."""
+        """What the names of a definition may conflict with: those of all definitions of the tenant, own and bound."""
         return [*(entry.naming for entry in self.entries.values()), *(shared.naming for shared in self.bound.values())]
 
     def definitions(self) -> Iterable[Definition]:
@@ -145,7 +145,7 @@ class TenantCatalog:
         return fresh
 
     def without_admission(self) -> TenantCatalog:
-        """The same catalog for what the server itself writes, which no policy or webhook judges."""
+        """The same catalog for what the server itself writes, which bypasses policies and webhooks."""
         if self.admission is None:
             return self
         found = TenantCatalog.__new__(TenantCatalog)

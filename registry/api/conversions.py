@@ -6,7 +6,7 @@ conversion has been done (`run_with_conversions`), a write is attempted again (v
 Definitions without a webhook pay nothing.
 
 Reads of many objects know beforehand what they need, and ask for it in batches (`texts`). What they get is kept by
-(object, revision, version), within bounds; reads and writes of one object always ask anew.
+(object, revision, version), within bounds; reads and writes of one object always convert again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Writing the default roles and bindings into a tenant, when its roles are first looked at or changed.
 
-A tenant is a row; until somebody asks for its roles it has none stored, and is judged by the defaults
+A tenant is a row; until somebody asks for its roles it has none stored, and the defaults apply
 (authorization/rbac/defaults.py). Then they are written: roles first, the ClusterRoleBindings last and together, so that
-whoever dies in between leaves a tenant that is still judged by the defaults, and the next one goes on. A role that is
+after a crash in between the defaults still apply, and the next request goes on. A role that is
 there already keeps what it has and gets what it lacks, as at the start of a kube-apiserver. From then on the tenant's
 own are obeyed, whatever it makes of them; only one that has deleted every ClusterRoleBinding gets the defaults again.
 

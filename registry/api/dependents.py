@@ -1,6 +1,6 @@
-"""What the garbage collector of dependents is told of each committed write.
+"""What the garbage collector is notified of after each committed write.
 
-Only writes that can matter to it are told, so a write of an object without owners costs a look into its metadata:
+Only writes that can matter to it are reported, so a write of an object without owners costs a look into its metadata:
 
     a create with ownerReferences       owned: is there an owner at all?
     an update of ownerReferences        owned, and unblocked for the owners that it let go

@@ -47,7 +47,7 @@ _OF_ACCOUNT = "f:type=kubernetes.io/service-account-token"
 
 
 class CatalogStale(Exception):
-    """The request was judged by definitions or namespaces that are no longer the tenant's: serve it again."""
+    """The request was evaluated with definitions or namespaces that have changed since: serve it again."""
 
     def __init__(self, guards: Guards) -> None:
         super().__init__("definitions or namespaces changed")
@@ -78,7 +78,7 @@ class Backend:
 
 
 class PredecodedBody:
-    """What came of decoding a body. It is given once: whoever takes it may change it."""
+    """A decoded body. It is handed out once: its taker may change it."""
 
     def __init__(self, outcome: Decoded | DecodeError) -> None:
         self._outcome: Decoded | DecodeError | None = outcome

@@ -1,10 +1,10 @@
 """What a request keeps when it is served again, since definitions, policies or the object have changed meanwhile.
 
-It is judged as a whole by what stands then. Only what would differ by chance, or has been done and cannot be undone,
-stays: the object that it creates has the uid and the generated name that it had, and a webhook that has answered is not
-asked the same question again. The question is the same where the whole review is (all but its own uid), and where the
-configuration of the webhook has not been written since. So a change of a definition or a policy that does not concern
-the request costs it a little time, and calls no webhook.
+It is evaluated as a whole against the current state. Only what would differ by chance, or has been done and cannot be
+undone, stays: the object that it creates has the uid and the generated name that it had, and a webhook that has
+answered is not asked the same question again. The question is the same where the whole review is (all but its own uid),
+and where the configuration of the webhook has not been written since. So a change of a definition or a policy that does
+not concern the request costs it a little time, and calls no webhook.
 """
 
 from __future__ import annotations

@@ -223,12 +223,12 @@ class Served:
         """What makes the documents that SQL reports read; None where a kind has no reports, as all built-in ones."""
         if not self.definition.revision or marking.is_off(self.definition.reporting):
             return None
-        told = self.definition.reporting
-        wanted = list(marking.paths(told.get(marking.INDEXES, "")))
+        annotations = self.definition.reporting
+        wanted = list(marking.paths(annotations.get(marking.INDEXES, "")))
         for selectable in self.definition.selectable_fields:
             wanted += marking.paths(selectable)
         schema = self._storage_version.schema().structural
-        return documents_for(schema, wanted, marking.paths(told.get(marking.SENSITIVE, "")))
+        return documents_for(schema, wanted, marking.paths(annotations.get(marking.SENSITIVE, "")))
 
     def document(self, obj: Mapping[str, Any], body: str) -> str | None:
         """The document of an object that is stored as `body`; None where there is none, and of a sealed one."""

@@ -15,7 +15,7 @@ from registry.api.errors import StatusError
 async def singleflight(under_way: MutableMapping[Any, Any], key: Hashable, work: Callable[[], Awaitable[None]]) -> None:
     """Has `work` done, whose effect all who give this `key` need. A StatusError is raised by all of them.
 
-    `under_way` holds what is being done, by its key. If whoever does it is cancelled, one of the others takes over.
+    `under_way` holds what is being done, by its key. If the task that does it is cancelled, a waiting one takes over.
     """
     mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     while (others := under_way.setdefault(key, mine)) is not mine:

@@ -29,7 +29,7 @@ _MANAGER = "kube-apiserver"
 async def bootstrap(backend: Backend, tenants: Tenants) -> None:
     """The tenants that are always there, as objects too, each with its initial namespaces."""
     for name in (SYSTEM, DEFAULT):
-        await furnish(backend, await tenants.ensure(name))
+        await create_defaults(backend, await tenants.ensure(name))
     system = await tenants.ensure(SYSTEM)
     for name in (SYSTEM, DEFAULT):
         await _ensure(
@@ -41,7 +41,7 @@ async def bootstrap(backend: Backend, tenants: Tenants) -> None:
         )
 
 
-async def furnish(backend: Backend, tenant: Tenant) -> None:
+async def create_defaults(backend: Backend, tenant: Tenant) -> None:
     """Makes the initial namespaces that are missing."""
     await asyncio.gather(
         *(
@@ -67,17 +67,17 @@ class TenantBootstrapper:
             return
         known = self._under_way.get(tenant.id)
         if known is None:
-            known = self._under_way[tenant.id] = asyncio.ensure_future(self._furnish(tenant))
+            known = self._under_way[tenant.id] = asyncio.ensure_future(self._create_defaults(tenant))
             known.add_done_callback(lambda _: self._under_way.pop(tenant.id, None))
-        # Others wait for the same: whoever goes away leaves it to them.
+        # Others wait for the same: it goes on for them if this request is cancelled.
         await asyncio.shield(known)
 
-    async def _furnish(self, tenant: Tenant) -> None:
+    async def _create_defaults(self, tenant: Tenant) -> None:
         store = self._backend.store
         # What this process remembers may be older than what another has done.
         if "server" in (await store.load_tenant(tenant.name)).attributes:
             return
-        await furnish(self._backend, tenant)
+        await create_defaults(self._backend, tenant)
         await store.update_tenant_note(tenant, {"furnished": True})
 
 

@@ -33,7 +33,7 @@ STAGES: Final = ("RequestReceived", "ResponseStarted", "ResponseComplete", "Pani
 
 
 class Level(enum.IntEnum):
-    """In the order of how much is told."""
+    """In the order of how much is recorded."""
 
     NONE = 0
     METADATA = 1

@@ -2,7 +2,7 @@
 
 A sink has a queue of bounded length. Where it is full, requests wait for it: nothing is lost while the process lives
 and its disk or database takes what it is given. What cannot be written is counted
-(registry_audit_events_lost_total), told in the log, and given up; it does not stop the server.
+(registry_audit_events_lost_total), reported in the log, and dropped; it does not stop the server.
 """
 
 from __future__ import annotations

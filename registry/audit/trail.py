@@ -94,7 +94,7 @@ class Trail:
         return received
 
     def sending(self, send: Send) -> Send:
-        async def sent(message: Message) -> None:
+        async def send_audited(message: Message) -> None:
             if message["type"] == "http.response.start":
                 self._code = message["status"]
                 self._answer.media_type = _header(message["headers"], b"content-type")
@@ -105,7 +105,7 @@ class Trail:
                 self._answer.add(message.get("body", b""))
             await send(message)
 
-        return sent
+        return send_audited
 
     async def end(self) -> None:
         """The answer has been given; of a request without a user, as a failed authentication."""

@@ -1,8 +1,8 @@
 """Who is it? A client certificate, or a bearer token that one of several authenticators knows.
 
 An authenticator answers the user, or None where the token is not of its kind; Rejected says what is wrong with one
-that is. A token that nobody knows is a 401, no credentials at all is the anonymous user. What is wrong is told in the
-log and by TokenReview, never to who brought the token.
+that is. A token that nobody knows is a 401, no credentials at all is the anonymous user. What is wrong is reported in
+the log and by TokenReview, never to who brought the token.
 
 Follows apiserver pkg/authentication/request/{bearertoken,x509,union,anonymous} and pkg/authentication/token/union.
 """
@@ -36,7 +36,7 @@ class Rejected(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Identified:
-    """`audiences` are those of the token that were asked for; None where it is for whoever asks."""
+    """`audiences` are those of the token that were asked for; None where any audience will do."""
 
     user: User
     audiences: tuple[str, ...] | None = None

@@ -69,7 +69,7 @@ def _extra_key(escaped: str) -> str:
 
 
 def _groups(name: str, given: list[str]) -> tuple[str, ...]:
-    """The groups of whoever is impersonated: a service account has its own unless others are given."""
+    """The groups of the impersonated user: a service account has its own unless others are given."""
     groups = list(given)
     account = None if groups else account_of(name)
     if account is not None:

@@ -23,7 +23,7 @@ def claims_foreign_name(name: str, groups: Iterable[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """`groups` in the order in which they were told.
+    """`groups` in the order in which they were given.
 
     `tenant` is the name of the identity's home: bare paths lead there, and its groups (system:masters too) are groups
     of that tenant. None is an identity of the platform: the administrator's own token, who it impersonates, and the

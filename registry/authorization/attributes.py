@@ -53,7 +53,7 @@ class Rules:
 def refusal(user: User, attributes: Attributes, reason: str = "") -> str:
     """`User "u" cannot get resource "widgets" in API group "g" in the namespace "n"`, or `... path "/x"`.
 
-    `reason` is that of the decision, told after it.
+    `reason` is that of the decision, appended to it.
     """
     name = go_quote(user.name.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
     ending = f": {reason}" if reason else ""

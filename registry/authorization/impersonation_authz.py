@@ -2,7 +2,7 @@
 
 Constrained modes come first: the right to do just this while acting as somebody (`impersonate-on:<mode>:<verb>` on what
 the request is for) and to act as him (`impersonate:<mode>`). Then the classic right `impersonate` on users, groups,
-uids and extras. The mode that has last served a requester is tried first; what is told is the first refusal.
+uids and extras. The mode that has last served a requester is tried first; the refusal that is reported is the first.
 
 Follows apiserver pkg/endpoints/filters/impersonation/{mode,constrained_impersonation}.go at v1.36. The mode
 associated-node, which is for service accounts of pods, is left out: there are no pods here.
@@ -38,7 +38,7 @@ Decide = Callable[[Attributes], Decision]
 
 
 class ImpersonationRefused(Exception):
-    """What the requester may not; `reason` is told after it."""
+    """What the requester may not do; `reason` is appended to the message."""
 
     def __init__(self, attributes: Attributes, reason: str) -> None:
         super().__init__(attributes.verb)
@@ -61,8 +61,8 @@ class Impersonation:
         asked: Attributes,
         decide: Decide,
     ) -> tuple[User, str]:
-        """`wanted` as he is to be judged, and by which constraint ("impersonate:user-info"; "" is the classic right).
-        `groups` are those that the request names. Raises ImpersonationRefused.
+        """The user to authorize as, and the constraint that allowed it: "impersonate:user-info", "" for the classic
+        right. `groups` are those that the request names. Raises ImpersonationRefused.
         """
         modes = [*_constrained_mode(wanted, groups), _LEGACY]
         who = (tenant, requester.name)
@@ -178,8 +178,8 @@ def _extra_problem(key: str, values: tuple[str, ...]) -> str:
         return "impersonating the empty string key in extra is not allowed"
     if errors := _domain_prefixed_path_errors("extra.key", key):
         texts = list(dict.fromkeys(error.message() for error in errors))
-        told = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-        return f"impersonating an invalid key in extra is not allowed: {told}"
+        keys = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+        return f"impersonating an invalid key in extra is not allowed: {keys}"
     if key != key.lower():
         return f"impersonating a non-lowercase key in extra is not allowed: {go_quote(key)}"
     return "impersonating the empty string value in extra is not allowed" if "" in values else ""

@@ -31,10 +31,10 @@ class Across:
 
 
 class WildcardTarget(NamedTuple):
-    """`judge` is the tenant whose rules hold, `lead` the one whose discovery is shown."""
+    """`authorizing` is the tenant whose roles decide, `lead` the one whose discovery is answered."""
 
     across: Across
-    judge: Tenant
+    authorizing: Tenant
     lead: Tenant
 
 
@@ -55,5 +55,5 @@ async def resolve_wildcard(tenants: Tenants, store: Store, user: User, named: st
         domain = found[0]
         if of_platform:
             lead = await tenants.tenant_of(user, found[1])
-    judge = await tenants.tenant_of(user, SYSTEM) if of_platform else home
-    return WildcardTarget(Across(domain, None if of_platform else home), judge, lead)
+    authorizing = await tenants.tenant_of(user, SYSTEM) if of_platform else home
+    return WildcardTarget(Across(domain, None if of_platform else home), authorizing, lead)

@@ -28,7 +28,7 @@ def add_commands(commands: Any) -> None:
     status = actions.add_parser("status", help="which master keys are in use, and whether a rotation is unfinished")
     add_flags(status, KEYS)
     rotate = actions.add_parser(
-        "rotate", help="seal everything anew with new data keys and the first master key; interrupted, run it again"
+        "rotate", help="seal everything again with new data keys and the first master key; interrupted, run it again"
     )
     rotate.add_argument("--rate", type=_rate, default=resealing.DEFAULT_RATE, help="rows a second [default: 1000]")
     add_flags(rotate, KEYS)
@@ -80,9 +80,9 @@ async def _status(settings: Settings) -> int:
     found = encryption_of(settings, os.environ)
     listed = found.masters.names if found else []
     for name in sorted({*in_use, *listed}):
-        told = "" if name in listed or not name else ", not listed: what it sealed cannot be read"
+        note = "" if name in listed or not name else ", not listed: what it sealed cannot be read"
         first = ", seals" if found and name == found.masters.first else ""
-        print(f"{name or '(no key)'}: {in_use.get(name, 0)} keys wrapped{first}{told}")
+        print(f"{name or '(no key)'}: {in_use.get(name, 0)} keys wrapped{first}{note}")
     if found:
         print(f"encrypted: {', '.join(sorted(found.resources))}")
     print(f"rotation: unfinished since {unfinished['began']}, run it again" if unfinished else "rotation: finished")
@@ -99,7 +99,7 @@ async def _rotate(settings: Settings, rate: int) -> int:
     finally:
         await pool.close()
     print(
-        f"{done.objects} objects and {done.changes} changes of {done.tenants} tenants sealed anew, "
-        f"{done.rewrapped} keys wrapped anew"
+        f"{done.objects} objects and {done.changes} changes of {done.tenants} tenants sealed again, "
+        f"{done.rewrapped} keys wrapped again"
     )
     return 0

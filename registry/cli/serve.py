@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 def serve(settings: Settings, *, application: str = APPLICATION) -> int:
-    """Serve until told to stop; the exit code."""
+    """Serves until a signal to stop; returns the exit code."""
     logs.configure(settings.log_level, settings.log_format)
     try:
         check_authentication(settings)

@@ -113,7 +113,7 @@ async def _grant(url: str, settings: Settings, typed: dict[str, Any]) -> None:
         password = await reporting_logins.grant(connection, wish)
     finally:
         await connection.close()
-    # A password that was brought along is known to whoever needs it, and this may end in a log.
+    # A password that was brought along is known to those who need it, and this may end in a log.
     print(login_url(url, settings, wish.name, None if wish.password else password))
 
 

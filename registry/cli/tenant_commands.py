@@ -139,8 +139,8 @@ def _kubeconfig(server: _Server, arguments: argparse.Namespace) -> None:
 
 
 def _check_exists(server: _Server, name: str, token: str) -> None:
-    """Raises Refused where there is no such tenant, as far as can be known: the administrator is told, where his token
-    is at hand; of others, only who belongs there."""
+    """Raises Refused where there is no such tenant, as far as can be known: the administrator sees it, where their
+    token is at hand; of others, only who belongs there."""
     knows = _token(server.settings) if server.settings.admin_token_path.exists() else token
     try:
         _ask(server, "GET", f"/clusters/{quote(name, safe='')}/version", token=knows)

@@ -24,20 +24,20 @@ from registry.definitions.conditions import is_true
 from registry.store.types import ObjectKey
 
 _GROUP, _PLURAL = "apiextensions.k8s.io", "customresourcedefinitions"
-# The turn of those who settle names; no definition has an empty name.
+# The lock under which names are accepted; no definition has an empty name.
 _ALL = ObjectKey("")
 
 
 async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
-    """Does all that is due for one definition. Raises Unfinished where objects are held by finalizers."""
+    """Reconciles one definition. Raises Requeue while finalizers hold its objects."""
     crd = await _load(controlled, key)
     if crd is None:
         await _release_names(controlled, None)
         return
     accepted = (crd.get("status") or {}).get("acceptedNames")
-    # One after the other: each settling changes what the next is judged by, in the same tenant.
+    # One at a time in a tenant: the names that one accepts decide about the next.
     async with controlled.backend.locks.lock((controlled.tenant.id, DEFINITIONS, _ALL)):
-        crd = await _settle_names(controlled, key, crd)
+        crd = await _accept_names(controlled, key, crd)
     if crd is not None and (crd.get("status") or {}).get("acceptedNames") != accepted:
         await _release_names(controlled, crd)
     if crd is not None and strategy.awaits_cleanup(crd):
@@ -53,7 +53,7 @@ async def _load(controlled: ControllerClient, key: ObjectKey) -> Object | None:
     return None if row is None else catalog.at_version(definition, definition.versions["v1"]).object(row)
 
 
-async def _settle_names(controlled: ControllerClient, key: ObjectKey, crd: Object) -> Object | None:
+async def _accept_names(controlled: ControllerClient, key: ObjectKey, crd: Object) -> Object | None:
     while True:
         await controlled.catalog()
         if _next_status(controlled, crd) is None:
@@ -65,9 +65,9 @@ async def _settle_names(controlled: ControllerClient, key: ObjectKey, crd: Objec
 
 
 def _next_status(controlled: ControllerClient, crd: Object) -> Any:
-    """By what this process knows of the others: never less than what the commit of the change depends on.
+    """Uses this process's cached definitions, at least as new as the snapshot that the commit is checked against.
 
-    So it is asked anew for each try. A try that fails because another process has settled a name is followed by one
+    Computed again for each attempt. An attempt that fails since another process has accepted a name is followed by one
     that knows of it.
     """
     catalog = controlled.backend.catalogs.cached(controlled.tenant)

@@ -20,7 +20,7 @@ REASON: Final = "OwnerRefInvalidNamespace"
 async def report_invalid_namespace(
     controlled: ControllerClient, served: Served, metadata: Object, reference: Reference
 ) -> None:
-    """Once for each object and owner. Where it cannot be told (the namespace ends), it is not."""
+    """Records the event once for each object and owner, unless the namespace is being deleted."""
     event = invalid_namespace_event(served, metadata, reference, controlled.context().timestamp)
     try:
         await controlled.create("", "v1", "events", event["metadata"]["namespace"], event)

@@ -1,7 +1,7 @@
 """Runs the controllers: at once where this process has made the write, and as the leader for what others left.
 
-Every controller is a function of one object that does all that is due, and can be run again at any time; so a nudge
-may be lost, doubled or come late. Work that has to wait is tried again, later and later.
+Every controller is an idempotent function that reconciles one object, so work may be enqueued twice or late, and
+a lost item does no harm. Failed work is retried with exponential backoff.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ _REMOVERS = 2
 # Those that wait for others are looked at this often at the least.
 _MAX_RETRY_SECONDS = 5.0
 # A namespace whose quota leaves no room is tried this often.
-_MAX_FURNISHING_RETRY_SECONDS = 60.0
+_MAX_DEFAULTS_RETRY_SECONDS = 60.0
 # How often the leader looks for what nobody works on (its process may have died).
 SWEEP_SECONDS: Final = 10.0
 
 
 class ControllerManager:
-    """Between entering and leaving, nudges are worked off."""
+    """Runs the controllers' workers between entering and leaving."""
 
     def __init__(
         self,
@@ -82,8 +82,8 @@ class ControllerManager:
         )
         self._recount = quota.Recount(backend.store, self._enqueue_quotas, seconds=recount_seconds)
         self._root_ca = root_ca
-        self._furnishing: WorkQueue[Work] = WorkQueue(
-            "furnishing", self._furnish, workers=_WORKERS, max_retry_seconds=_MAX_FURNISHING_RETRY_SECONDS
+        self._defaults: WorkQueue[Work] = WorkQueue(
+            "defaults", self._ensure_defaults, workers=_WORKERS, max_retry_seconds=_MAX_DEFAULTS_RETRY_SECONDS
         )
         self._collector = Collector(backend, renew_seconds=renew_seconds)
         self._migrator = Migrator(backend, migration or MigrationSettings())
@@ -93,7 +93,7 @@ class ControllerManager:
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._queue)
-            await stack.enter_async_context(self._furnishing)
+            await stack.enter_async_context(self._defaults)
             await stack.enter_async_context(self._removal)
             await stack.enter_async_context(self._quotas)
             await stack.enter_async_context(self._collector)
@@ -123,12 +123,12 @@ class ControllerManager:
         if resource == tenants.TENANTS:
             self._removal.enqueue(Work(tenant, resource, key, Look.OBJECT))
         if resource in _OF_ACCOUNTS:
-            self._furnishing.enqueue(Work(tenant, resource, key, Look.OBJECT))
+            self._defaults.enqueue(Work(tenant, resource, key, Look.OBJECT))
         if resource == QUOTAS:
             self._enqueue_quotas(tenant, key)
         namespace = namespace_to_complete(resource, key)
         if namespace is not None:
-            self._furnishing.enqueue(Work(tenant, NAMESPACES, namespace, Look.OBJECT))
+            self._defaults.enqueue(Work(tenant, NAMESPACES, namespace, Look.OBJECT))
 
     def _enqueue_quotas(self, tenant: Tenant, key: ObjectKey) -> None:
         """Has the namespace of a key counted."""
@@ -140,21 +140,21 @@ class ControllerManager:
     async def _remove(self, work: Work) -> None:
         await tenants.reconcile(ControllerClient(self._backend, work.tenant), work.key)
 
-    async def _furnish(self, work: Work) -> None:
+    async def _ensure_defaults(self, work: Work) -> None:
         do = _OF_ACCOUNTS.get(work.resource, ensure_defaults)
         await do(ControllerClient(self._backend, work.tenant), work.key, self._root_ca)
 
     @property
     def is_idle(self) -> bool:
-        """Whether all that this process has been told of has been seen to."""
-        queues = (self._queue, self._furnishing, self._migrator)
+        """Whether everything enqueued in this process has been handled."""
+        queues = (self._queue, self._defaults, self._migrator)
         return not any(len(queue) for queue in queues) and self._collector.oldest_pending() is None
 
     async def _handle(self, work: Work) -> None:
         await _CONTROLLERS[work.resource](ControllerClient(self._backend, work.tenant), work.key)
 
     async def _sweep(self) -> None:
-        """As the leader: nudges whatever is unfinished in any tenant, whoever began it."""
+        """As the leader: enqueues the unfinished work of every tenant, whichever process started it."""
         leader = self._backend.store.leader("controllers", seconds=3 * self._sweep_seconds)
         try:
             while True:

@@ -35,7 +35,7 @@ def _put(conditions: list[Status], new: Status) -> None:
 
 
 def _conditions(remaining: Mapping[str, int], finalizers: Mapping[str, int]) -> list[Status]:
-    told = [
+    conditions = [
         _condition(
             "NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered", "All resources successfully discovered"
         ),
@@ -54,18 +54,18 @@ def _conditions(remaining: Mapping[str, int], finalizers: Mapping[str, int]) -> 
     ]
     if remaining:
         counts = ", ".join(f"{name} has {count} resource instances" for name, count in sorted(remaining.items()))
-        told.append(
+        conditions.append(
             _condition(
                 "NamespaceContentRemaining", "True", "SomeResourcesRemain", f"Some resources are remaining: {counts}"
             )
         )
     else:
-        told.append(
+        conditions.append(
             _condition("NamespaceContentRemaining", "False", "ContentRemoved", "All content successfully removed")
         )
     if finalizers:
         counts = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(finalizers.items()))
-        told.append(
+        conditions.append(
             _condition(
                 "NamespaceFinalizersRemaining",
                 "True",
@@ -74,7 +74,7 @@ def _conditions(remaining: Mapping[str, int], finalizers: Mapping[str, int]) -> 
             )
         )
     else:
-        told.append(
+        conditions.append(
             _condition(
                 "NamespaceFinalizersRemaining",
                 "False",
@@ -82,7 +82,7 @@ def _conditions(remaining: Mapping[str, int], finalizers: Mapping[str, int]) -> 
                 "All content-preserving finalizers finished",
             )
         )
-    return told
+    return conditions
 
 
 def _condition(kind: str, status: str, reason: str, message: str) -> Status:

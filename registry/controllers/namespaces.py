@@ -1,7 +1,7 @@
 """The end of a namespace: everything in it goes first.
 
 Its content is deleted as by deletecollection with the policy Background, so that only the finalizers of others hold
-it; what is left is told in the namespace's conditions. The namespace is let go when it is empty.
+it; what is left is reported in the namespace's conditions. The namespace is let go when it is empty.
 
 Follows kubernetes pkg/controller/namespace/deletion/{namespaced_resources_deleter,status_condition_utils}.go.
 """
@@ -29,11 +29,11 @@ from registry.store.types import ObjectKey
 # objects go. kube-controller-manager waits five seconds (namespaceDeletionGracePeriod).
 GRACE_SECONDS = 2.0
 # A namespace that holds this many objects after their deletion tells the finalizers of the first of them only.
-_TOLD_OBJECTS = 10_000
+_MAX_FINALIZER_OBJECTS = 10_000
 
 
 async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
-    """Does all that is due for one namespace. Raises Unfinished where objects are held by finalizers."""
+    """Reconciles one namespace. Raises Requeue while finalizers hold objects in it."""
     row, _ = await controlled.backend.store.load(controlled.tenant, NAMESPACES, key)
     if row is None or '"deletionTimestamp"' not in row.body:
         return
@@ -79,11 +79,11 @@ async def _delete_content(controlled: ControllerClient, namespace: str) -> tuple
     finalizers: Counter[str] = Counter()
     for served, count in await _content(controlled, catalog, namespace):
         remaining[f"{served.resource.name}.{served.resource.group}"] = count
-        told = 0
+        looked_at = 0
         async for row in controlled.rows(served, namespace):
             finalizers.update(set(metadata_of(row).get("finalizers") or ()))
-            told += 1
-            if told >= _TOLD_OBJECTS:
+            looked_at += 1
+            if looked_at >= _MAX_FINALIZER_OBJECTS:
                 break
     return remaining, finalizers
 
@@ -102,7 +102,7 @@ async def _update_conditions(
 ) -> None:
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
-    def told(old: Object) -> Object:
+    def update(old: Object) -> Object:
         return {**copy_of(old), "status": with_conditions(old.get("status") or {}, remaining, finalizers, now)}
 
-    await controlled.change("", "namespaces", key, told, subresource="status")
+    await controlled.change("", "namespaces", key, update, subresource="status")

@@ -1,7 +1,7 @@
-"""A queue of things to look at: each once at a time, again when it could not be finished, later and later.
+"""A work queue: each item is handled by one worker at a time, and retried with backoff when it could not be finished.
 
-The handler of a thing does all that is due for it and can be run again at any time, so a nudge may be doubled or come
-late. `oldest` tells how long the longest has been waited for, which is what recovery goes by (recovery.py).
+Handlers are idempotent, so an item may be enqueued twice or late. `oldest` is how long the oldest item has waited,
+which recovery goes by (recovery.py).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Requeue(Exception):
 
 
 class WorkQueue(Generic[Work]):
-    """Between entering and leaving, what is nudged is handled by `workers` at a time."""
+    """Handles what is enqueued, by `workers` at a time, between entering and leaving."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class WorkQueue(Generic[Work]):
         return True
 
     def delay(self, work: Work, seconds: float) -> None:
-        """A nudge of what can wait a little: it is looked at when nobody has asked for it that long."""
+        """Enqueues `work` once it has not been asked for again for that long."""
         timer = self._timers.pop(work, None)
         if timer is not None:
             timer.cancel()
@@ -106,7 +106,7 @@ class WorkQueue(Generic[Work]):
         self._start_timer(work, seconds)
 
     async def put(self, work: Work) -> None:
-        """A nudge that waits for room: half of the queue is kept for those that cannot wait."""
+        """Enqueues as soon as there is room: half of the queue is reserved for work that cannot wait."""
         while len(self._since) >= self._limit // 2 and work not in self._since:
             self._room.clear()
             await self._room.wait()

@@ -1,4 +1,4 @@
-"""What a resource quota limits and what of it is used, in its status: counted anew whenever that may have changed.
+"""What a resource quota limits and what of it is used, in its status: counted again whenever that may have changed.
 
 Admission (registry/api/admission/quota.py) raises the use with each create; here it is counted from the objects that
 there are, after the quota has been written and after deletions in its namespace. A count that finds something else is
@@ -70,9 +70,9 @@ ROUND: Final = 200
 
 
 class Recount:
-    """Goes through the quotas of all tenants, a round at a time, and begins anew when `seconds` are over.
+    """Goes through the quotas of all tenants, a round at a time, and starts again after `seconds`.
 
-    `count` is told of each namespace, perhaps several times.
+    `count` is called with each namespace, perhaps several times.
     """
 
     def __init__(

@@ -2,7 +2,7 @@
 
 A view is made by the process that has written the definition, in a moment; what a process that died has left is found
 by the leader, by the revision of each tenant's definitions. Objects get their documents as they are written; those that
-were written before, or with other indexed fields, are written anew, a page at a time.
+were written before, or with other indexed fields, are written again, a page at a time.
 
 What has become of a definition stands in the view `reports.definitions`. One that gets no views has a condition
 `Reported` that says why, and one that asks for it by an annotation (registry/reporting/marking.py) has it in any case;
@@ -204,8 +204,8 @@ async def _update_condition(
 ) -> None:
     """By the condition, where one is wished for, or needed because there are no views. It goes when it is neither."""
     tells = report.wants_condition or outcome.state == "refused"
-    told = any(c["type"] == "Reported" for c in (crd.get("status") or {}).get("conditions") or ())
-    if tells or told:
+    present = any(c["type"] == "Reported" for c in (crd.get("status") or {}).get("conditions") or ())
+    if tells or present:
         await controlled.change(
             "apiextensions.k8s.io",
             "customresourcedefinitions",
@@ -229,11 +229,11 @@ def _with_condition(old: Object, outcome: Outcome | None) -> Object:
         if outcome.view
         else outcome.reason
     )
-    told: dict[str, Any] = {
+    condition: dict[str, Any] = {
         "type": "Reported",
         "status": value,
         "reason": outcome.state.capitalize(),
         "message": message,
         "lastTransitionTime": before["lastTransitionTime"] if before and before["status"] == value else now,
     }
-    return {**old, "metadata": dict(old["metadata"]), "status": {**status, "conditions": [*conditions, told]}}
+    return {**old, "metadata": dict(old["metadata"]), "status": {**status, "conditions": [*conditions, condition]}}

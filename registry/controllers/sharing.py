@@ -1,8 +1,8 @@
-"""What becomes of an APIBinding: bound to what is offered to its tenant, or told why not; and its end.
+"""What becomes of an APIBinding: bound to what is offered to its tenant, or with the reason why not; and its end.
 
 The commit that binds names the revisions of the export and of the definitions that were looked at, and the guard of the
-tenant's own definitions: what has changed meanwhile on either side is judged again. A tenant that is not offered an
-export is told the same whether the export, or its tenant, exists or not.
+tenant's own definitions: what has changed meanwhile on either side is evaluated again. A tenant that is not offered an
+export gets the same answer whether the export, or its tenant, exists or not.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ async def reconcile_export(controlled: ControllerClient, key: ObjectKey) -> None
 
 
 async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
-    """Does all that is due for one binding. Raises Unfinished where its objects are held by finalizers."""
+    """Reconciles one binding. Raises Requeue while finalizers hold its objects."""
     for _ in range(_JUDGEMENTS):
         row, _ = await controlled.backend.store.load(controlled.tenant, BINDINGS, key)
         if row is None:

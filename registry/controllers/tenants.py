@@ -46,7 +46,7 @@ async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
 async def _remove(controlled: ControllerClient, key: ObjectKey, ending: TerminatingTenant) -> None:
     clock = asyncio.get_running_loop().time
     store = controlled.backend.store
-    told = clock()
+    reported = clock()
     await _update_status(controlled, key, ending.objects)
     while True:
         started = clock()
@@ -54,20 +54,20 @@ async def _remove(controlled: ControllerClient, key: ObjectKey, ending: Terminat
             return
         ended = clock()
         await asyncio.sleep(min(ended - started, LONGEST_PAUSE_SECONDS))
-        if ended - told >= TELL_SECONDS:
+        if ended - reported >= TELL_SECONDS:
             left = await store.terminating_tenant(TenantName(key))
             await _update_status(controlled, key, left.objects if left is not None else 0)
-            told = ended
+            reported = ended
 
 
 async def _update_status(controlled: ControllerClient, key: ObjectKey, remaining: int) -> None:
-    def told(old: Object) -> Object:
+    def update(old: Object) -> Object:
         status = dict(old.get("status") or {})
         before = status.get("deletion") or {}
         status["deletion"] = {"totalObjects": before.get("totalObjects", remaining), "remainingObjects": remaining}
         return {**copy_of(old), "status": status}
 
-    await controlled.change(GROUP, PLURAL, key, told, subresource="status")
+    await controlled.change(GROUP, PLURAL, key, update, subresource="status")
 
 
 def _without_finalizer(old: Object) -> Object:

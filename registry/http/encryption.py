@@ -61,7 +61,7 @@ def prepare(settings: Settings, url: str, environ: Mapping[str, str]) -> Path | 
     """Makes sure that a migrated database can be read, before any process serves it; the file of its master keys.
 
     The embedded database gets a key file before its first object, and its signing keys are sealed where there is a key.
-    What is not encrypted is told in the log. Raises SettingsError, a line that says which key is missing.
+    What is not encrypted is reported in the log. Raises SettingsError, a line that says which key is missing.
     """
     return asyncio.run(_prepare(settings, url, environ))
 

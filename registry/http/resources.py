@@ -1,8 +1,8 @@
 """A request on a resource over HTTP: from the target of its URL to the verb, and back to bytes.
 
 Order of the checks (facts: rest.md): what the path leads to, the Accept header (406), the Content-Type (415), then
-the verb's own. Where the catalog that the request was judged by proves old, the request is served again by a newer one
-(registry/api/verbs/driver.py).
+the verb's own. Where the catalog that the request was evaluated with proves old, the request is served again by a newer
+one (registry/api/verbs/driver.py).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ from registry.http.watch_stream import respond_watch
 
 
 def resolve(catalog: TenantCatalog, info: RequestInfo) -> Served | None:
-    """The resource that the path leads to, None where it leads nowhere in this catalog."""
+    """The resource that the path leads to, None for a path that is unknown in this catalog."""
     served = catalog.served(info.group, info.version, info.resource)
     if served is None:
         return None
@@ -228,8 +228,8 @@ def _media_type(served: Served, verb: str, headers: Mapping[bytes, bytes]) -> st
             return patch_type(content_type, builtin=served.definition.builtin)
         return body_encoding(content_type, protobuf=verb.startswith("delete") or served.definition.builtin)
     except UnsupportedMediaType as error:
-        told = verb == "patch" and served.definition.builtin
-        raise unsupported_media_type(str(error), with_details=told) from error
+        with_details = verb == "patch" and served.definition.builtin
+        raise unsupported_media_type(str(error), with_details=with_details) from error
 
 
 async def _answer(request: ResourceRequest, verb: str, data: bytes, media_type: str) -> Answer:

@@ -126,10 +126,10 @@ def _number_in(folder: Path) -> int:
 def _version_of(folder: Path, account: Account) -> str | None:
     """What `postgres --version` says; OSError where the account cannot execute it."""
     try:
-        told = account.run([str(folder / "postgres"), "--version"], timeout_seconds=10)
+        done = account.run([str(folder / "postgres"), "--version"], timeout_seconds=10)
     except subprocess.TimeoutExpired:
         return None
-    match = re.search(r"PostgreSQL\)? (\d+(?:\.\d+)?\w*)", told.stdout)
+    match = re.search(r"PostgreSQL\)? (\d+(?:\.\d+)?\w*)", done.stdout)
     return match.group(1) if match else None
 
 

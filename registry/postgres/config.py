@@ -59,11 +59,11 @@ def files(
 def best_compression(binaries: Binaries, account: Account, data: Path) -> str:
     """'lz4' where this build has it (packagers' do, the wheels do not), else 'pglz'."""
     asked = ["-c", "default_toast_compression=lz4", "-c", "config_file=" + str(data / "postgresql.conf")]
-    told = account.run(
+    done = account.run(
         [binaries.program("postgres"), "-D", str(data), *asked, "-C", "default_toast_compression"],
         environment=environment(),
     )
-    return "lz4" if told.returncode == 0 else "pglz"
+    return "lz4" if done.returncode == 0 else "pglz"
 
 
 # A page of a list is put together in several copies of some megabytes. By default glibc gives such memory back after
@@ -87,7 +87,8 @@ def _tuning(major: int, compression: str) -> dict[str, str]:
         "checkpoint_timeout": "15min",
         "wal_compression": "on" if major < 15 or compression == "pglz" else compression,
         "default_toast_compression": compression,
-        # An acknowledged write is on disk. A revision that was told must never be given out again after a crash.
+        # An acknowledged write is on disk. A revision that a client has seen must never be given out again after a
+        # crash.
         "fsync": "on",
         "synchronous_commit": "on",
         "full_page_writes": "on",

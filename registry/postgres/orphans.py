@@ -53,5 +53,7 @@ def _serves(pid: int, data: Path) -> bool:
             return Path(os.readlink(process / "cwd")) == data.resolve()
         except OSError:
             return False
-    told = subprocess.run(["ps", "-p", str(pid), "-o", "command="], capture_output=True, text=True, check=False).stdout
-    return "postgres" in told and str(data) in told
+    command = subprocess.run(
+        ["ps", "-p", str(pid), "-o", "command="], capture_output=True, text=True, check=False
+    ).stdout
+    return "postgres" in command and str(data) in command

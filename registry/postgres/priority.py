@@ -1,7 +1,7 @@
 """Reports give way to the API: processes of report logins have a lower priority than all others.
 
 PostgreSQL has a process for each session, and knows no priorities. Where it runs under our hands those of logins for
-reports (store/reporting/logins.py) are told to the operating system as less urgent, soon after they begin: they get
+reports (store/reporting/logins.py) get a lower priority of the operating system soon after they begin: they get
 what the server and its own sessions leave of the processors, and a tenth where nothing is left.
 Not less than that: now and then a report holds for a moment what a write waits for.
 

@@ -281,7 +281,7 @@ class EmbeddedPostgres:
             orphans.clear(self._data)
             with self._spawning:
                 if self._stopping.is_set():
-                    raise EmbeddedPostgresError("PostgreSQL does not start: it was told to stop")
+                    raise EmbeddedPostgresError("PostgreSQL does not start: it was stopped")
                 self._spawn()
             deadline = deadline or time.monotonic() + START_RETRY_SECONDS
             if self._wait_until_ready():

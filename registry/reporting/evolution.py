@@ -22,7 +22,7 @@ def grow(old: Shape, new: Shape) -> Grown:
 
     What it has no field for any more stays redacted: the objects of the past have it still.
     """
-    redacted = (*new.redacted, *(p for p in old.redacted if p not in new.redacted and not _is_told_of(p, new)))
+    redacted = (*new.redacted, *(p for p in old.redacted if p not in new.redacted and not _covers(p, new)))
     columns, added, full = _grow_columns(old.columns, new.columns, redacted, MOST_COLUMNS, ())
     children = {c.path: c for c in old.children}
     taken = {c.name for c in old.children}
@@ -38,8 +38,10 @@ def grow(old: Shape, new: Shape) -> Grown:
         children[child.path] = replace(known, columns=grown)
         added, full = added + more, full or filled
     gone = {c.path for c in new.children}
-    settled = tuple(c if c.path in gone else _hidden_child(c, redacted) for c in children.values())
-    shape = Shape(columns, settled, redacted, old.has_ready or new.has_ready, new.namespaced, new.description, old.bare)
+    kept_children = tuple(c if c.path in gone else _hidden_child(c, redacted) for c in children.values())
+    shape = Shape(
+        columns, kept_children, redacted, old.has_ready or new.has_ready, new.namespaced, new.description, old.bare
+    )
     return Grown(shape, _may_share(old, shape, added, full), full)
 
 
@@ -88,7 +90,7 @@ def _flat(paths: tuple[Path, ...]) -> Path:
     return tuple(step for path in paths for step in path)
 
 
-def _is_told_of(path: Path, shape: Shape) -> bool:
+def _covers(path: Path, shape: Shape) -> bool:
     """Whether a shape shows what is at a path, above it or below."""
     shown = [c.path for c in shape.columns]
     shown += [(*_flat(child.path), *c.path) for child in shape.children for c in child.columns]

@@ -2,7 +2,7 @@
 
 The document is the stored body as jsonb will hold it, without managed fields, with what is indexed at
 `metadata.facets`, where nothing of the object's own can be. PostgreSQL makes its columns of that. `layout` tells which
-fields an object carries; objects of another layout are written anew (registry/controllers/reporting.py).
+fields an object carries; objects of another layout are written again (registry/controllers/reporting.py).
 
 Which column a field gets depends on the definition alone, so that every process writes the same.
 """
@@ -101,8 +101,8 @@ class Documents:
 
 
 def layout_of(facets: Sequence[Facet], ready: bool) -> str:
-    told = encode_canonical([_ALGORITHM, ready, *([f.slot, *f.path] for f in facets)])
-    return hashlib.blake2b(told.encode(), digest_size=6).hexdigest()
+    layout = encode_canonical([_ALGORITHM, ready, *([f.slot, *f.path] for f in facets)])
+    return hashlib.blake2b(layout.encode(), digest_size=6).hexdigest()
 
 
 def documents_for(schema: Structural, wanted: Sequence[Path], marks: Sequence[Path]) -> Documents:

@@ -79,7 +79,7 @@ def _before_array(schema: Structural, mark: Path) -> Path:
         if node is not None and (node.type == "array" or isinstance(node.additional_properties, Structural)):
             return mark[:length]
         if step == "*" and (node is None or step not in node.properties):
-            return mark[:length]  # every key of a map whose schema is not told
+            return mark[:length]  # every key of a map without a schema
         node = node.properties.get(step) if node is not None else None
     return mark
 

@@ -20,18 +20,18 @@ READY = Facet("ready", ("status", "conditions"), Kind.BOOLEAN)
 def report_of(crd: Mapping[str, Any]) -> Report:
     """Of the storage version: that is the form that objects are stored in. `crd` is a stored definition, decoded."""
     spec = crd["spec"]
-    told = marking.relevant(crd["metadata"].get("annotations"))
+    annotations = marking.relevant(crd["metadata"].get("annotations"))
     version = next(v for v in spec["versions"] if v["storage"])
     accepted = (crd.get("status") or {}).get("acceptedNames") or {}
     schema = from_json((version.get("schema") or {}).get("openAPIV3Schema") or {})
-    marks = marking.paths(told.get(marking.SENSITIVE, ""))
+    marks = marking.paths(annotations.get(marking.SENSITIVE, ""))
     shape, left_out = shape_of(
         schema,
         namespaced=spec["scope"] == "Namespaced",
         marks=marks,
         printed=_printed_fields(version.get("additionalPrinterColumns") or ()),
     )
-    wanted = wanted_fields(spec["versions"], told)
+    wanted = wanted_fields(spec["versions"], annotations)
     facets, refused = facets_of(schema, wanted, marks)
     reasons = [*left_out, *(f"an index of {'.'.join(path)}" for path in refused)]
     digest = hashlib.blake2b(encode_canonical(shape_to_json(shape)).encode(), digest_size=16).hexdigest()
@@ -44,8 +44,8 @@ def report_of(crd: Mapping[str, Any]) -> Report:
         shape=shape,
         facets=(*facets, READY) if has_ready(schema) else facets,
         reason="left out: " + "; ".join(reasons) if reasons else "",
-        enabled=not marking.is_off(told),
-        wants_condition=marking.wants_condition(told),
+        enabled=not marking.is_off(annotations),
+        wants_condition=marking.wants_condition(annotations),
         layout=documents_for(schema, wanted, marks).layout,
     )
 
@@ -53,15 +53,17 @@ def report_of(crd: Mapping[str, Any]) -> Report:
 def documents_of(crd: Mapping[str, Any]) -> Documents:
     """What makes the documents of its objects."""
     spec = crd["spec"]
-    told = marking.relevant(crd["metadata"].get("annotations"))
+    annotations = marking.relevant(crd["metadata"].get("annotations"))
     version = next(v for v in spec["versions"] if v["storage"])
     schema = from_json((version.get("schema") or {}).get("openAPIV3Schema") or {})
-    return documents_for(schema, wanted_fields(spec["versions"], told), marking.paths(told.get(marking.SENSITIVE, "")))
+    return documents_for(
+        schema, wanted_fields(spec["versions"], annotations), marking.paths(annotations.get(marking.SENSITIVE, ""))
+    )
 
 
-def wanted_fields(versions: Sequence[Mapping[str, Any]], told: Mapping[str, str]) -> list[Path]:
+def wanted_fields(versions: Sequence[Mapping[str, Any]], annotations: Mapping[str, str]) -> list[Path]:
     """The fields to index: those of the annotation first, then the selectable fields; in the order of api/served.py."""
-    found = list(marking.paths(told.get(marking.INDEXES, "")))
+    found = list(marking.paths(annotations.get(marking.INDEXES, "")))
     for version in sorted(versions, key=lambda v: priority_key(v["name"])):
         for selectable in version.get("selectableFields") or ():
             found.extend(marking.paths(selectable["jsonPath"]))

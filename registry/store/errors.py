@@ -5,7 +5,7 @@ StoreError
 ├── NotFound             an update or delete found none
 ├── RevisionConflict     the object is not at the expected revision
 ├── InUse                a write that must not be made while the object has others finds some
-├── GuardsChanged        the definitions or namespaces changed since the write was judged: judge again
+├── GuardsChanged        the definitions or namespaces changed since the write was validated: validate it again
 ├── RevisionExpired      the revision asked for is below the retained history
 ├── RevisionInFuture     the revision asked for has not been given out yet
 ├── TenantNotFound

@@ -1,6 +1,6 @@
 """Which definitions of other tenants a tenant has bound, and who has bound what (sql/sharing.sql writes it).
 
-Whatever one tenant is told of another goes through here: a consumer gets the definitions that it has bound and nothing
+All that one tenant learns of another goes through here: a consumer gets the definitions that it has bound and nothing
 else of its provider; a provider gets which tenants have bound its own definitions.
 """
 

@@ -317,7 +317,7 @@ class Store:
         return past
 
     async def in_use(self, tenant: Tenant, contents: Contents) -> bool:
-        """What `Write.unless_used` is judged by, as of now."""
+        """What `Write.unless_used` is checked against, as of now."""
         return await self._lookups.in_use(tenant, contents)
 
     async def count(self, tenant: Tenant, resource: ResourceName) -> int:

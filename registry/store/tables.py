@@ -65,7 +65,7 @@ domains = Table(
     postgresql_with={"fillfactor": "10"},
 )
 
-# `definitions_revision` and `namespaces_revision` are the guards that writes are judged by. They change only under the
+# `definitions_revision` and `namespaces_revision` guard the writes of a tenant. They change only under the
 # lock of the domain's row, as does all that a commit asks: whether the tenant is suspended, what it uses (objects, the
 # bytes of their bodies, definitions, namespaces), and the limits of that, NULL for none. `parent` is a tenant's name,
 # `sql_schema` the name of its PostgreSQL schema for reports.

@@ -27,10 +27,10 @@ ObjectKey = NewType("ObjectKey", str)
 
 @dataclass(frozen=True, slots=True)
 class Guards:
-    """What a write was judged by: the revisions at which the tenant's definitions and namespaces last changed.
+    """What a write was validated against: the revisions at which the tenant's definitions and namespaces last changed.
 
     `definitions` rises with each write of a definition, `namespaces` whenever a namespace begins to terminate or goes
-    (a new namespace cannot make an earlier judgement wrong).
+    (a new namespace cannot make an earlier validation wrong).
     """
 
     definitions: int

@@ -60,7 +60,7 @@ class WebhookClient:
         """What `decode` makes of the body of a successful answer. Raises CallFailed with the reason as Go's client
         words it, and what `decode` raises; `decode` is pure, for it may run in a thread.
 
-        `timeout_seconds` is told to the webhook; 0 is the time of a conversion. `again` says that a call may be made
+        `timeout_seconds` is sent to the webhook; 0 is the time of a conversion. `again` says that a call may be made
         more than once.
         """
         seconds = timeout_seconds or TIMEOUT_SECONDS

@@ -1,6 +1,6 @@
-"""Connections to judged addresses: the address that the policy has accepted is the one that is connected to.
+"""Connections to checked addresses: the address that the policy has accepted is the one that is connected to.
 
-So a name that means something else a moment later (DNS rebinding) leads nowhere: each new connection resolves, judges
+So a name that means something else a moment later (DNS rebinding) has no effect: each new connection resolves, checks
 and connects in one step, and a kept connection stays with its address.
 """
 
@@ -77,7 +77,7 @@ class JudgingBackend(httpcore.AsyncNetworkBackend):
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
         host, port = self._origin.place or (self._origin.host, self._origin.port)
-        addresses = await self._judged_addresses(host, port)
+        addresses = await self._allowed_addresses(host, port)
         for address in addresses[:-1]:
             try:
                 return await self._connect(address, port)
@@ -85,7 +85,7 @@ class JudgingBackend(httpcore.AsyncNetworkBackend):
                 continue
         return await self._connect(addresses[-1], port)
 
-    async def _judged_addresses(self, host: str, port: int) -> list[str]:
+    async def _allowed_addresses(self, host: str, port: int) -> list[str]:
         try:
             async with asyncio.timeout(self._resolve_seconds):
                 found = await self._resolver.lookup(host, port)

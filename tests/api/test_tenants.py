@@ -23,7 +23,7 @@ async def other(api: Client, app: Starlette) -> Client:
     """The tenant `acme`, which has the same definition."""
     backend: Backend = app.state.backend
     tenant = await Tenants(backend.store).ensure(TenantName("acme"))
-    await bootstrap.furnish(backend, tenant)
+    await bootstrap.create_defaults(backend, tenant)
     acme = api.of_tenant("acme")
     await define(acme, widgets_definition())
     return acme

@@ -1,7 +1,8 @@
 """What admission counts, under kube-apiserver's names.
 
 Its labels `name`, `policy` and `policy_binding` are left out: tenants choose these names, so there would be any number
-of series, and whoever reads them would learn of tenants. Codes are those that HTTP has names for; others count as 600.
+of series, and any reader of metrics would learn of tenants. Codes are those that HTTP has names for; others count as
+600.
 
 Follows apiserver pkg/admission/metrics/metrics.go and pkg/admission/plugin/policy/validating/metrics/metrics.go.
 """
@@ -48,7 +49,7 @@ _CODES: Final = frozenset(status.value for status in HTTPStatus)
 
 
 class Call:
-    """One call of a webhook, which began when this was made. It is told once how it ended."""
+    """One call of a webhook, which began when this was made. Its outcome is recorded once."""
 
     def __init__(self, operation: str, *, mutating: bool) -> None:
         self.mutating = mutating
@@ -69,9 +70,9 @@ class Call:
         self._observe(code, rejected=False)
 
     def _observe(self, code: int, *, rejected: bool) -> None:
-        told = "true" if rejected else "false"
-        REQUESTS.labels(self.type, self._operation, _bounded_code(code), told).inc()
-        DURATIONS.labels(self.type, self._operation, told).observe(time.perf_counter() - self._started)
+        label = "true" if rejected else "false"
+        REQUESTS.labels(self.type, self._operation, _bounded_code(code), label).inc()
+        DURATIONS.labels(self.type, self._operation, label).observe(time.perf_counter() - self._started)
 
 
 def _bounded_code(code: int) -> str:

@@ -1,7 +1,7 @@
 """Whether something may be created in a namespace.
 
 Active namespaces are remembered in the catalog, whose guards change whenever a namespace begins to terminate, so a
-create that relied on a namespace of the past fails its commit and is judged again.
+create that relied on a namespace of the past fails its commit and is evaluated again.
 
 Follows apiserver pkg/admission/plugin/namespace/lifecycle/admission.go.
 """

@@ -49,9 +49,9 @@ class PolicyAdmission:
     async def mutate(
         self, policies: Sequence[tuple[MutatingPolicy, tuple[Binding, ...]]], attributes: Attributes, rounds: Rounds
     ) -> None:
-        told = rounds.policies
+        progress = rounds.policies
         if rounds.is_again:
-            told.look(attributes.object)
+            progress.look(attributes.object)
         errors: list[tuple[str, str]] = []
         found = []
         for policy, bindings in policies:
@@ -71,12 +71,12 @@ class PolicyAdmission:
                 continue
             if changed:
                 dirty = rounds.again = True
-                told.require()
+                progress.require()
             if policy.reinvoked:
-                told.invoked.add(key)
+                progress.invoked.add(key)
         if dirty:
-            told.require()
-        told.output = attributes.object
+            progress.require()
+        progress.output = attributes.object
         if errors:
             raise self._refusal(attributes, errors)
 
@@ -147,10 +147,10 @@ class PolicyAdmission:
                 for param in params:
                     inputs = await self._policy_inputs(attributes, resource, param)
 
-                    def judge(policy: ValidatingPolicy = policy, inputs: Inputs = inputs) -> PolicyOutcome:
+                    def decide(policy: ValidatingPolicy = policy, inputs: Inputs = inputs) -> PolicyOutcome:
                         return policy.validate(inputs)
 
-                    outcome = await self._inputs.decide(judge)
+                    outcome = await self._inputs.decide(decide)
                     denied += self._enforce(policy, binding, outcome)
                     for key, text in outcome.annotations:
                         if text not in noted.setdefault(key, []):
@@ -163,7 +163,7 @@ class PolicyAdmission:
     def _enforce(
         self, policy: ValidatingPolicy, binding: Binding, outcome: PolicyOutcome
     ) -> list[tuple[ValidatingPolicy, Binding | None, PolicyDecision]]:
-        """What the binding makes of the failures: those that deny; the others are told."""
+        """What the binding makes of the failures: those that deny; the others are progress."""
         denied: list[tuple[ValidatingPolicy, Binding | None, PolicyDecision]] = []
         where = f"'{policy.name}' with binding '{binding.name}'"
         for index, decision in outcome.decisions:

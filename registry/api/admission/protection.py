@@ -6,8 +6,8 @@ An annotation of the object decides, else the policy of its tenant, else nothing
                                           WhileUsed   refused while there are objects of it, or in it
                                           Always      refused; any value but these counts as Always
 
-Whether there are objects is judged in the commit that marks the deletion, under the lock that every write of the tenant
-takes: a create that came first makes the deletion be refused, one that comes later is refused itself.
+Whether there are objects is checked in the commit that marks the deletion, under the lock that every write of the
+tenant takes: a create that came first makes the deletion be refused, one that comes later is refused itself.
 """
 
 from __future__ import annotations

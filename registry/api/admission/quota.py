@@ -3,7 +3,7 @@ an update by what it needs more: a service may become a load balancer, or get an
 
 What counts is a quota's status: the bound in status.hard and the use in status.used, which a controller (or a hand)
 has written there; a quota without them refuses nothing. Admission itself raises the use, under the quota's own
-revision, so that two creates never share the last place; a deletion gives nothing back (the controller counts anew).
+revision, so that two creates never share the last place; a deletion gives nothing back (the controller recounts).
 
 Whether a namespace has such quotas is remembered in the catalog: a quota that begins to count changes the guards of the
 tenant (strategies/resourcequota.py). So creates elsewhere cost nothing.
@@ -94,7 +94,7 @@ async def _counting(request: ResourceRequest, change: Usage, name: str) -> Seque
 
 
 async def _count(request: ResourceRequest, row: Row, change: Usage, name: str, *, dry_run: bool) -> bool:
-    """Whether the quota counts the change, and has been told of it."""
+    """Whether the quota counts the change, and it has been reserved."""
 
     def use(quota: Object) -> Object | None:
         hard = _hard(quota)
@@ -126,7 +126,7 @@ async def _change_use(request: ResourceRequest, row: Row, use: Callable[[Object]
                 await store.commit(request.tenant, _write(request, served, new, old, found))
                 return True
             except RevisionConflict:
-                continue  # somebody else has counted; the use is computed anew
+                continue  # another request has changed the count; the use is computed again
             except NotFound:
                 return False
     raise modified(served.resource, row.key.rpartition("/")[2])

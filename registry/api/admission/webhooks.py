@@ -40,22 +40,22 @@ class WebhookAdmission:
         self._inputs = inputs
 
     async def mutate(self, hooks: Sequence[Webhook], attributes: Attributes, rounds: Rounds) -> None:
-        told = rounds.webhooks
+        progress = rounds.webhooks
         if rounds.is_again:
-            told.look(attributes.object)
+            progress.look(attributes.object)
         for hook in hooks:
-            if rounds.is_again and hook.identity not in told.wanted:
+            if rounds.is_again and hook.identity not in progress.wanted:
                 # The order matters only for its cost: whether it matches is not asked of those who are not called.
                 continue
             resource = await self.match(hook, attributes)
             if resource is None:
                 continue
             if await self._mutate_by(hook, resource, attributes, again=rounds.is_again):
-                told.require()
+                progress.require()
                 rounds.again = True
             if hook.reinvoked:
-                told.invoked.add(hook.identity)
-        told.output = attributes.object
+                progress.invoked.add(hook.identity)
+        progress.output = attributes.object
 
     async def _mutate_by(self, hook: Webhook, resource: Resource, attributes: Attributes, *, again: bool) -> bool:
         answer = await self.ask(hook, attributes, resource, mutating=True, again=again)

@@ -1,7 +1,7 @@
 """Policies, their bindings and webhook configurations as objects; what they do is in
 registry/api/admission/admitter.py.
 
-A write of one moves the guard of the tenant's definitions: every process judges the next write by what stands then.
+A write of one moves the guard of the tenant's definitions: every process evaluates the next write with the new state.
 
 Follows kubernetes pkg/registry/admissionregistration/*/strategy.go and pkg/apis/admissionregistration/v1/defaults.go.
 """

@@ -45,8 +45,8 @@ class Context:
     authorized_name: str = ""
     # Where what the audit log is to know is put; None where there is none.
     annotations: dict[str, str] | None = None
-    # What the server itself writes: no limit and no suspension of a tenant stops it. It is never told by the name of
-    # the user, which a credential may give to anybody.
+    # What the server itself writes: no limit and no suspension of a tenant stops it. It is never recognised by the name
+    # of the user, which a credential may give to anybody.
     by_server: bool = False
     # What stays over all attempts; None outside of them.
     memo: RetryMemo | None = None
@@ -160,7 +160,7 @@ class Strategy(Protocol):
         """The rules of a write through a subresource."""
 
     def check_type(self, obj: Object) -> None:
-        """Raises a StatusError for an object of another kind or version, where that is told before all else."""
+        """Raises a StatusError for an object of another kind or version, where that is reported before all else."""
 
     def field_labels(self) -> Sequence[str]:
         """What a field selector may name beside metadata.name and metadata.namespace: `spec.color`."""
@@ -169,10 +169,10 @@ class Strategy(Protocol):
         """The name under which a field of a selector stands among what is stored (`selectable`)."""
 
     def selectable(self, obj: Object) -> Iterable[tuple[str, str]]:
-        """The fields that can be selected by, with their texts; what is empty may be told or left out."""
+        """The fields that can be selected by, with their texts; empty ones may be given or left out."""
 
     def decode(self, obj: Object, unknown: list[str]) -> Object:
-        """Types, pruning and defaulting of a body; unknown fields are told in `unknown`. Raises DecodeError."""
+        """Types, pruning and defaulting of a body; unknown fields are added to `unknown`. Raises DecodeError."""
 
     def complete(self, obj: Object) -> Object:
         """Defaults what an apply has made. Raises DecodeError."""
@@ -184,7 +184,7 @@ class Strategy(Protocol):
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None: ...
 
     def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
-        """What is wrong but was so before, and has not been touched, is only told in `warnings`."""
+        """What is wrong but was so before, and has not been touched, only goes into `warnings`."""
 
     def finish(self, obj: Object) -> Object:
         """The form that is stored and served of an object that has been found to be right."""

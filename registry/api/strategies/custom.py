@@ -275,7 +275,7 @@ def raise_generation(new: Object, old: Object, ignored: set[str]) -> None:
 
 
 def _with_revision(new: Object, old: Object) -> tuple[Object, Object]:
-    """The metadata of both as the rules want to see it; the optimistic lock has been judged before."""
+    """The metadata of both as the rules want to see it; the optimistic lock has been checked before."""
     metadata = new["metadata"]
     return ({**metadata, "resourceVersion": old["metadata"].get("resourceVersion") or "1"}, old["metadata"])
 

@@ -74,10 +74,10 @@ class DefinitionStrategy(BuiltinStrategy):
         obj["metadata"] = dict(obj["metadata"])
 
     def write_effects(self, new: Object, old: Object | None) -> WriteEffects:
-        """Pending as long as its names are not settled or its objects are to be removed.
+        """Pending as long as its names are not accepted or its objects are to be removed.
 
-        A new definition has no names yet, so nothing is judged by it: the tenant's definitions do not change by it, and
-        many can be created in one commit, while the names of others are settled.
+        A new definition has no accepted names, so nothing can conflict with it: the tenant's definitions do not change
+        by it, and many can be created in one commit, while the names of others are being accepted.
         """
         unsettled = (
             needs_reconsidering(new)
@@ -130,6 +130,6 @@ def replace_in_place(obj: Object, other: Object) -> None:
 
 
 def with_revision(new: Object, old: Object) -> tuple[Object, Object]:
-    """The new definition with the old one's resource version: the optimistic lock has been judged before."""
+    """The new definition with the old one's resource version: the optimistic lock has been checked before."""
     revision = old["metadata"].get("resourceVersion")
     return {**new, "metadata": {**new["metadata"], "resourceVersion": revision}}, old

@@ -37,7 +37,7 @@ class NamespaceStrategy(TypedStrategy):
         return name_is_dns_label
 
     def default(self, obj: Object) -> None:
-        """The name is always among the labels, whoever writes what; here, so that it is the writer's."""
+        """The name is always among the labels; set here, so that the writer owns the field."""
         _name_label(obj)
 
     def prepare_for_create(self, obj: Object, context: Context) -> None:

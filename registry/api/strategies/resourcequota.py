@@ -47,7 +47,7 @@ class ResourceQuotaStrategy(TypedStrategy):
     def write_effects(self, new: Object, old: Object | None) -> WriteEffects:
         """Other writes must know of a quota that begins or ceases to count, or whose limits change.
 
-        What admission itself adds to the use is no such change, or each counted write would have all others judged
+        What admission itself adds to the use is no such change, or each counted write would have all others evaluated
         again.
         """
         if new is old:

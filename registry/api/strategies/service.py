@@ -65,7 +65,7 @@ def _without_empty(members: Object) -> Object:
 
 
 def _default_ports(obj: Object) -> None:
-    """A port leads to the same port unless told otherwise."""
+    """A port targets the same port by default."""
     spec = dict(obj.get("spec") or {})
     if spec.get("ports"):
         spec["ports"] = [{"targetPort": port.get("port"), **port} for port in spec["ports"]]

@@ -61,9 +61,9 @@ class BindingStrategy(CustomStrategy):
         if new is old:
             # It goes: what it has bound goes with it.
             return {"flags": WriteFlag.CHANGES_DEFINITIONS, "sharing": ending(new)}
-        settled = (new.get("status") or {}).get("phase") == "Bound" and not new["metadata"].get("deletionTimestamp")
+        bound = (new.get("status") or {}).get("phase") == "Bound" and not new["metadata"].get("deletionTimestamp")
         flags = NO_FLAGS if old is None else WriteFlag.CHANGES_DEFINITIONS
-        return {"flags": flags if settled else flags | WriteFlag.PENDING}
+        return {"flags": flags if bound else flags | WriteFlag.PENDING}
 
 
 class FrozenStrategy(BindingStrategy):

@@ -42,7 +42,7 @@ class StorageVersionMigrationStrategy(TypedStrategy):
         return errors
 
     def write_effects(self, new: Object, old: Object | None) -> WriteEffects:
-        """Pending until it has come to its end, so that it goes on whoever dies."""
+        """Pending until it has ended, so that it is resumed after a crash."""
         return {} if is_finished(new) else {"flags": WriteFlag.PENDING}
 
 

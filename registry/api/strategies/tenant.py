@@ -2,7 +2,7 @@
 
 A write of a tenant changes its row in the same commit (Write.tenancy, registry/store/sql/tenancy.sql), so a
 tenant is there, suspended, limited or gone for every process with the answer of the write. What depends on other
-tenants (the tree of parents, names of schemas) is judged there too.
+tenants (the tree of parents, names of schemas) is checked there too.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def decode_configuration(body: Body) -> Decoded:
 
 
 def note_duplicates(request: ResourceRequest, decoded: Decoded, options: WriteOptions) -> None:
-    """Keys given twice are told when nothing is wrong with the fields themselves."""
+    """Duplicate keys are reported when nothing is wrong with the fields themselves."""
     if not decoded.duplicates or options.field_validation == "Ignore":
         return
     if options.field_validation == "Strict":

@@ -158,7 +158,7 @@ async def _require_create(request: ResourceRequest, name: str) -> None:
 
 
 def _require_unbound(request: ResourceRequest, obj: Object) -> None:
-    """A definition that the tenant has bound cannot be defined besides."""
+    """A definition that the tenant has bound cannot be defined as well."""
     name = obj["metadata"].get("name") or ""
     if request.served.definition.strategy == "definition" and name in request.catalog.bound:
         raise forbidden(

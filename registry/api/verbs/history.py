@@ -8,8 +8,8 @@
                                                                    selectors it takes labels, name and namespace
 
 They reach as far back as the change log. What comes back is a write like any other: decoded, pruned, validated and
-admitted by what holds today. Of kinds in BARRED nothing of the past is told, nor of sensitive fields of others (as in
-SQL reports). Documented in docs/history.md.
+admitted by what holds today. Nothing of the past of kinds in BARRED is answered, nor of sensitive fields of others (as
+in SQL reports). Documented in docs/history.md.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def check(served: Served, subresource: str, name: str, verb: str) -> None:
     if verb not in SUBRESOURCES[subresource]:
         raise method_not_supported(served.resource, verb)
     if served.resource_name in BARRED:
-        raise forbidden(served.resource, name, f"nothing of the past of {served.resource} is told")
+        raise forbidden(served.resource, name, f"the past of {served.resource} cannot be read")
 
 
 def is_document(subresource: str, verb: str, query: Query) -> bool:
@@ -185,7 +185,7 @@ async def _gone(request: ResourceRequest, after: ObjectKey, limit: int) -> tuple
     """The next deletions that the selectors select, and whether there may be more.
 
     Labels are those of the last state. Other fields than name and namespace cannot be selected by: they may be
-    sensitive, and are left out of what is told.
+    sensitive, and are left out of the answer.
     """
     selection = parse_selection(
         request,
@@ -333,7 +333,7 @@ async def _object_today(request: ResourceRequest, row: Row) -> Object:
 
 
 async def _redacted(request: ResourceRequest, row: Row) -> Object:
-    """What is told of it: without sensitive fields, nor what holds copies of them."""
+    """What is answered of it: without sensitive fields and what holds copies of them."""
     found = await _object_today(request, row)
     redacted = request.served.redacted_paths
     return without(found, (*redacted, *_COPIES)) if redacted else found

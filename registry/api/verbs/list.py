@@ -297,7 +297,7 @@ async def _answer(selection: Selection) -> ListAnswer:
     first = await anext(pages)
     ahead = deque([await row_texts(request, first.rows)])
     if request.served.conversions is not None:
-        # What a webhook refuses must be told by the code of the answer, so before its beginning is sent.
+        # A refusal by a webhook decides the status code, so it must be known before the head is sent.
         size = first.size
         while size < CONVERTED_AHEAD_BYTES and (page := await anext(pages, None)) is not None:
             ahead.append(await row_texts(request, page.rows))
@@ -322,7 +322,7 @@ async def row_texts(request: ResourceRequest, rows: Sequence[Row]) -> Sequence[s
 async def readable(request: ResourceRequest, rows: Sequence[Row]) -> tuple[Sequence[Row], Sequence[str]]:
     """Rows and their objects as JSON.
 
-    One that is stored at a version that is gone is left out and told in a warning, so that the others can be read.
+    One that is stored at a version that is gone is left out and reported in a warning, so that the others can be read.
     """
     served = request.served
     try:

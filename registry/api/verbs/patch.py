@@ -62,7 +62,7 @@ async def patch(request: ResourceRequest, body: Body) -> ObjectAnswer:
 
 
 class PatchReader:
-    """Reads the patch when the object has been found: a missing object is told before a broken patch."""
+    """Reads the patch when the object has been found: a missing object is reported before a broken patch."""
 
     def __init__(self, body: Body, options: WriteOptions) -> None:
         self._body = body

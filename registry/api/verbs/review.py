@@ -93,17 +93,17 @@ def _decision_status(decision: Decision) -> Object:
 
 
 def _with_parse_errors(status: Object, asked: Object) -> Object:
-    """What cannot be understood of a selector does not count, which is told (util/helpers.go, BuildEvaluationError).
+    """What cannot be understood of a selector is ignored, and reported (util/helpers.go, BuildEvaluationError).
 
-    Rules know nothing of selectors, so that is all that they do: whoever may list everything may list a part.
+    Rules know nothing of selectors, so nothing else is needed: a user that may list everything may list a part.
     """
-    told = [status["evaluationError"]] if "evaluationError" in status else []
+    notes = [status["evaluationError"]] if "evaluationError" in status else []
     for name in ("fieldSelector", "labelSelector"):
         known, unknown = _understood(asked.get(name) or {}, of_labels=name == "labelSelector")
         if unknown:
-            told.append(f"spec.resourceAttributes.{name} {'partially ' if known else ''}ignored due to parse error")
-    if told:
-        status["evaluationError"] = "; ".join(told)
+            notes.append(f"spec.resourceAttributes.{name} {'partially ' if known else ''}ignored due to parse error")
+    if notes:
+        status["evaluationError"] = "; ".join(notes)
     return status
 
 

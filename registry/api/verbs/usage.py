@@ -3,7 +3,7 @@
     GET  .../tenants/a/usage        one (right: get tenants/usage)
     GET  .../tenants?usage=true     all, in the order of their names, or by fieldSelector (right: list tenants/usage)
 
-The figures are those that quotas are judged by: counted in the commits themselves. Documented in docs/tenants.md.
+The figures are those that quotas are checked against: counted in the commits themselves. Documented in docs/tenants.md.
 """
 
 from __future__ import annotations

@@ -122,11 +122,11 @@ class TenantSource:
 
 
 async def watch_source(source: Source[R], options: ListOptions) -> WatchAnswer:
-    """The selectors and the start are judged at once; what goes wrong later is an ERROR event."""
+    """The selectors and the start are checked at once; what goes wrong later is an ERROR event."""
     revision = start_of(options)
     if revision > 0:
         await source.wait(revision)
-    # Read here, so that a request that was judged by old definitions is served again instead of ending at once.
+    # Read here, so that a request that was evaluated with old definitions is served again instead of ending at once.
     beginning: Beginning[R] | None = None
     if begins_with_state(options, revision):
         pages = source.pages()

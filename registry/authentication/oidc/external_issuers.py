@@ -1,6 +1,6 @@
-"""All outside issuers of the file of the settings, which is taken up anew when it changes.
+"""All outside issuers of the file of the settings, which is loaded again when it changes.
 
-A change that cannot be used is told in the log and changes nothing. Follows apiserver
+A change that cannot be used is reported in the log and changes nothing. Follows apiserver
 pkg/server/options/authentication.go.
 """
 

@@ -1,6 +1,6 @@
 """The keys of one outside issuer: found by its discovery document, kept, and fetched again when they change.
 
-Fetching follows the rules of outgoing calls (registry/webhooks/https.py): HTTPS only, the address judged before it is
+Fetching follows the rules of outgoing calls (registry/webhooks/https.py): HTTPS only, the address checked before it is
 connected to, no redirects, no proxies of the environment, bounded in time, size and number of values. A token of an
 unknown key makes it look again, at most every RETRY_SECONDS, so that nobody can use us to flood the issuer.
 

@@ -78,7 +78,7 @@ class BearerTokens:
     async def create(
         self, tenant: Tenant, user: str, groups: Sequence[str], description: str, expires_at: datetime.datetime | None
     ) -> tuple[str, StoredToken]:
-        """A new token, told this once. Raises BadToken, TenantNotFound."""
+        """A new token, returned only here. Raises BadToken, TenantNotFound."""
         _check(user, groups, description, expires_at)
         id = base64.b32encode(secrets.token_bytes(10)).decode().lower()
         secret = secrets.token_urlsafe(32)

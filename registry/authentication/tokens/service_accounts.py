@@ -193,7 +193,7 @@ class AccountTokens:
         if key is None or algorithm != ALGORITHM:
             raise Rejected(_NOT_VERIFIED)  # without a name of its key it is none of ours: those all have one
         try:
-            # Times and audiences are judged with each use, the signature only here.
+            # Times and audiences are checked with each use, the signature only here.
             claims = jwt.decode(
                 token,
                 key.private.public_key(),

@@ -1,6 +1,6 @@
 """The roles and bindings that every tenant has: what they are, and their objects to be stored.
 
-A tenant that has never been asked for its roles has none stored, and is judged by these. They are written into it when
+A tenant that has never been asked for its roles has none stored: these apply. They are written into it when
 its roles are first looked at or changed (registry/api/default_roles.py).
 
 Follows kubernetes plugin/pkg/auth/authorizer/rbac/bootstrappolicy at v1.36; defaults.yaml is their content. admin, edit
@@ -55,23 +55,23 @@ _PARTS = {
 def default_objects() -> dict[Which, Object]:
     """Every object: cluster roles and roles first, ClusterRoleBindings last. Not to be changed."""
     text = resources.files(__package__).joinpath("defaults.yaml").read_text(encoding="utf-8")
-    told = yaml.safe_load(text)
+    document = yaml.safe_load(text)
     found: dict[Which, Object] = {}
-    for name, rules in told["clusterRoles"].items():
+    for name, rules in document["clusterRoles"].items():
         found[CLUSTER_ROLES, ObjectKey(name)] = _cluster_role(name, rules)
-    for name, rules in told["controllers"].items():
+    for name, rules in document["controllers"].items():
         full = f"{_CONTROLLER}{name}"
         found[CLUSTER_ROLES, ObjectKey(full)] = _cluster_role(full, rules)
-    _aggregate(found, told["aggregated"])
-    for key, rules in told["roles"].items():
+    _aggregate(found, document["aggregated"])
+    for key, rules in document["roles"].items():
         found[ROLES, ObjectKey(key)] = {**_object("Role", key), "rules": [_rule(rule) for rule in rules]}
-    for key, (role, *subjects) in told["roleBindings"].items():
+    for key, (role, *subjects) in document["roleBindings"].items():
         found[ROLE_BINDINGS, ObjectKey(key)] = _binding("RoleBinding", key, "Role", role, subjects)
-    for name, subjects in told["clusterRoleBindings"].items():
+    for name, subjects in document["clusterRoleBindings"].items():
         found[CLUSTER_ROLE_BINDINGS, ObjectKey(name)] = _binding(
             "ClusterRoleBinding", name, "ClusterRole", name, subjects
         )
-    for name in told["controllers"]:
+    for name in document["controllers"]:
         full = f"{_CONTROLLER}{name}"
         found[CLUSTER_ROLE_BINDINGS, ObjectKey(full)] = _binding(
             "ClusterRoleBinding", full, "ClusterRole", full, [f"ServiceAccount kube-system/{name}"]

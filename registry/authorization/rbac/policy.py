@@ -5,7 +5,7 @@ cost; what has been decided is remembered (each decision by all that it depends 
 look-up in a dictionary.
 
 Follows kubernetes pkg/registry/rbac/validation/rule.go (DefaultRuleResolver.VisitRulesFor) and
-plugin/pkg/auth/authorizer/rbac/rbac.go at v1.36. Where several bindings allow something, the first by name is told,
+plugin/pkg/auth/authorizer/rbac/rbac.go at v1.36. Where several bindings allow something, the first by name is reported,
 those of the cluster before those of the namespace.
 """
 
@@ -20,7 +20,7 @@ from registry.authorization.rbac.match import CompiledRole
 from registry.authorization.rbac.model import Binding, PolicyRule, Reference, Subject
 from registry.schema.field import go_quote
 
-# Decisions that a policy remembers; beyond it the memory starts anew. One is about 400 bytes.
+# Decisions that a policy remembers; beyond that they are all dropped. One is about 400 bytes.
 REMEMBERED = 4_000
 
 _ACCOUNT = "system:serviceaccount:"

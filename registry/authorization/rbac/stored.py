@@ -2,7 +2,7 @@
 
 An Entry is one stored role or binding. What every tenant has before anything is stored are the default ones
 (defaults.py): as long as a tenant has no ClusterRoleBinding, they fill in what is missing. The bindings are what is
-written last when a tenant's own roles are made, so that a tenant is never judged by half of them.
+written last when a tenant's own roles are made, so that no decision is made by half of them.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ _NOBODY: Final = Uid("")
 
 
 class Collector:
-    """The Dependents of a process. Between entering and leaving it works off what it is told."""
+    """The Dependents of a process: works off its notifications between entering and leaving."""
 
     def __init__(self, backend: Backend, *, renew_seconds: float = RENEW_SECONDS) -> None:
         self._backend = backend
@@ -76,7 +76,7 @@ class Collector:
         self._wake = asyncio.Event()
         # Since when something was dropped for want of room.
         self._dropped_since: float | None = None
-        # When this process last told the dependents of an owner.
+        # When this process last notified the dependents of an owner.
         self._begun: LruCache[Work, float] = LruCache(_BEGUN_LIMIT)
         self._renew_seconds = renew_seconds
         self._heartbeats = backend.store.heartbeats(seconds=3 * renew_seconds)
@@ -114,7 +114,7 @@ class Collector:
         except (StoreError, TimeoutError):
             pass
 
-    # -- what we are told
+    # -- notifications
     def notify_owned(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
         self._enqueue(Work(tenant, resource, key, Look.NEW_OWNERS))
 
@@ -180,8 +180,8 @@ class Collector:
             self._gone_since = None
 
     async def _spread_all(self, gone: dict[int, list[tuple[Tenant, DeletedObject]]]) -> None:
-        for told in gone.values():
-            await self._query_with_retries(told[0][0], [one for _, one in told])
+        for batch in gone.values():
+            await self._query_with_retries(batch[0][0], [one for _, one in batch])
 
     async def _query_with_retries(self, tenant: Tenant, gone: list[DeletedObject]) -> None:
         """The database may be away: it is asked until it answers, for nobody else would."""
@@ -195,7 +195,7 @@ class Collector:
                 logger.warning("the dependents of what is gone are asked for again: %s", error)
                 await asyncio.sleep(_RETRY_SECONDS)
             except Exception:
-                logger.exception("the dependents of %s objects could not be told", len(gone))
+                logger.exception("the dependents of %s deleted objects could not be processed", len(gone))
                 self._drop()
                 return
 
@@ -226,7 +226,7 @@ class Collector:
         return min(times, default=None)
 
     async def _renew(self, *, ending: bool = False) -> None:
-        """`ending` says that we don't live on: whoever leads may take over at once."""
+        """`ending`: this process is shutting down, so the leader may take over at once."""
         since = self.oldest_pending()
         age = 0.0 if since is None else _now() - since
         await self._heartbeats.renew(age, lives=not ending)

@@ -80,7 +80,7 @@ class Garbage:
         self._begin = begin
 
     async def reconcile(self, work: Work, *, again: bool = False) -> None:
-        """Does what is due for one object. `again` says that the dependents have been told of the deletion before."""
+        """Reconciles one object. `again`: its dependents have been notified of the deletion before."""
         found = await self._find(work.resource, work.key)
         if found is None:
             return
@@ -126,7 +126,7 @@ class Garbage:
         await self._delete(found, policy)
 
     async def _classify(self, found: Found) -> Owners | None:
-        """None where it cannot be told: an owner of an unknown kind, or of one that cannot own this object."""
+        """None where it is unknown: an owner of an unknown kind, or of one that cannot own this object."""
         owners = Owners([], [], [])
         for reference in found.metadata["ownerReferences"]:
             served = served_by_reference(found.catalog, reference)
@@ -143,7 +143,7 @@ class Garbage:
             key = served.key(found.namespace, reference.get("name") or "")
             row, state = await self._store.load(self._tenant, served.resource_name, key)
             if state.guards.definitions != found.catalog.guards.definitions:
-                raise Requeue  # the definitions changed: whether the kind is there is asked anew
+                raise Requeue  # the definitions changed: whether the kind exists is looked up again
             if row is None or row.uid != reference.get("uid"):
                 if served.namespaced:
                     await self._report(found, served, reference)

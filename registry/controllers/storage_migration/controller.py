@@ -5,7 +5,7 @@ a while. Either way the old versions leave status.storedVersions in one write wi
 at the very revision by which no row was found at another version. From that revision on nobody writes at another one,
 for every commit is checked against the definitions of its tenant.
 
-A migration goes on where it was, whoever dies: the object is pending until it has come to its end, and its rows are
+A migration resumes where it was after a crash: the object is pending until it has come to its end, and its rows are
 the cursor (rewriting.py). One process at a time works on a resource, by a lease; two would do no harm.
 
 Follows kubernetes pkg/controller/storageversionmigrator/{migrationrunner,customresource,resourceversion}.go.
@@ -64,7 +64,7 @@ class Migrations:
     held: set[str] = field(default_factory=set)
 
     async def reconcile(self, work: Work) -> None:
-        """Goes on with one migration: that of a StorageVersionMigration, or of a definition. Raises Unfinished."""
+        """Goes on with one migration: that of a StorageVersionMigration, or of a definition. Raises Requeue."""
         controlled = ControllerClient(self.backend, work.tenant, MANAGER)
         if work.resource == MIGRATIONS:
             await self._start_requested(controlled, work.key)
@@ -118,11 +118,11 @@ class Migrations:
             return
         revision = (await self.backend.store.state(controlled.tenant)).revision
 
-        def begun(status: Object) -> Object:
+        def set_running(status: Object) -> Object:
             status = {**status, "resourceVersion": status.get("resourceVersion") or str(revision)}
             return with_condition(status, RUNNING, "True", "MigrationRunning", "The migration is running", _now())
 
-        await _change_status(controlled, key, begun)
+        await _change_status(controlled, key, set_running)
 
     # -- of itself
     async def _automatic(self, controlled: ControllerClient, key: ObjectKey) -> None:
@@ -150,7 +150,7 @@ class Migrations:
     async def _rewrite(
         self, controlled: ControllerClient, group: str, plural: str, lease: _Lease, *, whole: bool
     ) -> RewriteOutcome | None:
-        """What came of it, None where the resource is gone. Raises Unfinished when its time is over."""
+        """The outcome, None where the resource is gone. Raises Requeue when its lease is over."""
         rewriting = Rewriting(controlled, group, plural, self.pace, whole)
         try:
             async for _ in rewriting.run():
@@ -182,7 +182,7 @@ class _Lease:
         self._ends = self._renewed = 0.0
 
     async def __aenter__(self) -> _Lease:
-        """Raises Unfinished where another has it."""
+        """Raises Requeue while another holds it."""
         if self._name in self._held:
             raise Requeue
         self._held.add(self._name)
@@ -242,16 +242,16 @@ async def _end(controlled: ControllerClient, key: ObjectKey, kind: str, reason: 
 async def _set_definition_condition(
     controlled: ControllerClient, group: str, plural: str, condition: tuple[str, str, str]
 ) -> None:
-    def told(old: Object) -> Object:
+    def update(old: Object) -> Object:
         return {**copy_of(old), "status": _with_migrating(old, *condition)}
 
-    await controlled.change(*_DEFINITIONS, ObjectKey(f"{plural}.{group}"), told, subresource="status")
+    await controlled.change(*_DEFINITIONS, ObjectKey(f"{plural}.{group}"), update, subresource="status")
 
 
 async def _finish_definition(controlled: ControllerClient, group: str, plural: str, outcome: RewriteOutcome) -> None:
     """Takes the former versions out of status.storedVersions, if the definition is still that of the outcome.
 
-    Raises Unfinished where it is not: then the rows are looked at again.
+    Raises Requeue where it is not: then the rows are read again.
     """
     definition = outcome.definition
     key = ObjectKey(f"{plural}.{group}")

@@ -1,7 +1,7 @@
 """Writing the rows of a resource again at its storage version, without changing what they say.
 
 The rows themselves are the cursor: one that has been written again is of the storage version and is not found any
-more. So whoever goes on after a death, or beside another by mistake, only does what is left.
+more. So a process that resumes after a crash, or runs beside another by mistake, only does what is left.
 
 No write is lost: each is made at the revision that was read, and one that another was faster with has put the object
 at the storage version itself, for every commit is made under the definitions that are the tenant's (catalog.py).

@@ -44,7 +44,7 @@ class MigrationSettings:
 
 
 class Migrator:
-    """Between entering and leaving, nudged migrations go on."""
+    """Runs enqueued migrations between entering and leaving."""
 
     def __init__(self, backend: Backend, settings: MigrationSettings) -> None:
         self._backend = backend
@@ -80,7 +80,7 @@ class Migrator:
     async def _look(self) -> None:
         """What was under way when a process died goes on at once, else when the leader sweeps.
 
-        As the leader: nudges what is to be migrated of itself, in any tenant.
+        As the leader: enqueues the automatic migrations of every tenant.
         """
         try:
             for tenant, key in await self._backend.store.rewrites.pending(MIGRATIONS, limit=_LOOK_LIMIT):

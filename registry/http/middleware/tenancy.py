@@ -62,7 +62,7 @@ class TenancyMiddleware:
             if not user_in_tenant(state.user, SYSTEM).is_administrator:
                 raise forbidden_to(state.user, state.attributes) from None
             raise
-        state.tenant = state.wildcard.judge
+        state.tenant = state.wildcard.authorizing
 
     async def _resolve(self, scope: Scope, state: RequestState) -> tuple[Tenant, User]:
         """The administrator of a tenant above stays themselves; any other user is as the tenant sees them."""

@@ -34,7 +34,7 @@ _IN_A_ROW: Final = 64
 # Where the process or the machine has no more files, it looks again after this time.
 _RETRY_SECONDS: Final = 1.0
 _NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-# How often it is told in the log that connections are refused.
+# How often the log reports refused connections.
 _TELL_SECONDS: Final = 60.0
 
 
@@ -61,7 +61,7 @@ class Acceptor:
         self._limit = limit
         self._handshakes: set[asyncio.Task[None]] = set()
         self._retry: asyncio.TimerHandle | None = None
-        self._told = -_TELL_SECONDS
+        self._reported = -_TELL_SECONDS
 
     def start(self) -> None:
         loop = asyncio.get_running_loop()
@@ -104,8 +104,8 @@ class Acceptor:
         accepted.close()
         REFUSED.inc()
         now = asyncio.get_running_loop().time()
-        if now - self._told >= _TELL_SECONDS:
-            self._told = now
+        if now - self._reported >= _TELL_SECONDS:
+            self._reported = now
             logger.warning("%d connections are open, which is the limit: others are refused", self._limit)
 
     def _begin(self, accepted: socket.socket) -> None:

@@ -92,7 +92,7 @@ def run(
     when_ready: Callable[[], None] = lambda: None,
     parent: socket.socket | None = None,
 ) -> None:
-    """Serve until told to stop. `parent`: a connection whose end means that the parent process is gone."""
+    """Serves until a signal to stop. `parent`: a connection whose end means that the parent process is gone."""
     module, _, factory = application.partition(":")
     app = getattr(importlib.import_module(module), factory)(settings)
     Server(settings, app, when_ready, parent).run(sockets=[listener])
@@ -124,7 +124,7 @@ def root_certificates(settings: Settings) -> str:
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server with our shutdown and with certificates that are taken up anew when their files change."""
+    """uvicorn's server with our shutdown and with certificates that are loaded again when their files change."""
 
     def __init__(
         self, settings: Settings, app: Starlette, when_ready: Callable[[], None], parent: socket.socket | None
@@ -216,7 +216,7 @@ class Server(uvicorn.Server):
         """Serves new connections by files that have changed, and renews our own certificate when it nears its end.
 
         Where the authorities of clients change, connections that have shown a certificate end with the request that
-        they are at: who comes back is judged by the new ones.
+        they are at: a client that comes back is checked against the new ones.
         """
         renewed = await asyncio.get_running_loop().run_in_executor(None, files.look_again)
         if renewed is None or self._acceptor is None:

@@ -45,7 +45,7 @@ class Worker:
 
 
 class Supervisor:
-    """Runs one worker for each listener until told to stop."""
+    """Runs one worker for each listener until a signal to stop."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The files that TLS is served with, taken up anew where they change.
+"""The files that TLS is served with, loaded again when they change.
 
 Each change makes a new context, for a context cannot forget: an authority of clients that has been taken away would go
 on counting, and so would sessions that are resumed.
@@ -41,7 +41,7 @@ class TlsFiles:
         return server_context(found.certificate, found.key, self._client_ca)
 
     def look_again(self) -> Renewed | None:
-        """None where nothing has changed, or where it cannot be used: that is told once, and the old stays."""
+        """None where nothing has changed, or where it cannot be used, which is reported once, and the old one stays."""
         before = self._stamps
         try:
             if self._stamps_of(self._served()) == before:

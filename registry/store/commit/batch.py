@@ -2,7 +2,7 @@
 
 Where more wait than a transaction takes, writes of tenants alternate: one that floods the queue only delays its own.
 
-The call judges all writes of a batch against what stood there before it, so two writes may share one only if the second
+The call checks all writes of a batch against the rows as they were, so two writes may share one only if the second
 does not depend on the first: no object twice, nothing of a tenant after a write that changes its guards, and nothing of
 it before one that depends on what there is (`unless_used`).
 """
@@ -120,10 +120,10 @@ class Waiting:
             if pending.write.alone:
                 break
             turns.rotate(-1)
-        self._settle([*turns, *served])
+        self._release([*turns, *served])
         return batch
 
-    def _settle(self, turns: list[_Turn]) -> None:
+    def _release(self, turns: list[_Turn]) -> None:
         """What stays is put back, and those who have had the least come first."""
         queues: dict[TenantId, deque[Pending]] = {}
         for turn in turns:

@@ -68,7 +68,7 @@ MakePartitions = Callable[[], Awaitable[object]]
 
 
 class Writer:
-    """`on_commit` is told the newest revision of each domain that a transaction has written to."""
+    """`on_commit` is called with the newest revision of each domain that a transaction has written to."""
 
     def __init__(
         self,
@@ -175,7 +175,7 @@ class WriterConnection:
             # A text that is not Unicode, an integer beyond 64 bits: found before anything was sent.
             await self._one_by_one(batch, ValueRefused(f"not a value for PostgreSQL: {error}"))
         else:
-            near = self._settle(batch, rows)
+            near = self._resolve(batch, rows)
             if near:
                 await self._commit(near, exact=True)
 
@@ -237,7 +237,7 @@ class WriterConnection:
         # They may repeat any number of times, as each time PostgreSQL was there again and had not written them.
         self._waiting.put_back(repeat)
 
-    def _settle(self, batch: list[Pending], rows: list[tuple[Any, ...]]) -> list[Pending]:
+    def _resolve(self, batch: list[Pending], rows: list[tuple[Any, ...]]) -> list[Pending]:
         """Gives each its outcome; those that are near a limit of their tenant have none yet."""
         given, near = [], []
         for pending, row in zip(batch, rows, strict=True):

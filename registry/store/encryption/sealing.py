@@ -74,7 +74,7 @@ StoredRow = TypeVar("StoredRow", Row, Row | None)
 
 @dataclass(frozen=True, slots=True)
 class Encryption:
-    """What a server is told: its master keys, and the resources to be sealed (`secrets`, `widgets.example.com`)."""
+    """The master keys, and the resources whose bodies are sealed (`secrets`, `widgets.example.com`)."""
 
     masters: MasterKeys
     resources: frozenset[str]

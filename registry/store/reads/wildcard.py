@@ -2,7 +2,7 @@
 
 Either what a provider may see, the objects of its own definition in the tenants that had bound it at that revision, or
 all tenants of the domain. Which tenants these are is read by the same statement as the rows. The log is an undo log as
-in pages.py. Rows bring their labels along: selectors are judged by the caller, since what is stored of labels begins
+in pages.py. Rows bring their labels along: the caller evaluates selectors, since what is stored of labels begins
 with the tenant.
 """
 

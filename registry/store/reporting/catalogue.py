@@ -55,9 +55,9 @@ async def views_of(connection: Connection, resource: str, tenant: TenantId) -> l
 def stored_shape(name: str, shape: Shape) -> dict[str, Any]:
     """As it is kept, with the names of the views that show it, for `catalogue`."""
     found = shape_to_json(shape)
-    for child, told in zip(shape.children, found["children"], strict=True):
-        told["relation"] = child_name(name, child)
-        told["history"] = None if shape.bare else child_name(name, child, "_history")
+    for child, entry in zip(shape.children, found["children"], strict=True):
+        entry["relation"] = child_name(name, child)
+        entry["history"] = None if shape.bare else child_name(name, child, "_history")
     return found
 
 
@@ -182,8 +182,12 @@ async def shared_facets(connection: Connection, view_id: int, shape: Shape) -> d
     cursor = await connection.execute(
         "SELECT DISTINCT facets FROM report_definitions WHERE view_id = %s AND state <> 'deleted' LIMIT 100", (view_id,)
     )
-    told = [row[0] for row in await cursor.fetchall()]
-    common = {slot: path for slot, path in told[0].items() if all(t.get(slot) == path for t in told)} if told else {}
+    layouts = [row[0] for row in await cursor.fetchall()]
+    common = (
+        {slot: path for slot, path in layouts[0].items() if all(t.get(slot) == path for t in layouts)}
+        if layouts
+        else {}
+    )
     kinds = {c.path: c.kind for c in shape.columns}
     found: dict[tuple[Path, Kind], str] = {}
     for slot, path in common.items():

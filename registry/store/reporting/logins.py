@@ -45,7 +45,7 @@ _WRITING: Final = (
     "pg_logical_emit_message(boolean, text, text)",
     "pg_logical_emit_message(boolean, text, bytea)",
 )
-# What the server waits for is held by such locks: whoever knows their numbers could make it wait for ever.
+# What the server waits for is held by such locks: a session that knows their numbers could make it wait for ever.
 _LOCKING: Final = tuple(
     f"pg_{trying}advisory_{xact}lock{shared}({arguments})"
     for trying in ("", "try_")

@@ -86,7 +86,7 @@ class Reporting:
         self._passwords_set = -UNSEEN_SECONDS
 
     async def prepare(self) -> None:
-        """Roles, policies and schemas, and all views anew where they are made differently now.
+        """Roles, policies and schemas, and every view whose definition has changed since.
 
         Raises ReportingUnavailable. Doing it again does no harm.
         """
