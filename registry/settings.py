@@ -23,6 +23,8 @@ from registry.webhooks.egress import EgressPolicy
 from registry.webhooks.services import parse_services
 
 ENVIRONMENT_PREFIX = "REGISTRY_"
+# Addresses of `host` that stand for all of the machine's.
+WILDCARD_HOSTS: Final = ("0.0.0.0", "::", "")
 
 
 class SettingsError(Exception):

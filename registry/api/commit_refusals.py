@@ -40,8 +40,10 @@ def commit_refusal(tenant: Tenant, served: Served, key: ObjectKey, why: StoreErr
             )
         case SharingRefused():
             return _sharing(served, name, why)
+        case TenancyRefused(reason="removing"):
+            return conflict(served.resource, name, "what the tenant held is being removed already")
         case TenancyRefused(reason="ending"):
-            return conflict(served.resource, name, "what a former tenant of this name held is still being removed")
+            return conflict(served.resource, name, "a tenant of this name was deleted, and is not yet removed")
         case _:
             assert isinstance(why, TenancyRefused)
             return invalid(served.kind, name, [_tenancy_error(why)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 from collections.abc import Iterator
@@ -9,10 +10,7 @@ from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from registry.codec.model import DecodeError
-from registry.codec.yaml_decode import decode_yaml
-from registry.codec.yaml_encode import encode_yaml
-from registry.settings import SettingsError
+from registry.cli.errors import CommandError
 
 if TYPE_CHECKING:
     from registry.conversion.declarative.plan import Plan
@@ -21,9 +19,8 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 
-def add_commands(commands: Any) -> None:
-    convert = commands.add_parser("convert", help="try the conversion rules of a definition, without a server")
-    actions = convert.add_subparsers(dest="action", required=True, metavar="ACTION")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     check = actions.add_parser(
         "check",
         help="check a definition's rules, and convert sample objects to each version and back",
@@ -41,7 +38,7 @@ def run(typed: dict[str, Any]) -> int:
     documents = [document for name in typed["file"] for document in _documents(Path(name))]
     definitions = [d for d in documents if d.get("kind") == "CustomResourceDefinition"]
     if len(definitions) != 1:
-        raise SettingsError(f"there must be one CustomResourceDefinition in the files, not {len(definitions)}")
+        raise CommandError(f"there must be one CustomResourceDefinition in the files, not {len(definitions)}")
     samples = [d for d in documents if d.get("kind") != "CustomResourceDefinition"]
     return check(definitions[0], samples, quiet=typed["quiet"])
 
@@ -52,7 +49,7 @@ def check(given: Object, samples: list[Object], *, quiet: bool) -> int:
 
     crd, errors = _definition(given)
     if RULES not in (crd["metadata"].get("annotations") or {}):
-        raise SettingsError(f"the definition has no annotation {RULES}")
+        raise CommandError(f"the definition has no annotation {RULES}")
     errors = errors or validate_rules(crd)
     for refusal in errors:
         print(f"refused: {refusal.message()}", file=sys.stderr)
@@ -89,7 +86,7 @@ def _definition(given: Object) -> tuple[Object, list[FieldError]]:
         errors = validation.validate_create(crd, demands=validation.OF_V1BETA1, spec=conversion.internal_beta(crd))
         return conversion.to_v1(crd), errors
     except decode.StructDecodeError as error:
-        raise SettingsError(f"the definition cannot be read: {error}") from error
+        raise CommandError(f"the definition cannot be read: {error}") from error
 
 
 def _plan(crd: Object) -> Plan:
@@ -103,6 +100,7 @@ def _plan(crd: Object) -> Plan:
 
 def _try(crd: Object, plan: Plan, sample: Object, *, quiet: bool) -> bool:
     """Whether a sample becomes each version, and itself again."""
+    from registry.codec.yaml_encode import encode_yaml
     from registry.conversion.errors import ConversionError
     from registry.definitions.compiled import compile_definition
     from registry.schema.objectmeta.decoding import MetadataDecodeError as MetadataError
@@ -144,19 +142,22 @@ def _try(crd: Object, plan: Plan, sample: Object, *, quiet: bool) -> bool:
 
 
 def _documents(path: Path) -> Iterator[Object]:
+    from registry.codec.model import DecodeError
+    from registry.codec.yaml_decode import decode_yaml
+
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path}: {error}") from error
+        raise CommandError(f"{path}: {error}") from error
     for document in re.split(r"^---[ \t]*(?:#.*)?$", text, flags=re.MULTILINE):
         try:
             value = decode_yaml(document.encode()).value
         except DecodeError as error:
-            raise SettingsError(f"{path}: {error}") from error
+            raise CommandError(f"{path}: {error}") from error
         if value is None:
             continue
         if not isinstance(value, dict):
-            raise SettingsError(f"{path}: a document is not an object")
+            raise CommandError(f"{path}: a document is not an object")
         yield from _items(value, path)
 
 
@@ -167,5 +168,5 @@ def _items(document: Object, path: Path) -> Iterator[Object]:
         return
     for item in document.get("items") or ():
         if not isinstance(item, dict):
-            raise SettingsError(f"{path}: an item is not an object")
+            raise CommandError(f"{path}: an item is not an object")
         yield item

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from registry.http.serving.tls import WILDCARD_HOSTS, write_private
-from registry.settings import Settings, SettingsError
+from registry.files import write_private
+from registry.settings import WILDCARD_HOSTS, Settings, SettingsError
 
 # 256 bits: nobody guesses it, so a fast hash is enough to compare by.
 TOKEN_BYTES = 32

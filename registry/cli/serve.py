@@ -1,175 +1,20 @@
-"""What `registry serve` does, in its order: database, tables, certificates, token, port, processes."""
+"""`registry serve`; registry/cli/server_process.py does it."""
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
-import gc
-import logging
+import argparse
 import os
-import socket
-import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from typing import Any
 
-from registry import logs
-from registry.audit import policy
-from registry.cli import kubeconfig
-from registry.http.encryption import encryption_of, prepare
-from registry.http.serving import server
-from registry.http.serving.server import APPLICATION, ServeError
-from registry.http.serving.supervisor import Supervisor
-from registry.http.serving.tls import TlsError
-from registry.postgres.priority import ReportPriorities
-from registry.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
-from registry.settings import Settings, SettingsError
-
-logger = logging.getLogger(__name__)
+from registry.settings import add_flags, load
 
 
-def serve(settings: Settings, *, application: str = APPLICATION) -> int:
-    """Serves until a signal to stop; returns the exit code."""
-    logs.configure(settings.log_level, settings.log_format)
-    try:
-        check_authentication(settings)
-        verify(settings)
-        # The port first: to find it taken should not take as long as starting a database.
-        listeners = server.bind(settings.host, settings.port, settings.workers)
-        with contextlib.ExitStack() as stack:
-            for listener in listeners:
-                stack.callback(listener.close)
-            settings.data_dir.mkdir(parents=True, exist_ok=True)
-            token = kubeconfig.ensure_admin_token(settings)
-            certificates = server.certificates(settings)
-            url = stack.enter_context(database(settings))
-            migrate(url)
-            key_file = prepare(settings, url, os.environ)
-            port = listeners[0].getsockname()[1]
-            authority = certificates.authority if certificates else None
-            kubeconfig.write_kubeconfig(settings, token, authority, port)
-            ready = dataclasses.replace(
-                settings, database_url=url, admin_token_file=settings.admin_token_path, encryption_key_file=key_file
-            )
-            _run(ready, listeners, application, lambda: _welcome(settings, port, authority))
-    except (ServeError, SettingsError, TlsError, EmbeddedPostgresError, MigrationError, OSError) as problem:
-        print(f"registry: {problem}", file=sys.stderr)
-        return 1
-    return 0
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Run the server."
+    add_flags(parser)
 
 
-def verify(settings: Settings) -> None:
-    """Raises SettingsError for files that are named in the settings and cannot be used."""
-    encryption_of(settings, os.environ)
-    if settings.audit_policy_file is not None:
-        try:
-            policy.load(settings.audit_policy_file)
-        except policy.PolicyError as problem:
-            raise SettingsError(f"--audit-policy-file: {problem}") from problem
+def run(typed: dict[str, Any]) -> int:
+    from registry.cli.server_process import serve
 
-
-def work(settings: Settings, *, listener: int, link: int, number: int, application: str) -> int:
-    """A worker process of `serve --workers`: serve an inherited socket, tell the parent through `link`."""
-    logs.configure(settings.log_level, settings.log_format, worker=number)
-    parent = socket.socket(fileno=link)
-    parent.setblocking(False)
-    try:
-        server.run(
-            settings,
-            socket.socket(fileno=listener),
-            application=application,
-            when_ready=lambda: _notify_ready(parent),
-            parent=parent,
-        )
-    except (ServeError, TlsError) as problem:
-        logger.error("%s", problem)
-        return 1
-    return 0
-
-
-@contextlib.contextmanager
-def database(settings: Settings) -> Iterator[str]:
-    """The URL of the database named in the settings, or of the embedded one, which runs as long as the block."""
-    if settings.database_url is not None:
-        yield settings.database_url
-        return
-    embedded = EmbeddedPostgres(
-        settings.data_dir / "postgres",
-        binaries=settings.pg_bin,
-        user=settings.postgres_user,
-        port=settings.postgres_port,
-    )
-    with embedded, ReportPriorities(embedded.url):
-        logger.info("PostgreSQL %s runs in %s", embedded.binaries.version, embedded.folder)
-        yield embedded.url
-
-
-class MigrationError(Exception):
-    """The database cannot be reached or its tables cannot be brought up to date."""
-
-
-def migrate(url: str) -> None:
-    from registry.store import migrate as migrations
-
-    with migration_errors():
-        migrations.upgrade(url)
-
-
-@contextlib.contextmanager
-def migration_errors() -> Iterator[None]:
-    """Whatever may go wrong with a database, as MigrationError in one line."""
-    import alembic.util
-    import psycopg
-    import sqlalchemy.exc
-
-    try:
-        yield
-    except (psycopg.Error, sqlalchemy.exc.SQLAlchemyError, alembic.util.CommandError) as problem:
-        cause = getattr(problem, "orig", None) or problem
-        raise MigrationError(f"the database: {str(cause).strip().splitlines()[0]}") from problem
-
-
-def _run(settings: Settings, listeners: list[socket.socket], application: str, welcome: Callable[[], None]) -> None:
-    if len(listeners) == 1:
-        server.run(settings, listeners[0], application=application, when_ready=welcome)
-    else:
-        gc.collect()
-        Supervisor(settings, listeners, application=application, when_ready=welcome).run()
-
-
-def check_authentication(settings: Settings) -> None:
-    """Raises SettingsError for a file of outside issuers that cannot be used."""
-    if settings.authentication_config is not None:
-        from registry.authentication.oidc.configuration import BadConfiguration, load_configuration
-
-        try:
-            load_configuration(settings.authentication_config, settings.service_account_issuer)
-        except BadConfiguration as error:
-            raise SettingsError(f"--authentication-config: {error}") from error
-
-
-def _notify_ready(parent: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        parent.send(b"r")
-
-
-def _welcome(settings: Settings, port: int, authority: Path | None) -> None:
-    """The address and what to type next."""
-    url = kubeconfig.server_url(settings, port)
-    folder = settings.data_dir
-    trust = f"--cacert {authority} " if authority else ""
-    lines = [
-        f"registry serves {url}",
-        "",
-        f"  kubectl   export KUBECONFIG={folder / 'kubeconfig'}; kubectl api-resources",
-        f'  curl      curl {trust}-H "Authorization: Bearer $(cat {settings.admin_token_path})" {url}/apis',
-        f"  psql      {_psql(settings)}",
-    ]
-    print("\n".join(lines), flush=True)
-
-
-def _psql(settings: Settings) -> str:
-    if settings.database_url is not None:
-        return "psql on the database that you named"
-    # As it was called: with `make serve` the command is not on the PATH.
-    called = sys.argv[0] if Path(sys.argv[0]).name == "registry" else "python -m registry"
-    return f"{called} psql --data-dir {settings.data_dir}"
+    return serve(load(typed, os.environ))

@@ -1,70 +1,35 @@
-"""What `registry tenant` does: requests to the running server, as the administrator."""
+"""What `registry tenant` does: requests to the running server, as the platform's administrator."""
 
 from __future__ import annotations
 
 import argparse
-import http.client
-import json
-import ssl
 import sys
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import quote
 
-from registry.cli import kubeconfig as made
+from registry.cli import tenant_access
+from registry.cli.api_client import Object
+from registry.cli.errors import CommandError, Refused
+from registry.cli.kubeconfig_command import print_kubeconfig
+from registry.cli.platform import Platform, open_platform
+from registry.cli.table import print_table
 from registry.cli.tenant import LIMITS
-from registry.settings import ADDRESS, Settings, SettingsError, any_set, load
+from registry.settings import CLIENT
 
 _PATH: Final = "/clusters/system/apis/tenancy.registry/v1/tenants"
-_TIMEOUT_SECONDS: Final = 60
-_PAGE: Final = 500
-_ARGUMENTS: Final = (
-    "name",
-    "display_name",
-    "parent",
-    "domain",
-    "sql_schema",
-    "protected",
-    "wait",
-    "token",
-    "server",
-    *(f"max_{limit}" for limit in LIMITS),
-)
+_WAIT_SECONDS: Final = 0.5
 
 
-class Refused(Exception):
-    """What the server answered, or why it was not reached: a line for the user."""
-
-    def __init__(self, message: str, code: int = 0) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-class _Server(NamedTuple):
-    settings: Settings
-    url: str
-    authority: Path | None
-
-
-def run(typed: dict[str, Any], environ: dict[str, str]) -> int:
-    """The exit code."""
+def run(typed: dict[str, Any]) -> int:
     action = typed.pop("action")
-    arguments = argparse.Namespace(**{name: typed.pop(name) for name in _ARGUMENTS if name in typed})
-    settings = load(typed, environ)
-    reached = made.resolve_server(settings, arguments.server, named=any_set(typed, environ, *ADDRESS))
-    try:
-        _ACTIONS[action](_Server(settings, *reached), arguments)
-    except Refused as problem:
-        print(f"registry: {problem}", file=sys.stderr)
-        return 1
+    settings: dict[str, Any] = {name: typed.pop(name) for name in ("server", *CLIENT) if name in typed}
+    _ACTIONS[action](open_platform(settings), argparse.Namespace(**typed))
     return 0
 
 
-def _create(server: _Server, arguments: argparse.Namespace) -> None:
+def _create(platform: Platform, arguments: argparse.Namespace) -> None:
+    seconds = tenant_access.lifetime_seconds(arguments.expires)
     spec = {
         "displayName": arguments.display_name,
         "parent": arguments.parent,
@@ -80,14 +45,20 @@ def _create(server: _Server, arguments: argparse.Namespace) -> None:
         "metadata": {"name": arguments.name},
         "spec": {name: value for name, value in spec.items() if value is not None},
     }
-    _ask(server, "POST", _PATH, body)
+    platform.client().request("POST", _PATH, body)
     print(f"tenant {arguments.name} created")
+    if arguments.no_administrator:
+        return
+    text, until = tenant_access.administrator_kubeconfig(platform, arguments.name, seconds)
+    path = tenant_access.write_kubeconfig(platform, arguments.name, text, arguments.kubeconfig)
+    print(f"kubeconfig of its administrator (until {until[:10]}):\n\n  export KUBECONFIG={path}")
 
 
-def _list(server: _Server, arguments: argparse.Namespace) -> None:
-    rows = [("NAME", "PHASE", "PARENT", "OBJECTS", "DEFINITIONS", "BYTES", "CREATED")]
-    usage = {one["name"]: one["used"] for one in _all(server, "usage=true&")}
-    for tenant in _all(server):
+def _list(platform: Platform, _arguments: argparse.Namespace) -> None:
+    client = platform.client()
+    usage = {one["name"]: one["used"] for one in client.items(_PATH, "usage=true&")}
+    rows = []
+    for tenant in client.items(_PATH):
         metadata = tenant["metadata"]
         used = usage.get(metadata["name"]) or {}
         rows.append(
@@ -99,95 +70,79 @@ def _list(server: _Server, arguments: argparse.Namespace) -> None:
                 metadata["creationTimestamp"],
             )
         )
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    print_table(("NAME", "PHASE", "PARENT", "OBJECTS", "DEFINITIONS", "BYTES", "CREATED"), rows)
 
 
-def _all(server: _Server, query: str = "") -> Iterator[dict[str, Any]]:
-    following = ""
-    while True:
-        page = _ask(server, "GET", f"{_PATH}?{query}limit={_PAGE}&continue={quote(following, safe='')}")
-        yield from page["items"]
-        following = page["metadata"].get("continue") or ""
-        if not following:
-            return
-
-
-def _delete(server: _Server, arguments: argparse.Namespace) -> None:
-    path = f"{_PATH}/{quote(arguments.name, safe='')}"
-    _ask(server, "DELETE", path)
-    while arguments.wait:
-        try:
-            deletion = (_ask(server, "GET", path).get("status") or {}).get("deletion") or {}
-        except Refused as refused:
-            if refused.code == 404:
-                break
-            raise
-        if deletion:
-            print(f"{deletion['remainingObjects']} of {deletion['totalObjects']} objects are left", file=sys.stderr)
-        time.sleep(0.5)
+def _delete(platform: Platform, arguments: argparse.Namespace) -> None:
+    client, path = platform.client(), f"{_PATH}/{quote(arguments.name, safe='')}"
+    kept = 0 if arguments.purge else tenant_access.lifetime_seconds(arguments.keep, "--keep")
+    tenant = client.request("GET", path)
+    if not arguments.yes:
+        _confirm(arguments.name, _holdings(client.request("GET", f"{path}/usage")), kept=arguments.keep * bool(kept))
+    client.request("DELETE", path, {"gracePeriodSeconds": kept, "preconditions": {"uid": tenant["metadata"]["uid"]}})
+    if kept:
+        print(f"tenant {arguments.name} deleted; until it is removed, in {arguments.keep}: "
+              f"registry tenant undelete {arguments.name}")  # fmt: skip
+        return
+    if arguments.wait:
+        _wait_until_gone(platform, path)
     print(f"tenant {arguments.name} deleted")
 
 
-def _kubeconfig(server: _Server, arguments: argparse.Namespace) -> None:
-    token = arguments.token or _token(server.settings)
-    if not arguments.name.startswith("*"):  # `*` and `*.shop` are many tenants
-        _check_exists(server, arguments.name, token)
-    url = made.with_tenant(server.url, arguments.name)
-    print(made.kubeconfig(url, token, server.authority, name=arguments.name), end="")
+def _holdings(usage: Object) -> str:
+    """'12 objects, 3 definitions, 5 namespaces, 40960 bytes'"""
+    used = usage.get("used") or {}
+    return ", ".join(f"{used.get(figure, 0)} {figure}" for figure in ("objects", "definitions", "namespaces", "bytes"))
 
 
-def _check_exists(server: _Server, name: str, token: str) -> None:
-    """Raises Refused where there is no such tenant, as far as can be known: the administrator sees it, where their
-    token is at hand; of others, only who belongs there."""
-    knows = _token(server.settings) if server.settings.admin_token_path.exists() else token
-    try:
-        _ask(server, "GET", f"/clusters/{quote(name, safe='')}/version", token=knows)
-    except Refused as refused:
-        if refused.code == 404:
-            raise Refused(f"there is no tenant {name!r}", 404) from refused
-        if refused.code != 403:
-            raise
-
-
-_ACTIONS: Final = {"create": _create, "list": _list, "delete": _delete, "kubeconfig": _kubeconfig}
-
-
-def _token(settings: Settings) -> str:
-    if not settings.admin_token_path.exists():
-        raise SettingsError(f"{settings.admin_token_path} does not exist yet: `registry serve` makes it")
-    return made.ensure_admin_token(settings)
-
-
-def _ask(server: _Server, method: str, path: str, body: Any = None, *, token: str | None = None) -> dict[str, Any]:
-    """The decoded answer, to the administrator or to whose `token` it is. Raises Refused."""
-    request = urllib.request.Request(
-        server.url + path,
-        method=method,
-        data=None if body is None else json.dumps(body).encode(),
-        headers={
-            "Authorization": f"Bearer {token or _token(server.settings)}",
-            "Accept": "application/json",
-            "Content-Type": "application/json",
-        },
+def _confirm(name: str, holdings: str, *, kept: str) -> None:
+    """Asks on stderr, and reads the answer from stdin. Raises CommandError unless it is the name."""
+    print(f"This deletes the tenant {name} and all that it holds: {holdings}, with its history, tokens and reports.",
+          file=sys.stderr)  # fmt: skip
+    print(
+        f"For {kept} it can be brought back: registry tenant undelete {name}" if kept else "This cannot be undone.",
+        file=sys.stderr,
     )
-    context = ssl.create_default_context(cafile=str(server.authority) if server.authority else None)
-    try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS, context=context) as answer:
-            found: dict[str, Any] = json.loads(answer.read())
-            return found
-    except urllib.error.HTTPError as error:
-        with error:
-            raise Refused(_message(error.read()) or f"the server answered {error.code}", error.code) from error
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        raise Refused(f"{server.url} cannot be asked: {reason} (is `registry serve` running?)") from error
+    print(f"Type its name to delete it (--yes does not ask): {name}? ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip() != name:
+        raise CommandError("not confirmed: nothing was deleted")
 
 
-def _message(body: bytes) -> str:
-    try:
-        status = json.loads(body)
-    except ValueError:
-        return ""
-    return str(status.get("message") or "") if isinstance(status, dict) else ""
+def _wait_until_gone(platform: Platform, path: str) -> None:
+    from registry.cli.progress import Progress
+
+    with Progress("objects removed") as progress:
+        while True:
+            try:
+                deletion = (platform.client().request("GET", path).get("status") or {}).get("deletion") or {}
+            except Refused as refused:
+                if refused.code == 404:
+                    return
+                raise
+            if deletion:
+                progress.show(deletion["totalObjects"] - deletion["remainingObjects"], deletion["totalObjects"])
+            time.sleep(_WAIT_SECONDS)
+
+
+def _undelete(platform: Platform, arguments: argparse.Namespace) -> None:
+    platform.client().request("POST", f"{_PATH}/{quote(arguments.name, safe='')}/undelete", {})
+    print(f"tenant {arguments.name} is back as it was")
+
+
+def _kubeconfig(platform: Platform, arguments: argparse.Namespace) -> None:
+    print_kubeconfig(
+        platform,
+        arguments.name,
+        platform_admin=arguments.platform_admin,
+        token=arguments.token,
+        expires=arguments.expires,
+    )
+
+
+_ACTIONS: Final = {
+    "create": _create,
+    "list": _list,
+    "delete": _delete,
+    "undelete": _undelete,
+    "kubeconfig": _kubeconfig,
+}

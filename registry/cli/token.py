@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import os
 from typing import Any, Final
 
 from registry.settings import DATABASE, ENCRYPTED_DATABASE, add_flags
@@ -9,14 +11,9 @@ from registry.settings import DATABASE, ENCRYPTED_DATABASE, add_flags
 DEFAULT_LIFETIME: Final = "90d"
 
 
-def add_commands(commands: Any) -> None:
-    """Adds `token` to the command line."""
-    token = commands.add_parser(
-        "token",
-        help="make, list and revoke bearer tokens of a tenant",
-        description="Bearer tokens of a tenant. They are stored hashed: a token is shown once, when it is made.",
-    )
-    actions = token.add_subparsers(dest="action", required=True, metavar="ACTION")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Bearer tokens of a tenant. They are stored hashed: a token is shown once, when it is made."
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     create = actions.add_parser("create", help="make a token and print it")
     create.add_argument("--user", required=True, help="name of the user that it stands for")
     create.add_argument(
@@ -45,3 +42,9 @@ def add_commands(commands: Any) -> None:
         if not rotates:
             action.add_argument("--tenant", default="default", help="the token's home (default: %(default)s)")
         add_flags(action, ENCRYPTED_DATABASE if rotates else DATABASE)
+
+
+def run(typed: dict[str, Any]) -> int:
+    from registry.cli.token_commands import run
+
+    return run(typed, dict(os.environ))

@@ -14,8 +14,9 @@ from typing import Any, Final
 
 from registry.authentication.tokens.bearer import BadToken, BearerTokens
 from registry.authentication.tokens.keys import SigningKeys
+from registry.cli.servers import database_url
+from registry.cli.table import print_table
 from registry.http.encryption import encryption_of
-from registry.postgres.server import running_url
 from registry.settings import Settings, SettingsError, load
 from registry.store.errors import StoreError
 from registry.store.store import Store
@@ -65,11 +66,8 @@ async def _create(settings: Settings, arguments: argparse.Namespace, seconds: in
 async def _list(settings: Settings, arguments: argparse.Namespace, seconds: int | None) -> None:
     async with _open_store(settings) as store:
         tenant = await store.tenant(TenantName(arguments.tenant))
-        rows: list[tuple[str, ...]] = [("ID", "USER", "GROUPS", "STATE", "CREATED", "EXPIRES", "DESCRIPTION")]
-        rows += [_row(stored) for stored in await _all(store, tenant)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        print("   ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+        rows = [_row(stored) for stored in await _all(store, tenant)]
+    print_table(("ID", "USER", "GROUPS", "STATE", "CREATED", "EXPIRES", "DESCRIPTION"), rows)
 
 
 async def _all(store: Store, tenant: Tenant) -> list[StoredToken]:
@@ -119,14 +117,7 @@ _ACTIONS: Final[dict[str, _Action]] = {"create": _create, "list": _list, "revoke
 @contextlib.asynccontextmanager
 async def _open_store(settings: Settings) -> AsyncIterator[Store]:
     """The store of a running server, or of the database that is named."""
-    url = settings.database_url
-    if url is None:
-        found = running_url(settings.data_dir / "postgres")
-        if found is None:
-            raise SettingsError(
-                f"no server runs on {settings.data_dir}: start `registry serve`, or name --database-url"
-            )
-        url = found[0]
+    url, _programs = database_url(settings)
     store = await Store.open(url, housekeeping=False, encryption=encryption_of(settings, os.environ))
     try:
         yield store

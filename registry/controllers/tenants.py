@@ -1,7 +1,8 @@
 """The end of a tenant: all that it has is removed, in steps, and its object goes when nothing is left.
 
 The write that deleted the tenant has hidden it already: nobody reads or writes it any more, so that nothing is added
-behind our back, and no finalizer of its objects is waited for. Each step is a short transaction; a process that dies
+behind our back, and no finalizer of its objects is waited for. One that was deleted with a grace period is kept for so
+long, and looked at again by each sweep. Each step is a short transaction; a process that dies
 leaves what the next one goes on with. How far it is stands in the status.
 """
 
@@ -38,6 +39,8 @@ async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
     if not metadata.get("deletionTimestamp") or FINALIZER not in (metadata.get("finalizers") or ()):
         return
     ending = await store.terminating_tenant(TenantName(key))
+    if ending is not None and not ending.is_due:
+        return
     if ending is not None:
         await _remove(controlled, key, ending)
     await controlled.change(GROUP, PLURAL, key, _without_finalizer)

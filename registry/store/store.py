@@ -395,7 +395,7 @@ class Store:
         return await self._tenants.usage_after(name, limit)
 
     async def terminating_tenant(self, name: TenantName) -> TerminatingTenant | None:
-        """A tenant that is being removed; None where there is none of this name."""
+        """A tenant that has been deleted; None where there is none of this name."""
         return await self._tenants.ending(name)
 
     async def remove_next_rows(self, ending: TerminatingTenant) -> bool:

@@ -69,7 +69,7 @@ domains = Table(
 # lock of the domain's row, as does all that a commit asks: whether the tenant is suspended, what it uses (objects, the
 # bytes of their bodies, definitions, namespaces), and the limits of that, NULL for none. `parent` is a tenant's name,
 # `sql_schema` the name of its PostgreSQL schema for reports.
-# A row with `deleted_at` is a tenant whose objects are being removed: it is found no more.
+# A row with `deleted_at` is a tenant that has been deleted: it is found no more. Its objects are removed from then on.
 tenants = Table(
     "tenants",
     metadata,

@@ -91,8 +91,10 @@ DELETED: Final = statement(
 
 ENDING: Final = statement(
     "ending-tenant",
-    "A tenant whose removal has begun, and how many objects it still has; by the unique index of names.",
-    "SELECT id, domain_id, objects FROM tenants WHERE name = %(name)s::text AND deleted_at IS NOT NULL",
+    "A tenant that has been deleted, how many objects it still has, and whether its removal may begin; by the unique"
+    " index of names.",
+    "SELECT id, domain_id, objects, deleted_at <= clock_timestamp() FROM tenants"
+    " WHERE name = %(name)s::text AND deleted_at IS NOT NULL",
 )
 
 NOTE: Final = statement(
@@ -190,11 +192,12 @@ OTHER_TABLES: Final = tuple(
 
 
 class TerminatingTenant(NamedTuple):
-    """A tenant that is being removed. `objects` is what it still has."""
+    """A tenant that has been deleted. `objects` is what it still has; until it `is_due` it may come back."""
 
     id: TenantId
     domain: DomainId
     objects: int
+    is_due: bool = True
 
 
 class Usage(NamedTuple):
@@ -278,9 +281,9 @@ class Tenants:
             await self._finish(TenantId(row[0]), DomainId(row[1]))
 
     async def ending(self, name: TenantName) -> TerminatingTenant | None:
-        """A tenant that is being removed, None where there is none of this name."""
+        """A tenant that has been deleted, None where there is none of this name."""
         rows = await self._pool.fetch(ENDING, {"name": storable(name)})
-        return TerminatingTenant(TenantId(rows[0][0]), DomainId(rows[0][1]), rows[0][2]) if rows else None
+        return TerminatingTenant(TenantId(rows[0][0]), DomainId(rows[0][1]), *rows[0][2:]) if rows else None
 
     async def remove_next_rows(self, ending: TerminatingTenant) -> bool:
         """One step of a removal, of DELETE_ROWS rows at the most; False when nothing was left, nor the tenant's row.

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import psycopg
 import pytest
-import yaml
 
 from registry import __version__
 from registry.cli.root import parser
@@ -78,6 +77,7 @@ def test_the_page_of_settings_is_what_the_module_prints() -> None:
     [
         ([], "the following arguments are required: COMMAND"),
         (["dance"], "invalid choice: 'dance'"),
+        (["worker"], "required: --listener"),
         (["serve", "--no-such-flag"], "unrecognized arguments: --no-such-flag"),
         (["migrate"], "required: direction"),
         (["migrate", "sideways"], "invalid choice: 'sideways'"),
@@ -86,6 +86,12 @@ def test_the_page_of_settings_is_what_the_module_prints() -> None:
 def test_a_wrong_command_line_is_exit_code_2(arguments: list[str], said: str) -> None:
     done = registry(*arguments)
     assert said in refusal_of_arguments(done)
+
+
+def test_a_mistyped_command_shows_no_inner_command() -> None:
+    said = refusal_of_arguments(registry("serv"))
+    assert "'serve'" in said
+    assert "worker" not in said
 
 
 def refusal_of_arguments(done: subprocess.CompletedProcess[str]) -> str:
@@ -205,33 +211,6 @@ def test_without_psql_its_url_is_printed(server: RunningServer) -> None:
         pytest.skip("psql stands beside the server's programs")
     done = registry("psql", "--data-dir", server.data_dir, PATH="/nothing")
     assert done.stdout == f"{found[0]}\n"
-
-
-@slow
-def test_a_kubeconfig_on_stdout_is_the_written_one(server: RunningServer) -> None:
-    printed = registry("kubeconfig", "--data-dir", server.data_dir, "--port", "0").stdout
-    assert printed == server.kubeconfig.read_text(), "port 0: the one that the server was given"
-    assert registry("kubeconfig", "--data-dir", server.data_dir).stdout == printed, "as it was last started"
-    named = yaml.safe_load(registry("kubeconfig", "--data-dir", server.data_dir, "--port", "7").stdout)
-    assert named["clusters"][0]["cluster"]["server"] == "https://127.0.0.1:7"
-    other = registry("kubeconfig", "--data-dir", server.data_dir, "--server", "https://r.example", "--tenant", "acme")
-    assert yaml.safe_load(other.stdout)["clusters"][0]["cluster"]["server"] == "https://r.example/clusters/acme"
-
-
-@slow
-def test_a_kubeconfig_is_for_a_tenant_that_there_is(server: RunningServer) -> None:
-    def kubeconfig(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return registry("tenant", "kubeconfig", "--data-dir", server.data_dir, *arguments)
-
-    for name in ("default", "*", "*.shop"):
-        assert yaml.safe_load(kubeconfig(name).stdout)["clusters"][0]["cluster"]["server"].endswith(f"/clusters/{name}")
-    for name in ("absent", "a/b", ".."):
-        refused = kubeconfig(name)
-        assert (refused.returncode, refused.stdout) == (1, "")
-        assert refused.stderr == f"registry: there is no tenant {name!r}\n"
-    # Whoever the token is of, it is the administrator who is told.
-    assert kubeconfig("absent", "--token", "somebody's").returncode == 1
-    assert "somebody's" in kubeconfig("default", "--token", "somebody's").stdout
 
 
 @slow

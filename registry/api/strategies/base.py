@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypedDict
 
 from registry.api.admission.escalation import Authority
+from registry.api.options import DeleteOptions
 from registry.api.retry_memo import RetryMemo
 from registry.authentication.user import User
 from registry.authorization.wildcard import Across
@@ -97,7 +98,11 @@ class Context:
     @property
     def timestamp(self) -> str:
         """The time of the request as metadata writes it: 2026-11-21T03:17:59Z."""
-        return self.now.isoformat(timespec="seconds")[:19] + "Z"
+        return self.timestamp_in(0)
+
+    def timestamp_in(self, seconds: int) -> str:
+        """The same of a time after that of the request."""
+        return (self.now + datetime.timedelta(seconds=seconds)).isoformat(timespec="seconds")[:19] + "Z"
 
 
 class ObjectDecodeError(Exception):
@@ -139,6 +144,8 @@ class Strategy(Protocol):
     policy_without_orphans: str
     # A controller goes on with each write (names of a definition, the end of a namespace).
     controlled: bool
+    # A deleted object may stay for a while (`grace_seconds`), and be undeleted as long as it does.
+    has_grace_period: bool
     # A body may leave out kind and apiVersion.
     completes_type: bool
     # Subresources beside status and scale.
@@ -186,6 +193,9 @@ class Strategy(Protocol):
     def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
         """What is wrong but was so before, and has not been touched, only goes into `warnings`."""
 
+    def prepare_for_undelete(self, obj: Object, context: Context) -> None:
+        """Makes an object that is in its grace period what it was before; a StatusError for one that is not."""
+
     def finish(self, obj: Object) -> Object:
         """The form that is stored and served of an object that has been found to be right."""
 
@@ -196,6 +206,9 @@ class Strategy(Protocol):
 
     def waits(self, obj: Object) -> bool:
         """Whether a deletion only marks the object even when it has no finalizers (a namespace's own ones)."""
+
+    def grace_seconds(self, options: DeleteOptions) -> int:
+        """How long a deleted object stays before it goes (RESTGracefulDeleteStrategy)."""
 
     def prepare_for_delete(self, obj: Object, context: Context) -> None:
         """Before a deletion is marked or done; may raise a StatusError that refuses it, or add finalizers."""

@@ -10,6 +10,7 @@ import copy
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from registry.api.options import DeleteOptions
 from registry.api.served import field_value
 from registry.api.strategies.base import Context, Object, ObjectDecodeError, Translation, WriteEffects
 from registry.apply.values import equal
@@ -37,6 +38,7 @@ class CustomStrategy:
     allow_unconditional_update = False
     allow_create_on_update = False
     returns_deleted_object = False
+    has_grace_period = False
     completes_type = False
     controlled = False
     propagates = True
@@ -207,7 +209,13 @@ class CustomStrategy:
     def waits(self, obj: Object) -> bool:
         return False
 
+    def grace_seconds(self, options: DeleteOptions) -> int:
+        return 0
+
     def prepare_for_delete(self, obj: Object, context: Context) -> None:
+        pass
+
+    def prepare_for_undelete(self, obj: Object, context: Context) -> None:
         pass
 
     def finish(self, obj: Object) -> Object:

@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from registry.api.errors import Qualified, forbidden
+from registry.api.errors import Qualified, already_exists, forbidden
+from registry.api.options import DeleteOptions
 from registry.api.strategies.base import Context, Object, WriteEffects
 from registry.api.strategies.custom import CustomStrategy, StatusStrategy
 from registry.builtin.tenancy import GROUP, PLURAL, SYSTEM
@@ -30,6 +31,8 @@ _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 RESERVED: Final = frozenset({"all", "any", "api", "apis", "clusters", "none", "registry", "root", "self"})
 RESERVED_PREFIXES: Final = ("registry-", "system-", "xn--")
 LIMITS: Final = ("objects", "bytes", "definitions", "namespaces")
+# A hundred years: what PostgreSQL's dates and Python's can both say.
+LONGEST_KEPT_SECONDS: Final = 100 * 365 * 86_400
 RATES: Final = ("requestsPerSecond", "concurrentRequests", "watches")
 
 _RESOURCE: Final = Qualified(PLURAL, GROUP)
@@ -42,6 +45,7 @@ def is_tenant_name(name: str) -> bool:
 
 class TenantStrategy(CustomStrategy):
     controlled = True
+    has_grace_period = True
 
     def part(self, subresource: str) -> CustomStrategy:
         return TenantStatusStrategy(self.definition, self.version) if subresource == "status" else self
@@ -89,11 +93,24 @@ class TenantStrategy(CustomStrategy):
             metadata["finalizers"] = [*finalizers, FINALIZER]
         obj["status"] = _status({**obj, "metadata": {**metadata, "deletionTimestamp": context.timestamp}}, obj, context)
 
+    def grace_seconds(self, options: DeleteOptions) -> int:
+        """As long as the client wants the tenant to be kept."""
+        return max(0, min(options.grace_period_seconds or 0, LONGEST_KEPT_SECONDS))
+
+    def prepare_for_undelete(self, obj: Object, context: Context) -> None:
+        metadata = obj["metadata"]
+        if not metadata.get("deletionTimestamp"):
+            raise already_exists(_RESOURCE, metadata["name"])
+        del metadata["deletionTimestamp"], metadata["deletionGracePeriodSeconds"]
+        obj["status"] = _status(obj, obj, context)
+
     def write_effects(self, new: Object, old: Object | None) -> WriteEffects:
         if new is old:
             return {}
         ending = bool(new["metadata"].get("deletionTimestamp"))
-        return {"flags": WriteFlag.PENDING if ending else NO_FLAGS, "tenancy": _row(new, ending=ending)}
+        returns = not ending and old is not None and bool(old["metadata"].get("deletionTimestamp"))
+        flags = WriteFlag.PENDING if ending else NO_FLAGS
+        return {"flags": flags, "tenancy": _row(new, ending=ending, returns=returns)}
 
 
 class TenantStatusStrategy(StatusStrategy):
@@ -144,11 +161,12 @@ def _spec(obj: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _row(obj: Object, *, ending: bool) -> str:
+def _row(obj: Object, *, ending: bool, returns: bool) -> str:
     """What the row of the tenant becomes, as registry_follow takes it."""
     spec, name = _spec(obj), obj["metadata"]["name"]
     if ending:
-        return encode_json_text({"name": name, "life": "ending"})
+        kept = obj["metadata"].get("deletionGracePeriodSeconds") or 0
+        return encode_json_text({"name": name, "life": "ending", "keptSeconds": kept})
     quotas = spec.get("quotas") or {}
     attributes: dict[str, Any] = {}
     for key in ("parent", "suspended", "sqlSchema", "deletionProtection"):
@@ -161,6 +179,7 @@ def _row(obj: Object, *, ending: bool) -> str:
         {
             "name": name,
             "life": "living",
+            "undelete": returns,
             "parent": spec.get("parent"),
             "domain": spec.get("domain"),
             "suspended": bool(spec.get("suspended")),
@@ -175,7 +194,11 @@ def _status(obj: Object, old: Object | None, context: Context) -> Object:
     """The status that a write of the tenant gives it: true with the commit, since the row changes by the same."""
     before = dict((old or {}).get("status") or {})
     if obj["metadata"].get("deletionTimestamp"):
-        phase, status, message = "Terminating", "False", "all that the tenant holds is being removed"
+        phase, status, message = (
+            "Terminating",
+            "False",
+            "all that the tenant holds is removed from metadata.deletionTimestamp on",
+        )
     elif _spec(obj).get("suspended"):
         phase, status, message = "Suspended", "True", "the tenant can be read but not written to"
     else:

@@ -80,7 +80,7 @@ class DeleteOperation(Operation[Answer]):
             set_propagation(obj, self.options, strategy.policy_without_orphans)
         held = obj["metadata"].get("finalizers") or strategy.waits(obj)
         if held:
-            mark(obj, request.context.timestamp)
+            mark(obj, request.context, strategy.grace_seconds(self.options))
         if self.dry_run or (held and equal(obj, old)):
             return Outcome(obj=obj) if held else self._removed(request, draft)
         actor = request.actor(manager_of(write_options({}, "UpdateOptions"), request.context.user_agent), "delete")
@@ -149,14 +149,16 @@ def set_propagation(obj: Object, options: DeleteOptions, without_orphans: str) -
         obj["metadata"].pop("finalizers", None)
 
 
-def mark(obj: Object, timestamp: str) -> None:
-    """deletionTimestamp and a new generation, unless the object has been marked before."""
+def mark(obj: Object, context: Context, grace_seconds: int) -> None:
+    """deletionTimestamp, which is the end of the grace period, and a new generation. Of an object that has been marked
+    before, a shorter grace period counts."""
     metadata = obj["metadata"]
-    if is_terminating(obj):
+    is_first = not is_terminating(obj)
+    if not is_first and metadata.get("deletionGracePeriodSeconds", 0) <= grace_seconds:
         return
-    metadata["deletionTimestamp"] = timestamp
-    metadata["deletionGracePeriodSeconds"] = 0
-    if metadata.get("generation"):
+    metadata["deletionTimestamp"] = context.timestamp_in(grace_seconds)
+    metadata["deletionGracePeriodSeconds"] = grace_seconds
+    if is_first and metadata.get("generation"):
         metadata["generation"] += 1
 
 

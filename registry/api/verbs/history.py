@@ -40,7 +40,8 @@ from registry.api.strategies.base import ObjectDecodeError
 from registry.api.verbs.create import create_object
 from registry.api.verbs.driver import run
 from registry.api.verbs.list import list_revision, parse_selection
-from registry.api.verbs.update import UpdateOperation
+from registry.api.verbs.pipeline import Draft, Outcome
+from registry.api.verbs.update import UpdateOperation, copy_of
 from registry.apply.diff import json_diff, merge_diff
 from registry.codec.json_decode import decode_json
 from registry.codec.model import DecodeError as SyntaxFault
@@ -277,6 +278,8 @@ async def undelete(request: ResourceRequest, body: Body) -> ObjectAnswer:
     wanted = _decode_options(request, body)
     options: WriteOptions = write_options(request.query, "CreateOptions")
     served = request.served
+    if served.strategy.has_grace_period:
+        return await _undelete_kept(request, wanted, options)
     past = await request.backend.store.history(
         request.tenant, served.resource_name, request.key, before=_NEWEST, limit=1
     )
@@ -304,6 +307,25 @@ async def undelete(request: ResourceRequest, body: Body) -> ObjectAnswer:
     obj = _decode_by_kind(request, {**found, "metadata": metadata})
     manager = manager_of(options, request.context.user_agent)
     return await create_object(request, obj, options, manager, verb="undelete")
+
+
+async def _undelete_kept(request: ResourceRequest, wanted: Object, options: WriteOptions) -> ObjectAnswer:
+    """200 with an object that has been deleted but is still there; 404 or 409 where there is none to bring back."""
+    uid = (wanted.get("preconditions") or {}).get("uid") or ""
+    manager = manager_of(options, request.context.user_agent)
+    return await run(request, UndeleteOperation(_as_it_is, "undelete", manager, options, uid=uid))
+
+
+def _as_it_is(_request: ResourceRequest, old: Object) -> Object:
+    return copy_of(old)
+
+
+class UndeleteOperation(UpdateOperation):
+    """The update that takes the mark of its deletion from an object, as only the server can."""
+
+    async def commit(self, request: ResourceRequest, draft: Draft) -> Outcome:
+        request.served.strategy.prepare_for_undelete(draft.new, request.context)
+        return await super().commit(request, draft)
 
 
 # -- helpers

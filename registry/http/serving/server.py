@@ -90,12 +90,14 @@ def run(
     *,
     application: str = APPLICATION,
     when_ready: Callable[[], None] = lambda: None,
+    when_stopping: Callable[[], None] = lambda: None,
     parent: socket.socket | None = None,
 ) -> None:
-    """Serves until a signal to stop. `parent`: a connection whose end means that the parent process is gone."""
+    """Serve until a signal. `when_stopping` is called when it begins to stop; `parent` is a connection whose end means
+    that the parent process is gone."""
     module, _, factory = application.partition(":")
     app = getattr(importlib.import_module(module), factory)(settings)
-    Server(settings, app, when_ready, parent).run(sockets=[listener])
+    Server(settings, app, when_ready, parent, when_stopping).run(sockets=[listener])
 
 
 def certificates(settings: Settings) -> tls.Certificates | None:
@@ -127,7 +129,12 @@ class Server(uvicorn.Server):
     """uvicorn's server with our shutdown and with certificates that are loaded again when their files change."""
 
     def __init__(
-        self, settings: Settings, app: Starlette, when_ready: Callable[[], None], parent: socket.socket | None
+        self,
+        settings: Settings,
+        app: Starlette,
+        when_ready: Callable[[], None],
+        parent: socket.socket | None,
+        when_stopping: Callable[[], None] = lambda: None,
     ) -> None:
         files = None if settings.plain_http else TlsFiles(lambda: _certificates(settings), settings.client_ca_file)
         config = uvicorn.Config(
@@ -149,6 +156,7 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._app = app
         self._when_ready = when_ready
+        self._when_stopping = when_stopping
         self._parent = parent
         self._files = files
         self._settings = settings
@@ -179,6 +187,7 @@ class Server(uvicorn.Server):
         return Protocol(self.config, self.server_state, self.lifespan.state, when_lost)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._when_stopping()
         self._app.state.stopping.set()
         if self._acceptor is not None:
             self._acceptor.stop()

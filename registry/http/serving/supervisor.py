@@ -54,10 +54,12 @@ class Supervisor:
         *,
         application: str = APPLICATION,
         when_ready: Callable[[], None] = lambda: None,
+        when_stopping: Callable[[], None] = lambda: None,
     ) -> None:
         self._settings = settings
         self._application = application
         self._when_ready = when_ready
+        self._when_stopping = when_stopping
         self._workers = [Worker(number, listener) for number, listener in enumerate(listeners)]
         self._selector = selectors.DefaultSelector()
         self._signals: list[int] = []
@@ -75,6 +77,7 @@ class Supervisor:
             while not self._signals:
                 self._start_due()
                 self._wait()
+            self._when_stopping()
             self._stop()
         except BaseException:
             self._kill()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime
 import fcntl
 import ipaddress
-import os
 import socket
 import ssl
 from collections.abc import Iterable
@@ -22,14 +21,15 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from registry.files import write_private
+from registry.settings import WILDCARD_HOSTS
+
 CA_LIFETIME = datetime.timedelta(days=3650)
 # Clients (Apple's among them) refuse server certificates of more than 398 days.
 SERVER_LIFETIME = datetime.timedelta(days=365)
 RENEWED_BEFORE = datetime.timedelta(days=60)
 # Clocks of clients may be a little behind ours.
 BACKDATED = datetime.timedelta(hours=1)
-
-WILDCARD_HOSTS = ("0.0.0.0", "::", "")
 
 
 class TlsError(Exception):
@@ -88,17 +88,6 @@ def server_context(certificate: Path, key: Path, client_ca: Path | None = None) 
             raise TlsError(f"cannot read {client_ca}: {problem}") from problem
         context.verify_mode = ssl.CERT_OPTIONAL
     return context
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only the owner can read, whole or not at all."""
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.new")
-    unfinished.unlink(missing_ok=True)
-    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(path)
 
 
 def _ensure_authority(certificate: Path, key: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:

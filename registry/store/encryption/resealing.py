@@ -39,7 +39,7 @@ TENANTS: Final = statement(
     LEFT JOIN LATERAL (
         SELECT number, created_at FROM tenant_keys k WHERE k.tenant_id = t.id ORDER BY number DESC LIMIT 1
     ) k ON true
-    WHERE t.id > %(after)s::bigint AND t.deleted_at IS NULL ORDER BY t.id LIMIT 500
+    WHERE t.id > %(after)s::bigint AND (t.deleted_at IS NULL OR t.deleted_at > now()) ORDER BY t.id LIMIT 500
     """,
 )
 

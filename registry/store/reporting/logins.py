@@ -20,12 +20,11 @@ from psycopg.pq.abc import PGconn
 
 from registry.store.arrays import BigintArray
 from registry.store.connection import Connection
+from registry.store.reporting.login_limits import CONNECTIONS, TIMEOUT_SECONDS
 from registry.store.reporting.setup import ALL_SCHEMA, OWN_SCHEMA, Roles, begin, roles_of
 from registry.store.reporting.sql import identifier, literal
 from registry.store.statements import statement
 
-CONNECTIONS: Final = 5
-TIMEOUT_SECONDS: Final = 60
 IDLE_SECONDS: Final = 60
 # What holds back the clean-up of old rows: a transaction, however short its statements are.
 TRANSACTION_SECONDS: Final = 900
@@ -103,6 +102,10 @@ class Login:
     sessions: int
     provider: str | None = None
 
+    @property
+    def scope(self) -> str:
+        return scope_of(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Wish:
@@ -116,6 +119,17 @@ class Wish:
     timeout_seconds: int = TIMEOUT_SECONDS
     password: str | None = None
     provider: str | None = None
+    # Whether a login that there is already may be given other tenants than it has.
+    move: bool = True
+
+
+def scope_of(login: Login | Wish) -> str:
+    """'tenant acme', 'tenants acme, beta', 'all tenants' or 'what others have bound of acme'"""
+    if login.provider:
+        return f"what others have bound of {login.provider}"
+    if login.tenants is None:
+        return "all tenants"
+    return f"tenant{'s' * (len(login.tenants) != 1)} {', '.join(login.tenants) or '(deleted)'}"
 
 
 async def grant(connection: Connection, wish: Wish) -> str:
@@ -135,6 +149,8 @@ async def grant(connection: Connection, wish: Wish) -> str:
         exists = await _one(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", wish.name)
         if exists and not known:
             raise LoginError(f"there is a role {wish.name} already, which is none of ours")
+        if known and not wish.move:
+            await _refuse_move(connection, wish)
         quoted = identifier(wish.name)
         secret = _encrypt(connection.pgconn, password, wish.name)
         await _do(
@@ -159,6 +175,14 @@ async def equip(
     await _set(connection, quoted, roles, wish, schemas)
     await _give(connection, quoted, roles, wish, schemas)
     await connection.execute(KEEP.sql, {"name": wish.name, "password": secret})
+
+
+async def _refuse_move(connection: Connection, wish: Wish) -> None:
+    """Raises LoginError where the login reads other tenants than are wished for."""
+    found = next(login for login in await logins(connection) if login.name == wish.name)
+    wanted = None if wish.tenants is None else tuple(sorted(wish.tenants))
+    if (found.tenants, found.across, found.provider) != (wanted, wish.across, wish.provider):
+        raise LoginError(f"{wish.name} is a login for {found.scope}: add --move to give it {scope_of(wish)} instead")
 
 
 async def revoke(connection: Connection, name: str) -> None:

@@ -1,11 +1,12 @@
 -- Why a tenant may not become what `wanted` says, or NULL: 'parent', 'cycle', 'depth', 'schema <tenant>', 'ending',
--- 'children <one of them>'. Called under the lock of the domain in which tenants are objects, so that no two changes of
+-- 'removing', 'children <one of them>'. Called under the lock of the domain in which tenants are objects, so that no two changes of
 -- the tree are judged side by side.
 CREATE OR REPLACE FUNCTION registry_tree_refusal(wanted jsonb, made boolean) RETURNS text LANGUAGE plpgsql STABLE AS $function$
 DECLARE
     other text;
     above text := wanted ->> 'parent';
     depth integer := 0;
+    returns boolean := coalesce((wanted ->> 'undelete')::boolean, false);
 BEGIN
     IF wanted ->> 'life' = 'gone' THEN
         RETURN NULL;
@@ -17,8 +18,14 @@ BEGIN
     IF made AND EXISTS (SELECT 1 FROM tenants WHERE name = wanted ->> 'name' AND deleted_at IS NOT NULL) THEN
         RETURN 'ending';
     END IF;
+    -- A minute before its time is over: its removal must not begin while this transaction ends.
+    IF returns AND NOT EXISTS (
+        SELECT 1 FROM tenants WHERE name = wanted ->> 'name' AND deleted_at > clock_timestamp() + interval '1 minute'
+    ) THEN
+        RETURN 'removing';
+    END IF;
     IF above IS NOT NULL AND NOT EXISTS (SELECT 1 FROM tenants WHERE name = above AND deleted_at IS NULL) THEN
-        IF made OR EXISTS (SELECT 1 FROM tenants WHERE name = wanted ->> 'name' AND parent IS DISTINCT FROM above) THEN
+        IF made OR returns OR EXISTS (SELECT 1 FROM tenants WHERE name = wanted ->> 'name' AND parent IS DISTINCT FROM above) THEN
             RETURN 'parent';
         END IF;
     END IF;
@@ -58,8 +65,8 @@ $function$;
 -- Makes the row of a tenant what `wanted` says:
 --     {"name": "acme", "life": "living", "parent": null, "domain": null, "suspended": false, "sqlSchema": null,
 --      "limits": {"objects": 1000}, "attributes": {..}}
--- `life` is 'living', 'ending' (hidden at once, its objects are to be removed) or 'gone'. `domain` counts for a new
--- tenant only. What the server itself keeps in the attributes, under "server", stays.
+-- `life` is 'living', 'ending' (hidden at once, its objects are to be removed after `keptSeconds`) or 'gone'. With
+-- `undelete` an ending tenant lives again. `domain` counts for a new tenant only. What the server itself keeps in the attributes, under "server", stays.
 CREATE OR REPLACE FUNCTION registry_follow(wanted jsonb) RETURNS void LANGUAGE plpgsql AS $function$
 DECLARE
     domain bigint;
@@ -69,7 +76,10 @@ BEGIN
         RETURN;
     END IF;
     IF wanted ->> 'life' = 'ending' THEN
-        UPDATE tenants SET deleted_at = coalesce(deleted_at, now()) WHERE name = wanted ->> 'name';
+        -- `deleted_at` is when the removal begins: a second deletion may bring that forward.
+        UPDATE tenants SET deleted_at = least(
+            deleted_at, now() + coalesce((wanted ->> 'keptSeconds')::bigint, 0) * interval '1 second'
+        ) WHERE name = wanted ->> 'name';
         RETURN;
     END IF;
     UPDATE tenants t
@@ -78,7 +88,8 @@ BEGIN
         max_objects = (limits ->> 'objects')::bigint, max_bytes = (limits ->> 'bytes')::bigint,
         max_definitions = (limits ->> 'definitions')::bigint, max_namespaces = (limits ->> 'namespaces')::bigint,
         attributes = coalesce(wanted -> 'attributes', '{}'::jsonb)
-            || jsonb_strip_nulls(jsonb_build_object('server', t.attributes -> 'server'))
+            || jsonb_strip_nulls(jsonb_build_object('server', t.attributes -> 'server')),
+        deleted_at = CASE WHEN (wanted ->> 'undelete')::boolean THEN NULL ELSE t.deleted_at END
     WHERE name = wanted ->> 'name';
     IF FOUND THEN
         RETURN;

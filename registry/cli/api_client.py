@@ -1,0 +1,83 @@
+"""Requests of a command to a server: JSON over HTTPS, one at a time."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+from registry.cli.errors import Refused
+
+Object = dict[str, Any]
+
+_TIMEOUT_SECONDS: Final = 60
+_PAGE: Final = 500
+
+
+class ApiClient:
+    """A server, or a tenant of one, as one client sees it. `url` is what stands before each path."""
+
+    def __init__(self, url: str, context: ssl.SSLContext | None, headers: Mapping[str, str]) -> None:
+        self.url = url.rstrip("/")
+        self._context = context
+        self._headers = {"Accept": "application/json", **headers}
+
+    def request(self, method: str, path: str, body: Any = None, *, content_type: str = "application/json") -> Object:
+        """The decoded answer. Raises Refused with the server's message."""
+        request = urllib.request.Request(
+            self.url + path,
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={**self._headers, "Content-Type": content_type},
+        )
+        # No proxy of the environment, and no other scheme than HTTP: the token goes to the server and nowhere else.
+        opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=self._context), _NoRedirects()
+        )
+        try:
+            with opener.open(request, timeout=_TIMEOUT_SECONDS) as answer:
+                found: Object = json.loads(answer.read())
+                return found
+        except urllib.error.HTTPError as error:
+            with error:
+                message = _message(error.read()) or f"the server answered {error.code}"
+                raise Refused(message, error.code) from error
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            raise Refused(f"{self.url} cannot be reached: {reason} (is `registry serve` running?)") from error
+
+    def items(self, path: str, query: str = "") -> Iterator[Object]:
+        """All items of a list, page by page."""
+        following = ""
+        while True:
+            page = self.request("GET", f"{path}?{query}limit={_PAGE}&continue={quote(following, safe='')}")
+            yield from page["items"]
+            following = page["metadata"].get("continue") or ""
+            if not following:
+                return
+
+    def create_unless_exists(self, path: str, body: Object) -> None:
+        try:
+            self.request("POST", path, body)
+        except Refused as refused:
+            if refused.code != 409:
+                raise
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        """An API server redirects nobody; a token must not follow."""
+        return None
+
+
+def _message(body: bytes) -> str:
+    try:
+        status = json.loads(body)
+    except ValueError:
+        return ""
+    return str(status.get("message") or "") if isinstance(status, dict) else ""

@@ -1,0 +1,73 @@
+"""What `registry encryption` does: what is sealed, and sealing with new keys."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import Any
+
+from registry.cli.servers import database_url
+from registry.http.encryption import KEYS_VARIABLE, encryption_of
+from registry.settings import Settings, SettingsError, load
+from registry.store.connection import Pool
+from registry.store.encryption import master_keys, resealing
+from registry.store.encryption.master_keys import MasterKeyError
+from registry.store.encryption.sealing import Sealing
+from registry.store.errors import StoreError
+from registry.store.settings import Settings as SharedSettings
+
+
+def run(typed: dict[str, Any]) -> int:
+    action = typed.pop("action")
+    try:
+        if action == "generate-key":
+            print(master_keys.generate(typed["name"]))
+            return 0
+        rate = typed.pop("rate", None) or resealing.DEFAULT_RATE
+        settings = load(typed, os.environ)
+        return asyncio.run(_status(settings) if action == "status" else _rotate(settings, rate))
+    except MasterKeyError as problem:
+        raise SettingsError(str(problem)) from problem
+    except StoreError as problem:
+        print(f"registry: {problem}", file=sys.stderr)
+        return 1
+
+
+def _pool(settings: Settings) -> Pool:
+    return Pool(database_url(settings)[0], "encryption", 1)
+
+
+async def _status(settings: Settings) -> int:
+    pool = _pool(settings)
+    try:
+        in_use = await resealing.masters_in_use(pool)
+        unfinished = await SharedSettings(pool).get(resealing.SETTING)
+    finally:
+        await pool.close()
+    found = encryption_of(settings, os.environ)
+    listed = found.masters.names if found else []
+    for name in sorted({*in_use, *listed}):
+        unknown = "" if name in listed or not name else ", not listed: what it sealed cannot be read"
+        first = ", seals" if found and name == found.masters.first else ""
+        print(f"{name or '(no key)'}: {in_use.get(name, 0)} keys wrapped{first}{unknown}")
+    if found:
+        print(f"encrypted: {', '.join(sorted(found.resources))}")
+    print(f"rotation: unfinished since {unfinished['began']}, run it again" if unfinished else "rotation: finished")
+    return 0
+
+
+async def _rotate(settings: Settings, rate: int) -> int:
+    encryption = encryption_of(settings, os.environ)
+    if encryption is None:
+        raise SettingsError(f"there are no keys: set --encryption-key-file or {KEYS_VARIABLE}")
+    pool = _pool(settings)
+    try:
+        done = await resealing.rotate(pool, Sealing(pool, encryption), rate=rate)
+    finally:
+        await pool.close()
+    print(
+        f"{done.objects} objects and {done.changes} changes of {done.tenants} tenants sealed again, "
+        f"{done.rewrapped} keys wrapped again"
+    )
+    return 0

@@ -1,0 +1,40 @@
+"""`registry migrate up|down|current`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from contextlib import nullcontext
+from typing import Any
+
+from registry.cli.errors import CommandError
+from registry.settings import OWN_DATABASE, SettingsError, add_flags, load
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("direction", choices=["up", "down", "current"])
+    parser.add_argument("revision", nargs="?", help="up: newest by default; down: must be named, `base` for nothing")
+    add_flags(parser, OWN_DATABASE)
+
+
+def run(typed: dict[str, Any]) -> int:
+    from registry.cli.server_process import MigrationError, database, migration_errors
+    from registry.postgres.server import EmbeddedPostgresError, running_url
+    from registry.store import migrate as migrations
+
+    direction, revision = typed.pop("direction"), typed.pop("revision")
+    settings = load(typed, os.environ)
+    if direction == "down" and revision is None:
+        raise SettingsError("migrate down: name the revision to go down to (`base` removes everything)")
+    try:
+        # The embedded server of a running `serve` is used where there is one: its folder admits no second.
+        running = None if settings.database_url else running_url(settings.data_dir / "postgres")
+        with nullcontext(running[0]) if running else database(settings) as url, migration_errors():
+            if direction == "up":
+                migrations.upgrade(url, revision or "head")
+            elif direction == "down":
+                migrations.downgrade(url, revision)
+            print(migrations.current(url) or "empty")
+    except (MigrationError, EmbeddedPostgresError, OSError) as problem:
+        raise CommandError(str(problem)) from problem
+    return 0

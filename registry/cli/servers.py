@@ -1,0 +1,112 @@
+"""Which servers run on this machine, and the database of the one that a command is for.
+
+`serve` announces itself by a file that it keeps locked as long as it runs, in a folder of the account:
+    {"url": "https://127.0.0.1:6443", "dataDir": "/home/ann/data"}
+A command that finds nothing in its data folder names the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from registry.cli.errors import CommandError
+from registry.settings import Settings, default_data_dir
+
+DATA_DIR_VARIABLE: Final = "REGISTRY_DATA_DIR"
+
+
+class RunningServer(NamedTuple):
+    url: str
+    data_dir: Path
+
+
+@contextlib.contextmanager
+def announced(url: str, data_dir: Path) -> Iterator[None]:
+    """Announces a server for as long as the block lasts. To be without that is no reason not to serve."""
+    try:
+        folder = _folder()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not _is_ours(folder):
+            raise PermissionError(f"{folder} belongs to another account")
+        name = hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:16]
+        file = os.fdopen(os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "w")
+    except OSError:
+        yield
+        return
+    with file:
+        with contextlib.suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            file.truncate()
+            file.write(json.dumps({"url": url, "dataDir": str(data_dir)}))
+            file.flush()
+        try:
+            yield
+        finally:
+            (folder / name).unlink(missing_ok=True)
+
+
+def running_servers() -> list[RunningServer]:
+    """Those that this account has started, in the order of their folders."""
+    folder = _folder()
+    found = []
+    for path in folder.iterdir() if _is_ours(folder) else ():
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError), open(path) as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                said = json.load(file)
+                found.append(RunningServer(str(said["url"]), Path(said["dataDir"])))
+    return sorted(found, key=lambda server: server.data_dir)
+
+
+def database_url(settings: Settings) -> tuple[str, Path | None]:
+    """The URL of the database that is named, or of the embedded one of a running server, and the folder of the latter's
+    programs. Raises CommandError."""
+    from registry.postgres.server import running_url
+
+    if settings.database_url is not None:
+        return settings.database_url, None
+    found = running_url(settings.data_dir / "postgres")
+    if found is None:
+        raise CommandError(
+            f"no server runs on {settings.data_dir}: start `registry serve`, or name --database-url{others(settings)}"
+        )
+    return found
+
+
+def others(settings: Settings) -> str:
+    """The end of a line that says that nothing is in the data folder: which servers run on other ones."""
+    known = [server for server in running_servers() if server.data_dir != settings.data_dir]
+    if not known:
+        return ""
+    listed = ", ".join(f"{server.url} (--data-dir {server.data_dir})" for server in known[:5])
+    return f"; running: {listed}{' ...' if len(known) > 5 else ''}"
+
+
+def print_data_dir(settings: Settings) -> None:
+    """Says on stderr which data folder is used where nobody has named it."""
+    if settings.data_dir == default_data_dir(os.environ) and not os.environ.get(DATA_DIR_VARIABLE):
+        print(f"data folder: {settings.data_dir}", file=sys.stderr)
+
+
+def _folder() -> Path:
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    return Path(runtime) / "registry" if runtime else Path(tempfile.gettempdir()) / f"registry-{os.geteuid()}"
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether nobody else can have put files there."""
+    try:
+        status = folder.lstat()
+    except OSError:
+        return False
+    return folder.is_dir() and not folder.is_symlink() and status.st_uid == os.geteuid() and not status.st_mode & 0o022

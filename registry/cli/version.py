@@ -1,0 +1,17 @@
+"""`registry version`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from registry import __version__
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """It has none."""
+
+
+def run(_typed: dict[str, Any]) -> int:
+    print(f"registry {__version__}")
+    return 0

@@ -1,0 +1,47 @@
+"""What a command costs before it does anything, and what each may not import until it runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from registry.cli.root import COMMANDS
+from tests.processes import ROOT, environment
+
+# Of processor time, on any machine of these years; a fifth of it is Python's own start.
+LIMIT_SECONDS = 0.15
+# Each takes a tenth of a second or more.
+HEAVY = ("psycopg", "uvicorn", "starlette", "cryptography", "alembic", "sqlalchemy", "re2", "celpy", "asyncio")
+
+MEASURED = """
+import json, os, sys, time
+from registry.cli.root import main
+try:
+    sys.stdout = open(os.devnull, "w")
+    main(sys.argv[1:])
+except SystemExit:
+    pass
+finally:
+    sys.stdout = sys.__stdout__
+print(json.dumps({"seconds": time.process_time(), "modules": list(sys.modules)}))
+"""
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_a_command_starts_quickly(command: str) -> None:
+    """The best of some runs: others on the machine make a process slower, never faster."""
+    seconds = []
+    for _ in range(5):
+        done = subprocess.run(
+            [sys.executable, "-c", MEASURED, *([command] if command else []), "--help"],
+            env=environment(), capture_output=True, text=True, check=True, cwd=ROOT,
+        )  # fmt: skip
+        found = json.loads(done.stdout)
+        assert not set(HEAVY) & set(found["modules"])
+        seconds.append(found["seconds"])
+        if min(seconds) < LIMIT_SECONDS:
+            return
+    pytest.fail(f"{min(seconds):.3f} s")
