@@ -10,7 +10,7 @@ header syntax of munnerz/goautoneg and Go's mime.ParseMediaType.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeVar
@@ -108,6 +108,17 @@ def negotiate_discovery(accept: str, *, aggregated: bool) -> Representation:
     if found is None:
         raise _not_acceptable(accept, _ALL_TYPES, builtin=aggregated)
     return found
+
+
+def negotiate_types(accept: str, media_types: Sequence[str]) -> str | None:
+    """The first of `media_types` that the best clause matches; None where no clause matches any. Parameters of clauses
+    do not matter. Follows kube-openapi pkg/handler3/handler.go."""
+    for clause in _clauses(accept or "*/*"):
+        for media_type in media_types:
+            main, _, sub = media_type.partition("/")
+            if clause.type in (main, "*") and clause.subtype in (sub, "*"):
+                return media_type
+    return None
 
 
 def _not_acceptable(accept: str, types: str, builtin: bool) -> NotAcceptable:

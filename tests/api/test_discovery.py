@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.api.client import Client
 from tests.api.widgets import DEFINITIONS, GROUP, define, definition
 
@@ -65,3 +67,43 @@ async def test_openapi_v2(api: Client) -> None:
 async def test_a_tenants_links_stay_in_it(api: Client) -> None:
     paths = (await api.of_tenant("default").get("/openapi/v3")).ok()["paths"]
     assert {p["serverRelativeURL"].split("/openapi")[0] for p in paths.values()} == {"/clusters/default"}
+
+
+async def test_the_hash_of_a_document_is_that_of_its_present_content(api: Client) -> None:
+    (name, entry) = next(
+        (name, entry) for name, entry in (await api.get("/openapi/v3")).ok()["paths"].items() if GROUP in name
+    )
+    kept = await api.get(entry["serverRelativeURL"])
+    assert kept.ok()["openapi"] == "3.0.0"
+    assert kept.header("cache-control") == "public, immutable"
+    assert kept.header("expires").endswith("GMT")
+    plain = await api.get(f"/openapi/v3/{name}")
+    assert (plain.header("cache-control"), plain.body) == ("no-cache, private", kept.body)
+    old = await api.get(f"/openapi/v3/{name}?hash=0123")
+    assert (old.code, old.header("location")) == (301, entry["serverRelativeURL"])
+
+
+@pytest.mark.parametrize(
+    "path, accept, code, media_type",
+    [
+        pytest.param(f"/openapi/v3/apis/{GROUP}/v1", "application/*", 200, "application/json", id="v3, any"),
+        pytest.param(
+            f"/openapi/v3/apis/{GROUP}/v1", "text/plain, */*;q=0.1", 200, "application/json", id="v3, at last"
+        ),
+        pytest.param(f"/openapi/v3/apis/{GROUP}/v1", "application/yaml", 406, "", id="v3, yaml"),
+        pytest.param(f"/openapi/v3/apis/none.{GROUP}/v1", "*/*", 404, "", id="v3, none"),
+        pytest.param("/openapi/v2", "text/plain", 406, "", id="v2, text"),
+        pytest.param("/openapi/v2", "application/json;q=0.1, application/yaml", 200, "application/json", id="v2, json"),
+        pytest.param(
+            "/openapi/v2",
+            "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
+            200,
+            "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
+            id="v2, protobuf",
+        ),
+    ],
+)
+async def test_media_types_of_openapi(api: Client, path: str, accept: str, code: int, media_type: str) -> None:
+    answer = await api.get(path, accept=accept)
+    assert (answer.code, answer.header("content-type")) == (code, media_type)
+    assert (code == 200) is bool(answer.body)

@@ -145,7 +145,7 @@ def test_operations() -> None:
     assert [p["name"] for p in paths[f"{NAMESPACED}/{{name}}"]["parameters"]] == ["name", "namespace", "pretty"]
     scale = paths[f"{NAMESPACED}/{{name}}/scale"]["get"]
     assert scale["operationId"] == "readGExampleComV1NamespacedWidgetScale"
-    assert scale["x-kubernetes-group-version-kind"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+    assert scale["x-kubernetes-group-version-kind"] == kind
     assert scale["description"] == "read scale of the specified Widget"
 
 

@@ -18,14 +18,15 @@ from typing import Any
 from registry.definitions.compiled import schema_digest, schema_json
 from registry.definitions.discovery import Subresources, standard_subresources, verbs_of
 from registry.definitions.model import Definition, Version
-from registry.definitions.openapi.paths import Resource, paths_v3
-from registry.definitions.openapi.types import BASE, SCALE, type_name, types_v3
+from registry.definitions.openapi.paths import BUILTIN, CUSTOM, Resource, paths_v3
+from registry.definitions.openapi.types import CUSTOM_GROUPS, GroupVersion, shared_types, type_name
+from registry.emulation import emulated
 from registry.schema.openapi import V3_PREFIX, metadata_v3, published_v3, type_meta
 
 Json = dict[str, Any]
 
 # Part of every hash: to be counted up when other documents are made of the same definitions.
-FORMAT = 2
+FORMAT = 3
 
 # Where the reference's own types live; all others are named by their group, backwards.
 _PACKAGES = {
@@ -68,7 +69,7 @@ def openapi_v3_hashes(
         ]
         parts.setdefault(document_path(definition.group, version.name), []).append(json.dumps(facts))
     return {
-        path: hashlib.sha512("\n".join([str(FORMAT), *sorted(facts)]).encode()).hexdigest().upper()
+        path: hashlib.sha512("\n".join([str(FORMAT), emulated().name, *sorted(facts)]).encode()).hexdigest().upper()
         for path, facts in sorted(parts.items())
     }
 
@@ -89,25 +90,44 @@ def openapi_v3(
     members = [(d, v) for d, v in _served_versions(definitions) if d.group == group and v.name == version]
     if not members:
         return None
-    types = types_v3()
-    short_names = set(BASE)
     schemas: Json = {}
     paths: Json = {}
     for definition, v in sorted(members, key=lambda m: m[0].names.plural):
         resource = resource_of(definition, v, subresources, V3_PREFIX)
         schemas[resource.kind_name] = kind_schema(definition, v, published_v3(schema_json(v)))
-        schemas[resource.list_name] = list_schema_v3(definition, v, resource)
+        if "list" in resource.verbs:
+            schemas[resource.list_name] = list_schema_v3(definition, v, resource)
         schemas |= input_schemas(resource, published_v3)
         paths |= paths_v3(resource)
-        if any(s.kind == "Scale" for s in resource.subresources):
-            short_names.update(SCALE)
-    schemas |= {type_name(short): types[short] for short in short_names}
+    is_builtin = any(definition.builtin for definition, _ in members)
+    groups: Iterable[GroupVersion] = dict.fromkeys((("", "v1"), (group, version))) if is_builtin else CUSTOM_GROUPS
+    schemas |= shared_types((paths, schemas), groups, v3=True)
+    components: Json = {"schemas": dict(sorted(schemas.items()))}
+    if is_builtin:
+        components["securitySchemes"] = SECURITY
     return {
         "openapi": "3.0.0",
-        "info": {"title": "registry", "version": "v0.1.0"},
+        "info": info() if is_builtin else _CUSTOM_INFO,
         "paths": dict(sorted(paths.items())),
-        "components": {"schemas": dict(sorted(schemas.items()))},
+        "components": components,
     }
+
+
+def info() -> Json:
+    """What documents of the server's own kinds say of themselves, and the one of v2."""
+    return {"title": "Kubernetes", "version": emulated().git_version}
+
+
+# The same for kinds of definitions.
+_CUSTOM_INFO = {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"}
+SECURITY = {
+    "BearerToken": {
+        "type": "apiKey",
+        "description": "Bearer Token authentication",
+        "name": "authorization",
+        "in": "header",
+    }
+}
 
 
 def document_path(group: str, version: str) -> str:
@@ -129,9 +149,12 @@ def resource_of(definition: Definition, version: Version, subresources: Subresou
         kind=names.kind,
         namespaced=definition.namespaced,
         verbs=frozenset(verbs_of(definition)),
-        builtin=definition.builtin,
+        form=BUILTIN if definition.builtin else CUSTOM,
         kind_name=model_name(group, version.name, names.kind),
         list_name=model_name(group, version.name, names.list_kind),
+        deleted_name=model_name(group, version.name, names.kind)
+        if definition.builtin and names.kind in _ANSWERED
+        else type_name("Status"),
         prefix=prefix,
         subresources=(found := tuple(subresources(definition, version))),
         taken_names={s.name: model_name(s.group, s.version, s.kind) for s in found if s.taken is not None},
@@ -148,6 +171,10 @@ def input_schemas(resource: Resource, published: Callable[[Mapping[str, Any]], J
                 subresource.taken, version, published(schema_json(version))
             )
     return found
+
+
+# Kinds whose deletion answers the object.
+_ANSWERED = frozenset({"ResourceQuota", "Service", "ServiceAccount"})
 
 
 def kind_schema(definition: Definition, version: Version, schema: Json) -> Json:

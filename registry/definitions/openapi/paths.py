@@ -1,6 +1,8 @@
 """The paths of a resource in OpenAPI: which requests it takes, with which parameters, and what it answers.
 
-An operation is described once, in the form of v3; v2.py rewrites it.
+An operation is described once, in the form of v3; v2.py rewrites it. The reference describes its own kinds by one
+program and those of definitions by another, which differ: `Form` says in what. Generators make names of methods from
+the ids and tags, so these are the reference's; descriptions are ours.
 
 Follows apiextensions-apiserver pkg/controller/openapi/builder/builder.go and apiserver
 pkg/endpoints/{installer.go,openapi/openapi.go}.
@@ -13,13 +15,65 @@ from dataclasses import dataclass
 from typing import Any
 
 from registry.definitions.discovery import Subresource
+from registry.definitions.openapi import parameters
+from registry.definitions.openapi.parameters import NAMESPACE, PRETTY, hoist, name_of
 from registry.definitions.openapi.types import type_name
 
 Json = dict[str, Any]
 
-MEDIA_TYPES = ("application/json", "application/yaml")
-PATCH_TYPES = ("application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml")
-STRATEGIC = "application/strategic-merge-patch+json"
+_JSON_AND_YAML = ("application/json", "application/yaml")
+_PROTOBUF = "application/vnd.kubernetes.protobuf"
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How kinds of an origin are described: media types, and where the two programs differ."""
+
+    consumes: Sequence[str]
+    produces: Sequence[str]
+    streams: Sequence[str]
+    patches: Sequence[str]
+    get_parameters: Sequence[Json]
+    delete_collection_parameters: Sequence[Json]
+    delete_collection_body: str
+    patch_codes: Sequence[int]
+    list_text: str
+    watch_paths: bool
+    # Whether the operations of a subresource name its kind, or that of the resource.
+    names_subresource: bool
+
+
+CUSTOM = Form(
+    consumes=_JSON_AND_YAML,
+    produces=_JSON_AND_YAML,
+    streams=(),
+    patches=("application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"),
+    get_parameters=parameters.GET,
+    delete_collection_parameters=parameters.LIST,
+    delete_collection_body="",
+    patch_codes=(200,),
+    list_text="list objects of kind {kind}",
+    watch_paths=False,
+    names_subresource=False,
+)
+BUILTIN = Form(
+    consumes=("*/*",),
+    produces=(*_JSON_AND_YAML, _PROTOBUF),
+    streams=("application/json;stream=watch", f"{_PROTOBUF};stream=watch"),
+    patches=(
+        "application/json-patch+json",
+        "application/merge-patch+json",
+        "application/strategic-merge-patch+json",
+        "application/apply-patch+yaml",
+    ),
+    get_parameters=(),
+    delete_collection_parameters=parameters.DELETE_COLLECTION,
+    delete_collection_body="DeleteOptions",
+    patch_codes=(200, 201),
+    list_text="list or watch objects of kind {kind}",
+    watch_paths=True,
+    names_subresource=True,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,47 +87,15 @@ class Resource:
     kind: str
     namespaced: bool
     verbs: frozenset[str]
-    builtin: bool
+    form: Form
     kind_name: str
     list_name: str
+    # The type that a deletion answers.
+    deleted_name: str
     prefix: str
     subresources: Sequence[Subresource]
     # The names of the types of subresources that take a kind of their own.
     taken_names: Mapping[str, str]
-
-
-# Name, JSON type, and what it is for.
-_PRETTY = ("pretty", "string", "Whether to indent the answer.")
-_DRY_RUN = ("dryRun", "string", "All, to see what would happen without changing anything.")
-_FIELD_MANAGER = ("fieldManager", "string", "The name under which ownership of the changed fields is noted.")
-_FIELD_VALIDATION = (
-    "fieldValidation",
-    "string",
-    "What to do with unknown and repeated fields: Ignore, Warn (the default) or Strict.",
-)
-_FORCE = ("force", "boolean", "Whether an apply takes over fields that others own.")
-_LIST = (
-    ("allowWatchBookmarks", "boolean", "Whether a watch may send bookmarks, which tell how far it has come."),
-    ("continue", "string", "The token of a former part of the list, to get the next one."),
-    ("fieldSelector", "string", "Restricts the answer to objects with these fields."),
-    ("labelSelector", "string", "Restricts the answer to objects with these labels."),
-    ("limit", "integer", "The most items that are wanted at a time."),
-    ("resourceVersion", "string", "The version that the answer must have, or be as new as."),
-    ("resourceVersionMatch", "string", "How resourceVersion is to be taken: Exact or NotOlderThan."),
-    ("sendInitialEvents", "boolean", "Whether a watch begins with the objects that are there."),
-    ("timeoutSeconds", "integer", "How long the request may take."),
-    ("watch", "boolean", "Whether to go on with the changes."),
-)
-_DELETE = (
-    _DRY_RUN,
-    ("gracePeriodSeconds", "integer", "How long the deletion may take."),
-    ("ignoreStoreReadErrorWithClusterBreakingPotential", "boolean", "Has no effect here."),
-    ("orphanDependents", "boolean", "An older word for a propagationPolicy of Orphan."),
-    ("propagationPolicy", "string", "What becomes of dependents: Orphan, Background or Foreground."),
-)
-_WRITE = (_DRY_RUN, _FIELD_MANAGER, _FIELD_VALIDATION)
-
-Parameters = Sequence[tuple[str, str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,155 +107,194 @@ class _Operation:
     action: str  # x-kubernetes-action
     word: str  # begins the operationId
     text: str  # the description; {kind} and {article} are filled in
-    parameters: Parameters
+    parameters: Sequence[Json]
     codes: Sequence[int]
     reads: str = ""  # "kind", or a type
-
-
-_COLLECTION = (
-    _Operation("list", "get", "list", "list", "list objects of kind {kind}", _LIST, (200,)),
-    _Operation("create", "post", "post", "create", "create {article} {kind}", _WRITE, (200, 201, 202), "kind"),
-    _Operation(
-        "deletecollection",
-        "delete",
-        "deletecollection",
-        "deletecollection",
-        "delete collection of {kind}",
-        (*_LIST, *_DELETE),
-        (200,),
-        "DeleteOptions",
-    ),
-)
-_OBJECT = (
-    _Operation("get", "get", "get", "read", "read{sub} the specified {kind}", (), (200,)),
-    _Operation("update", "put", "put", "replace", "replace{sub} the specified {kind}", _WRITE, (200, 201), "kind"),
-    _Operation("delete", "delete", "delete", "delete", "delete {article} {kind}", _DELETE, (200, 202), "DeleteOptions"),
-    _Operation(
-        "patch",
-        "patch",
-        "patch",
-        "patch",
-        "partially update{sub} the specified {kind}",
-        (*_WRITE, _FORCE),
-        (200, 201),
-        "Patch",
-    ),
-)
-_CREATE_BELOW = _Operation(
-    "create", "post", "post", "create", "create{sub} {article} {kind}", _WRITE, (200, 201, 202), "kind"
-)
-_RESPONSES = {200: "OK", 201: "Created", 202: "Accepted"}
+    answers: str = "kind"  # "kind", "list", "deleted", or a type
+    infix: str = ""  # stands after the version in the operationId
+    suffix: str = ""  # stands after the kind in it
+    streams: bool = False
 
 
 def paths_v3(resource: Resource) -> dict[str, Json]:
     """`{"/apis/g/v1/namespaces/{namespace}/widgets": {"get": ..., "parameters": [...]}, ...}`."""
     root = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
-    own = f"{root}/namespaces/{{namespace}}/{resource.plural}" if resource.namespaced else f"{root}/{resource.plural}"
+    below = f"namespaces/{{namespace}}/{resource.plural}" if resource.namespaced else resource.plural
+    form = resource.form
+    listing = _list(form)
     found = {
-        own: _item(resource, _COLLECTION, [_NAMESPACE] if resource.namespaced else []),
-        f"{own}/{{name}}": _item(resource, _OBJECT, _of_object(resource)),
+        f"{root}/{below}": _item(resource, (listing, _CREATE, _delete_collection(form))),
+        f"{root}/{below}/{{name}}": _item(resource, _object(form), named=True),
     }
     if resource.namespaced:
-        listing = [op for op in _COLLECTION if op.verb == "list"]
-        found[f"{root}/{resource.plural}"] = _item(resource, listing, [], all_namespaces=True)
+        found[f"{root}/{resource.plural}"] = _item(resource, (listing,), everywhere=True)
     for subresource in resource.subresources:
-        found[f"{own}/{{name}}/{subresource.name}"] = _item(
-            resource, (_CREATE_BELOW, *_OBJECT), _of_object(resource), subresource=subresource
+        found[f"{root}/{below}/{{name}}/{subresource.name}"] = _item(
+            resource, (_CREATE_BELOW, *_object(form)), named=True, subresource=subresource
         )
-    return {path: item for path, item in found.items() if set(item) - {"parameters"}}
+    if form.watch_paths:
+        found[f"{root}/watch/{below}"] = _item(resource, (_WATCH_LIST,))
+        found[f"{root}/watch/{below}/{{name}}"] = _item(resource, (_WATCH,), named=True)
+        if resource.namespaced:
+            found[f"{root}/watch/{resource.plural}"] = _item(resource, (_WATCH_LIST,), everywhere=True)
+    return {path: item for path, item in found.items() if item}
 
 
-_NAMESPACE = {
-    "name": "namespace",
-    "in": "path",
-    "description": "The namespace of the objects.",
-    "required": True,
-    "schema": {"type": "string", "uniqueItems": True},
-}
+def _list(form: Form) -> _Operation:
+    return _Operation(
+        "list", "get", "list", "list", form.list_text, parameters.LIST, (200,), answers="list", streams=True
+    )
 
 
-def _of_object(resource: Resource) -> list[Json]:
-    name = {
-        "name": "name",
-        "in": "path",
-        "description": f"The name of the {resource.kind}.",
-        "required": True,
-        "schema": {"type": "string", "uniqueItems": True},
-    }
-    return [name, _NAMESPACE] if resource.namespaced else [name]
+_CREATE = _Operation(
+    "create", "post", "post", "create", "create {article} {kind}", parameters.WRITE, (200, 201, 202), "kind"
+)
+_CREATE_BELOW = _Operation(
+    "create", "post", "post", "create", "create{sub} {article} {kind}", parameters.WRITE, (200, 201, 202), "kind"
+)
+_WATCH_LIST = _Operation(
+    "watch",
+    "get",
+    "watchlist",
+    "watch",
+    "watch the objects of kind {kind}; deprecated: list them with the parameter watch",
+    parameters.LIST,
+    (200,),
+    answers="WatchEvent",
+    suffix="List",
+    streams=True,
+)
+_WATCH = _Operation(
+    "watch",
+    "get",
+    "watch",
+    "watch",
+    "watch one object of kind {kind}; deprecated: list with the parameters watch and fieldSelector",
+    parameters.LIST,
+    (200,),
+    answers="WatchEvent",
+    streams=True,
+)
+
+
+def _delete_collection(form: Form) -> _Operation:
+    return _Operation(
+        "deletecollection",
+        "delete",
+        "deletecollection",
+        "delete",
+        "delete collection of {kind}",
+        form.delete_collection_parameters,
+        (200,),
+        form.delete_collection_body,
+        answers="Status",
+        infix="Collection",
+    )
+
+
+def _object(form: Form) -> Sequence[_Operation]:
+    return (
+        _Operation("get", "get", "get", "read", "read{sub} the specified {kind}", form.get_parameters, (200,)),
+        _Operation(
+            "update", "put", "put", "replace", "replace{sub} the specified {kind}", parameters.WRITE, (200, 201), "kind"
+        ),
+        _Operation(
+            "delete",
+            "delete",
+            "delete",
+            "delete",
+            "delete {article} {kind}",
+            parameters.DELETE,
+            (200, 202),
+            "DeleteOptions",
+            answers="deleted",
+        ),
+        _Operation(
+            "patch",
+            "patch",
+            "patch",
+            "patch",
+            "partially update{sub} the specified {kind}",
+            parameters.PATCH,
+            form.patch_codes,
+            "Patch",
+        ),
+    )
+
+
+_RESPONSES = {200: "OK", 201: "Created", 202: "Accepted"}
 
 
 def _item(
     resource: Resource,
     operations: Sequence[_Operation],
-    parameters: list[Json],
     *,
-    all_namespaces: bool = False,
+    named: bool = False,
+    everywhere: bool = False,
     subresource: Subresource | None = None,
 ) -> Json:
+    """What stands at a path; empty where none of the operations is allowed. `everywhere`: over all namespaces."""
     verbs = subresource.verbs if subresource is not None else resource.verbs
-    item: Json = {
-        op.method: _operation(resource, op, all_namespaces, subresource) for op in operations if op.verb in verbs
-    }
-    return {**item, "parameters": [*parameters, _parameter(*_PRETTY)]}
+    found = {op.method: _operation(resource, op, everywhere, subresource) for op in operations if op.verb in verbs}
+    if not found:
+        return {}
+    kind = subresource.kind if subresource is not None and subresource.taken is not None else resource.kind
+    of_path = [name_of(kind)] if named else []
+    if resource.namespaced and not everywhere:
+        of_path.append(NAMESPACE)
+    for operation in found.values():
+        operation["parameters"] = [*of_path, PRETTY, *operation["parameters"]]
+    return hoist(found)
 
 
-def _operation(resource: Resource, op: _Operation, all_namespaces: bool, subresource: Subresource | None) -> Json:
-    kind = resource.kind
-    group, version, name = resource.group, resource.version, kind
-    if subresource is not None and subresource.version:
-        group, version, name = subresource.group, subresource.version, subresource.kind
-    schema = resource.kind_name
-    if subresource is not None and subresource.kind == "Scale":
-        schema = type_name("Scale")
-    elif subresource is not None and subresource.taken is not None:
-        schema = resource.taken_names[subresource.name]
-    tag = f"{_camel(_short(resource.group))}_{resource.version}"
-    below = subresource.name if subresource is not None else ""
+def _operation(resource: Resource, op: _Operation, everywhere: bool, subresource: Subresource | None) -> Json:
+    """One operation, with its own parameters only."""
+    kind, form = resource.kind, resource.form
+    schema, below, marked = resource.kind_name, "", (resource.group, resource.version, kind)
+    if subresource is not None:
+        below = subresource.name
+        if subresource.kind == "Scale":
+            schema = type_name("Scale")
+        elif subresource.taken is not None:
+            schema = resource.taken_names[subresource.name]
+        if form.names_subresource and subresource.version:
+            marked = subresource.group, subresource.version, subresource.kind
     text = op.text.format(kind=kind, article=_article(kind), sub=f" {below} of" if below else "")
     found: Json = {
-        "tags": [tag],
+        "tags": [f"{_camel(_short(resource.group))}_{resource.version}"],
         "description": text,
-        "operationId": _operation_id(resource, op, all_namespaces, below),
+        "operationId": _operation_id(resource, op, everywhere, below),
+        "parameters": op.parameters,
     }
-    if op.parameters:
-        found["parameters"] = [_parameter(*p) for p in op.parameters]
     if op.reads:
         found["requestBody"] = _body(resource, op, schema)
-    answer = schema
-    if op.verb == "list":
-        answer = resource.list_name
-    elif op.verb in ("delete", "deletecollection"):
-        answer = type_name("Status")
-    content = {media: {"schema": {"$ref": resource.prefix + answer}} for media in MEDIA_TYPES}
+    own = {"kind": schema, "list": resource.list_name, "deleted": resource.deleted_name}
+    answer = {"$ref": resource.prefix + (own.get(op.answers) or type_name(op.answers))}
+    media_types = (*form.produces, *form.streams) if op.streams else form.produces
+    content = {media: {"schema": answer} for media in media_types}
     found["responses"] = {str(code): {"description": _RESPONSES[code], "content": content} for code in op.codes}
     found["responses"]["401"] = {"description": "Unauthorized"}
     found["x-kubernetes-action"] = op.action
-    found["x-kubernetes-group-version-kind"] = {"group": group, "version": version, "kind": name}
+    found["x-kubernetes-group-version-kind"] = dict(zip(("group", "version", "kind"), marked, strict=True))
     return found
 
 
 def _body(resource: Resource, op: _Operation, schema: str) -> Json:
     name = schema if op.reads == "kind" else type_name(op.reads)
-    media_types: tuple[str, ...] = MEDIA_TYPES
-    if op.reads == "Patch":
-        media_types = (*PATCH_TYPES, STRATEGIC) if resource.builtin else PATCH_TYPES
+    media_types = resource.form.patches if op.reads == "Patch" else resource.form.consumes
     body: Json = {"content": {media: {"schema": {"$ref": resource.prefix + name}} for media in media_types}}
     if op.reads != "DeleteOptions":
         body["required"] = True
     return body
 
 
-def _parameter(name: str, kind: str, description: str) -> Json:
-    return {"name": name, "in": "query", "description": description, "schema": {"type": kind, "uniqueItems": True}}
-
-
-def _operation_id(resource: Resource, op: _Operation, all_namespaces: bool, subresource: str) -> str:
+def _operation_id(resource: Resource, op: _Operation, everywhere: bool, subresource: str) -> str:
     """`listStableExampleComV1NamespacedCronTab`."""
-    scope = "Namespaced" if resource.namespaced and not all_namespaces else ""
-    end = "ForAllNamespaces" if all_namespaces else subresource.title()
+    scope = "Namespaced" if resource.namespaced and not everywhere else ""
+    end = "ForAllNamespaces" if everywhere else subresource.title()
     group = _camel(_short(resource.group), capital=True)
-    return f"{op.word}{group}{_camel(resource.version, capital=True)}{scope}{resource.kind}{end}"
+    version = _camel(resource.version, capital=True)
+    return f"{op.word}{group}{version}{op.infix}{scope}{resource.kind}{op.suffix}{end}"
 
 
 def _short(group: str) -> str:
@@ -241,14 +302,14 @@ def _short(group: str) -> str:
 
 
 def _camel(text: str, capital: bool = False) -> str:
-    """`stable.example.com` is `stableExampleCom`."""
+    """`stable.example.com` is `stableExampleCom`; a digit at the beginning goes, as in toValidOperationID."""
     out = []
-    for character in text:
-        if not (character.isascii() and character.isalnum()):
-            capital = True
-        else:
+    for position, character in enumerate(text):
+        if character.isalpha() or character == "_" or (position and character.isdigit()):
             out.append(character.upper() if capital else character)
             capital = False
+        else:
+            capital = True
     return "".join(out)
 
 

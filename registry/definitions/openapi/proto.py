@@ -217,9 +217,34 @@ def _info(number: int, value: Json) -> bytes:
     return encode_delimited(number, _message({"title": (1, _text), "version": (2, _text)}, value))
 
 
+def _security(number: int, value: list[Json]) -> bytes:
+    """One message for each alternative: the names of schemes, with the scopes that each is used with."""
+    return b"".join(
+        encode_delimited(number, b"".join(_encode_named(1, name, _texts(1, scopes)) for name, scopes in one.items()))
+        for one in value
+    )
+
+
+_API_KEY: Mapping[str, tuple[int, Encoder]] = {
+    "type": (1, _text),
+    "name": (2, _text),
+    "in": (3, _text),
+    "description": (4, _text),
+}
+
+
+def _security_definitions(number: int, value: Json) -> bytes:
+    return encode_delimited(
+        number,
+        b"".join(_encode_named(1, name, encode_delimited(2, _message(_API_KEY, v))) for name, v in value.items()),
+    )
+
+
 _DOCUMENT: Mapping[str, tuple[int, Encoder]] = {
     "swagger": (1, _text),
     "info": (2, _info),
     "paths": (8, _paths),
     "definitions": (9, _schemas_by_name),
+    "security": (12, _security),
+    "securityDefinitions": (13, _security_definitions),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -12,48 +12,101 @@ import yaml
 from registry.schema.openapi import META, V2_PREFIX, V3_PREFIX
 
 Json = dict[str, Any]
+# A group and a version of it.
+GroupVersion = tuple[str, str]
 
-AUTOSCALING = "io.k8s.api.autoscaling.v1"
+_PACKAGES = {
+    **dict.fromkeys(("Scale", "ScaleSpec", "ScaleStatus"), "io.k8s.api.autoscaling.v1"),
+    "RawExtension": "io.k8s.apimachinery.pkg.runtime",
+}
 
-# Which types a document needs that has custom resources in it, and which one that has a scale subresource.
-BASE = (
-    "DeleteOptions",
-    "FieldsV1",
-    "ListMeta",
-    "ManagedFieldsEntry",
-    "ObjectMeta",
-    "OwnerReference",
-    "Patch",
-    "Preconditions",
-    "Status",
-    "StatusCause",
-    "StatusDetails",
-    "Time",
-)
-SCALE = ("Scale", "ScaleSpec", "ScaleStatus")
+# Types that the reference registers in each group; documents name the groups that they may be meant in.
+_OF_EACH_GROUP = ("DeleteOptions", "WatchEvent")
+# The groups that kube-apiserver has types of in 1.36, and those that only its one document of v2 knows.
+_GROUPS: Mapping[str, str] = {
+    "": "v1",
+    "admissionregistration.k8s.io": "v1 v1alpha1 v1beta1",
+    "apps": "v1 v1beta1 v1beta2",
+    "authentication.k8s.io": "v1 v1alpha1 v1beta1",
+    "authorization.k8s.io": "v1 v1beta1",
+    "autoscaling": "v1 v2",
+    "batch": "v1 v1beta1",
+    "certificates.k8s.io": "v1 v1alpha1 v1beta1",
+    "coordination.k8s.io": "v1 v1alpha2 v1beta1",
+    "discovery.k8s.io": "v1 v1beta1",
+    "events.k8s.io": "v1 v1beta1",
+    "extensions": "v1beta1",
+    "flowcontrol.apiserver.k8s.io": "v1 v1beta1 v1beta2 v1beta3",
+    "internal.apiserver.k8s.io": "v1alpha1",
+    "networking.k8s.io": "v1 v1beta1",
+    "node.k8s.io": "v1 v1alpha1 v1beta1",
+    "policy": "v1 v1beta1",
+    "rbac.authorization.k8s.io": "v1 v1alpha1 v1beta1",
+    "resource.k8s.io": "v1 v1alpha3 v1beta1 v1beta2",
+    "scheduling.k8s.io": "v1 v1alpha2 v1beta1",
+    "storage.k8s.io": "v1 v1alpha1 v1beta1",
+    "storagemigration.k8s.io": "v1beta1",
+}
+_MORE_GROUPS: Mapping[str, str] = {
+    "admission.k8s.io": "v1 v1beta1",
+    "apiextensions.k8s.io": "v1 v1beta1",
+    "apiregistration.k8s.io": "v1 v1beta1",
+    "imagepolicy.k8s.io": "v1alpha1",
+}
+
+
+def _versions(groups: Mapping[str, str]) -> tuple[GroupVersion, ...]:
+    return tuple((group, version) for group in sorted(groups) for version in groups[group].split())
+
+
+# What documents of definitions name, and the one document of v2.
+CUSTOM_GROUPS = _versions(_GROUPS)
+ALL_GROUPS = _versions({**_GROUPS, **_MORE_GROUPS})
 
 
 def type_name(short: str) -> str:
     """`ObjectMeta` is `io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta`."""
-    return f"{AUTOSCALING if short in SCALE else META}.{short}"
+    return f"{_PACKAGES.get(short, META)}.{short}"
 
 
-@cache
-def types_v3() -> Mapping[str, Json]:
-    """All types for `components.schemas`, by short name. Not to be changed."""
-    return {name: _with_refs(definition, v3=True) for name, definition in _read().items()}
+def shared_types(used: Iterable[Any], groups: Iterable[GroupVersion], *, v3: bool) -> Json:
+    """The shared types that are referred to in `used`, and those that these refer to, by their full names.
 
-
-@cache
-def types_v2() -> Mapping[str, Json]:
-    """All types for `definitions`, by short name. Not to be changed."""
-    return {name: _with_refs(definition, v3=False) for name, definition in _read().items()}
-
-
-def _read() -> dict[str, Json]:
-    text = resources.files(__package__).joinpath("types.yaml").read_text(encoding="utf-8")
-    found: dict[str, Json] = yaml.safe_load(text)
+    `groups` are those that types of each group are marked with. What is returned is not to be changed.
+    """
+    types = _types(v3)
+    found: Json = {}
+    pending = [name for value in used for name in _references(value)]
+    while pending:
+        name = pending.pop()
+        if name not in found and name in types:
+            found[name] = types[name]
+            pending.extend(_references(types[name]))
+    for short in _OF_EACH_GROUP:
+        if type_name(short) in found:
+            kinds = [{"group": group, "kind": short, "version": version} for group, version in groups]
+            found[type_name(short)] = {**found[type_name(short)], "x-kubernetes-group-version-kind": kinds}
     return found
+
+
+def _references(value: Any) -> Iterator[str]:
+    pending = [value]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, dict):
+            reference = part.get("$ref")
+            if isinstance(reference, str):
+                yield reference.rpartition("/")[2]
+            pending.extend(part.values())
+        elif isinstance(part, list):
+            pending.extend(part)
+
+
+@cache
+def _types(v3: bool) -> Mapping[str, Json]:
+    text = resources.files(__package__).joinpath("types.yaml").read_text(encoding="utf-8")
+    read: dict[str, Json] = yaml.safe_load(text)
+    return {type_name(short): _with_refs(definition, v3=v3) for short, definition in read.items()}
 
 
 def _with_refs(value: Any, *, v3: bool) -> Any:

@@ -11,9 +11,17 @@ from typing import Any
 from registry.definitions.compiled import schema_json
 from registry.definitions.discovery import Subresources, standard_subresources
 from registry.definitions.model import Definition
-from registry.definitions.openapi.documents import LIST_METADATA, input_schemas, kind_schema, list_schema, resource_of
-from registry.definitions.openapi.paths import paths_v3
-from registry.definitions.openapi.types import BASE, SCALE, type_name, types_v2
+from registry.definitions.openapi.documents import (
+    LIST_METADATA,
+    SECURITY,
+    info,
+    input_schemas,
+    kind_schema,
+    list_schema,
+    resource_of,
+)
+from registry.definitions.openapi.paths import Form, paths_v3
+from registry.definitions.openapi.types import ALL_GROUPS, shared_types
 from registry.schema.openapi import V2_PREFIX, metadata_v2, published_v2
 
 Json = dict[str, Any]
@@ -23,7 +31,6 @@ def openapi_v2(definitions: Iterable[Definition], subresources: Subresources = s
     """The document of /openapi/v2. Its hash is that of the v3 documents together: it is made of the same facts."""
     schemas: Json = {}
     paths: Json = {}
-    types = types_v2()
     for definition in definitions:
         if not definition.established:
             continue
@@ -31,24 +38,25 @@ def openapi_v2(definitions: Iterable[Definition], subresources: Subresources = s
             if version.served:
                 resource = resource_of(definition, version, subresources, V2_PREFIX)
                 schemas[resource.kind_name] = kind_schema(definition, version, published_v2(schema_json(version)))
-                schemas[resource.list_name] = list_schema(
-                    definition, version, resource, metadata_v2(LIST_METADATA, "ListMeta")
-                )
+                if "list" in resource.verbs:
+                    metadata = metadata_v2(LIST_METADATA, "ListMeta")
+                    schemas[resource.list_name] = list_schema(definition, version, resource, metadata)
                 schemas |= input_schemas(resource, published_v2)
-                paths |= {path: _item(item) for path, item in paths_v3(resource).items()}
-    for short in (*BASE, *SCALE):
-        schemas[type_name(short)] = types[short]
+                paths |= {path: _item(item, resource.form) for path, item in paths_v3(resource).items()}
+    schemas |= shared_types((paths, schemas), ALL_GROUPS, v3=False)
     return {
         "swagger": "2.0",
-        "info": {"title": "registry", "version": "v1"},
+        "info": info(),
         "paths": dict(sorted(paths.items())),
         "definitions": dict(sorted(schemas.items())),
+        "securityDefinitions": SECURITY,
+        "security": [{name: []} for name in SECURITY],
     }
 
 
-def _item(item: Json) -> Json:
+def _item(item: Json, form: Form) -> Json:
     return {
-        name: [_parameter(p) for p in value] if name == "parameters" else _operation(value)
+        name: [_parameter(p) for p in value] if name == "parameters" else _operation(value, form)
         for name, value in item.items()
     }
 
@@ -57,7 +65,7 @@ def _parameter(parameter: Json) -> Json:
     return {**{k: v for k, v in parameter.items() if k != "schema"}, **parameter["schema"]}
 
 
-def _operation(operation: Json) -> Json:
+def _operation(operation: Json, form: Form) -> Json:
     body = operation.get("requestBody")
     parameters = [_parameter(p) for p in operation.get("parameters") or ()]
     if body is not None:
@@ -74,8 +82,8 @@ def _operation(operation: Json) -> Json:
         "tags": operation["tags"],
         "description": operation["description"],
         "operationId": operation["operationId"],
-        "consumes": list(body["content"]) if body is not None else ["application/json", "application/yaml"],
-        "produces": ["application/json", "application/yaml"],
+        "consumes": list(body["content"]) if body is not None else list(form.consumes),
+        "produces": list(operation["responses"]["200"]["content"]),
         "schemes": ["https"],
         "responses": {
             code: {"description": answer["description"], **({"schema": _schema(answer)} if "content" in answer else {})}

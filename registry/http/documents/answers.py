@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from starlette.types import Scope, Send
@@ -28,14 +28,24 @@ async def send_document(send: Send, scope: Scope, code: int, media_type: str, bo
     await send_body(send, scope, code, headers_for(media_type, state.warnings), body)
 
 
+async def send_nothing(send: Send, scope: Scope, code: int) -> None:
+    """An answer without a body or a media type."""
+    state: RequestState = scope[STATE]
+    headers = [header for header in headers_for("", state.warnings) if header[0] != b"content-type"]
+    await send_body(send, scope, code, headers, b"")
+
+
 async def send_json(send: Send, scope: Scope, value: Mapping[str, Any]) -> None:
     await send_document(send, scope, 200, "application/json", encode_json(value))
 
 
-async def send_with_etag(send: Send, scope: Scope, found: Document, media_type: str) -> None:
-    """304 for a client that has this version of the document."""
+async def send_with_etag(
+    send: Send, scope: Scope, found: Document, media_type: str, more: Sequence[tuple[bytes, bytes]] = ()
+) -> None:
+    """304 for a client that has this version of the document. `more` replaces header fields."""
     state: RequestState = scope[STATE]
-    headers = headers_for(media_type, state.warnings)
+    replaced = {name for name, _ in more}
+    headers = [header for header in headers_for(media_type, state.warnings) if header[0] not in replaced] + list(more)
     headers += [(b"etag", f'"{found.tag}"'.encode()), (b"vary", b"Accept")]
     if state.header(b"if-none-match").strip('"') == found.tag:
         await send_body(send, scope, 304, headers, b"")

@@ -6,6 +6,8 @@ Follows kube-openapi pkg/handler and pkg/handler3.
 from __future__ import annotations
 
 import asyncio
+import datetime
+import email.utils
 import hashlib
 from typing import Final
 
@@ -17,15 +19,17 @@ from registry.caches import LruCache
 from registry.codec.json_encode import encode_json
 from registry.definitions.model import Definition
 from registry.definitions.openapi.documents import openapi_v3, openapi_v3_hashes, openapi_v3_index
-from registry.definitions.openapi.proto import encode_v2
+from registry.definitions.openapi.proto import ACCEPTED, MEDIA_TYPE, encode_v2
 from registry.definitions.openapi.v2 import openapi_v2
-from registry.http.documents.answers import TEXT, is_large, send_document, send_with_etag
+from registry.http.documents.answers import TEXT, is_large, send_nothing, send_with_etag
 from registry.http.documents.cache import Document, DocumentCache, document
+from registry.http.negotiation import negotiate_types
 from registry.http.request_state import STATE, RequestState
+from registry.http.responses import Headers, headers_for, send_body
 
 # Catalogs whose hashes are kept: some 200 bytes for each version of a group.
 _HASHES_LIMIT: Final = 64
-_V2_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+_JSON: Final = "application/json"
 
 
 class OpenAPIEndpoint:
@@ -37,13 +41,13 @@ class OpenAPIEndpoint:
     async def v2(self, scope: Scope, receive: Receive, send: Send) -> None:
         """kubectl asks for protobuf, to validate resources that have no version 3."""
         state: RequestState = scope[STATE]
+        media_type = negotiate_types(state.header(b"accept"), (_JSON, *ACCEPTED))
+        if media_type is None:
+            await send_nothing(send, scope, 406)
+            return
+        protobuf = media_type in ACCEPTED
         catalog = await self._catalogs.current(state.authorized.tenant)
         hashes = await self._hashes_of(catalog)
-        accept = state.header(b"accept")
-        protobuf = _V2_PROTOBUF in accept
-        if accept and not protobuf and "json" not in accept and "*/*" not in accept:
-            await send_document(send, scope, 406, TEXT, b"")
-            return
         tag = hashlib.sha512(repr(sorted(hashes.items())).encode()).hexdigest().upper()
 
         def make() -> Document:
@@ -51,31 +55,37 @@ class OpenAPIEndpoint:
             return document(encode_v2(value) if protobuf else encode_json(value), tag)
 
         found = await self._cache.get(("v2", tag, protobuf), make, aside=is_large(catalog))
-        await send_with_etag(send, scope, found, "application/octet-stream" if protobuf else "application/json")
+        await send_with_etag(send, scope, found, MEDIA_TYPE if protobuf else _JSON)
 
     async def v3_index(self, scope: Scope, receive: Receive, send: Send) -> None:
         state: RequestState = scope[STATE]
-        tenant = state.authorized.tenant
-        hashes = await self._hashes_of(await self._catalogs.current(tenant))
-        prefix = f"/clusters/{tenant.name}" if state.info.tenant else ""
+        hashes = await self._hashes_of(await self._catalogs.current(state.authorized.tenant))
+        prefix = _prefix(state)
         # kube-apiserver leaves the media type of the index to be guessed.
         await send_with_etag(send, scope, document(encode_json(openapi_v3_index(hashes, prefix))), TEXT)
 
     async def v3(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One version of a group: /openapi/v3/api/v1, /openapi/v3/apis/<group>/<version>."""
         state: RequestState = scope[STATE]
+        if negotiate_types(state.header(b"accept"), (_JSON,)) is None:
+            await send_nothing(send, scope, 406)
+            return
         catalog = await self._catalogs.current(state.authorized.tenant)
         name = state.info.document_path.removeprefix("/openapi/v3/")
         tag = (await self._hashes_of(catalog)).get(name)
         if tag is None:
-            await send_document(send, scope, 404, TEXT, b"")
+            await send_nothing(send, scope, 404)
+            return
+        wanted = state.info.query.get("hash", [""])[0]
+        if wanted and wanted != tag:
+            await _redirect(send, scope, f"{_prefix(state)}/openapi/v3/{name}?hash={tag}")
             return
 
         def make() -> Document:
             return document(_v3_document(list(catalog.definitions()), name), tag)
 
         found = await self._cache.get(("v3", name, tag), make, aside=is_large(catalog))
-        await send_with_etag(send, scope, found, "application/json")
+        await send_with_etag(send, scope, found, _JSON, _immutable() if wanted else ())
 
     async def _hashes_of(self, catalog: TenantCatalog) -> dict[str, str]:
         found = self._hashes.get(catalog.serial)
@@ -87,6 +97,26 @@ class OpenAPIEndpoint:
                 found = openapi_v3_hashes(definitions, subresources_of)
             self._hashes.put(catalog.serial, found)
         return found
+
+
+def _prefix(state: RequestState) -> str:
+    """What stands before all paths of the tenant, where it is named by the path."""
+    return f"/clusters/{state.authorized.tenant.name}" if state.info.tenant else ""
+
+
+def _immutable() -> Headers:
+    """The document of a hash never changes: it may be kept for a year."""
+    in_a_year = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=365)
+    expires = email.utils.format_datetime(in_a_year, usegmt=True)
+    return [(b"cache-control", b"public, immutable"), (b"expires", expires.encode())]
+
+
+async def _redirect(send: Send, scope: Scope, address: str) -> None:
+    """From the hash of a document that is no more to that of the present one, which has a path of plain characters."""
+    state: RequestState = scope[STATE]
+    headers = headers_for("text/html; charset=utf-8", state.warnings)
+    headers += [(b"location", address.encode()), (b"vary", b"Accept")]
+    await send_body(send, scope, 301, headers, b"")
 
 
 def _v3_document(definitions: list[Definition], name: str) -> bytes:

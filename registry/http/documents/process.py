@@ -8,11 +8,9 @@ from typing import Final
 from starlette.types import Receive, Scope, Send
 
 from registry.api.errors import method_not_allowed
+from registry.emulation import emulated
 from registry.http import metrics
 from registry.http.documents.answers import send_document, send_json
-
-# The version of Kubernetes whose API this is; clients decide by it what they can use.
-MAJOR, MINOR, GIT_VERSION = "1", "36", "v1.36.2"
 
 _PATHS: Final = [
     "/.well-known/openid-configuration",
@@ -35,20 +33,21 @@ async def index(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def version(scope: Scope, receive: Receive, send: Send) -> None:
-    """The build is this Python; the API is Kubernetes'."""
+    """The build is this Python; the API is that of the emulated version, by which clients decide what they can use."""
     if scope["method"] not in ("GET", "HEAD"):
         raise method_not_allowed()
+    version = emulated()
     await send_json(
         send,
         scope,
         {
-            "major": MAJOR,
-            "minor": MINOR,
-            "emulationMajor": MAJOR,
-            "emulationMinor": MINOR,
-            "minCompatibilityMajor": MAJOR,
-            "minCompatibilityMinor": "35",
-            "gitVersion": GIT_VERSION,
+            "major": "1",
+            "minor": str(version.minor),
+            "emulationMajor": "1",
+            "emulationMinor": str(version.minor),
+            "minCompatibilityMajor": "1",
+            "minCompatibilityMinor": str(version.minor - 1),
+            "gitVersion": version.git_version,
             "gitCommit": "",
             "gitTreeState": "clean",
             "buildDate": "",

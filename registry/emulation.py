@@ -1,0 +1,43 @@
+"""The version of Kubernetes that this process behaves as.
+
+It is set once, before anything is compiled or served (`--emulate-version`), and is the same for all tenants of a
+process, as kube-apiserver's --emulated-version is. What a version changed is a member of `Emulated`, so that a search
+for it finds every place that asks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Emulated:
+    """A version by what clients read of it, and what it has that versions before it lack."""
+
+    minor: int
+    git_version: str
+
+    @property
+    def name(self) -> str:
+        return f"1.{self.minor}"
+
+    @property
+    def is_1_37(self) -> bool:
+        return self.minor >= 37
+
+
+_VERSIONS = {version.name: version for version in (Emulated(36, "v1.36.2"), Emulated(37, "v1.37.0"))}
+NAMES = tuple(_VERSIONS)
+DEFAULT = "1.36"
+
+_emulated = _VERSIONS[DEFAULT]
+
+
+def emulated() -> Emulated:
+    return _emulated
+
+
+def emulate(name: str) -> None:
+    """Makes this process one of the version `name`. Raises KeyError for a version that is not in NAMES."""
+    global _emulated
+    _emulated = _VERSIONS[name]

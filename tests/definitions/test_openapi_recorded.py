@@ -1,0 +1,117 @@
+"""The documents that kube-apiserver 1.36 published, compared with ours but for the descriptions, which are our own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from registry import builtin
+from registry.builtin.subresources import subresources_of
+from registry.definitions.compiled import compile_definition
+from registry.definitions.openapi.documents import openapi_v3
+from tests.conformance.harness import SCENARIOS, load_yaml, replay
+from tests.definitions.crds import established
+
+GROUP, TAIL = "gtail.example.com", "tail"
+
+
+def recorded(file: str) -> tuple[Any, dict[str, Any]]:
+    """The definition of a scenario, and what its documents were, by the name of the step."""
+    scenario = expand(load_yaml(SCENARIOS / file))
+    answers = {step["name"]: step["expect"]["body"] for step in scenario["steps"] if step.get("expect")}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{scenario['crd']['names']['plural']}.{GROUP}"},
+        "spec": scenario["crd"],
+    }
+    return definition, answers
+
+
+def expand(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.replace("${group}", GROUP).replace("${tail}", TAIL)
+    if isinstance(value, list):
+        return [expand(v) for v in value]
+    if isinstance(value, dict):
+        return {expand(k): expand(v) for k, v in value.items()}
+    return value
+
+
+def without_descriptions(value: Any) -> Any:
+    if isinstance(value, list):
+        return [without_descriptions(v) for v in value]
+    if isinstance(value, dict):
+        return {
+            k: without_descriptions(v)
+            for k, v in value.items()
+            if not (k == "description" and isinstance(v, str) and v not in OPERATIONS)
+        }
+    return value
+
+
+# Of the descriptions those that say what an operation does are the same: generators show them as the only help.
+OPERATIONS = frozenset(
+    {"OK", "Created", "Accepted", "Unauthorized"}
+    | {f"{verb} a Widget" for verb in ("create", "delete")}
+    | {f"{verb} the specified Widget" for verb in ("read", "replace", "partially update")}
+    | {"list objects of kind Widget", "delete collection of Widget", "name of the Widget"}
+)
+
+
+@pytest.mark.parametrize(
+    "file, step",
+    [
+        ("rest/openapi-v3.yaml", "document"),
+        ("rest/openapi-v3.yaml", "paths"),
+        ("rest/openapi-v3-schema.yaml", "schemas"),
+    ],
+)
+def test_the_document_of_a_definition_is_as_recorded(file: str, step: str) -> None:
+    definition, answers = recorded(file)
+    document = openapi_v3([compile_definition(established(definition))], GROUP, "v1")
+    wanted = answers[step]
+    found = {path: replay.get_path(document, path) for path in wanted}
+    assert list(replay.differences(without_descriptions(wanted), without_descriptions(found))) == []
+
+
+# Of the document that Kubernetes publishes with its sources (api/openapi-spec/v3).
+OPERATION_IDS = {
+    ("", "/api/v1/namespaces/{namespace}/configmaps", "delete"): "deleteCoreV1CollectionNamespacedConfigMap",
+    ("", "/api/v1/configmaps", "get"): "listCoreV1ConfigMapForAllNamespaces",
+    ("", "/api/v1/watch/configmaps", "get"): "watchCoreV1ConfigMapListForAllNamespaces",
+    ("", "/api/v1/watch/namespaces/{namespace}/configmaps", "get"): "watchCoreV1NamespacedConfigMapList",
+    ("", "/api/v1/watch/namespaces/{namespace}/configmaps/{name}", "get"): "watchCoreV1NamespacedConfigMap",
+    ("", "/api/v1/namespaces/{name}/finalize", "put"): "replaceCoreV1NamespaceFinalize",
+    ("", "/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token", "post"): (
+        "createCoreV1NamespacedServiceAccountToken"
+    ),
+    ("rbac.authorization.k8s.io", "/apis/rbac.authorization.k8s.io/v1/clusterroles/{name}", "patch"): (
+        "patchRbacAuthorizationV1ClusterRole"
+    ),
+    ("authorization.k8s.io", "/apis/authorization.k8s.io/v1/subjectaccessreviews", "post"): (
+        "createAuthorizationV1SubjectAccessReview"
+    ),
+}
+
+
+@pytest.mark.parametrize("group, path, method", OPERATION_IDS, ids=list(OPERATION_IDS.values()))
+def test_operations_of_built_in_kinds(group: str, path: str, method: str) -> None:
+    document = openapi_v3(builtin.definitions(), group, "v1", subresources_of)
+    assert document is not None
+    item = document["paths"][path]
+    operation = item[method]
+    assert operation["operationId"] == OPERATION_IDS[group, path, method]
+    names = [p["name"] for p in [*operation.get("parameters", ()), *item["parameters"]]]
+    assert len(names) == len(set(names))
+    assert "pretty" in names
+    assert "application/vnd.kubernetes.protobuf" in operation["responses"]["200"]["content"]
+
+
+def test_a_document_has_the_types_that_it_refers_to_and_no_others() -> None:
+    document = openapi_v3(builtin.definitions(), "authentication.k8s.io", "v1", subresources_of)
+    assert document is not None
+    names = {name.rpartition(".")[2] for name in document["components"]["schemas"]}
+    assert "TokenReview" in names
+    assert not names & {"DeleteOptions", "Patch", "TokenReviewList", "ListMeta", "WatchEvent"}
