@@ -32,8 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"\n{workers} worker{'s' if workers > 1 else ''}", flush=True)
         rows, memory = _measure(workers, options.database_url, scale)
         print(table(rows))
-        for when, told in memory.items():
-            print(f"memory {when}: server {told['server']} MB, PostgreSQL {told['postgres']} MB")
+        for when, megabytes in memory.items():
+            print(f"memory {when}: server {megabytes['server']} MB, PostgreSQL {megabytes['postgres']} MB")
         kept["workers"][workers] = {"rows": [row.asdict() for row in rows], "memory_mb": memory}
     kept["machine"]["load_after"] = machine()["load"]
     print(f"\nkept in {keep('quick' if options.quick else 'server', kept)}")

@@ -444,7 +444,7 @@ async def _attack(target: Target, names: list[str]) -> Counter[str]:
     """Attacks until the end of the standard input, all of `names` at the same time."""
     left = len(names)
 
-    def begun() -> None:
+    def mark_begin() -> None:
         nonlocal left
         left -= 1
         if not left:
@@ -452,7 +452,7 @@ async def _attack(target: Target, names: list[str]) -> Counter[str]:
                 attacker.answers.clear()
             print("begun", flush=True)
 
-    attackers = [Attacker(target, begun) for _ in names]
+    attackers = [Attacker(target, mark_begin) for _ in names]
     tasks = [asyncio.create_task(ATTACKS[name](one)) for name, one in zip(names, attackers, strict=True)]
     ended = asyncio.create_task(asyncio.to_thread(sys.stdin.read))
     await asyncio.wait([*tasks, ended], return_when=asyncio.FIRST_COMPLETED)

@@ -1,6 +1,6 @@
 """Lists through conversion rules, `python -m benchmarks.conversion`: how much of the plain list's speed is left.
 
-Objects are stored at v1 and listed whole at v1 (plain) and at v1beta1, by turns in one run. `first` is a list at
+Objects are stored at v1 and listed whole at v1 (plain) and at v1beta1, alternately in one run. `first` is a list at
 v1beta1 when nothing has been converted yet (the definition is written again before each); `changed` is one after a
 hundredth of the objects has been written. `rules` moves, renames and maps; `expressions` does so and has three in CEL:
 one on the way of the list, two on the way back, which say whether anything is to be kept.
@@ -149,10 +149,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--keep", action="store_true", help="write the result to benchmarks/results")
     options = parser.parse_args(arguments)
     with server.folder() as data:
-        told = _run(data, options)
-        print(json.dumps(told, indent=1))
+        figures = _run(data, options)
+        print(json.dumps(figures, indent=1))
         if options.keep:
-            print(f"kept in {keep('conversion', {'machine': machine(), **told})}")
+            print(f"kept in {keep('conversion', {'machine': machine(), **figures})}")
     return 0
 
 

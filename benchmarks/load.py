@@ -68,22 +68,22 @@ def _wrk(target: Target, request: Request, seconds: float, connections: int) -> 
             str(paths),
             *([str(body)] if request.body else []),
         ]
-        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return _read(told)
+        output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return _read(output)
 
 
-def _read(told: str) -> Load:
+def _read(output: str) -> Load:
     """What wrk prints, read."""
 
     def number(pattern: str) -> float:
-        found = re.search(pattern, told)
+        found = re.search(pattern, output)
         return float(found.group(1)) if found else 0.0
 
     def milliseconds(percent: int) -> float:
-        found = re.search(rf"\b{percent}%\s+([\d.]+)(us|ms|s|m)\b", told)
+        found = re.search(rf"\b{percent}%\s+([\d.]+)(us|ms|s|m)\b", output)
         return float(found.group(1)) * UNITS[found.group(2)] if found else 0.0
 
-    errors = re.search(r"Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)", told)
+    errors = re.search(r"Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)", output)
     failed = int(number(r"Non-2xx or 3xx responses: (\d+)")) + (sum(map(int, errors.groups())) if errors else 0)
     return Load(
         int(number(r"(\d+) requests in")),

@@ -140,18 +140,18 @@ class Bench:
 
     def _loaded(self, name: str, request: Request, connections: int = 32) -> Row:
         before = self._server.usage()
-        told = load(self._target, request, self._scale.seconds, connections)
+        result = load(self._target, request, self._scale.seconds, connections)
         used = self._server.usage().since(before)
-        count = max(1, told.requests)
+        count = max(1, result.requests)
         return Row(
             name,
-            told.rate,
+            result.rate,
             "/s",
-            told.p50_ms,
-            told.p99_ms,
+            result.p50_ms,
+            result.p99_ms,
             1e6 * used.server / count,
             1e6 * used.postgres / count,
-            told.failed,
+            result.failed,
         )
 
     # Watches.

@@ -99,7 +99,7 @@ class Writer:
     _random: random.Random = field(default_factory=lambda: random.Random(1))
 
     async def run(self, target: Target, stop: asyncio.Event) -> None:
-        """Until it is told to stop, or the server is gone."""
+        """Until it is stopped, or the server is gone."""
         connection = await Connection.open(target)
         names = [name for name, spec in self.model.items() if spec is not None]
         began, sent = time.monotonic(), 0
@@ -253,31 +253,31 @@ async def differences(target: Target, writer: Writer) -> list[str]:
 
 def run(data: Path, options: argparse.Namespace) -> dict[str, Any]:
     arguments = ["--migrate-storage", "off", "--migrate-storage-rate", str(options.migration_rate)]
-    told: dict[str, Any] = {"objects": options.objects, "writes_a_second": options.rate, "killed": options.kill}
+    result: dict[str, Any] = {"objects": options.objects, "writes_a_second": options.rate, "killed": options.kill}
     with server.running(data, 1, options.database_url, arguments) as one:
         began = time.monotonic()
         writer = Writer(options.rate, asyncio.run(fill(one.target, options.objects)))
-        told["fill_seconds"] = round(time.monotonic() - began, 1)
+        result["fill_seconds"] = round(time.monotonic() - began, 1)
         asyncio.run(switch(one.target))
         began, before = time.monotonic(), one.usage()
         some = int(options.objects * _KILL_AT) if options.kill else sys.maxsize
         done = asyncio.run(migrate(one.target, writer, some))
         cost = one.usage().since(before)
-        told |= {"server_cpu_seconds": round(cost.server, 1), "postgres_cpu_seconds": round(cost.postgres, 1)}
+        result |= {"server_cpu_seconds": round(cost.server, 1), "postgres_cpu_seconds": round(cost.postgres, 1)}
         if done:
-            told["seconds"] = round(time.monotonic() - began, 1)
-            told["wrong"] = asyncio.run(differences(one.target, writer))
+            result["seconds"] = round(time.monotonic() - began, 1)
+            result["wrong"] = asyncio.run(differences(one.target, writer))
         else:
             one.process.kill()
             one.process.wait(60)
     if not done:
         with server.running(data, 1, options.database_url, arguments) as again:
-            told["downtime_seconds"] = round(again.started_seconds, 1)
+            result["downtime_seconds"] = round(again.started_seconds, 1)
             asyncio.run(migrate(again.target, writer, sys.maxsize))
-            told["seconds"] = round(time.monotonic() - began, 1)
-            told["wrong"] = asyncio.run(differences(again.target, writer))
+            result["seconds"] = round(time.monotonic() - began, 1)
+            result["wrong"] = asyncio.run(differences(again.target, writer))
     taken = sorted(writer.seconds)
-    return told | {
+    return result | {
         "writes": len(taken),
         "conflicts": writer.conflicts,
         "unanswered": len(writer.unsure),
@@ -297,14 +297,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--keep", action="store_true", help="write the figures into benchmarks/results")
     options = parser.parse_args(arguments)
     with server.folder() as data:
-        told = run(data, options)
-    for name, value in told.items():
+        result = run(data, options)
+    for name, value in result.items():
         print(f"{name:24} {value if name != 'wrong' else len(value)}")
-    for one in told["wrong"][:20]:
+    for one in result["wrong"][:20]:
         print(one, file=sys.stderr)
     if options.keep:
-        print(f"kept in {keep('migration', {'machine': machine(), **told})}")
-    return 1 if told["wrong"] else 0
+        print(f"kept in {keep('migration', {'machine': machine(), **result})}")
+    return 1 if result["wrong"] else 0
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     python -m benchmarks.reporting [--objects 1000000] [--plans] [--keep FOLDER]
 
 It starts an embedded PostgreSQL in a folder of its own, puts objects of one definition into a tenant (and a tenth as
-many into another), makes a login, and asks each question five times; the median is told, and the plan with --plans.
+many into another), makes a login, and asks each question five times; the median is printed, and the plan with --plans.
 """
 
 from __future__ import annotations

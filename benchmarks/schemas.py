@@ -138,7 +138,7 @@ async def _touch(started: server.Server, count: int) -> list[Row]:
     before = sum(started.memory()["server"])
     last = f"/apis/{GROUP}/v1/namespaces/default/kind{count - 1}s"
 
-    async def asked(name: str, path: str, unit: str = "ms") -> Row:
+    async def time_request(name: str, path: str, unit: str = "ms") -> Row:
         used, began = started.usage(), time.monotonic()
         status, answer = await connection.request("GET", path)
         took = time.monotonic() - began
@@ -154,14 +154,16 @@ async def _touch(started: server.Server, count: int) -> list[Row]:
         )
 
     rows = [
-        await asked("first request of the tenant", last, "s"),
+        await time_request("first request of the tenant", last, "s"),
         Row("memory that the definitions take", sum(started.memory()["server"]) - before, "MB"),
-        await asked("list of one resource", last),
-        await asked("list of another resource, its first", f"/apis/{GROUP}/v1/namespaces/default/kind{count // 2}s"),
-        await asked("discovery of all groups", "/apis"),
-        await asked("discovery of the group", f"/apis/{GROUP}/v1"),
-        await asked("the same again", f"/apis/{GROUP}/v1"),
-        await asked("index of OpenAPI", "/openapi/v3"),
+        await time_request("list of one resource", last),
+        await time_request(
+            "list of another resource, its first", f"/apis/{GROUP}/v1/namespaces/default/kind{count // 2}s"
+        ),
+        await time_request("discovery of all groups", "/apis"),
+        await time_request("discovery of the group", f"/apis/{GROUP}/v1"),
+        await time_request("the same again", f"/apis/{GROUP}/v1"),
+        await time_request("index of OpenAPI", "/openapi/v3"),
         Row("memory of the server in the end", sum(started.memory()["server"]), "MB"),
     ]
     await connection.close()

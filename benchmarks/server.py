@@ -69,8 +69,8 @@ def _cpu_seconds(process: psutil.Process) -> float:
 
 def _megabytes(process: psutil.Process) -> int:
     with contextlib.suppress(psutil.Error):
-        told = process.memory_full_info()
-        return int(getattr(told, "pss", told.rss)) >> 20
+        used = process.memory_full_info()
+        return int(getattr(used, "pss", used.rss)) >> 20
     return 0
 
 

@@ -110,9 +110,9 @@ def watching(target: Target, path: str, count: int, processes: int = 2) -> Itera
 
 def _expect(process: subprocess.Popen[str], word: str) -> None:
     assert process.stdout is not None
-    told = process.stdout.readline().strip()
-    if told != word:
-        raise SystemExit(f"the watchers' process said {told!r}, not {word!r}")
+    answer = process.stdout.readline().strip()
+    if answer != word:
+        raise SystemExit(f"the watchers' process said {answer!r}, not {word!r}")
 
 
 if __name__ == "__main__":

@@ -137,17 +137,17 @@ NOT_SERVED = "the index does not serve it"
 def _verdict(pin: Pin, index: Index) -> Verdict:
     document = index.release(pin.name, pin.version)
     if document is not None:
-        return _judged(pin, document, document.get("urls"), document.get("vulnerabilities"))
+        return _verdict_of(pin, document, document.get("urls"), document.get("vulnerabilities"))
     # A mirror may have the page of the project alone, which is about its newest release.
     document = index.release(pin.name)
     if document is None:
         return Verdict(pin, [], NOT_SERVED)
     newest = document["info"].get("version") == pin.version
     files = (document.get("releases") or {}).get(pin.version)
-    return _judged(pin, document, files, document.get("vulnerabilities") if newest else None)
+    return _verdict_of(pin, document, files, document.get("vulnerabilities") if newest else None)
 
 
-def _judged(pin: Pin, document: dict[str, Any], files: Any, vulnerabilities: Any) -> Verdict:
+def _verdict_of(pin: Pin, document: dict[str, Any], files: Any, vulnerabilities: Any) -> Verdict:
     """`files` and `vulnerabilities` are None where the document does not have them."""
     findings = [_vulnerability(one) for one in vulnerabilities or [] if not one.get("withdrawn")]
     if files and all(file.get("yanked") for file in files):

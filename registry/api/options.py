@@ -293,7 +293,7 @@ def _watch_errors(options: ListOptions) -> list[FieldError]:
     if options.send_initial_events is not None and match != "NotOlderThan":
         errors.append(forbidden(_MATCH, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"))
     if not match:
-        # Told in these words although no match was given.
+        # kube-apiserver answers with these words although no match was given.
         if options.continue_ and not errors:
             errors.append(forbidden(_MATCH, f"{_MATCH} is forbidden when continue is provided"))
         return errors

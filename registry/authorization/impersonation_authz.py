@@ -143,7 +143,7 @@ def _name(mode: str, name: str) -> Attributes:
 
 def _groups(mode: str, groups: tuple[str, ...]) -> tuple[Attributes, list[Attributes]]:
     """The right to all groups, and that to each. Raises ImpersonationRefused for those that no constrained mode gives,
-    whoever asks."""
+    for any requester."""
     group = _AUTHENTICATION if mode else ""
     if mode and "" in groups:
         raise ImpersonationRefused(

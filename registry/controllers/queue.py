@@ -48,7 +48,7 @@ class WorkQueue(Generic[Work]):
         self._limit = limit
         self._queue: asyncio.Queue[Work] = asyncio.Queue()
         # Invariant: what is queued, worked on or waits for its retry is in `_since`, in the order in which it came,
-        # with the time of that. Nudged while it is worked on, it is in `_again`.
+        # with the time of that. Enqueued while it is worked on, it is in `_again`.
         self._since: dict[Work, float] = {}
         self._again: set[Work] = set()
         self._retries: dict[Work, float] = {}

@@ -45,7 +45,7 @@ async def test_an_update_of_a_lease_that_is_missing_makes_it(api: Client) -> Non
     assert status["details"]["causes"][0]["field"] == "metadata.resourceVersion"
 
 
-async def test_another_kind_is_told_in_the_words_of_its_scheme(api: Client) -> None:
+async def test_the_error_for_another_kind_uses_the_words_of_its_scheme(api: Client) -> None:
     status = failure(await api.post(MAPS, {"kind": "Secret", "apiVersion": "v1"}), 400, "BadRequest")
     assert status["message"] == (
         'Secret in version "v1" cannot be handled as a ConfigMap: converting (v1.Secret) to '
@@ -213,11 +213,11 @@ async def enforced(api: Client, **amounts: str) -> dict[str, str]:
     quota = {"metadata": {"name": "q"}, "spec": {"hard": amounts}}
     (await api.post(f"{CORE}/resourcequotas", quota)).ok(201)
 
-    async def counted() -> dict[str, str]:
+    async def current_use() -> dict[str, str]:
         found: dict[str, str] = (await api.get(f"{CORE}/resourcequotas/q")).ok()["status"].get("used", {})
         return found
 
-    result: dict[str, str] = await eventually(counted)
+    result: dict[str, str] = await eventually(current_use)
     return result
 
 

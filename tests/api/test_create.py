@@ -112,7 +112,7 @@ async def test_what_is_wrong_is_refused(
     assert (await api.get(WIDGETS)).ok()["items"] == []
 
 
-async def test_all_that_is_wrong_is_told_at_once(api: Client) -> None:
+async def test_all_errors_are_reported_at_once(api: Client) -> None:
     body = widget("A!", labels={"bad key": "x"}, size=-1, parts=["a", "b", "c", "d"])
     status = failure(await api.post(WIDGETS, body), 422, "Invalid")
     assert {c["field"] for c in status["details"]["causes"]} == {

@@ -26,11 +26,11 @@ async def test_a_kind_is_given_to_one(api: Client) -> None:
         found = [await accepted(api, one["metadata"]["name"]) for one in made]
         return found if "" not in found else None
 
-    settled: list[str] = await eventually(look)
-    assert sorted(settled) == ["False"] * 5 + ["True"]
+    statuses: list[str] = await eventually(look)
+    assert sorted(statuses) == ["False"] * 5 + ["True"]
 
 
 async def accepted(api: Client, name: str) -> str:
-    """The status of NamesAccepted, empty before it is settled."""
+    """The status of NamesAccepted, empty before names are accepted or refused."""
     found: dict[str, Any] = (await api.get(f"{DEFINITIONS}/{name}")).ok()
     return next((c["status"] for c in found["status"].get("conditions") or [] if c["type"] == "NamesAccepted"), "")

@@ -1,4 +1,4 @@
-"""apiextensions.k8s.io/v1beta1 beside v1: the same definitions in two forms, whoever writes them in which."""
+"""apiextensions.k8s.io/v1beta1 beside v1: the same definitions in two forms, written in either."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ async def defined(api: Client, **spec: Any) -> None:
         else {"Established"}
     )
 
-    async def settled() -> bool:
+    async def is_established() -> bool:
         conditions = (await api.get(f"{BETA}/{NAME}")).ok()["status"]["conditions"] or ()
         return last <= {c["type"] for c in conditions if c["status"] == "True"} and (await api.get(GEARS)).code == 200
 
-    await eventually(settled)
+    await eventually(is_established)
 
 
 async def test_it_is_warned_of_whatever_is_done(api: Client) -> None:
@@ -120,11 +120,11 @@ async def test_no_value_is_of_a_type_that_there_is_not(api: Client) -> None:
 async def test_the_condition_tells_of_it(api: Client) -> None:
     await defined(api, validation={"openAPIV3Schema": LOOSE})
 
-    async def told() -> Any:
+    async def condition() -> Any:
         conditions = (await api.get(f"{BETA}/{NAME}")).ok()["status"]["conditions"]
         return next((c for c in conditions if c["type"] == "NonStructuralSchema"), None)
 
-    found = await eventually(told)
+    found = await eventually(condition)
     assert (found["status"], found["reason"]) == ("True", "Violations")
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     patch = {
@@ -136,7 +136,7 @@ async def test_the_condition_tells_of_it(api: Client) -> None:
     (await api.patch(f"{DEFINITIONS}/{NAME}", patch)).ok()
 
     async def gone() -> bool:
-        return await told() is None
+        return await condition() is None
 
     await eventually(gone)
 

@@ -42,7 +42,7 @@ async def test_all_in_one_answer(api: Client) -> None:
     assert (await api.get("/apis", accept=AGGREGATED, headers={"if-none-match": tag})).code == 200
 
 
-async def test_what_is_gone_is_not_told(api: Client) -> None:
+async def test_discovery_leaves_out_what_is_gone(api: Client) -> None:
     (await api.delete(f"{DEFINITIONS}/widgets.{GROUP}")).ok()
     groups = (await api.get("/apis")).ok()["groups"]
     assert len(groups) == len({g["name"] for g in groups})

@@ -1,4 +1,4 @@
-"""dryRun=All: judged like every write, answered like it, never written and never seen by a watch."""
+"""dryRun=All: validated and answered like every write, never written and never seen by a watch."""
 
 from __future__ import annotations
 

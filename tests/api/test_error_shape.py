@@ -100,7 +100,7 @@ ODD = [
 ]
 
 
-async def test_odd_paths_are_told_what_is_wrong(api: Client) -> None:
+async def test_errors_of_odd_paths_say_what_is_wrong(api: Client) -> None:
     """Never a 500, nor a hit of another object."""
     await make(api, "a")
     found = {}

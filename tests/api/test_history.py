@@ -336,11 +336,11 @@ async def test_admission_and_quotas_judge_what_comes_back(api: Client) -> None:
     }
     (await api.post("/api/v1/namespaces/default/resourcequotas", quota)).ok(201)
 
-    async def counted() -> Any:
+    async def is_counted() -> Any:
         found = (await api.get("/api/v1/namespaces/default/resourcequotas/q")).ok()
         return found["status"].get("used")
 
-    await eventually(counted)
+    await eventually(is_counted)
     assert "exceeded quota" in failure(await api.post(f"{WIDGETS}/gone/undelete", {}), 403, "Forbidden")["message"]
 
 
@@ -458,7 +458,7 @@ async def test_a_namespace_has_a_past_and_comes_back(api: Client) -> None:
     assert back["status"] == {"phase": "Active"}
 
 
-async def test_sensitive_fields_are_not_told_but_come_back(api: Client) -> None:
+async def test_sensitive_fields_are_not_answered_but_are_restored(api: Client) -> None:
     """As in SQL reports: by their format or a mark; a list of objects with one goes whole."""
     text = {"type": "string"}
     schema = {

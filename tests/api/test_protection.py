@@ -69,10 +69,10 @@ async def test_a_namespace_that_holds_something_is_kept(api: Client) -> None:
     (await api.post(NAMESPACES, made)).ok(201)
     path = WIDGETS.replace("default", "held")
 
-    async def furnished() -> bool:
+    async def has_defaults() -> bool:
         return (await api.get(f"{NAMESPACES}/held/configmaps/kube-root-ca.crt")).code == 200
 
-    await eventually(furnished)
+    await eventually(has_defaults)
     await make(api, "a", path=path)
     assert "holds" in failure(await api.delete(f"{NAMESPACES}/held"), 403, "Forbidden")["message"]
     (await api.delete(f"{path}/a")).ok()

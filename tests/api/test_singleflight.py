@@ -63,7 +63,7 @@ async def test_other_work_does_not_wait_for_it() -> None:
     await task
 
 
-async def test_all_are_told_of_a_failure() -> None:
+async def test_all_waiters_get_the_failure() -> None:
     work, under_way = Work(), dict[Any, Any]()
     work.error = bad_request("no")
     tasks = await started(3, under_way, work)
@@ -97,7 +97,7 @@ async def test_one_that_waits_may_be_cancelled() -> None:
 
 
 async def test_a_fault_of_ours_is_nobody_elses() -> None:
-    """Whoever meets it is told; the others try for themselves."""
+    """The one that runs into it gets the error; the others try for themselves."""
     work, under_way = Work(), dict[Any, Any]()
     work.error = KeyError("x")
     tasks = await started(2, under_way, work)

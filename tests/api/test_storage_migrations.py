@@ -56,8 +56,8 @@ def strategy(subresource: str = "") -> Strategy:
     ],
 )
 def test_the_resource(resource: dict[str, Any], errors: list[str]) -> None:
-    told = messages(strategy().validate(migration(**resource)))
-    assert [text[: len(start)] for text, start in zip(told, errors, strict=True)] == errors
+    reported = messages(strategy().validate(migration(**resource)))
+    assert [text[: len(start)] for text, start in zip(reported, errors, strict=True)] == errors
 
 
 def test_the_spec_stays() -> None:
@@ -150,8 +150,8 @@ def status(*conditions: dict[str, Any], **members: Any) -> dict[str, Any]:
     ],
 )
 def test_the_status(new: dict[str, Any], old: dict[str, Any], errors: list[str]) -> None:
-    told = messages(strategy("status").validate_update(migration(new), migration(old), []))
-    assert [text[: len(start)] for text, start in zip(told, errors, strict=True)] == errors
+    reported = messages(strategy("status").validate_update(migration(new), migration(old), []))
+    assert [text[: len(start)] for text, start in zip(reported, errors, strict=True)] == errors
 
 
 async def test_over_http(api: Client) -> None:

@@ -8,7 +8,7 @@ from tests.api.client import Client
 from tests.api.widgets import DEFINITIONS, GROUP, WIDGETS, define, definition, make, widget
 
 
-async def test_unknown_fields_are_told(api: Client) -> None:
+async def test_warns_of_unknown_fields(api: Client) -> None:
     answer = await api.post(WIDGETS, widget("a", bogus=1, size=2))
     answer.ok(201)
     assert answer.warnings == ['unknown field "spec.bogus"']
@@ -21,13 +21,13 @@ async def test_a_refused_write_keeps_its_warnings_apart(api: Client) -> None:
     assert answer.warnings == []
 
 
-async def test_a_deprecated_version_is_told_with_every_answer(api: Client) -> None:
+async def test_every_answer_of_a_deprecated_version_warns(api: Client) -> None:
     made = definition("old", "Old", deprecated=True)
     await define(api, made)
     path = f"/apis/{GROUP}/v1/namespaces/default/old"
     for answer in (await api.get(path), await api.get(f"{path}/none"), await api.post(path, "{")):
         assert answer.warnings == [f"{GROUP}/v1 Old is deprecated"]
-    # What leads nowhere is of no version: objects are not made outside of a namespace.
+    # An unknown path belongs to no version: objects are not made outside of a namespace.
     nowhere = await api.post(f"/apis/{GROUP}/v1/old", {})
     assert (nowhere.code, nowhere.warnings) == (404, [])
 

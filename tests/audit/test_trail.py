@@ -91,10 +91,10 @@ async def test_a_changed_policy_is_taken_up_and_a_broken_one_is_not(
             caplog.clear()
             file.write_text(broken)
 
-            async def told() -> bool:
+            async def is_recorded() -> bool:
                 return "the previous one stays in force" in caplog.text
 
-            await eventually(told)
+            await eventually(is_recorded)
             assert await levels() in ({"RequestResponse"}, set())
         file.write_text(METADATA)
         await become({"Metadata"})
@@ -121,7 +121,7 @@ async def test_failures_and_strangers(api_database: str, tmp_path: Path) -> None
     assert guest["annotations"]["authorization.k8s.io/decision"] == "forbid"
 
 
-async def test_no_secret_is_ever_told(api_database: str, tmp_path: Path) -> None:
+async def test_no_secret_is_ever_recorded(api_database: str, tmp_path: Path) -> None:
     secret = {"kind": "Secret", "apiVersion": "v1", "metadata": {"name": "s"}, "stringData": {"x": "hidden-text"}}
     tokens = "/api/v1/namespaces/default/serviceaccounts/default/token"
     review = {"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "spec": {"token": "hidden-text"}}

@@ -1,4 +1,4 @@
-"""The ways of authentication together: anonymous requests, what is told in the log, what is remembered."""
+"""The ways of authentication together: anonymous requests, what is logged, what is remembered."""
 
 from __future__ import annotations
 

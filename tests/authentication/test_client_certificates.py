@@ -123,7 +123,7 @@ def test_a_certificate_that_is_nobodys(server: RunningServer, authority: Authori
     assert who(server, authority.files((CN, "ann"), (UID, "1"), (UID, "2")), server.token)[1]["username"] == "admin"
 
 
-def test_a_home_that_is_not_there_is_told_as_one_without_rights(server: RunningServer, authority: Authority) -> None:
+def test_a_missing_home_gets_the_answer_of_one_without_rights(server: RunningServer, authority: Authority) -> None:
     lost = authority.files((CN, "ann"), (OU, "registry:tenant:nosuch"))
     for path in ("/version", "/healthz", "/api"):
         code, refused = who(server, lost, path=path)

@@ -76,10 +76,10 @@ async def test_nobody_knows_them(api: Client, caplog: pytest.LogCaptureFixture) 
         for name, token in TOKENS.items():
             assert await is_refused(api, token), name
             assert (await api.with_token(token).of_tenant("nobody").get("/api/v1/namespaces")).code == 401, name
-    told = "\n".join(record.getMessage() for record in caplog.records)
-    assert "was refused" in told
-    assert SECRET not in told
-    assert not any(token in told for token in TOKENS.values() if len(token) > 12)
+    reported = "\n".join(record.getMessage() for record in caplog.records)
+    assert "was refused" in reported
+    assert SECRET not in reported
+    assert not any(token in reported for token in TOKENS.values() if len(token) > 12)
     assert "Traceback" not in caplog.text
 
 
@@ -99,7 +99,7 @@ async def test_what_reviews_tell_of_a_true_token_changed(api: Client) -> None:
     kid = {"kid": header["kid"]}
     wrong, signature = part(b"x" * 256), token.rpartition(".")[2]
     forged, unknown = "go-jose/go-jose: error in cryptographic primitive", "invalid signature, no keys found"
-    for changed, told in (
+    for changed, reported in (
         (unsigned(header, claims, wrong), forged),
         (unsigned(header, claims), forged),
         (unsigned(header, {**claims, "exp": 1}, signature), forged),
@@ -113,7 +113,7 @@ async def test_what_reviews_tell_of_a_true_token_changed(api: Client) -> None:
         (unsigned(header, claims, "a"), ""),
         (f"{token}.x", ""),
     ):
-        expected = f"[invalid bearer token, {told}]" if told else "invalid bearer token"
+        expected = f"[invalid bearer token, {reported}]" if reported else "invalid bearer token"
         assert await review(api, changed) == {"user": {}, "error": expected}, changed
 
 

@@ -181,9 +181,9 @@ async def test_an_unverified_address_is_nobody(issuer: Issuer, tmp_path: Path) -
     tokens = outside(tmp_path, configuration(issuer, claimMappings=mapping))
     assert (await user_of(tokens, issuer.token(email="a@b"))).name == "a@b"
     assert (await user_of(tokens, issuer.token(email="a@b", email_verified=True))).name == "a@b"
-    for told in (False, "true", 1):
+    for claim in (False, "true", 1):
         with pytest.raises(Rejected, match="not verified"):
-            await tokens.identify(issuer.token(email="a@b", email_verified=told))
+            await tokens.identify(issuer.token(email="a@b", email_verified=claim))
 
 
 async def test_names_of_strangers_are_reserved(issuer: Issuer, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The file of outside issuers: what is wrong with it is told at once, all of it, with its place."""
+"""The file of outside issuers: what is wrong with it is reported at once, all of it, with its place."""
 
 from __future__ import annotations
 

@@ -289,26 +289,26 @@ class World:
         self.across = self.user.of_tenant("*")
         for place in kind.places:
             for name in (MINE, THEIRS, HIDDEN):
-                made = (await admin.post(self.made_at(place), kind.object(name, place))).ok(201)
+                made = (await admin.post(self.path_of(place), kind.object(name, place))).ok(201)
                 self.words["revision"] = made["metadata"]["resourceVersion"]
                 if name != MINE:
                     self.uids.add(made["metadata"]["uid"])
 
-    def made_at(self, place: str) -> str:
+    def path_of(self, place: str) -> str:
         kind = self.kind
         return kind._replace(path=kind.made_at or kind.path).collection(place)
 
     async def patch(self, name: str, place: str, word: str) -> None:
         patch = {"metadata": {"annotations": {"word": word}}}
-        (await self.admin.patch(f"{self.made_at(place)}/{self.kind.named(name)}", patch)).ok()
+        (await self.admin.patch(f"{self.path_of(place)}/{self.kind.named(name)}", patch)).ok()
 
     async def delete_all(self) -> None:
         for place in self.kind.places:
             for name in (MINE, THEIRS, HIDDEN):
-                (await self.admin.delete(f"{self.made_at(place)}/{self.kind.named(name)}")).ok()
+                (await self.admin.delete(f"{self.path_of(place)}/{self.kind.named(name)}")).ok()
 
         async def gone() -> bool:
-            left = [n for place in self.kind.places for n in names_of((await self.admin.get(self.made_at(place))).ok())]
+            left = [n for place in self.kind.places for n in names_of((await self.admin.get(self.path_of(place))).ok())]
             return not {self.kind.named(n) for n in (MINE, THEIRS, HIDDEN)} & set(left)
 
         await eventually(gone)
@@ -404,7 +404,7 @@ async def test_other_objects_cannot_be_reached(world: World) -> None:
         answer = await world.ask(kind.collection(), selector, "DELETE")
         assert answer.code in (403, 405), answer.text
     for place in kind.places:
-        there = names_of((await world.admin.get(world.made_at(place))).ok())
+        there = names_of((await world.admin.get(world.path_of(place))).ok())
         assert {kind.named(n) for n in (MINE, THEIRS, HIDDEN)} <= set(there)
 
 

@@ -1,4 +1,4 @@
-"""Who may act as whom: constrained modes, the classic right, and which refusal is told."""
+"""Who may act as whom: constrained modes, the classic right, and which refusal is reported."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from registry.authentication.user import AUTHENTICATED, User
 from registry.authorization.attributes import refusal
 from registry.authorization.impersonation_authz import Impersonation, ImpersonationRefused
 from registry.store.types import TenantId
-from tests.authorization.rbac.build import asked, bound, compiled, known, policy
+from tests.authorization.rbac.build import attributes_of, bound, compiled, known, policy
 
 TENANT = TenantId(1)
 SA = known("sa")
-PODS = asked("list pods in n")
+PODS = attributes_of("list pods in n")
 
 
 def rule(verbs: str, resources: str, names: str = "", group: str = "") -> dict[str, list[str]]:
@@ -193,13 +193,13 @@ def test_refused(rules: list[dict[str, list[str]]], user: User, groups: tuple[st
     assert refusal(SA, caught.value.attributes, caught.value.reason) == f'User "sa" {text}'
 
 
-def test_the_constraint_that_has_served_is_told() -> None:
+def test_the_constraint_that_has_served_is_reported() -> None:
     one_thing = [rule("impersonate-on:user-info:list", "pods"), rule("impersonate:user-info", "users", "", AUTH)]
     assert in_mode(one_thing, wanted("ann"))[1] == "impersonate:user-info"
     assert in_mode(CLASSIC, wanted("ann"))[1] == ""
 
 
-def test_who_had_the_classic_right_is_told_what_it_lacks() -> None:
+def test_a_user_with_the_classic_right_learns_what_it_lacks() -> None:
     impersonation = Impersonation()
     checked(CLASSIC, wanted("ann"), impersonation=impersonation)
     with pytest.raises(ImpersonationRefused) as caught:

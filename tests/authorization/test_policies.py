@@ -12,10 +12,10 @@ from registry.authorization.authorizer import CHECK_SECONDS, Authorizer, user_in
 from registry.authorization.rbac.stored import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
 from registry.store.store import Store
 from registry.store.types import Actor, ObjectKey, Operation, ResourceName, Tenant, TenantName, Uid, Write
-from tests.authorization.rbac.build import asked, known
+from tests.authorization.rbac.build import attributes_of, known
 
 JANE = known("jane")
-PODS = asked("get pods")
+PODS = attributes_of("get pods")
 ROLE = {"rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]}
 BINDING = {"roleRef": {"kind": "ClusterRole", "name": "r"}, "subjects": [{"kind": "User", "name": "jane"}]}
 
@@ -70,7 +70,7 @@ async def grant(store: Store, tenant: Tenant) -> None:
 
 async def test_a_tenant_without_roles_is_judged_by_the_defaults(store: Store, tenant: Tenant) -> None:
     policies = Authorizer(store)
-    assert (await policies.decide(tenant, JANE, asked("get /apis"))).allowed
+    assert (await policies.decide(tenant, JANE, attributes_of("get /apis"))).allowed
     assert not (await policies.decide(tenant, JANE, PODS)).allowed
     assert not await policies.entries_of(tenant)
     # Nothing has been written by looking.
@@ -80,10 +80,10 @@ async def test_a_tenant_without_roles_is_judged_by_the_defaults(store: Store, te
 async def test_roles_alone_leave_the_defaults_bindings_replace_them(store: Store, tenant: Tenant) -> None:
     policies = Authorizer(store)
     await write(store, tenant, CLUSTER_ROLES, ROLE)
-    assert (await policies.decide(tenant, JANE, asked("get /apis"))).allowed
+    assert (await policies.decide(tenant, JANE, attributes_of("get /apis"))).allowed
     await write(store, tenant, CLUSTER_ROLE_BINDINGS, BINDING)
     policies.invalidate(tenant)
-    assert not (await policies.decide(tenant, JANE, asked("get /apis"))).allowed
+    assert not (await policies.decide(tenant, JANE, attributes_of("get /apis"))).allowed
     assert (await policies.decide(tenant, JANE, PODS)).allowed
 
 

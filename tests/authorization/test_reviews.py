@@ -31,7 +31,7 @@ def needs(operator: str, *values: str, key: str = "a") -> dict[str, Any]:
 
 @shares_application
 @pytest.mark.parametrize(
-    ("field", "label", "told"),
+    ("field", "label", "reported"),
     [
         pytest.param({"rawSelector": "a=b,c!=d"}, {"rawSelector": "a in (b),!c"}, "", id="texts"),
         pytest.param({"rawSelector": "a"}, {"rawSelector": "a in b"}, "field; label", id="texts that are none"),
@@ -46,14 +46,14 @@ def needs(operator: str, *values: str, key: str = "a") -> dict[str, Any]:
         pytest.param(None, {"requirements": [needs("Near"), needs("Exists")]}, "partially label", id="one of two"),
     ],
 )
-async def test_what_is_not_understood_does_not_count(shared_api: Client, field: Any, label: Any, told: str) -> None:
+async def test_what_is_not_understood_does_not_count(shared_api: Client, field: Any, label: Any, reported: str) -> None:
     given = {"fieldSelector": field, "labelSelector": label}
     status = (await ask(shared_api, **{name: value for name, value in given.items() if value})).ok(201)["status"]
     assert status["allowed"]
     texts = [
         f"{ATTRIBUTES}.{part.split()[-1]}Selector {'partially ' if 'partially' in part else ''}ignored due to"
         " parse error"
-        for part in told.split("; ")
+        for part in reported.split("; ")
         if part
     ]
     assert status.get("evaluationError", "") == "; ".join(texts)
@@ -103,7 +103,7 @@ async def of_others(api: Client, spec: dict[str, Any], *, local: bool = False, *
 
 
 @shares_application
-async def test_everything_that_is_wrong_is_told_in_order(shared_api: Client) -> None:
+async def test_all_errors_are_reported_in_order(shared_api: Client) -> None:
     asked = {"nonResourceAttributes": {"path": "/x"}, "resourceAttributes": {"fieldSelector": {}}}
     causes = failure(await of_others(shared_api, asked, name="x"), 422, "Invalid")["details"]["causes"]
     assert [cause["field"] for cause in causes] == [

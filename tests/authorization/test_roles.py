@@ -119,8 +119,8 @@ async def test_a_right_counts_from_the_write_on(api: Client) -> None:
     (await api.post(BINDINGS, binding("b", "r", "ann"))).ok(201)
     assert (await ann("GET", WIDGETS)).code == 200
     (await api.delete(f"{ROLES}/r")).ok()
-    told = failure(await ann("GET", WIDGETS), 403, "Forbidden")
-    assert told["message"].endswith('in the namespace "default": RBAC: role.rbac.authorization.k8s.io "r" not found')
+    refusal = failure(await ann("GET", WIDGETS), 403, "Forbidden")
+    assert refusal["message"].endswith('in the namespace "default": RBAC: role.rbac.authorization.k8s.io "r" not found')
 
 
 async def test_applying_what_is_not_there_needs_the_right_to_create(api: Client) -> None:
@@ -129,8 +129,8 @@ async def test_applying_what_is_not_there_needs_the_right_to_create(api: Client)
     ann = As(api, "ann")
     path = f"{WIDGETS}/fresh?fieldManager=m"
     body = {"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "fresh"}}
-    told = failure(await ann("PATCH", path, body, content_type=APPLY), 403, "Forbidden")
-    assert told["message"] == (
+    refusal = failure(await ann("PATCH", path, body, content_type=APPLY), 403, "Forbidden")
+    assert refusal["message"] == (
         'widgets.test.example.com "fresh" is forbidden: User "ann" cannot create resource '
         '"widgets" in API group "test.example.com" in the namespace "default"'
     )
@@ -142,8 +142,10 @@ async def test_a_role_can_be_made_by_replacing_it(api: Client) -> None:
     (await api.put(f"{ROLES}/r", role("r", rule("widgets", "get")))).ok(201)
     (await api.put(f"{ROLES}/r", role("r", rule("roles", "update escalate", GROUP)))).ok(200)
     (await api.post(BINDINGS, binding("b", "r", "ann"))).ok(201)
-    told = failure(await As(api, "ann")("PUT", f"{ROLES}/new", role("new", rule("widgets", "get"))), 403, "Forbidden")
-    assert told["message"].startswith('roles.rbac.authorization.k8s.io "new" is forbidden: User "ann" cannot create')
+    refusal = failure(
+        await As(api, "ann")("PUT", f"{ROLES}/new", role("new", rule("widgets", "get"))), 403, "Forbidden"
+    )
+    assert refusal["message"].startswith('roles.rbac.authorization.k8s.io "new" is forbidden: User "ann" cannot create')
 
 
 async def test_nobody_grants_what_he_lacks(api: Client) -> None:
@@ -162,13 +164,13 @@ async def test_nobody_grants_what_he_lacks(api: Client) -> None:
         'user "ann" (groups=["system:authenticated"]) is attempting to grant RBAC permissions not currently '
         'held:\n{APIGroups:["test.example.com"], Resources:["widgets"], Verbs:["delete"]}'
     )
-    told = failure(await ann("POST", ROLES, role("new", rule("widgets", "delete"))), 403, "Forbidden")
-    assert told["message"] == f'roles.rbac.authorization.k8s.io "new" is forbidden: {lacking}'
-    told = failure(await ann("POST", BINDINGS, binding("mine", "big", "ann")), 403, "Forbidden")
-    assert told["message"] == f'rolebindings.rbac.authorization.k8s.io "mine" is forbidden: {lacking}'
-    told = failure(await ann("POST", BINDINGS, binding("mine", "gone", "ann")), 404, "NotFound")
-    assert told["message"] == 'rolebindings.rbac.authorization.k8s.io "gone" not found'
-    # Whoever may escalate, or bind this one, may.
+    refusal = failure(await ann("POST", ROLES, role("new", rule("widgets", "delete"))), 403, "Forbidden")
+    assert refusal["message"] == f'roles.rbac.authorization.k8s.io "new" is forbidden: {lacking}'
+    refusal = failure(await ann("POST", BINDINGS, binding("mine", "big", "ann")), 403, "Forbidden")
+    assert refusal["message"] == f'rolebindings.rbac.authorization.k8s.io "mine" is forbidden: {lacking}'
+    refusal = failure(await ann("POST", BINDINGS, binding("mine", "gone", "ann")), 404, "NotFound")
+    assert refusal["message"] == 'rolebindings.rbac.authorization.k8s.io "gone" not found'
+    # A user that may escalate, or bind this one, is allowed to.
     (await api.post(ROLES, role("esc", rule("roles", "escalate", GROUP)))).ok(201)
     (await api.post(BINDINGS, binding("esc", "esc", "ann"))).ok(201)
     (await ann("POST", ROLES, role("new", rule("widgets", "delete")))).ok(201)
@@ -181,8 +183,8 @@ async def test_only_owners_of_all_aggregate(api: Client) -> None:
     (await api.post(CLUSTER, role("ed", rule("clusterroles", "create", GROUP)))).ok(201)
     (await api.post(CLUSTER_BINDINGS, binding("ed", "ed", "ann", "ClusterRole"))).ok(201)
     aggregated = role("agg", aggregationRule={"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]})
-    told = failure(await As(api, "ann")("POST", CLUSTER, aggregated), 403, "Forbidden")
-    assert told["message"] == (
+    refusal = failure(await As(api, "ann")("POST", CLUSTER, aggregated), 403, "Forbidden")
+    assert refusal["message"] == (
         'clusterroles.rbac.authorization.k8s.io "agg" is forbidden: must have cluster-admin '
         "privileges to use the aggregationRule"
     )
@@ -284,8 +286,8 @@ async def test_what_is_wrong(shared_api: Client, path: str, body: dict[str, Any]
 
 async def test_the_role_of_a_binding_cannot_be_changed(api: Client) -> None:
     (await api.post(BINDINGS, binding("b", "r", "ann"))).ok(201)
-    told = failure(await api.patch(f"{BINDINGS}/b", {"roleRef": {"name": "s"}}), 422, "Invalid")
-    assert told["message"].endswith(
+    refusal = failure(await api.patch(f"{BINDINGS}/b", {"roleRef": {"name": "s"}}), 422, "Invalid")
+    assert refusal["message"].endswith(
         'roleRef: Invalid value: {"APIGroup":"rbac.authorization.k8s.io","Kind":"Role",'
         '"Name":"s"}: cannot change roleRef'
     )
@@ -297,11 +299,11 @@ async def test_a_stranger_has_what_is_given_to_him_by_his_full_name(api: Client,
     token, _ = await BearerTokens(store).create(acme, "ann", ["dev"], "", None)
     stranger = api.with_token(token).of_tenant("default")
     name = "system:tenant:acme:ann"
-    told = failure(await stranger.get(WIDGETS), 403, "Forbidden")
-    assert f'User "{name}" cannot list' in told["message"]
+    refusal = failure(await stranger.get(WIDGETS), 403, "Forbidden")
+    assert f'User "{name}" cannot list' in refusal["message"]
     # What every tenant's own users may, he may not, and a tenant that is not there answers the same.
     failure(await stranger.get("/apis"), 403, "Forbidden")
-    assert (await api.with_token(token).of_tenant("nobody").get(WIDGETS)).json == told
+    assert (await api.with_token(token).of_tenant("nobody").get(WIDGETS)).json == refusal
     (await api.post(ROLES, role("r", rule("widgets", "list")))).ok(201)
     (await api.post(BINDINGS, binding("same name", "r", "ann"))).ok(201)
     failure(await stranger.get(WIDGETS), 403, "Forbidden")
@@ -322,8 +324,8 @@ async def test_reviews_tell_rules_and_reasons(api: Client) -> None:
             "namespace": "default",
         },
     }
-    told = (await api.post(f"{reviews}/subjectaccessreviews", {"spec": spec})).ok(201)["status"]
-    assert told == {"allowed": True, "reason": 'RBAC: allowed by RoleBinding "b/default" of Role "r" to User "ann"'}
+    refusal = (await api.post(f"{reviews}/subjectaccessreviews", {"spec": spec})).ok(201)["status"]
+    assert refusal == {"allowed": True, "reason": 'RBAC: allowed by RoleBinding "b/default" of Role "r" to User "ann"'}
     asked = await As(api, "ann")("POST", f"{reviews}/selfsubjectrulesreviews", {"spec": {"namespace": "default"}})
     rules = asked.ok(201)["status"]
     assert rules["incomplete"] is False

@@ -33,8 +33,14 @@ Transfer/sec:      6.00MB
 
 
 def test_what_wrk_tells_is_read() -> None:
-    told = _read(WRK)
-    assert (told.requests, told.rate, told.p50_ms, told.p99_ms, told.failed) == (6200, 3100.25, 0.5, 1200.0, 10)
+    measured = _read(WRK)
+    assert (measured.requests, measured.rate, measured.p50_ms, measured.p99_ms, measured.failed) == (
+        6200,
+        3100.25,
+        0.5,
+        1200.0,
+        10,
+    )
 
 
 @pytest.mark.parametrize("text, counts", [("1", [1]), ("1,2", [1, 2])])

@@ -140,16 +140,16 @@ def test_what_other_commands_cannot_do_is_one_line(arguments: list[str], said: s
 
 @slow
 def test_migrations_by_hand(empty_database_url: str) -> None:
-    def told(*arguments: str) -> str:
+    def output(*arguments: str) -> str:
         done = registry("migrate", *arguments, REGISTRY_DATABASE_URL=empty_database_url)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
-    assert told("current") == "empty"
-    newest = told("up")
+    assert output("current") == "empty"
+    newest = output("up")
     assert newest != "empty"
-    assert told("up") == newest, "there is nothing more to do"
-    assert told("down", "base") == "empty"
+    assert output("up") == newest, "there is nothing more to do"
+    assert output("down", "base") == "empty"
     with psycopg.connect(empty_database_url) as connection:
         left = connection.execute("SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace").fetchall()
     assert [name for (name,) in left if not name.startswith("alembic_version")] == []

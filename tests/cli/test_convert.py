@@ -30,7 +30,7 @@ def test_the_example_comes_back_the_same(capsys: pytest.CaptureFixture[str]) -> 
     assert "    replicas: 3" in said
 
 
-def test_what_is_refused_is_told_with_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_refusal_names_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "check", changed(tmp_path, "loss: Keep", "loss: Refuse"), str(SAMPLES)]) == 1
     assert "refused: metadata.annotations[conversion.registry/rules].conversions[0].loss" in capsys.readouterr().err
 
@@ -40,7 +40,7 @@ def test_an_object_that_comes_back_changed(tmp_path: Path, capsys: pytest.Captur
     assert "# edge: v1beta1 to v1, and back: CHANGED" in capsys.readouterr().out
 
 
-def test_ways_that_are_not_proven_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_conversions_that_are_not_proven_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "check", "--quiet", str(DEFINITION), str(SAMPLES)]) == 0
     assert "not proven" not in capsys.readouterr().out
     meeting = changed(tmp_path, "        back:", "        - drop: spec.scaling\n        back:")

@@ -1,4 +1,4 @@
-"""`registry encryption`, and a server that is told to encrypt."""
+"""`registry encryption`, and a server that is configured to encrypt."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Watcher(threading.Thread):
 
 
 def test_a_watch_resumes_through_a_restart(own_kind: Kind) -> None:
-    """While one client writes and another watches, the server is told to stop and started again."""
+    """While one client writes and another watches, the server is stopped and started again."""
     server = own_kind.server
     with connected(server) as http:
         revision = http.get(own_kind.path).json()["metadata"]["resourceVersion"]

@@ -46,7 +46,7 @@ def why_not_built(name: str) -> str | None:
 
 
 def replay_scenario(server: RunningServer, name: str) -> Result:
-    """Replay one scenario and judge each case at each level."""
+    """Replays one scenario and compares each case at each level."""
     scenario = load_yaml(SCENARIOS / name)
     headers = {"Authorization": f"Bearer {server.token}"}
     try:

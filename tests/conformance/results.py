@@ -62,12 +62,12 @@ def _is_timing(case: str, timed: frozenset[str]) -> bool:
     return case.rpartition(" [")[0] in timed
 
 
-def updated(known: frozenset[str], judged: set[str], failed: set[str], *, allow_new: bool) -> set[str]:
+def updated(known: frozenset[str], compared: set[str], failed: set[str], *, allow_new: bool) -> set[str]:
     """The new list: known cases that still fail, or whose file was not replayed; new ones where allowed.
 
-    A case that exists no longer (its file was recorded anew) goes too.
+    A case that exists no longer (its file was recorded again) goes too.
     """
-    replayed = {case.partition("::")[0] for case in judged}
+    replayed = {case.partition("::")[0] for case in compared}
     kept = {case for case in known if case in failed or case.partition("::")[0] not in replayed}
     return kept | (failed if allow_new else set())
 
@@ -95,20 +95,20 @@ def update_command(
     parser.add_argument("--jobs", type=int, default=jobs)
     parser.add_argument("files", nargs="*", help="all by default")
     arguments = parser.parse_args()
-    judged: set[str] = set()
+    compared: set[str] = set()
     failed: set[str] = set()
     timed = timing()
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         for result in pool.map(replay, arguments.files or names):
-            judged |= result.differences.keys()
+            compared |= result.differences.keys()
             failed |= {case for case in result.failed if not _is_timing(case, timed)}
     known = read(path)
-    new = updated(known, judged, failed, allow_new=arguments.allow_new)
+    new = updated(known, compared, failed, allow_new=arguments.allow_new)
     for case in sorted(known - new):
         print(f"off  {case}")
     for case in sorted(failed - known):
         print(f"{'on ' if arguments.allow_new else 'NEW'}  {case}")
     if arguments.update:
         path.write_text(HEAD.format(module=module) + "".join(f"{case}\n" for case in sorted(new)))
-    print(f"{len(judged)} judgements, {len(failed)} failed; known before {len(known)}, now {len(new)}")
+    print(f"{len(compared)} comparisons, {len(failed)} failed; known before {len(known)}, now {len(new)}")
     return 0 if failed <= new else 1

@@ -24,7 +24,7 @@ def test_answers_as_recorded(server: RunningServer, name: str, record_property: 
     for level in LEVELS:
         record_property("replayed", (name.partition("/")[0], level, *result.count(level)))
     found = problems(result, {case for case in KNOWN if case.startswith(f"{name}::")}, MODULE)
-    assert not found, "\n".join([f"{len(found)} of {len(result.differences)} judgements of {name}", *found])
+    assert not found, "\n".join([f"{len(found)} of {len(result.differences)} comparisons of {name}", *found])
 
 
 def test_lists_name_what_exists() -> None:
@@ -37,7 +37,7 @@ def test_lists_name_what_exists() -> None:
 
 
 @pytest.mark.parametrize(
-    "known, judged, failed, allow_new, expected",
+    "known, compared, failed, allow_new, expected",
     [
         pytest.param({"a::1"}, {"a::1"}, {"a::1"}, False, {"a::1"}, id="still fails: stays"),
         pytest.param({"a::1"}, {"a::1"}, set(), False, set(), id="passes: goes"),
@@ -48,6 +48,6 @@ def test_lists_name_what_exists() -> None:
     ],
 )
 def test_the_list_of_known_failures_shrinks(
-    known: set[str], judged: set[str], failed: set[str], allow_new: bool, expected: set[str]
+    known: set[str], compared: set[str], failed: set[str], allow_new: bool, expected: set[str]
 ) -> None:
-    assert updated(frozenset(known), judged, failed, allow_new=allow_new) == expected
+    assert updated(frozenset(known), compared, failed, allow_new=allow_new) == expected

@@ -61,7 +61,7 @@ async def marked(api: Client, name: str, path: str = WIDGETS) -> dict[str, Any]:
     return found
 
 
-async def settled(api: Client, path: str = WIDGETS) -> None:
+async def wait_until_idle(api: Client, path: str = WIDGETS) -> None:
     """Returns when the collector has come past what was written before: it has taken an object without owners."""
     await born(api, "canary", absent())
     await gone(api, "canary", path=path)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.api.client import Client, eventually
 from tests.api.widgets import DEFINITIONS, GROUP, NAMESPACES, WIDGETS, define, definition
-from tests.controllers.family import HOLD, absent, born, gone, marked, reference, released, settled, there
+from tests.controllers.family import HOLD, absent, born, gone, marked, reference, released, there, wait_until_idle
 
 THINGS = f"/apis/{GROUP}/v1/things"
 
@@ -30,7 +30,7 @@ async def test_a_dry_run_collects_nothing(api: Client) -> None:
     root = await born(api, "root")
     await born(api, "child", root)
     (await api.delete(f"{WIDGETS}/root?dryRun=All")).ok(200)
-    await settled(api)
+    await wait_until_idle(api)
     await there(api, "child")
 
 
@@ -43,7 +43,7 @@ async def test_a_held_child_is_marked_and_keeps_its_children_and_owners(api: Cli
     assert found["deletionGracePeriodSeconds"] == 0
     assert found["generation"] == 2
     assert found["ownerReferences"] == [reference(root)]
-    await settled(api)
+    await wait_until_idle(api)
     await there(api, "grandchild")
     await released(api, "child")
     await gone(api, "child", "grandchild")
@@ -53,7 +53,7 @@ async def test_an_owner_that_is_only_marked_is_there_for_its_children(api: Clien
     root = await born(api, "root", held=True)
     (await api.delete(f"{WIDGETS}/root")).ok(200)
     await born(api, "child", root)
-    await settled(api)
+    await wait_until_idle(api)
     await there(api, "child")
     await released(api, "root")
     await gone(api, "child")
@@ -84,7 +84,7 @@ OWNERS_OF_UNKNOWN_KIND: dict[str, dict[str, Any]] = {
 async def test_an_object_with_an_owner_of_unknown_kind_is_left_alone(api: Client, unknown: dict[str, Any]) -> None:
     root = await born(api, "root")
     await born(api, "child", absent(), reference(root, **unknown))
-    await settled(api)
+    await wait_until_idle(api)
     assert len((await there(api, "child"))["ownerReferences"]) == 2
 
 
@@ -117,7 +117,7 @@ async def test_a_reference_that_was_taken_away_in_time(api: Client) -> None:
     await born(api, "child", root)
     (await api.patch(f"{WIDGETS}/child", {"metadata": {"ownerReferences": None}})).ok(200)
     (await api.delete(f"{WIDGETS}/root")).ok(200)
-    await settled(api)
+    await wait_until_idle(api)
     await there(api, "child")
 
 
@@ -127,7 +127,7 @@ async def test_a_cycle_goes_with_one_of_its_members(api: Client, policy: str) ->
     two = await born(api, "two", one, blocks=True)
     circle = {"metadata": {"ownerReferences": [reference(two, blocks=True)]}}
     (await api.patch(f"{WIDGETS}/one", circle)).ok(200)
-    await settled(api)
+    await wait_until_idle(api)
     await there(api, "one")
     (await api.delete(f"{WIDGETS}/one?propagationPolicy={policy}")).ok(200)
     await gone(api, "one", "two")
@@ -142,7 +142,7 @@ async def test_foreground_waits_for_blocking_children(api: Client) -> None:
     await marked(api, "blocking")
     await gone(api, "free")
     await born(api, "late", root, blocks=True)
-    await settled(api)
+    await wait_until_idle(api)
     await there(api, "late")
     await there(api, "root")
     await released(api, "blocking")
@@ -196,7 +196,7 @@ async def test_orphans_lose_just_that_owner(api: Client) -> None:
     assert [r["name"] for r in shared["ownerReferences"]] == ["other"]
     await released(api, "root")
     await gone(api, "root")
-    await settled(api)
+    await wait_until_idle(api)
     await there(api, "child")
 
 
@@ -207,7 +207,7 @@ async def test_a_collection_behaves_as_its_objects_do(api: Client) -> None:
     answer = (await api.delete(f"{WIDGETS}?fieldSelector=metadata.name!=of-two,metadata.name!=of-one")).ok(200)
     assert [item["metadata"].get("deletionTimestamp") for item in answer["items"]] == [None, None]
     await gone(api, "one", "of-one")
-    await settled(api)
+    await wait_until_idle(api)
     await there(api, "of-two")
 
 
@@ -223,24 +223,24 @@ async def test_owners_of_other_scopes(api: Client) -> None:
     (await api.post(THINGS, cluster)).ok(201)
     (await api.delete(f"{THINGS}/top")).ok(200)
     await gone(api, "local")
-    await settled(api)
+    await wait_until_idle(api)
     await there(api, "wrong", path=THINGS)
 
 
-async def test_an_owner_in_another_namespace_is_none_and_told(api: Client) -> None:
+async def test_an_owner_in_another_namespace_is_none_and_an_event_says_so(api: Client) -> None:
     (await api.post(NAMESPACES, {"metadata": {"name": "there"}})).ok()
     path = WIDGETS.replace("default", "there")
     here = await born(api, "here")
     await born(api, "child", here, path=path)
     await gone(api, "child", path=path)
 
-    async def told() -> Any:
+    async def event() -> Any:
         return (await api.get("/api/v1/namespaces/there/events")).ok()["items"]
 
-    [event] = await eventually(told)
-    assert event["reason"] == "OwnerRefInvalidNamespace"
+    [found] = await eventually(event)
+    assert found["reason"] == "OwnerRefInvalidNamespace"
     uid = here["metadata"]["uid"]
-    assert event["message"] == (
+    assert found["message"] == (
         f'ownerRef [{GROUP}/v1/Widget, namespace: there, name: here, uid: {uid}] does not exist in namespace "there"'
     )
 

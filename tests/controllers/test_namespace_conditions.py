@@ -17,7 +17,7 @@ def test_all_five_in_their_order() -> None:
     ]
 
 
-def test_what_remains_is_told_in_order() -> None:
+def test_what_remains_is_listed_in_order() -> None:
     remaining = {"widgets.example.com": 3, "configmaps.": 1}
     conditions = with_conditions({}, remaining, {"b/two": 1, "a/one": 2}, FIRST)["conditions"]
     assert conditions[3]["message"] == (

@@ -19,7 +19,7 @@ async def until(condition: Callable[[], bool]) -> None:
     await eventually(look)
 
 
-async def test_what_is_nudged_often_is_looked_at_once_more() -> None:
+async def test_what_is_enqueued_often_is_handled_once_more() -> None:
     seen: list[str] = []
     hold = asyncio.Event()
 
@@ -60,7 +60,7 @@ async def test_what_a_lost_tenant_had_is_dropped() -> None:
         await until(lambda: len(waiting) == 0)
 
 
-async def test_the_oldest_is_told_while_it_is_open() -> None:
+async def test_the_oldest_is_known_while_it_is_open() -> None:
     free = asyncio.Event()
 
     async def handle(work: str) -> None:
@@ -81,7 +81,7 @@ async def test_the_oldest_is_told_while_it_is_open() -> None:
         await until(lambda: waiting.oldest() is None)
 
 
-async def test_without_room_a_nudge_is_refused_and_a_put_waits() -> None:
+async def test_without_room_enqueue_refuses_and_put_waits() -> None:
     free = asyncio.Event()
     seen: list[str] = []
 
@@ -102,7 +102,7 @@ async def test_without_room_a_nudge_is_refused_and_a_put_waits() -> None:
     assert set(seen) == set("abcdf")
 
 
-async def test_a_delay_begins_anew_with_each_and_ends_with_a_nudge() -> None:
+async def test_a_delay_starts_again_with_each_call_and_ends_with_an_enqueue() -> None:
     seen: list[str] = []
 
     async def handle(work: str) -> None:

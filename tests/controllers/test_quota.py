@@ -1,4 +1,4 @@
-"""What quotas tell of their use: counted from what there is, whoever has made or deleted it."""
+"""The use that quotas report: counted from what exists, by whichever path it was created or deleted."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ async def test_ports_and_balancers_are_limited(api: Client) -> None:
 
 
 async def test_nothing_is_made_where_the_use_is_not_known(api_database: str) -> None:
-    """Told before anything that is exceeded, with all that the quota limits of the kind."""
+    """Reported before anything that is exceeded, with all that the quota limits of the kind."""
     async with process(api_database) as controlled:
         full = {"hard": {"configmaps": "0"}, "used": {"configmaps": "0"}}
         unknown = {"hard": {"count/configmaps": "5", "configmaps": "5"}, "used": {"configmaps": "0"}}

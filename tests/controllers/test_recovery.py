@@ -51,10 +51,10 @@ async def test_dependents_of_what_a_dead_process_deleted(dying: ControllerClient
     async with manager_of(next_one):
         await _left(next_one, set())
 
-        async def made_good() -> bool:
+        async def is_recovered() -> bool:
             return await next_one.backend.store.heartbeats().dead() == []
 
-        await eventually(made_good)
+        await eventually(is_recovered)
 
 
 async def test_objects_of_absent_owners_that_a_dead_process_made(

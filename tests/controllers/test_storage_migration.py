@@ -181,7 +181,7 @@ async def test_the_definition_says_so(api: Client) -> None:
     assert (await api.get(f"{V2}/a")).ok()["spec"]["teeth"] == 1
 
 
-async def test_watchers_are_told_of_new_resource_versions(api: Client) -> None:
+async def test_watchers_get_new_resource_versions(api: Client) -> None:
     await define(api, gears("v1"))
     made = (await api.post(V1, gear("a", 1))).ok(201)
     await switched(api)
@@ -456,10 +456,10 @@ async def test_it_begins_by_itself(api: Client, api_database: str) -> None:
     (await api.post(V1, gear("a", 1))).ok(201)
     await switched(api)
 
-    async def said() -> bool:
+    async def is_reported() -> bool:
         return await stored_versions(api) == ["v2"]
 
-    await until(said)
+    await until(is_reported)
     assert await versions_of_rows(api_database) == {"v2": 1}
     assert (await api.get(MIGRATIONS)).ok()["items"] == []
 

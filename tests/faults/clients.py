@@ -130,7 +130,7 @@ class Watcher:
 
 
 class Writers:
-    """Clients that create and patch widgets until told to stop, and note each acknowledged revision."""
+    """Clients that create and patch widgets until stopped, and note each acknowledged revision."""
 
     def __init__(self, clients: list[ServerClient], count: int = 6) -> None:
         self.acknowledged: dict[int, tuple[str, str]] = {}

@@ -94,10 +94,10 @@ async def test_a_database_that_may_only_be_read(postgres: EmbeddedPostgres, clie
         connection.execute("ALTER SYSTEM RESET default_transaction_read_only")
         connection.execute("SELECT pg_reload_conf()")
 
-    async def written() -> bool:
+    async def is_written() -> bool:
         return (await two.create("b")).status_code == 201
 
-    await eventually(written)
+    await eventually(is_written)
     assert [i["metadata"]["name"] for i in (await one.get(WIDGETS))["items"]] == ["a", "b"]
 
 

@@ -42,7 +42,7 @@ def rows(database: Database, tenant: int) -> dict[str, int]:
 
 
 def contents(database: Database, table: str, tenant: int) -> list[Any]:
-    # Documents for reports are written anew at any time.
+    # Documents for reports are written again at any time.
     row = "(resource, key, uid, revision, body)" if table == "objects" else "t"
     text = sql.SQL("SELECT {}::text FROM {} t WHERE tenant_id = %s ORDER BY 1").format(
         sql.SQL(row), sql.Identifier(table)
@@ -96,12 +96,12 @@ async def with_everything(client: ServerClient, database: Database, database_url
     await store.close()
     tenant = int(found(database, "SELECT id FROM tenants WHERE name = %s", name))
 
-    async def settled() -> bool:
+    async def is_idle() -> bool:
         # What it is born with: four namespaces, in each an account and a config map.
         present = rows(database, tenant)
         return present["objects"] >= 12 + 4 and all(present[name] for name in FILLED)
 
-    await eventually(settled)
+    await eventually(is_idle)
     return tenant
 
 

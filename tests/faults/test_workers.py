@@ -29,7 +29,7 @@ TENANTS = "/clusters/system/apis/tenancy.registry/v1/tenants"
 RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
-# Whoever is known may ask who he is; nobody else.
+# Only authenticated users may ask who they are.
 WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
@@ -71,7 +71,7 @@ class Worker:
         answer = await self.request("DELETE", path)
         assert answer.status_code in (200, 202), answer.text
 
-    async def asked(self, method: str, path: str, body: Any = None, token: str = "") -> int:
+    async def status_of(self, method: str, path: str, body: Any = None, token: str = "") -> int:
         """The code of the answer."""
         return (await self.request(method, path, body, token)).status_code
 
@@ -147,7 +147,7 @@ async def comes(worker: Worker, code: int, method: str, path: str, body: Any = N
     """Waits for an answer of this code, by this worker."""
 
     async def so() -> bool:
-        return await worker.asked(method, path, body, token) == code
+        return await worker.status_of(method, path, body, token) == code
 
     await eventually(so)
 
@@ -167,11 +167,11 @@ async def test_a_token_that_is_taken_back(workers: Sequence[Worker], database: s
         ann, stored = await bearer.create(home, "ann", [], "", None)
         for worker in workers:
             for token in (ann, robot):
-                assert await worker.asked("POST", at + WHO, review, token) == 201
+                assert await worker.status_of("POST", at + WHO, review, token) == 201
         assert await bearer.revoke(home, stored.id) is not None
     await one.delete(f"{at}{ACCOUNTS}/robot")
     # At once where the account was deleted.
-    assert await one.asked("POST", at + WHO, review, robot) == 401
+    assert await one.status_of("POST", at + WHO, review, robot) == 401
     for worker in workers:
         await comes(worker, 401, "POST", at + WHO, review, ann)
     await comes(two, 401, "POST", at + WHO, review, robot)
@@ -183,7 +183,7 @@ async def test_what_is_granted_and_taken_back(workers: Sequence[Worker], databas
     async with tokens_of(database) as (bearer, store):
         ann, _ = await bearer.create(await store.tenant(TenantName("grants")), "ann", [], "", None)
     for worker in workers:
-        assert await worker.asked("GET", at + CONFIG_MAPS, token=ann) == 403
+        assert await worker.status_of("GET", at + CONFIG_MAPS, token=ann) == 403
     role = {"metadata": {"name": "r"}, "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}]}
     bound = {
         "metadata": {"name": "r"},
@@ -193,10 +193,10 @@ async def test_what_is_granted_and_taken_back(workers: Sequence[Worker], databas
     await one.make(f"{at}{RBAC}/roles", role)
     await one.make(f"{at}{RBAC}/rolebindings", bound)
     # At once where it was written, soon at the other; and the other way round.
-    assert await one.asked("GET", at + CONFIG_MAPS, token=ann) == 200
+    assert await one.status_of("GET", at + CONFIG_MAPS, token=ann) == 200
     await comes(two, 200, "GET", at + CONFIG_MAPS, token=ann)
     await two.delete(f"{at}{RBAC}/rolebindings/r")
-    assert await two.asked("GET", at + CONFIG_MAPS, token=ann) == 403
+    assert await two.status_of("GET", at + CONFIG_MAPS, token=ann) == 403
     await comes(one, 403, "GET", at + CONFIG_MAPS, token=ann)
 
 
@@ -217,8 +217,8 @@ async def test_a_policy_counts_at_both_with_the_answer(workers: Sequence[Worker]
         await writer.make(
             at + BINDINGS, named("ValidatingAdmissionPolicyBinding", name, policyName=name, validationActions=["Deny"])
         )
-        assert await other.asked("POST", at + CONFIG_MAPS, config_map("a")) == 422
-        assert await writer.asked("POST", at + CONFIG_MAPS, config_map("a")) == 422
+        assert await other.status_of("POST", at + CONFIG_MAPS, config_map("a")) == 422
+        assert await writer.status_of("POST", at + CONFIG_MAPS, config_map("a")) == 422
         await writer.delete(f"{at}{BINDINGS}/{name}")
 
 
@@ -231,18 +231,18 @@ async def test_a_tenant_that_is_suspended_and_deleted(workers: Sequence[Worker])
     for writer, other in ((one, two), (two, one)):
         await writer.patch(f"{TENANTS}/halted", {"spec": {"suspended": True}})
         for worker in (other, writer):
-            assert await worker.asked("POST", at + CONFIG_MAPS, config_map("a")) == 403
-            assert await worker.asked("DELETE", f"{at}{CONFIG_MAPS}/by-{id(worker)}") == 403
-            assert await worker.asked("GET", at + CONFIG_MAPS) == 200
+            assert await worker.status_of("POST", at + CONFIG_MAPS, config_map("a")) == 403
+            assert await worker.status_of("DELETE", f"{at}{CONFIG_MAPS}/by-{id(worker)}") == 403
+            assert await worker.status_of("GET", at + CONFIG_MAPS) == 200
         await writer.patch(f"{TENANTS}/halted", {"spec": {"suspended": False}})
         await other.make(at + CONFIG_MAPS, config_map(f"again-{id(writer)}"))
     await one.delete(f"{TENANTS}/halted")
     for worker in (two, one):
-        assert await worker.asked("GET", at + CONFIG_MAPS) == 404
-        assert await worker.asked("POST", at + CONFIG_MAPS, config_map("b")) == 404
+        assert await worker.status_of("GET", at + CONFIG_MAPS) == 404
+        assert await worker.status_of("POST", at + CONFIG_MAPS, config_map("b")) == 404
     # Of what is remembered by its name, nothing is taken for another tenant of that name.
     await comes(one, 404, "GET", f"{TENANTS}/halted")
     await tenant(two, "halted")
     for worker in (one, two):
-        assert await worker.asked("GET", f"{at}{CONFIG_MAPS}/by-{id(worker)}") == 404
+        assert await worker.status_of("GET", f"{at}{CONFIG_MAPS}/by-{id(worker)}") == 404
         await worker.make(at + CONFIG_MAPS, config_map(f"by-{id(worker)}"))

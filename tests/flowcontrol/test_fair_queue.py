@@ -1,4 +1,4 @@
-"""Turns and rates: who floods waits for himself; beyond a rate the answer is 429."""
+"""Fair queuing and rates: a tenant that floods delays only itself; beyond a rate the answer is 429."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from tests.fuzz.calls import Call, Entry, read_entry, write_entry
-from tests.fuzz.episodes import Found, Log, Session, chosen, play, replay
+from tests.fuzz.episodes import Found, Log, Session, plans, play, replay
 from tests.fuzz.isolation import isolate
 from tests.fuzz.minimise import minimised
 from tests.fuzz.mutations import Mutator
@@ -62,7 +62,7 @@ def _run(session: Session, arguments: argparse.Namespace, *, isolated: bool) -> 
     mutator = Mutator(arguments.seed)
     found: dict[str, Found] = {}
     sent, started, said = 0, time.monotonic(), time.monotonic()
-    for plan in chosen(random.Random(arguments.seed), isolated=isolated):
+    for plan in plans(random.Random(arguments.seed), isolated=isolated):
         for result in play(session, plan, mutator, min(_EPISODE, arguments.requests - sent)):
             sent += result is None
             if result is not None and result.finding.sign not in found:

@@ -88,7 +88,7 @@ _UNEXPECTED = (
 )
 
 
-def judge(call: Call, answer: Answer) -> list[Finding]:
+def check_answer(call: Call, answer: Answer) -> list[Finding]:
     found = []
     text = answer.body.decode("utf-8", "replace")
     if answer.seconds > SLOW_SECONDS and not _is_timeout(answer):

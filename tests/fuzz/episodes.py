@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.fuzz.calls import TENANT, Call
-from tests.fuzz.checks import Finding, in_log, judge
+from tests.fuzz.checks import Finding, check_answer, in_log
 from tests.fuzz.generated import generated
 from tests.fuzz.mutations import Mutator
 from tests.fuzz.sources import Plan, Variables, plan_of, sources
@@ -21,7 +21,7 @@ from tests.fuzz.wire import Answer, Dropped, Wire
 
 _TENANTS = "/clusters/system/apis/tenancy.registry/v1/tenants"
 # How long a set-up waits for what its steps wait for, such as an established definition.
-_SETTLE_SECONDS = 3.0
+_QUIET_SECONDS = 3.0
 _GENERATED = 0.5
 
 
@@ -81,7 +81,7 @@ class Session:
         else:
             self.codes[answer.code] += 1
             self.slowest = max(self.slowest, (answer.seconds, f"{call.method} {call.target(tenant)[:200]}"))
-            found = judge(call, answer)
+            found = check_answer(call, answer)
         return answer, found + in_log(self.log.new())
 
 
@@ -155,7 +155,7 @@ def replay(session: Session, calls: tuple[Call, ...] | list[Call]) -> list[Findi
 
 def _learn(variables: Variables, step: dict[str, object], answer: Answer | None) -> None:
     if answer is not None and not answer.headers.get("content-encoding"):
-        variables.answered(step, answer.body)
+        variables.learn(step, answer.body)
 
 
 def _established(session: Session, call: Call, answer: Answer | None, tenant: str) -> None:
@@ -168,14 +168,14 @@ def _established(session: Session, call: Call, answer: Answer | None, tenant: st
     except (ValueError, KeyError, TypeError, StopIteration):
         return  # in another form than plain JSON
     path = f"/clusters/{TENANT}/apis/{spec['group']}/{version}/{spec['names']['plural']}"
-    deadline = time.monotonic() + (0 if any(name == "dryRun" for name, _ in call.query) else _SETTLE_SECONDS)
+    deadline = time.monotonic() + (0 if any(name == "dryRun" for name, _ in call.query) else _QUIET_SECONDS)
     while time.monotonic() < deadline:
         if session.wire.send(Call("GET", path, (("limit", "1"),)), tenant).code == 200:
             return
         time.sleep(0.02)
 
 
-def chosen(rng: random.Random, *, isolated: bool) -> Iterator[Plan]:
+def plans(rng: random.Random, *, isolated: bool) -> Iterator[Plan]:
     """Plans without end: each once before any comes again, and between them those that are made up."""
     known = sources()
     for number in itertools.count():

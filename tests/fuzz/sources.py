@@ -1,4 +1,4 @@
-"""Where requests come from: recorded exchanges, real definitions, and what the server serves besides.
+"""Where requests come from: recorded exchanges, real definitions, and what the server serves in addition.
 
 A Plan is a list of steps as tests/conformance/replay.py has them; its variables are expanded when it is played, since
 later steps name what earlier ones were answered.
@@ -233,7 +233,7 @@ class Variables:
             return {self._named(key): self._named(member) for key, member in value.items()}
         return [self._named(item) for item in value] if isinstance(value, list) else value
 
-    def answered(self, step: dict[str, Json], body: bytes) -> None:
+    def learn(self, step: dict[str, Json], body: bytes) -> None:
         try:
             self._run.answers[str(step.get("name"))] = json.loads(body)
         except ValueError:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz.calls import Call, Entry, dumped, loaded, parse_target, read_entry, write_entry
-from tests.fuzz.checks import in_log, judge
+from tests.fuzz.checks import check_answer, in_log
 from tests.fuzz.minimise import minimised
 from tests.fuzz.wire import Answer
 
@@ -67,15 +67,15 @@ def _status(code: int, message: str) -> bytes:
     ],
 )
 def test_what_counts_as_a_finding(answer: Answer, kinds: list[str]) -> None:
-    assert [finding.kind for finding in judge(Call("GET", "/api"), answer)] == kinds
+    assert [finding.kind for finding in check_answer(Call("GET", "/api"), answer)] == kinds
 
 
 def test_words_of_the_client_are_no_leak() -> None:
     call = Call("POST", "/api", body={"a": "KeyError: 'a'"})
-    assert judge(call, Answer(400, JSON, _status(400, "Invalid value: \"KeyError: 'a'\""))) == []
+    assert check_answer(call, Answer(400, JSON, _status(400, "Invalid value: \"KeyError: 'a'\""))) == []
 
 
-def test_tracebacks_are_told_apart_by_their_place() -> None:
+def test_tracebacks_are_distinguished_by_their_place() -> None:
     log = (
         "2024 info a line\nTraceback (most recent call last):\n"
         '  File "/x/registry/http/routes.py", line 1, in __call__\n    a()\n'

@@ -51,7 +51,7 @@ _TRANSFORMS: Final = ("", ";as=Table;v=v1;g=meta.k8s.io", ";as=PartialObjectMeta
 ACCEPTS: Final = (*(media + form for media in _TYPES for form in _TRANSFORMS), "", ",", ";", "a" * 3000,
                   "application/json," * 200)
 
-# The queries that anything reads, and values that mean something there; TEXTS besides.
+# The queries that anything reads, and values that mean something there, in addition to TEXTS.
 QUERIES: Final[dict[str, tuple[str, ...]]] = {
     "limit": ("0", "1", "500", "-1", "9" * 19, "9" * 4301, "1.5"),
     "continue": ("", "e30", "a", "eyJ2IjoibWV0YS5rOHMuaW8vdjEifQ"),

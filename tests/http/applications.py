@@ -28,7 +28,7 @@ def broken(_settings: Settings) -> Starlette:
 
 
 def telling(_settings: Settings) -> Starlette:
-    """`/` is the process number; `/stopping` answers when the process is told to stop."""
+    """`/` is the process number; `/stopping` answers when the process gets the signal to stop."""
 
     async def pid(_request: Request) -> PlainTextResponse:
         return PlainTextResponse(str(os.getpid()))

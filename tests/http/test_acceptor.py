@@ -49,7 +49,7 @@ async def accepting(limit: int, context: ssl.SSLContext | None = None) -> AsyncI
         await eventually(over)
 
 
-async def asked(streams: Streams) -> int:
+async def status_of(streams: Streams) -> int:
     """The code of an answer on this connection."""
     streams[1].write(REQUEST)
     return (await answer(streams[0]))[0]
@@ -65,17 +65,17 @@ async def counts(acceptor: Acceptor, wanted: int) -> None:
 async def test_those_beyond_the_limit_are_closed_at_once() -> None:
     async with accepting(2) as (acceptor, port):
         one, two = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
-        assert [await asked(one), await asked(two)] == [200, 200]
+        assert [await status_of(one), await status_of(two)] == [200, 200]
         before = module.REFUSED._value.get()
         three = await asyncio.open_connection("127.0.0.1", port)
         assert await ended(three[0]) == b""
         assert module.REFUSED._value.get() == before + 1
         # Those that were there are not touched, and with an end there is a place.
-        assert await asked(one) == 200
+        assert await status_of(one) == 200
         two[1].close()
         await counts(acceptor, 1)
         four = await asyncio.open_connection("127.0.0.1", port)
-        assert await asked(four) == 200
+        assert await status_of(four) == 200
         for _, writer in (one, three, four):
             writer.close()
 
@@ -96,7 +96,7 @@ async def test_a_handshake_that_never_comes_takes_a_place_for_a_time(
         await counts(acceptor, 0)
         monkeypatch.setattr(module, "HANDSHAKE_SECONDS", 60.0)
         good = await asyncio.open_connection("127.0.0.1", port, ssl=trust)
-        assert await asked(good) == 200
+        assert await status_of(good) == 200
         assert acceptor.count == 1
         # No TLS is spoken with who comes too many.
         with pytest.raises((ssl.SSLError, ConnectionError)):
@@ -123,7 +123,7 @@ async def test_without_files_it_waits_and_goes_on(monkeypatch: pytest.MonkeyPatc
         acceptor._listeners = [Exhausted(fileno=plain.dup().detach())]
         acceptor.start()
         streams = await asyncio.open_connection("127.0.0.1", port)
-        assert await asked(streams) == 200
+        assert await status_of(streams) == 200
         assert failures < 0
         streams[1].close()
         acceptor.stop()

@@ -1,4 +1,4 @@
-"""How tenants are named: by path and by host name; what is no name leads nowhere."""
+"""How tenants are named: by path and by host name; what is no name is not found."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ async def test_without_credentials_nobody_finds_out_which_tenants_there_are(api:
             },
         )
     ).ok(201)
-    told = [await nobody.of_tenant(name).get(f"/{NAMESPACES}") for name in ("*.shop", "*.nowhere")]
-    failure(told[0], 403, "Forbidden")
-    assert told[0].text == told[1].text
+    answers = [await nobody.of_tenant(name).get(f"/{NAMESPACES}") for name in ("*.shop", "*.nowhere")]
+    failure(answers[0], 403, "Forbidden")
+    assert answers[0].text == answers[1].text
 
 
 async def test_paths_that_lead_nowhere(api: Client) -> None:

@@ -123,8 +123,8 @@ async def test_a_key_given_twice(shared_api: Client, value: str) -> None:
         assert message.endswith('strict decoding error: duplicate field "spec.size", unknown field "spec.nope"')
         return
     assert answer.ok(201)["spec"] == {"size": 2, "color": "grey"}
-    told = ['duplicate field "spec.size"', 'unknown field "spec.nope"']
-    assert answer.warnings == (told if value == "Warn" else [])
+    messages = ['duplicate field "spec.size"', 'unknown field "spec.nope"']
+    assert answer.warnings == (messages if value == "Warn" else [])
 
 
 @shares_application
@@ -162,7 +162,7 @@ async def test_long_bodies_are_read_like_short_ones(shared_api: Client, length: 
 
 @shares_application
 async def test_a_long_body_for_what_is_not_there(shared_api: Client) -> None:
-    """What is wrong with the path is told before what is wrong with the body, however that was read."""
+    """What is wrong with the path is messages before what is wrong with the body, however that was read."""
     body = b"nonsense" * 20_000
     assert (await shared_api.post(f"/apis/{GROUP}/v1/namespaces/default/none", body)).code == 404
     failure(await shared_api.patch(f"{WIDGETS}/none", body), 404, "NotFound")

@@ -194,7 +194,7 @@ async def test_versions_and_ciphers(tmp_path: Path, version: ssl.TLSVersion, cip
 
 def test_headers_of_every_answer(tmp_path: Path) -> None:
     assert security_headers(Settings(data_dir=tmp_path)) == [("x-content-type-options", "nosniff")]
-    told = Settings(data_dir=tmp_path, strict_transport_security="max-age=1")
-    assert security_headers(told)[1] == ("strict-transport-security", "max-age=1")
+    settings = Settings(data_dir=tmp_path, strict_transport_security="max-age=1")
+    assert security_headers(settings)[1] == ("strict-transport-security", "max-age=1")
     with pytest.raises(SettingsError):
         load({"strict_transport_security": "max-age=1\r\nx: y", "data_dir": str(tmp_path)}, {})

@@ -120,8 +120,8 @@ async def test_what_is_no_request_is_refused(text: bytes) -> None:
         assert await ended(reader) == b""
 
 
-async def test_a_client_that_hangs_up_is_told_to_the_application() -> None:
-    begun, told = asyncio.Event(), asyncio.Event()
+async def test_the_application_learns_of_a_client_that_hangs_up() -> None:
+    begun, noticed = asyncio.Event(), asyncio.Event()
 
     async def stream(scope: dict[str, Any], receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -131,17 +131,17 @@ async def test_a_client_that_hangs_up_is_told_to_the_application() -> None:
             pass
         # A late answer goes nowhere and raises nothing.
         await send({"type": "http.response.body", "body": b"x", "more_body": False})
-        told.set()
+        noticed.set()
 
     async with connection(stream) as (_, writer):
         writer.write(REQUEST)
         await asyncio.wait_for(begun.wait(), PATIENCE_SECONDS)
         writer.transport.abort()
-        await asyncio.wait_for(told.wait(), PATIENCE_SECONDS)
+        await asyncio.wait_for(noticed.wait(), PATIENCE_SECONDS)
 
 
 async def test_a_client_that_hangs_up_before_the_answer() -> None:
-    begun, told = asyncio.Event(), asyncio.Event()
+    begun, noticed = asyncio.Event(), asyncio.Event()
 
     async def late(scope: dict[str, Any], receive: Any, send: Any) -> None:
         await receive()
@@ -149,13 +149,13 @@ async def test_a_client_that_hangs_up_before_the_answer() -> None:
         assert (await receive())["type"] == "http.disconnect"
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"1")]})
         await send({"type": "http.response.body", "body": b"x"})
-        told.set()
+        noticed.set()
 
     async with connection(late) as (_, writer):
         writer.write(REQUEST)
         await asyncio.wait_for(begun.wait(), PATIENCE_SECONDS)
         writer.transport.abort()
-        await asyncio.wait_for(told.wait(), PATIENCE_SECONDS)
+        await asyncio.wait_for(noticed.wait(), PATIENCE_SECONDS)
 
 
 @pytest.mark.parametrize("value", [b"a\r\nset-cookie: b", b"a\nb", b"a\0b"], ids=["CRLF", "LF", "NUL"])

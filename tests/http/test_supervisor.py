@@ -81,7 +81,7 @@ def test_a_signal_ends_all_in_order(number: signal.Signals) -> None:
         assert answering(url) is None
 
 
-def test_requests_in_flight_are_told_and_answered() -> None:
+def test_requests_in_flight_are_notified_and_answered() -> None:
     with supervisor(workers=2) as (parent, url):
         with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as connection:
             connection.sendall(b"GET /stopping HTTP/1.1\r\nhost: x\r\n\r\n")

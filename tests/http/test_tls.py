@@ -85,7 +85,7 @@ def test_a_certificate_ends_with_its_ca_and_is_not_made_again_and_again(
     assert ends[0] == ends[1]
 
 
-def test_a_ca_past_its_end_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_expired_ca_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(tls, "CA_LIFETIME", -tls.BACKDATED / 2)
         ensure_certificates(tmp_path, "127.0.0.1")

@@ -131,6 +131,6 @@ async def test_files_that_change(
         shutil.copy(new.path, client_ca)
         await eventually(is_taken)
         assert await asker.who(ann) == ""
-        # Who was there before has to come back, and is judged anew.
+        # A client from before has to connect again, and is checked again.
         assert await ended(kept[0]) == b""
         kept[1].transport.abort()

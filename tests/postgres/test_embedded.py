@@ -32,7 +32,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQ
 def folder() -> Iterator[Path]:
     """Where a server has run once; the table `kept` holds the row 'first'."""
     with data_folder() as outer:
-        unfinished = outer / "postgres" / "data.new"  # A first start that broke off: it is begun anew.
+        unfinished = outer / "postgres" / "data.new"  # A first start that broke off is repeated.
         unfinished.mkdir(parents=True)
         (unfinished / "PG_VERSION").write_text("15\n")
         (outer / "postgres").chmod(0o711)

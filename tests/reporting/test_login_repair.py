@@ -1,4 +1,4 @@
-"""What a login can change of itself, which PostgreSQL always allows, is put back, and told."""
+"""What a login can change of itself, which PostgreSQL always allows, is reverted and reported."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ async def test_what_is_granted_anew_is_no_change(outsiders: Outsiders) -> None:
     granted = state(outsiders, "two")
     assert await outsiders.reports.reporting.repair_logins() == []
     assert state(outsiders, "two") == granted
-    # The schema of its tenant goes: its settings name one that is no more, until it is granted anew.
+    # The schema of its tenant goes: its settings name one that is gone, until it is granted again.
     with psycopg.connect(outsiders.reports.url) as connection:
         connection.execute("UPDATE tenants SET sql_schema = NULL WHERE name = 'acme'")
     assert await outsiders.reports.reporting.name_schema(await outsiders.reports.tenant("acme")) == ""
@@ -247,10 +247,10 @@ async def test_the_server_puts_it_back_and_says_so(
             connection.execute("SET default_transaction_read_only = off")
             connection.execute("ALTER ROLE CURRENT_USER PASSWORD 'second'")
 
-            async def told() -> bool:
+            async def is_reported() -> bool:
                 return "had changed its own password" in caplog.text
 
-            await eventually(told)
+            await eventually(is_reported)
         assert reporting.LOGIN_DRIFTS.labels("password")._value.get() == before + 1
         psycopg.connect(own).close()
 

@@ -179,13 +179,13 @@ async def test_errors_tell_nothing_of_other_rows(outsiders: Outsiders, query: st
     text = query.format(view=VIEW, length=len("of-beta") + 100)
     with outsiders.connection("one") as connection:
         connection.execute("SET enable_seqscan = off")
-        told = ""
+        message = ""
         try:
             connection.execute(text.encode())
         except psycopg.Error as error:
-            told = str(error)
-    assert "beta" not in told
-    assert "gamma" not in told
+            message = str(error)
+    assert "beta" not in message
+    assert "gamma" not in message
 
 
 async def test_a_function_of_ones_own_sees_no_other_row(outsiders: Outsiders) -> None:
@@ -198,14 +198,14 @@ async def test_a_function_of_ones_own_sees_no_other_row(outsiders: Outsiders) ->
             "CREATE FUNCTION play.leak(text) RETURNS bool LANGUAGE plpgsql COST 0.0000001 AS "
             "'BEGIN RAISE NOTICE ''%'', $1; RETURN true; END'"
         )
-        told: list[str] = []
-        connection.add_notice_handler(lambda notice: told.append(notice.message_primary or ""))
+        notices: list[str] = []
+        connection.add_notice_handler(lambda notice: notices.append(notice.message_primary or ""))
         for column in ("name", "uid", "spec_owner", "tenant"):
             connection.execute(f"SELECT 1 FROM {VIEW} WHERE play.leak({column})".encode())
             connection.execute(f"SELECT 1 FROM {VIEW}_history WHERE play.leak({column})".encode())
-    assert told
-    assert "beta" not in str(told)
-    assert "gamma" not in str(told)
+    assert notices
+    assert "beta" not in str(notices)
+    assert "gamma" not in str(notices)
 
 
 async def test_limits(outsiders: Outsiders) -> None:
@@ -252,7 +252,7 @@ async def test_what_goes_on_for_longer_is_ended_whatever_a_session_has_set(outsi
 async def test_a_session_may_not_fill_the_disk(outsiders: Outsiders) -> None:
     with outsiders.connection("one") as connection:
         if connection.execute("SHOW temp_file_limit").fetchone() == ("-1",):
-            pytest.skip("whoever granted the login is not allowed to set temp_file_limit")
+            pytest.skip("the role that granted the login is not allowed to set temp_file_limit")
         assert connection.execute("SHOW temp_file_limit").fetchone() == (TEMP_FILES,)
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             connection.execute("SET temp_file_limit = -1")
@@ -290,7 +290,7 @@ async def test_revoked_logins_are_gone(outsiders: Outsiders) -> None:
         }
         await revoke(connection, f"{outsiders.prefix}one")
         with pytest.raises(psycopg.OperationalError):
-            kept.execute("SELECT pg_sleep(60)")  # it is told to end, and does
+            kept.execute("SELECT pg_sleep(60)")  # it is terminated, and ends
         with pytest.raises(psycopg.OperationalError):
             outsiders.connection("one")
         with pytest.raises(LoginError, match="no login"):

@@ -35,13 +35,13 @@ async def outsiders(reports: Reports) -> Outsiders:
     return made
 
 
-def seen(outsiders: Outsiders, query: str) -> list[tuple[Any, ...]]:
+def names_in(outsiders: Outsiders, query: str) -> list[tuple[Any, ...]]:
     return outsiders.ask("provider", query.replace(VIEW, "widgets_example_com"))
 
 
 async def test_what_a_provider_sees(outsiders: Outsiders) -> None:
     """Not its own objects, nor those of other definitions, neither its own nor those of who has bound one."""
-    assert seen(outsiders, NAMES) == seen(outsiders, HISTORY) == [("one", "a")]
+    assert names_in(outsiders, NAMES) == names_in(outsiders, HISTORY) == [("one", "a")]
     assert outsiders.ask("provider", NAMES) == outsiders.ask("provider", HISTORY) == []
     assert outsiders.ask("provider", "SELECT name FROM others_example_com") == []
     assert outsiders.ask("provider", "SELECT name FROM others_example_com_history") == []
@@ -57,7 +57,7 @@ async def test_what_a_provider_sees(outsiders: Outsiders) -> None:
         ):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 connection.execute(text.encode())
-    # Whoever may call what it is found by learns nothing of others by it.
+    # A role that may call the functions behind it learns nothing of others.
     for who in ("one", "some", "all"):
         assert outsiders.ask(who, "SELECT * FROM public.report_bound()") == []
         assert (
@@ -81,20 +81,20 @@ async def test_it_follows_bindings(outsiders: Outsiders) -> None:
     bind(reports, "two", "widgets.example.com", "acme")
     await reports.reporting.follow_bindings()
     await reports.put("two", WIDGETS, "b", {"spec": {"owner": "two"}})
-    assert seen(outsiders, NAMES) == seen(outsiders, HISTORY) == [("one", "a"), ("two", "b")]
+    assert names_in(outsiders, NAMES) == names_in(outsiders, HISTORY) == [("one", "a"), ("two", "b")]
     # What has been bound of somebody else is not the provider's.
     bind(reports, "one", "others.example.com", "beta")
     await reports.reporting.follow_bindings()
     assert outsiders.ask("provider", "SELECT name FROM others_example_com") == []
     # With the end of a binding everything goes at once, its history too; the consumer sees it as before.
     unbind(reports, "one")
-    assert seen(outsiders, NAMES) == seen(outsiders, HISTORY) == [("two", "b")]
+    assert names_in(outsiders, NAMES) == names_in(outsiders, HISTORY) == [("two", "b")]
     await reports.put("one", WIDGETS, "a", {"spec": {"owner": "changed"}}, operation=Operation.UPDATE)
     await reports.reporting.follow_bindings()
-    assert seen(outsiders, NAMES) == seen(outsiders, HISTORY) == [("two", "b")]
+    assert names_in(outsiders, NAMES) == names_in(outsiders, HISTORY) == [("two", "b")]
     with psycopg.connect(reports.url) as connection:
         connection.execute("UPDATE tenants SET deleted_at = now() WHERE name = 'two'")
-    assert seen(outsiders, NAMES) == seen(outsiders, HISTORY) == []
+    assert names_in(outsiders, NAMES) == names_in(outsiders, HISTORY) == []
 
 
 async def test_granted_listed_and_made_another(outsiders: Outsiders) -> None:
@@ -108,4 +108,4 @@ async def test_granted_listed_and_made_another(outsiders: Outsiders) -> None:
         await connection.close()
     await outsiders.add("provider", ("beta",), across=True)
     assert outsiders.ask("provider", NAMES) == [("beta", "of-beta")]
-    assert seen(outsiders, NAMES) == []
+    assert names_in(outsiders, NAMES) == []

@@ -26,7 +26,7 @@ def large(seed: int) -> Object:
     """A definition of our own in the spirit of the real ones: nested, wide, with arrays in arrays and maps."""
     dice = random.Random(seed)
 
-    def made(depth: int) -> dict[str, Any]:
+    def random_schema(depth: int) -> dict[str, Any]:
         choice = dice.choice(["object", "object", "array", "map", "leaf", "leaf", "leaf"]) if depth < 6 else "leaf"
         if choice == "object":
             return {
@@ -34,20 +34,22 @@ def large(seed: int) -> Object:
                 "description": f"Level {depth}; it's 'quoted'",
                 "nullable": dice.random() < 0.1,
                 "properties": {
-                    dice.choice(_WORDS) + str(n) * dice.randint(0, 1): made(depth + 1)
+                    dice.choice(_WORDS) + str(n) * dice.randint(0, 1): random_schema(depth + 1)
                     for n in range(dice.randint(1, 8))
                 },
             }
         if choice == "array":
-            return {"type": "array", "items": made(depth + 1)}
+            return {"type": "array", "items": random_schema(depth + 1)}
         if choice == "map":
             return {"type": "object", "additionalProperties": {"type": "string"}}
         return dict(dice.choice(_LEAVES))
 
-    spec = {"type": "object", "properties": {f"{dice.choice(_WORDS)}{n}": made(1) for n in range(20)}}
-    tops = {word: made(4) for word in dice.sample(_WORDS, 6)}
+    spec = {"type": "object", "properties": {f"{dice.choice(_WORDS)}{n}": random_schema(1) for n in range(20)}}
+    tops = {word: random_schema(4) for word in dice.sample(_WORDS, 6)}
     return definition(
-        f"larges{seed}", {**tops, "spec": spec, "status": made(1)}, scope=dice.choice(["Namespaced", "Cluster"])
+        f"larges{seed}",
+        {**tops, "spec": spec, "status": random_schema(1)},
+        scope=dice.choice(["Namespaced", "Cluster"]),
     )
 
 
@@ -114,7 +116,7 @@ _LEAVES: list[dict[str, Any]] = [
 ]
 
 
-def given() -> list[Path]:
+def real_definitions() -> list[Path]:
     return sorted(SHARED.rglob("*.json")) if SHARED.is_dir() else []
 
 
@@ -155,7 +157,7 @@ async def check(reports: Reports, crds: list[Object]) -> None:
         for child in report.shape.children:
             if child.name in relations:  # Without columns it is not in the catalogue.
                 elements_read_back(reports, relations[child.name], child, objects)
-    # As a second start would: everything is made anew, and is the same.
+    # As a second start would: everything is created again, and is the same.
     for crd in crds:
         outcome = await reports.define("acme", crd)
         assert names[crd["metadata"]["name"]] == (outcome.view, reports.columns(outcome.view))
@@ -267,7 +269,7 @@ async def test_large_definitions(reports: Reports) -> None:
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the real definitions are not here")
 async def test_real_definitions(reports: Reports) -> None:
     crds: list[Object] = []
-    for path in given():
+    for path in real_definitions():
         crd = json.loads(path.read_text())
         # Some are there in two flavours of one name.
         if crd.get("kind") == "CustomResourceDefinition" and crd["metadata"]["name"] not in {

@@ -37,7 +37,7 @@ def standby_of(primary: str, folder: Path) -> Iterator[str]:
         pytest.skip("this PostgreSQL has no pg_basebackup, or lets nobody replicate")
     account.make_outer_folder(folder)
     account.make_folder(folder / "data")
-    told = account.run(
+    done = account.run(
         [
             binaries.program("pg_basebackup"),
             f"--pgdata={folder / 'data'}",
@@ -49,7 +49,7 @@ def standby_of(primary: str, folder: Path) -> Iterator[str]:
         ],
         environment=embedded_config.environment(),
     )
-    assert told.returncode == 0, told.stderr
+    assert done.returncode == 0, done.stderr
     with EmbeddedPostgres(
         folder, binaries=binaries.folder, settings={"fsync": "off", "hot_standby_feedback": "on"}
     ) as standby:

@@ -18,7 +18,7 @@ from tests.reporting.reports import Reports, definition
 PARTS = definition("parts", {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}})
 
 
-async def made(reports: Reports) -> None:
+async def fill(reports: Reports) -> None:
     """A view in every schema that there can be."""
     tenant = await reports.tenant("acme")
     await reports.reporting.make_across()
@@ -38,7 +38,7 @@ async def made(reports: Reports) -> None:
 async def test_views_are_made_anew_with_roles_of_their_own(
     reports: Reports, postgres_server: str, roles: Callable[[str], None], restored: bool
 ) -> None:
-    await made(reports)
+    await fill(reports)
     await reports.store.close()
     name = urlsplit(reports.url).path[1:]
     copy = f"{name}_copy"

@@ -48,8 +48,8 @@ async def test_names_that_meet(reports: Reports) -> None:
         outcome = await reports.define("acme", crd)
         assert (outcome.state, outcome.reason) == ("ready", "")
         await reports.put("acme", crd, "a", {"spec": {"parts": [{"q": "1"}]}})
-    told = reports.ask("acme", "SELECT definition, short_name FROM definitions")
-    short = {row["definition"]: row["short_name"] for row in told}
+    reported = reports.ask("acme", "SELECT definition, short_name FROM definitions")
+    short = {row["definition"]: row["short_name"] for row in reported}
     assert len(set(short.values())) == len(crds)
     assert short["x.g.com"] == "x"
     for number, crd in enumerate(crds):

@@ -117,13 +117,13 @@ def test_from_the_api_to_a_login() -> None:
             assert ask(data, shown) == [("a", "red", 7)]
             indexed = 'SELECT "column" FROM catalogue WHERE indexed ORDER BY 1'
             until(lambda: ask(data, indexed), [("spec_color",)])
-            # What is there already is written anew when another field is to be indexed.
+            # Existing objects are written again when another field is to be indexed.
             call(server, "PATCH", name, {"metadata": {"annotations": {"reporting.registry/indexes": ".spec.size"}}})
             until(lambda: ask(data, indexed), [("spec_color",), ("spec_size",)])
             assert ask(data, shown) == [("a", "red", 7)]
             columns = 'SELECT view, "column" FROM catalogue'
             before = ask(data, columns)
-            told = subprocess.run(
+            done = subprocess.run(
                 [
                     sys.executable,
                     "-m",
@@ -140,7 +140,7 @@ def test_from_the_api_to_a_login() -> None:
                 text=True,
                 check=True,
             )
-            with psycopg.connect(told.stdout.strip()) as connection:
+            with psycopg.connect(done.stdout.strip()) as connection:
                 assert connection.execute("SELECT name FROM gadgets_example_com").fetchall() == [("a",)]
         with running_server(folder / "data") as server:
             assert ask(data, columns) == before

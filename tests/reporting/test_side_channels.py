@@ -30,12 +30,12 @@ async def test_names_of_tenants(outsiders: Outsiders, login: str, view: str) -> 
     """A condition is tried on no name that is not seen, and a plan tells of none."""
     with outsiders.connection(login) as connection:
         for condition in ("tenant::int = 1", "tenant <> 'acme' AND tenant::int = 1", "1 / (length(tenant) - 5) = 1"):
-            told = ""
+            text = ""
             try:
                 connection.execute(f"SELECT * FROM {view} WHERE {condition}".encode())
             except psycopg.Error as error:
-                told = str(error)
-            assert not re.search("gamma|zeta|division", told), condition
+                text = str(error)
+            assert not re.search("gamma|zeta|division", text), condition
         for condition in ("tenant = '{}'", "tenant >= '{}'", "tenant LIKE '{}%'", "tenant IN ('{}', 'acme')"):
             plans = [
                 _plan(connection, f"SELECT * FROM {view} WHERE {condition.format(name)}", name)
@@ -123,7 +123,7 @@ async def test_what_nobody_else_may_call(outsiders: Outsiders, call: str) -> Non
 
 
 async def test_the_owner_of_the_tables_keeps_its_locks(outsiders: Outsiders) -> None:
-    """As the server waits by them, whoever grants logins."""
+    """The server waits for such locks, whichever process grants logins."""
     with psycopg.connect(outsiders.reports.url) as one:
         row = one.execute(
             "SELECT has_function_privilege(relowner, 'pg_advisory_xact_lock(bigint)', 'EXECUTE')"

@@ -394,7 +394,7 @@ async def test_growth_ends_where_there_is_no_room(reports: Reports, monkeypatch:
     assert count == 4 + 3 + 2 * 8
 
 
-async def test_columns_that_have_no_room_are_told(reports: Reports) -> None:
+async def test_columns_without_room_are_reported(reports: Reports) -> None:
     full = "no columns of 300 fields: PostgreSQL has no more, and those of earlier fields are kept"
     for number, reason in enumerate(["", full, "", full]):
         crd = definition("crontabs", {"spec": of(**{f"a{number % 2}x{n}": TEXT for n in range(900)})})
@@ -426,9 +426,9 @@ async def test_the_catalogue_tells_the_names_of_views(reports: Reports) -> None:
         (f"{VIEW}_conditions", f"{VIEW}_conditions_history"),
     }
     for row in rows:
-        told = reports.ask("acme", 'SELECT "column" AS c FROM catalogue WHERE relation = %s', row["relation"])
+        reported = reports.ask("acme", 'SELECT "column" AS c FROM catalogue WHERE relation = %s', row["relation"])
         for relation in (row["relation"], row["history"]):
-            assert {r["c"] for r in told} <= set(reports.columns(relation))
+            assert {r["c"] for r in reported} <= set(reports.columns(relation))
 
 
 async def test_what_was_refused_is_tried_again(reports: Reports) -> None:
@@ -440,8 +440,8 @@ async def test_what_was_refused_is_tried_again(reports: Reports) -> None:
             assert (await reports.define("acme", definition("others", {"spec": of(a=TEXT)}))).state == "refused"
             connection.execute("DROP TABLE reports.others_example_com")
             await reports.reporting.mark_done(tenant, tenant.guards.definitions + 1)
-            told = "SELECT count(*) FROM report_tenants"
-            assert connection.execute(told).fetchone() == (1,)
+            counting = "SELECT count(*) FROM report_tenants"
+            assert connection.execute(counting).fetchone() == (1,)
             if number == 0:
                 connection.execute("COMMENT ON SCHEMA reports IS 'older'")
                 await reports.reporting.prepare()
@@ -449,11 +449,11 @@ async def test_what_was_refused_is_tried_again(reports: Reports) -> None:
                 await reports.define("beta", CRD)
                 await reports.reporting.forget(await reports.tenant("beta"), "crontabs.example.com")
                 assert await reports.reporting.tidy(datetime.timedelta(0)) == [VIEW]
-            assert connection.execute(told).fetchone() == (0,)
+            assert connection.execute(counting).fetchone() == (0,)
     assert (await reports.define("acme", definition("others", {"spec": of(a=TEXT)}))).state == "ready"
 
 
-async def test_what_postgresql_does_not_take_is_told(reports: Reports) -> None:
+async def test_what_postgresql_refuses_is_reported(reports: Reports) -> None:
     await reports.define("acme", CRD)
     with psycopg.connect(reports.url, autocommit=True) as connection:
         connection.execute("CREATE TABLE reports.others_example_com (a int)")
@@ -461,15 +461,15 @@ async def test_what_postgresql_does_not_take_is_told(reports: Reports) -> None:
         outcome = await reports.define("acme", other)
         assert outcome.state == "refused"
         assert outcome.reason.startswith("PostgreSQL does not take its views")
-        told = "SELECT state, reason FROM definitions WHERE definition = 'others.example.com'"
-        assert reports.ask("acme", told) == [{"state": "refused", "reason": outcome.reason}]
+        query = "SELECT state, reason FROM definitions WHERE definition = 'others.example.com'"
+        assert reports.ask("acme", query) == [{"state": "refused", "reason": outcome.reason}]
         connection.execute("DROP TABLE reports.others_example_com")
         assert (await reports.define("acme", other)).state == "ready"
-        # Nor does it keep others from being made anew by a later version.
+        # Nor does it keep others from being created again by a later version.
         connection.execute("DROP VIEW reports.others_example_com; CREATE TABLE reports.others_example_com (a int)")
         connection.execute("COMMENT ON SCHEMA reports IS 'older'")
         await reports.reporting.prepare()
-    assert [row["state"] for row in reports.ask("acme", told)] == ["refused"]
+    assert [row["state"] for row in reports.ask("acme", query)] == ["refused"]
     assert reports.ask("acme", f"SELECT * FROM {VIEW}") == []
 
 

@@ -1,4 +1,4 @@
-"""The log is partitioned by time, and forgets whole partitions; who asks for what is gone is told so."""
+"""The log is partitioned by time, and forgets whole partitions; a reader of what is gone gets an error that says so."""
 
 from __future__ import annotations
 

@@ -230,7 +230,7 @@ async def test_below_the_floor_it_is_expired(store: Store, tenant: Tenant) -> No
     assert [c.revision for c in await changes_up_to(await store.subscribe(tenant, WIDGETS, 3), 5)] == [4, 5]
 
 
-async def test_a_reader_that_sleeps_through_the_compaction_is_told(
+async def test_a_reader_that_sleeps_through_the_compaction_gets_an_error(
     store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subscription, "MAX_QUEUED", 1)

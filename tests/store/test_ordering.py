@@ -117,7 +117,9 @@ async def test_several_processes_write_one_gapless_sequence(store: Store, tenant
 
 
 @pytest.mark.slow
-async def test_what_a_killed_process_was_told_is_there(store: Store, tenant: Tenant, database_url: str) -> None:
+async def test_what_was_acknowledged_to_a_killed_process_is_there(
+    store: Store, tenant: Tenant, database_url: str
+) -> None:
     watch = await store.subscribe(tenant, WIDGETS, 0)
     process = await _process(database_url, "p", 100_000)
     assert process.stdout is not None

@@ -100,9 +100,9 @@ async def test_a_revision_in_the_past_is_shown_as_it_was(
             there.remove(name)
         else:
             await store.commit(tenant, update(name, body=f'"n":{number}}}'))
-        known.append(_seen(await store.page(tenant, WIDGETS)))
+        known.append(_rows_of(await store.page(tenant, WIDGETS)))
     for revision, expected in enumerate(known):
-        assert _seen(await store.page(tenant, WIDGETS, at=revision)) == expected
+        assert _rows_of(await store.page(tenant, WIDGETS, at=revision)) == expected
         assert await _paged(store, tenant, revision, dice.randrange(1, 5)) == expected
 
 
@@ -193,14 +193,14 @@ async def test_a_list_of_no_tenant(store: Store, tenant: Tenant) -> None:
         await store.page(neighbour, WIDGETS)
 
 
-def _seen(page: Page) -> list[tuple[str, int, str]]:
+def _rows_of(page: Page) -> list[tuple[str, int, str]]:
     return [(row.key, row.revision, row.body) for row in page.rows]
 
 
 async def _paged(store: Store, tenant: Tenant, at: int, limit: int) -> list[tuple[str, int, str]]:
     page = await store.page(tenant, WIDGETS, at=at, limit=limit)
-    seen = _seen(page)
+    seen = _rows_of(page)
     while page.more:
         page = await store.page(tenant, WIDGETS, at=at, limit=limit, after=page.rows[-1].key)
-        seen += _seen(page)
+        seen += _rows_of(page)
     return seen

@@ -61,11 +61,11 @@ async def test_each_requirement_now_and_in_the_past(
     """One test for the table: the objects are the same for all rows of it."""
     await commit_all(store, tenant, [create(key, labels=labels) for key, labels in OBJECTS.items()])
     await store.commit(tenant, create("ns/a", resource=GADGETS, labels=["app=web", "f:spec.color=red"]))
-    now = {name: await _chosen(store, tenant, terms) for name, terms in requirements.items()}
+    now = {name: await _select(store, tenant, terms) for name, terms in requirements.items()}
     revision = (await store.state(tenant)).revision
     await commit_all(store, tenant, [update(key, labels=["app=none"]) for key in OBJECTS if key != "other/d"])
     await store.commit(tenant, delete("other/d"))
-    then = {name: await _chosen(store, tenant, terms, at=revision) for name, terms in requirements.items()}
+    then = {name: await _select(store, tenant, terms, at=revision) for name, terms in requirements.items()}
     expected = {name: keys.split() for name, _, keys in TABLE}
     assert now == expected
     assert then == expected
@@ -94,6 +94,6 @@ def _requirement(key: str, match: Match, values: str | None) -> Requirement:
     return Requirement(key, match, tuple(values.split(" ")))
 
 
-async def _chosen(store: Store, tenant: Tenant, terms: list[Requirement], at: int | None = None) -> list[str]:
+async def _select(store: Store, tenant: Tenant, terms: list[Requirement], at: int | None = None) -> list[str]:
     page = await store.page(tenant, WIDGETS, requirements=terms, at=at)
     return [row.key for row in page.rows]

@@ -34,7 +34,7 @@ async def test_a_name_is_given_once(store: Store, other_store: Store) -> None:
     assert sorted(type(r).__name__ for r in results) == ["Tenant"] + ["TenantExists"] * 5
 
 
-async def test_each_has_a_domain_of_its_own_unless_told_otherwise(store: Store) -> None:
+async def test_each_has_a_domain_of_its_own_by_default(store: Store) -> None:
     first, second = [await store.create_tenant(TenantName(name)) for name in ("a", "b")]
     third = await store.create_tenant(TenantName("c"), first.domain)
     assert first.domain != second.domain

@@ -1,4 +1,4 @@
-"""Images have exact versions; tools/pin_images.py adds digests that a registry of images has told, and no others."""
+"""Images have exact versions; tools/pin_images.py adds digests that a registry of images has returned, and no others."""
 
 from __future__ import annotations
 

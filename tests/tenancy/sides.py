@@ -78,12 +78,12 @@ class Side:
             case "create":
                 answer = await self.ask("POST", WIDGETS, self.body(name, size))
                 assert answer.code == (409 if there else 201)
-                self._made(name, size, there=there)
+                self._create(name, size, there=there)
             case "generate":
                 body = self.body(name, size)
                 body["metadata"] = {"generateName": f"{name}-", "labels": body["metadata"]["labels"]}
                 made = (await self.ask("POST", WIDGETS, body)).ok(201)["metadata"]["name"]
-                self._made(made, size, there=False)
+                self._create(made, size, there=False)
             case "update":
                 answer = await self.ask("PUT", path, self.body(name, size))
                 # A PUT without a resource version is refused, whatever there is.
@@ -105,7 +105,7 @@ class Side:
                     "PATCH", f"{path}?fieldManager=m&force=true", self.body(name, size), content_type=APPLY
                 )
                 assert answer.code == (200 if there else 201)
-                self._changed(name, size) if there else self._made(name, size, there=False)
+                self._changed(name, size) if there else self._create(name, size, there=False)
             case "delete":
                 assert (await self.ask("DELETE", path)).code == (200 if there else 404)
                 if there:
@@ -125,7 +125,7 @@ class Side:
                 }
                 (await self.ask("POST", NAMESPACES, body)).ok(201)
 
-    def _made(self, name: str, size: int, *, there: bool) -> None:
+    def _create(self, name: str, size: int, *, there: bool) -> None:
         if not there:
             self.model[name] = size
             self.events.append(("ADDED", name))

@@ -182,7 +182,7 @@ class Overview:
                 await self.ask("GET", f"/apis/{GROUP}/v1")
 
     async def _stolen(self) -> None:
-        """A token goes on with what its bearer may see, whoever was given it."""
+        """A continue token gives what its bearer may see, to any bearer."""
         for token in filter(None, (side.token for side in (self.provider, *self.bound))):
             answer = await self.client.request("GET", f"{ALL_WIDGETS}?limit=5&continue={token}")
             self.check(answer.text)
@@ -293,9 +293,9 @@ async def test_no_domain_of_others_is_found_by_its_name(api: Client, trio: tuple
     """Only those in which somebody has bound something of one's own are there: the others are as if they were not."""
     system = api.of_tenant("system")
     stranger = (await make(system, "stranger")).with_token(await token_of(api, "stranger", "system:masters"))
-    told = [await stranger.of_tenant(name).get(ALL_WIDGETS) for name in ("*.shop", "*.nowhere")]
-    failure(told[0], 403, "Forbidden")
-    assert told[0].text == told[1].text
+    answers = [await stranger.of_tenant(name).get(ALL_WIDGETS) for name in ("*.shop", "*.nowhere")]
+    failure(answers[0], 403, "Forbidden")
+    assert answers[0].text == answers[1].text
     await make(system, "far", domain="elsewhere")
     provider = trio[1].client
     failure(await provider.of_tenant("*.elsewhere").get(ALL_WIDGETS), 403, "Forbidden")

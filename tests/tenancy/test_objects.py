@@ -166,7 +166,7 @@ async def test_a_deleted_tenant_is_gone_at_once_and_its_name_is_free_in_the_end(
 async def test_the_limit_of_objects_is_exact_among_many_at_once(system: Client) -> None:
     acme = await make(system, "acme")
     (await acme.get(CONFIG_MAPS)).ok()
-    await settled(acme)
+    await wait_until_idle(acme)
     here = await count(acme)
     (await change(system, "acme", {"quotas": {"objects": here + 5}})).ok()
     answers = await asyncio.gather(*(acme.post(CONFIG_MAPS, config_map(f"a{i}")) for i in range(40)))
@@ -183,7 +183,7 @@ async def test_the_limit_of_objects_is_exact_among_many_at_once(system: Client) 
 async def test_the_limits_of_bytes_definitions_and_namespaces(system: Client) -> None:
     acme = await make(system, "acme")
     (await acme.get(CONFIG_MAPS)).ok()
-    await settled(acme)
+    await wait_until_idle(acme)
     (await change(system, "acme", {"quotas": {"bytes": 60_000, "definitions": 1, "namespaces": 5}})).ok()
     answer = await acme.post(CONFIG_MAPS, config_map("large", 60_000))
     assert "exceeded quota: tenant acme, requested: bytes=" in failure(answer, 403, "Forbidden")["message"]
@@ -213,7 +213,7 @@ async def count(client: Client) -> int:
     return int((await store.usage([name]))[name].objects)
 
 
-async def settled(client: Client) -> None:
+async def wait_until_idle(client: Client) -> None:
     """Until the controllers have given the tenant's namespaces what they have."""
 
     async def look() -> bool:
@@ -229,7 +229,7 @@ async def test_what_is_counted_is_what_there_is(system: Client) -> None:
         (await acme.post(WIDGETS, widget(f"w{i}", size=i))).ok(201)
     (await acme.patch(f"{WIDGETS}/w1", {"metadata": {"labels": {"ä": None, "a": "b"}}})).ok()
     (await acme.delete(f"{WIDGETS}/w2")).ok()
-    await settled(acme)
+    await wait_until_idle(acme)
     store: Any = system._app.state.backend.store  # type: ignore[attr-defined]
     async with store._pool.connection() as connection:
         cursor = await connection.execute("""
@@ -246,7 +246,7 @@ async def test_what_is_counted_is_what_there_is(system: Client) -> None:
     assert all(all(row[1:]) for row in rows), rows
 
 
-async def test_what_tenants_use_is_told_to_those_who_may_know(system: Client) -> None:
+async def test_usage_is_answered_to_those_who_may_know(system: Client) -> None:
     acme = await make(system, "acme", quotas={"objects": 100})
     await define(acme, widgets_definition())
     one = (await system.get(f"{TENANTS}/acme/usage")).ok()

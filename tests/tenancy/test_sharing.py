@@ -112,10 +112,10 @@ async def test_what_is_not_offered_and_what_is_not_there_are_the_same(api: Clien
     stranger = await make(system, "stranger")
     (await stranger.post(BINDINGS, binding(name="offered"))).ok(201)
     (await stranger.post(BINDINGS, binding("nobody", name="nobody"))).ok(201)
-    told = [(await reason(stranger, "NotOffered", name))["status"] for name in ("offered", "nobody")]
-    for status in told:
+    statuses = [(await reason(stranger, "NotOffered", name))["status"] for name in ("offered", "nobody")]
+    for status in statuses:
         status["conditions"][0].pop("lastTransitionTime")
-    assert told[0] == told[1]
+    assert statuses[0] == statuses[1]
     await bind(await make(system, "friend"))
     await bind(await make(system, "child", parent="provider"))
     gold = {

@@ -1,4 +1,4 @@
-"""Watches over several tenants: each event once, in the order of revisions, whoever reconnects when."""
+"""Watches over several tenants: each event once, in the order of revisions, across reconnects."""
 
 from __future__ import annotations
 

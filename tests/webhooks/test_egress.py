@@ -77,7 +77,7 @@ def test_embedded_addresses_are_judged_by_themselves(address: str, allowed: bool
     assert EgressPolicy(["::/0", "0.0.0.0/0"]).allows(address)
 
 
-# An address within is judged by the IPv4 address that it is or stands for.
+# An address within is treated as the IPv4 address that it is or stands for.
 _BY_IPV4 = ("::ffff:0:0/96", "64:ff9b::/96")
 BLOCKS = [block for block in (*SPECIAL_IPV4, *SPECIAL_IPV6, *OTHERS) if str(block.network) not in _BY_IPV4]
 

@@ -185,7 +185,7 @@ async def test_a_lookup_has_its_time_and_takes_one_thread(
 async def test_the_judged_address_is_the_one_that_is_called(
     trusted: Certificates, client: WebhookClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A name that changes its address: it is resolved once for a connection, and each connection is judged."""
+    """A name that changes its address: it is resolved once for a connection, and each connection is checked."""
     answers = [["127.0.0.1"], ["10.0.0.1"], ["192.0.0.9", "::ffff:169.254.169.254", "64:ff9b::a00:1"]]
     monkeypatch.setattr(resolver, "_addresses", lambda host, port: answers.pop(0))
     async with serving(trusted, answering([body(b"{}", connection="close")])) as server:
@@ -202,7 +202,7 @@ async def test_the_judged_address_is_the_one_that_is_called(
 async def test_a_connection_that_leads_elsewhere_is_closed(
     trusted: Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As behind a translator in the kernel: the peer is judged as well as the address."""
+    """As behind a translator in the kernel: the peer is checked as well as the address."""
 
     class Changing(EgressPolicy):
         verdicts = iter([True, False])

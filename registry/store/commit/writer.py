@@ -149,7 +149,7 @@ class WriterConnection:
                 _fail(batch, Uncertain(f"unforeseen: {error}"))
 
     async def _commit(self, batch: list[Pending], *, again: bool = True, exact: bool = False) -> None:
-        """Settles every write of the batch; `exact` counts each by itself in its tenant's limits."""
+        """Resolves every write of the batch; `exact` counts each by itself in its tenant's limits."""
         batch_id = random.getrandbits(62)
         try:
             link = await self._connect()

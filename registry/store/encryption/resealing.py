@@ -202,7 +202,7 @@ async def rotate(
         began = value
     await _rewrap(pool, sealing, progress)
     done = await _pass(pool, sealing, datetime.datetime.fromisoformat(began["began"]), rate, progress, tell)
-    # Whoever has sealed with an older key, not knowing better, has stopped by now.
+    # Processes that still sealed with an older key have stopped by now.
     await asyncio.sleep(CURRENT_SECONDS + 1)
     for tenant, domain, number in done:
         await _reseal(pool, sealing, tenant, domain, number, rate, progress, tell)
@@ -296,7 +296,7 @@ async def _reseal(
             if put is REPLACE_OBJECTS:
                 async with pool.connection() as connection, connection.transaction():
                     await connection.execute(LOCK_DOMAIN.sql, {"domain": domain})
-                    # A statement of its own, so that it sees what those have written whom the lock waited for.
+                    # A statement of its own, so that it sees what the holders of the lock have written.
                     await connection.execute(put.sql, values)
                 progress.objects += len(rows)
             else:

@@ -1,4 +1,4 @@
-"""Wake-ups between processes: LISTEN/NOTIFY as a hint. Whoever is woken reads the log; a lost wake-up costs delay only.
+"""Wake-ups between processes: LISTEN/NOTIFY as a hint. The woken process reads the log; a lost one only costs delay.
 
 A NOTIFY inside a writing transaction takes a lock of the whole cluster until the flush (a third to a seventh of the
 writes remain), so it goes out afterwards, from a connection of its own, at most one every 5 ms for all that was
@@ -37,7 +37,7 @@ SELF_TEST_SECONDS: Final = 1.0
 
 NOTIFY: Final = statement("notify", "Wakes the other processes.", "SELECT pg_notify(%(channel)s, %(payload)s)")
 
-# Whoever may connect may listen and notify, logins for reports too: so the name is a secret of the processes.
+# Any role that may connect may listen and notify, logins for reports too: so the name is a secret of the processes.
 MAKE_CHANNEL: Final = statement(
     "make-channel",
     "Makes the name of the channel on which processes wake each other, once for a database.",

@@ -123,7 +123,7 @@ class Reader:
         return batch
 
     async def _answer(self, connection: Connection | None, batch: _Batch) -> Connection | None:
-        """Settles the batch; gives the connection to go on with. A cut connection is replaced, and asked again."""
+        """Resolves the batch; returns the connection to go on with. A cut connection is replaced, and asked again."""
         asked = list(batch)
         rows: list[tuple[Any, ...]] = []
         for attempt in (1, 2):

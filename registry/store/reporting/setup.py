@@ -168,7 +168,7 @@ def _base(roles: Roles, across: bool) -> Iterator[str]:
     yield "RESET ROLE"
 
 
-# Reads with the rights of whoever calls it. A state whose beginning is not known, since it is older than the log,
+# Reads with the rights of its caller. A state whose beginning is not known, since it is older than the log,
 # counts from `since` on; nothing counts after now. Stays that follow on each other without a gap are one.
 _TIME_IN_STATE: Final = """
     CREATE OR REPLACE FUNCTION {schema}.time_in_state(

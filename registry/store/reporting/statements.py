@@ -33,8 +33,8 @@ GONE: Final = statement(
     """,
 )
 
-SETTLED: Final = statement(
-    "reports-settled",
+MARK_DONE: Final = statement(
+    "reports-done",
     "The views of a tenant are those of its definitions as of a revision; by the primary key.",
     """
     INSERT INTO report_tenants AS r (tenant_id, definitions_revision)

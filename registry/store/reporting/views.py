@@ -57,7 +57,7 @@ from registry.store.reporting.model import Facet, Outcome, Report, Shape, View
 from registry.store.reporting.repair import Drift, repair
 from registry.store.reporting.setup import ALL_SCHEMA, OWN_SCHEMA, Roles, begin, make_policies, make_schema, roles_of
 from registry.store.reporting.sql import SQL_VERSION, identifier, literal
-from registry.store.reporting.statements import BOUND, DEFINITIONS, GONE, OUTDATED, SETTLED
+from registry.store.reporting.statements import BOUND, DEFINITIONS, GONE, MARK_DONE, OUTDATED
 from registry.store.reporting.tenant_schemas import follow_bindings, name_schema
 from registry.store.rows import tenant_of
 from registry.store.types import ObjectKey, ResourceName, Tenant
@@ -136,7 +136,7 @@ class Reporting:
         return [ObjectKey(key) for key, now, then in rows if now != then]
 
     async def mark_done(self, tenant: Tenant, revision: int) -> None:
-        await self._pool.execute(SETTLED, {"tenant": tenant.id, "revision": revision})
+        await self._pool.execute(MARK_DONE, {"tenant": tenant.id, "revision": revision})
 
     async def follow_bindings(self) -> None:
         """Tenants that use a definition of another see their objects in its view."""

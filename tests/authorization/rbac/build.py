@@ -43,7 +43,7 @@ def account(namespace: str, name: str) -> User:
     )
 
 
-def asked(question: str) -> Attributes:
+def attributes_of(question: str) -> Attributes:
     """`get pods`, `get pods/log`, `update configmaps x in n`, `list deployments.apps in n`, `get /healthz`."""
     verb, what, *rest = question.split(" ")
     if what.startswith("/"):
@@ -55,10 +55,10 @@ def asked(question: str) -> Attributes:
     return Attributes(verb, "", plural, subresource, group, namespace, name)
 
 
-def decided(policy: Policy, user: User, question: str) -> Decision:
-    return policy.decide(user, asked(question))
+def decide(policy: Policy, user: User, question: str) -> Decision:
+    return policy.decide(user, attributes_of(question))
 
 
 def allowed(policy: Policy, user: User, questions: Sequence[str]) -> list[str]:
     """Those of the questions that are answered yes."""
-    return [question for question in questions if decided(policy, user, question).allowed]
+    return [question for question in questions if decide(policy, user, question).allowed]

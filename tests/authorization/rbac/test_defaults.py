@@ -60,9 +60,9 @@ def test_aggregation_runs_to_the_end() -> None:
         "metadata": {"name": "mine", "labels": {"rbac.authorization.k8s.io/aggregate-to-view": "true"}},
         "rules": [rule],
     }
-    settled = aggregate_rules(roles)
-    assert sorted(settled) == ["admin", "edit", "view"]
-    assert all(rule in rules for rules in settled.values())
+    aggregated = aggregate_rules(roles)
+    assert sorted(aggregated) == ["admin", "edit", "view"]
+    assert all(rule in rules for rules in aggregated.values())
 
     def circular(name: str, other: str) -> dict[str, object]:
         return {

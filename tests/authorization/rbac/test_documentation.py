@@ -124,8 +124,8 @@ SUBJECTS: dict[str, tuple[str, list[User], list[User]]] = {
     "an account": ("ServiceAccount my-namespace/my-sa", [MY], [account("other", "my-sa")]),
     "all accounts of a namespace": ("Group system:serviceaccounts:qa", [account("qa", "a")], [MY]),
     "all accounts": ("Group system:serviceaccounts", [MY, account("qa", "a")], [known("a")]),
-    "whoever is known": ("Group system:authenticated", [MY, known("a")], [ANONYMOUS]),
-    "whoever is not known": ("Group system:unauthenticated", [ANONYMOUS], [MY]),
+    "authenticated users": ("Group system:authenticated", [MY, known("a")], [ANONYMOUS]),
+    "unauthenticated users": ("Group system:unauthenticated", [ANONYMOUS], [MY]),
 }
 
 

@@ -7,7 +7,7 @@ import pytest
 from registry.authorization.rbac.match import path_matches
 from registry.authorization.rbac.model import Binding, PolicyRule, Reference, Subject
 from registry.authorization.rbac.policy import REMEMBERED, review_rules
-from tests.authorization.rbac.build import account, allowed, asked, bound, compiled, decided, known, policy
+from tests.authorization.rbac.build import account, allowed, attributes_of, bound, compiled, decide, known, policy
 
 READ = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}
 JANE = known("jane", "dev")
@@ -40,25 +40,25 @@ REASONS = {
 @pytest.mark.parametrize("binding, reason", REASONS.values(), ids=REASONS)
 def test_reasons(binding: Binding, reason: str) -> None:
     found = policy(binding, cluster_roles={"r": compiled(READ)}, roles={("n", "r"): compiled(READ)})
-    assert decided(found, JANE, "get pods a in n").reason == reason
+    assert decide(found, JANE, "get pods a in n").reason == reason
 
 
-def test_a_service_account_is_told_by_its_name_and_namespace() -> None:
+def test_a_service_account_is_recognised_by_its_name_and_namespace() -> None:
     found = policy(bound("r", "ServiceAccount n/a"), cluster_roles={"r": compiled(READ)})
-    assert decided(found, account("n", "a"), "get pods").reason.endswith('to ServiceAccount "a/n"')
+    assert decide(found, account("n", "a"), "get pods").reason.endswith('to ServiceAccount "a/n"')
 
 
-def test_the_cluster_is_told_before_the_namespace_and_names_in_order() -> None:
+def test_the_cluster_is_reported_before_the_namespace_and_names_in_order() -> None:
     found = policy(
         bound("z", "User jane"),
         bound("a", "User jane", namespace="n"),
         bound("b", "User jane"),
         cluster_roles={name: compiled(READ) for name in "abz"},
     )
-    assert '"b to jane"' in decided(found, JANE, "get pods in n").reason
+    assert '"b to jane"' in decide(found, JANE, "get pods in n").reason
 
 
-def test_missing_roles_are_told_where_nothing_allows() -> None:
+def test_missing_roles_are_reported_where_nothing_allows() -> None:
     missing = policy(
         bound("gone", "User jane"),
         bound("lost", "User jane", namespace="n", kind="Role"),
@@ -66,15 +66,15 @@ def test_missing_roles_are_told_where_nothing_allows() -> None:
         cluster_roles={"r": compiled(READ)},
     )
     gone = 'clusterrole.rbac.authorization.k8s.io "gone" not found'
-    assert decided(missing, JANE, "get secrets").reason == f"RBAC: {gone}"
-    assert decided(missing, JANE, "get secrets in n").reason == (
+    assert decide(missing, JANE, "get secrets").reason == f"RBAC: {gone}"
+    assert decide(missing, JANE, "get secrets in n").reason == (
         f'RBAC: [{gone}, role.rbac.authorization.k8s.io "lost" not found]'
     )
-    assert decided(missing, JANE, "get pods").allowed
-    assert decided(missing, known("john"), "get secrets").reason == ""
-    told = review_rules(*missing.rules_for(JANE, ""))
-    assert told.incomplete
-    assert told.evaluation_error == gone
+    assert decide(missing, JANE, "get pods").allowed
+    assert decide(missing, known("john"), "get secrets").reason == ""
+    reported = review_rules(*missing.rules_for(JANE, ""))
+    assert reported.incomplete
+    assert reported.evaluation_error == gone
 
 
 WILDCARDS = {
@@ -100,8 +100,8 @@ def test_what_is_asked_with_a_star_needs_a_star() -> None:
     every = policy(
         bound("r", "User jane"), cluster_roles={"r": compiled({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]})}
     )
-    assert not decided(some, JANE, "* *").allowed
-    assert decided(every, JANE, "* *").allowed
+    assert not decide(some, JANE, "* *").allowed
+    assert decide(every, JANE, "* *").allowed
 
 
 PATHS = {
@@ -122,14 +122,14 @@ def test_paths(pattern: str, path: str, matches: bool) -> None:
 
 def test_decisions_are_remembered_within_a_bound() -> None:
     found = policy(bound("r", "User jane"), cluster_roles={"r": compiled(READ)})
-    assert decided(found, JANE, "get pods") is decided(found, JANE, "get pods")
+    assert decide(found, JANE, "get pods") is decide(found, JANE, "get pods")
     for number in range(REMEMBERED + 10):
-        found.decide(JANE, asked(f"get pods p{number}"))
+        found.decide(JANE, attributes_of(f"get pods p{number}"))
     assert len(found._decisions) <= REMEMBERED
     # Everything that the answer depends on is part of the question.
-    assert not decided(found, known("john"), "get pods").allowed
-    assert not decided(found, JANE, "get pods/log").allowed
-    assert not decided(found, JANE, "get /pods").allowed
+    assert not decide(found, known("john"), "get pods").allowed
+    assert not decide(found, JANE, "get pods/log").allowed
+    assert not decide(found, JANE, "get /pods").allowed
 
 
 def test_a_rule_without_groups_or_resources_allows_nothing() -> None:

@@ -29,7 +29,7 @@ def transcript_names() -> list[str]:
 
 
 def replay_transcript(server: RunningServer, name: str) -> Result:
-    """Run one transcript's commands and judge what each printed at each level."""
+    """Runs one transcript's commands and compares what each printed at each level."""
     transcript = load_yaml(TRANSCRIPTS / name)
     names = CaseNames(name)
     try:

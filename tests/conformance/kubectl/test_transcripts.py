@@ -26,7 +26,7 @@ def test_kubectl_prints_as_recorded(
     for level in LEVELS:
         record_property("replayed", ("kubectl", level, *result.count(level)))
     found = problems(result, {case for case in KNOWN if case.startswith(f"{name}::")}, MODULE)
-    assert not found, "\n".join([f"{len(found)} of {len(result.differences)} judgements of {name}", *found])
+    assert not found, "\n".join([f"{len(found)} of {len(result.differences)} comparisons of {name}", *found])
 
 
 def test_the_list_names_what_exists() -> None:
