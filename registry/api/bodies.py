@@ -18,8 +18,8 @@ from registry.codec.go_text import json_type
 from registry.codec.json_decode import decode_json
 from registry.codec.model import Decoded, JsonNumberError
 from registry.codec.model import DecodeError as SyntaxFault
-from registry.codec.proto import decode_kind as decode_kind_proto
-from registry.codec.proto_kinds import KINDS
+from registry.codec.protobuf.envelope import MessageError, UnknownKind
+from registry.codec.protobuf.envelope import decode_object as decode_protobuf
 from registry.codec.yaml_decode import decode_yaml
 from registry.schema.objectmeta.decoding import owner_reference_warnings
 
@@ -80,20 +80,36 @@ def field_faults(duplicates: list[str], unknown: list[str]) -> list[str]:
 
 def _parse(served: Served, body: Body) -> Decoded:
     try:
-        match body.media_type:
-            case "yaml":
-                return body.read(decode_yaml)
-            case "protobuf":
-                return Decoded(decode_kind_proto(body.data, KINDS))
-            case _:
-                return body.read(decode_json)
+        return read_body(body, served.api_version, served.kind.name)
     except JsonNumberError:
         raise
+    except MessageError as fault:
+        _recognize(served, fault.types, body.data)
+        raise cannot_be_handled(served, str(fault)) from fault
     except SyntaxFault as fault:
-        if body.media_type == "yaml":
-            raise unrecognized(served, str(fault), body.data) from fault
-        why = f"couldn't get version/kind; json parse error: {fault}"
+        why = f"couldn't get version/kind; json parse error: {fault}" if body.media_type == "json" else str(fault)
         raise unrecognized(served, why, body.data) from fault
+
+
+def read_body(body: Body, api_version: str, kind: str) -> Decoded:
+    """A whole object in any encoding. The arguments say what it is where protobuf does not. Raises DecodeError."""
+    match body.media_type:
+        case "yaml":
+            return body.read(decode_yaml)
+        case "protobuf":
+            return _read_protobuf(body, api_version, kind)
+        case _:
+            return body.read(decode_json)
+
+
+def _read_protobuf(body: Body, api_version: str, kind: str) -> Decoded:
+    """A kind that the resource is not of is refused by its name alone, so what is in it does not matter."""
+    try:
+        return body.read(lambda data: Decoded(decode_protobuf(data)))
+    except UnknownKind as unknown:
+        if unknown.types.keys() >= {"apiVersion", "kind"}:
+            return Decoded(unknown.types)
+        return Decoded(decode_protobuf(body.data, api_version, kind))
 
 
 def unrecognized(served: Served, why: str, data: bytes) -> StatusError:

@@ -19,6 +19,7 @@ from registry.api.errors import too_large
 from registry.api.request import Body, PredecodedBody
 from registry.codec.json_decode import decode_json
 from registry.codec.model import Decoded, DecodeError
+from registry.codec.protobuf.envelope import decode_object as decode_protobuf
 from registry.codec.yaml_decode import decode_yaml
 from registry.flowcontrol.time_slice import ClientGone
 
@@ -75,12 +76,17 @@ async def aside_if_long(data: bytes, media_type: str, work: Callable[[], Result]
 
 
 async def body_of(data: bytes, media_type: str) -> Body:
-    """A body that is to be decoded; where it is long, it is already. Protobuf is quick."""
-    if len(data) <= LONG_YAML_BYTES or media_type == "protobuf":
+    """A body that is to be decoded; where it is long, it is already."""
+    if len(data) <= LONG_YAML_BYTES:
         return Body(data, media_type)
-    decode = decode_yaml if media_type.endswith("yaml") else decode_json
-    outcome = await aside_if_long(data, media_type, lambda: _outcome(decode, data))
+    outcome = await aside_if_long(data, media_type, lambda: _outcome(_decoder(media_type), data))
     return Body(data, media_type, PredecodedBody(outcome))
+
+
+def _decoder(media_type: str) -> Callable[[bytes], Decoded]:
+    if media_type == "protobuf":
+        return lambda data: Decoded(decode_protobuf(data))
+    return decode_yaml if media_type.endswith("yaml") else decode_json
 
 
 def _outcome(decode: Callable[[bytes], Decoded], data: bytes) -> Decoded | DecodeError:

@@ -9,8 +9,8 @@ from typing import Any
 
 from registry.api.errors import bad_request
 from registry.codec.json_decode import decode_json
-from registry.codec.model import DecodeError, YamlError
-from registry.codec.proto import decode_delete_options as decode_proto
+from registry.codec.model import DecodeError, ProtoError, YamlError
+from registry.codec.protobuf.envelope import decode_object as decode_protobuf
 from registry.codec.yaml_decode import decode_yaml
 
 _SCHEME = '"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"'
@@ -22,6 +22,8 @@ def decode_delete_options(data: bytes, media_type: str) -> dict[str, Any]:
         value = _decode(data, media_type)
     except YamlError as error:
         raise bad_request(f"error converting YAML to JSON: {error}") from error
+    except ProtoError as error:
+        raise bad_request(str(error)) from error
     except DecodeError as error:
         raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error
     if value is None:
@@ -41,7 +43,7 @@ def decode_delete_options(data: bytes, media_type: str) -> dict[str, Any]:
 def _decode(data: bytes, media_type: str) -> Any:
     match media_type:
         case "protobuf":
-            return decode_proto(data)
+            return decode_protobuf(data, "v1", "DeleteOptions")
         case "yaml":
             return decode_yaml(data).value
         case _:

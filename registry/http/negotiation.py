@@ -1,7 +1,7 @@
 """Content negotiation: from Accept, Content-Type and `pretty` to what a body is and what the answer is to be.
 
 Pure: texts in, a Representation or an error with its text out. The rules of which transformation goes with which
-encoding are kube-apiserver's; protobuf is served of PartialObjectMetadata only, as it serves custom resources.
+encoding are kube-apiserver's; of custom resources protobuf is served as PartialObjectMetadata only.
 
 Follows apiserver pkg/endpoints/handlers/negotiation/negotiate.go, pkg/endpoints/handlers/rest.go and patch.go, and the
 header syntax of munnerz/goautoneg and Go's mime.ParseMediaType.
@@ -70,23 +70,23 @@ class Representation:
 # --- answers
 
 
-def negotiate(accept: str, *, builtin: bool = False) -> Representation:
+def negotiate(accept: str, *, builtin: bool = False, protobuf: bool = False) -> Representation:
     """The representation of an object or a list. An empty header means JSON.
 
-    Raises NotAcceptable; `builtin` words it as built-in kinds do.
+    `protobuf` is for kinds that have a message. Raises NotAcceptable; `builtin` words it as built-in kinds do.
     """
-    found = _resource(accept)
+    found = _message(accept) if protobuf else _resource(accept)
     if found is None:
         raise _not_acceptable(accept, _ALL_TYPES, builtin)
     return found
 
 
-def negotiate_watch(accept: str, *, builtin: bool = False) -> Representation:
+def negotiate_watch(accept: str, *, builtin: bool = False, protobuf: bool = False) -> Representation:
     """The representation of the objects in a watch: YAML cannot be streamed, and an event holds no list.
 
     kube-apiserver accepts a watch as PartialObjectMetadataList and ends it at its first event.
     """
-    found = _resource(accept)
+    found = _message(accept) if protobuf else _resource(accept)
     if found is None or found.encoding == YAML:
         raise _not_acceptable(accept, _STREAM_TYPES, builtin)
     if found.transform == PARTIAL_LIST:
@@ -104,7 +104,7 @@ def negotiate_plain(accept: str) -> Representation:
 
 def negotiate_discovery(accept: str, *, aggregated: bool) -> Representation:
     """The representation of a discovery document; where it can be `aggregated` (/api and /apis), in version v2."""
-    found = _aggregated_discovery(accept) if aggregated else _plain(accept)
+    found = _aggregated_discovery(accept) if aggregated else _fixed(accept)
     if found is None:
         raise _not_acceptable(accept, _ALL_TYPES, builtin=aggregated)
     return found
@@ -157,6 +157,16 @@ def _resource(accept: str) -> Representation | None:
 
 
 @_bounded_cache
+def _message(accept: str) -> Representation | None:
+    return _negotiate(accept, _allows_message)
+
+
+@_bounded_cache
+def _fixed(accept: str) -> Representation | None:
+    return _negotiate(accept, _allows_untransformed)
+
+
+@_bounded_cache
 def _plain(accept: str) -> Representation | None:
     return _negotiate(accept, _allows_plain)
 
@@ -168,7 +178,7 @@ def _aggregated_discovery(accept: str) -> Representation | None:
 
 @_bounded_cache
 def _error(accept: str) -> str:
-    found = _negotiate(accept, _allows_status)
+    found = _negotiate(accept, _allows_untransformed)
     return found.encoding if found is not None else JSON
 
 
@@ -188,7 +198,11 @@ def _allows_resource(encoding: str, target: _Target | None) -> bool:
     return target.kind in (PARTIAL, PARTIAL_LIST) or (target.kind == TABLE and encoding != PROTOBUF)
 
 
-def _allows_status(encoding: str, target: _Target | None) -> bool:
+def _allows_message(encoding: str, target: _Target | None) -> bool:
+    return target is None or _allows_resource(encoding, target)
+
+
+def _allows_untransformed(encoding: str, target: _Target | None) -> bool:
     return target is None
 
 
@@ -197,7 +211,7 @@ def _allows_plain(encoding: str, target: _Target | None) -> bool:
 
 
 def _allows_aggregated(encoding: str, target: _Target | None) -> bool:
-    return encoding != PROTOBUF and target in (None, ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2"))
+    return target in (None, ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2"))
 
 
 class _Clause(NamedTuple):
@@ -287,7 +301,7 @@ def pretty(parameter: str, user_agent: str) -> bool:
 def body_encoding(content_type: str, *, protobuf: bool = False) -> str:
     """How the body of a create, an update or a delete is encoded; no header means JSON.
 
-    Protobuf only where the caller can decode it (DeleteOptions). Raises UnsupportedMediaType.
+    `protobuf` where what is sent has a message. Raises UnsupportedMediaType.
     """
     if content_type in ("", "application/json"):
         return JSON

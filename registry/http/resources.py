@@ -34,6 +34,7 @@ from registry.api.verbs import dispatch, history, usage
 from registry.api.verbs.driver import NoLongerServed, run_current
 from registry.api.wildcard.requests import find_lead
 from registry.budget import Budget
+from registry.codec.protobuf.envelope import has_message
 from registry.definitions.discovery import verbs_of
 from registry.flowcontrol.evaluation import large_request, note_size
 from registry.http.bodies import aside_if_long, body_of, read_body
@@ -105,7 +106,7 @@ class ResourceEndpoint:
         representation = _representation(served, info, verb, query, headers)
         data, media_type = b"", ""
         if verb in _WITH_BODY:
-            media_type = _media_type(served, verb, headers)
+            media_type = _media_type(served, info.subresource, verb, headers)
             data = await read_body(scope, receive)
             note_size(len(data))
 
@@ -213,20 +214,25 @@ def _representation(
         if usage.is_of(served, info.subresource) or history.is_document(info.subresource, verb, query):
             found = negotiate_plain(accept)
         elif verb == "watch":
-            found = negotiate_watch(accept, builtin=builtin)
+            found = negotiate_watch(accept, builtin=builtin, protobuf=_has_message(served, info.subresource))
         else:
-            found = negotiate(accept, builtin=builtin)
+            found = negotiate(accept, builtin=builtin, protobuf=_has_message(served, info.subresource))
     except NotAcceptable as error:
         raise not_acceptable(str(error), with_details=served.definition.builtin) from error
     return prettify(found, query, headers)
 
 
-def _media_type(served: Served, verb: str, headers: Mapping[bytes, bytes]) -> str:
+def _has_message(served: Served, subresource: str) -> bool:
+    """Whether what the path leads to has a form in protobuf: a built-in kind, or the Scale of any."""
+    return subresource == "scale" or has_message(served.api_version, served.kind.name)
+
+
+def _media_type(served: Served, subresource: str, verb: str, headers: Mapping[bytes, bytes]) -> str:
     content_type = headers.get(b"content-type", b"").decode("latin-1")
     try:
         if verb == "patch":
             return patch_type(content_type, builtin=served.definition.builtin)
-        return body_encoding(content_type, protobuf=verb.startswith("delete") or served.definition.builtin)
+        return body_encoding(content_type, protobuf=verb.startswith("delete") or _has_message(served, subresource))
     except UnsupportedMediaType as error:
         with_details = verb == "patch" and served.definition.builtin
         raise unsupported_media_type(str(error), with_details=with_details) from error

@@ -32,9 +32,9 @@ from registry.api.tables.table import (
     check_include_object,
     partial_object_metadata,
 )
-from registry.codec import proto
 from registry.codec.indentation import is_mostly_indentation
 from registry.codec.json_encode import encode_json
+from registry.codec.protobuf.envelope import encode_list, encode_list_item, encode_object
 from registry.codec.stored import decode_stored
 from registry.codec.yaml_encode import encode_yaml
 from registry.flowcontrol.byte_shares import HeldAnswer
@@ -49,7 +49,7 @@ GZIP_THRESHOLD_BYTES = 128 * 1024
 _GZIP_LEVEL = 1
 # Small items of a list are sent together. Not less than the threshold: one piece that is smaller is the whole list.
 PIECE_BYTES = GZIP_THRESHOLD_BYTES
-# What a list in protobuf, which is one of metadata alone, may have.
+# What a list in protobuf may have.
 PROTOBUF_LIST_BYTES = 64 << 20
 # What is encrypted and handed over at a time; more would keep others waiting.
 PART_BYTES = 64 * 1024
@@ -110,8 +110,7 @@ async def send_status(
     if error.retry_after_seconds:
         headers.append((b"retry-after", str(error.retry_after_seconds).encode()))
     status = error.status()
-    body = proto.encode_proto(status) if representation.encoding == PROTOBUF else document(status, representation)
-    await send_body(send, scope, error.code, headers, body)
+    await send_body(send, scope, error.code, headers, document(status, representation))
 
 
 async def send_page_not_found(send: Send, scope: Scope, warnings: Sequence[str]) -> None:
@@ -128,10 +127,12 @@ def prettify(found: Representation, query: Query, headers: Mapping[bytes, bytes]
 
 
 def document(value: Mapping[str, Any], representation: Representation) -> bytes:
-    """A decoded document in JSON (with the newline that Go's encoder leaves) or YAML.
+    """A decoded document in JSON (with the newline that Go's encoder leaves), YAML or protobuf.
 
     What is nested so deeply that indentation would be most of it is answered in plain JSON, which is YAML, too.
     """
+    if representation.encoding == PROTOBUF:
+        return encode_object(value)
     plain = encode_json(value) + b"\n"
     layout = _layout(representation)
     if layout == JSON or is_mostly_indentation(value, len(plain)):
@@ -211,8 +212,7 @@ async def respond_object(send: Send, scope: Scope, answer: ObjectAnswer, form: F
     else:
 
         def encode() -> bytes:
-            shown = form.of_object(answer.object, time.time())
-            return proto.encode_proto(shown) if representation.encoding == PROTOBUF else document(shown, representation)
+            return document(form.of_object(answer.object, time.time()), representation)
 
         body = await evaluate(encode, repeatable=True)
     headers = headers_for(representation.media_type, context.warnings)
@@ -226,8 +226,7 @@ async def respond_document(
     if answer.table is not None:
         shown = form_of(representation, answer.table, query, custom=False).of_object(answer.body, time.time())
     headers = headers_for(representation.media_type, context.warnings)
-    body = proto.encode_proto(shown) if representation.encoding == PROTOBUF else document(shown, representation)
-    await send_body(send, scope, answer.code, headers, body)
+    await send_body(send, scope, answer.code, headers, document(shown, representation))
 
 
 async def respond_list(
@@ -317,13 +316,28 @@ _ITEMS = "-- the items --"
 
 async def _formed_list(answer: ListAnswer, form: Form) -> AsyncGenerator[bytes, None]:
     """The other forms of a list, item by item: no more than one object is decoded at a time."""
-    now, is_builtin = time.time(), answer.served.definition.builtin
     item_bytes, separator, mark = _ITEM_FORMS[_layout(form.representation)]
     ending = b""
+    async for items in _encoded_items(answer, form, item_bytes):
+        if ending:
+            yield separator
+        else:
+            beginning, _, ending = _list_document(answer, form, [_ITEMS]).rpartition(mark)
+            yield beginning
+        yield separator.join(items)
+        del items
+    yield ending or _list_document(answer, form, [])
+
+
+async def _encoded_items(
+    answer: ListAnswer, form: Form, item_bytes: Callable[[Any], bytes]
+) -> AsyncGenerator[list[bytes], None]:
+    """The items of a list in their form, some at a time: as many as there is time for, and room in a piece."""
+    now, is_builtin = time.time(), answer.served.definition.builtin
     slices, visits = TimeSlice.current(), Visits(TABLE_VISITS)
 
     def encode(texts: Sequence[str]) -> list[bytes]:
-        """The first items, one at least: as many as there is time for, and room in a piece."""
+        """The first items, one at least."""
         items: list[bytes] = []
         size = 0
         for text in texts:
@@ -337,16 +351,10 @@ async def _formed_list(answer: ListAnswer, form: Form) -> AsyncGenerator[bytes, 
         while texts:
             items = await evaluate(partial(encode, texts), len(texts[0]), repeatable=True)
             texts = texts[len(items) :]
-            if ending:
-                yield separator
-            else:
-                beginning, _, ending = _list_document(answer, form, [_ITEMS]).rpartition(mark)
-                yield beginning
-            yield separator.join(items)
+            yield items
             del items
             if slices.expired():
                 await slices.yield_for_client()
-    yield ending or _list_document(answer, form, [])
 
 
 def _layout(representation: Representation) -> str:
@@ -382,22 +390,21 @@ _ITEM_FORMS: dict[str, tuple[Callable[[Any], bytes], bytes, bytes]] = {
 
 
 async def _proto_list(answer: ListAnswer, form: Form) -> AsyncGenerator[bytes, None]:
-    """A PartialObjectMetadataList. Protobuf says how long it is before it begins, so that all of it is held."""
-    version, slices = form.representation.version, TimeSlice.current()
+    """Protobuf says how long a list is before it begins, so that all of it is held."""
+    head = _list_head(answer, form)
     items: list[bytes] = []
     size = 0
-    async for texts in answer.chunks:
-        for text in texts:
-            items.append(proto.encode_list_item(partial_object_metadata(decode_stored(text), version)))
-            size += len(items[-1])
-            if size > PROTOBUF_LIST_BYTES:
-                raise too_large(f"the list has more than {PROTOBUF_LIST_BYTES >> 20} MiB: ask for pages of it, or JSON")
-            if slices.expired():
-                await slices.yield_for_client()
-    yield proto.encode_list_beginning(_partial_list(answer, form), size)
+    async for some in _encoded_items(answer, form, partial(encode_list_item, head)):
+        items += some
+        size += sum(map(len, some))
+        if size > PROTOBUF_LIST_BYTES:
+            raise too_large(f"the list has more than {PROTOBUF_LIST_BYTES >> 20} MiB: ask for pages of it, or JSON")
+    beginning, ending = encode_list(head, size)
+    yield beginning
     items.reverse()
     while items:
         yield items.pop()
+    yield ending
 
 
 def _list_document(answer: ListAnswer, form: Form, items: Sequence[Any]) -> bytes:
@@ -405,26 +412,21 @@ def _list_document(answer: ListAnswer, form: Form, items: Sequence[Any]) -> byte
     if form.table is not None:
         metadata = _typed_list_metadata(answer)
         return document(form.table.document(items, metadata, representation.version), representation)
+    shown: Sequence[Any] | None = items
     if representation.transform == PARTIAL_LIST:
-        return document({**_partial_list(answer, form), "items": items or None}, representation)
-    served = answer.served
-    return document(
-        {
-            "apiVersion": served.api_version,
-            "items": items,
-            "kind": served.definition.names.list_kind,
-            "metadata": list_metadata(answer),
-        },
-        representation,
-    )
+        shown = items or None
+    return document({**_list_head(answer, form), "items": shown}, representation)
 
 
-def _partial_list(answer: ListAnswer, form: Form) -> dict[str, Any]:
-    return {
-        "kind": PARTIAL_LIST,
-        "apiVersion": f"meta.k8s.io/{form.representation.version}",
-        "metadata": _typed_list_metadata(answer),
-    }
+def _list_head(answer: ListAnswer, form: Form) -> dict[str, Any]:
+    """A list without its items."""
+    if form.representation.transform == PARTIAL_LIST:
+        kind, api_version = PARTIAL_LIST, f"meta.k8s.io/{form.representation.version}"
+        metadata = _typed_list_metadata(answer)
+    else:
+        kind, api_version = answer.served.definition.names.list_kind, answer.served.api_version
+        metadata = list_metadata(answer)
+    return {"kind": kind, "apiVersion": api_version, "metadata": metadata}
 
 
 def _typed_list_metadata(answer: ListAnswer) -> dict[str, Any]:
@@ -437,7 +439,7 @@ def _item(obj: Object, form: Form, now: float, visits: Visits, *, is_builtin: bo
         return form.table.row(obj, now, form.include, form.representation.version, visits)
     if form.representation.transform == PARTIAL_LIST:
         return partial_object_metadata(obj, form.representation.version)
-    if is_builtin:
+    if is_builtin and form.representation.encoding != PROTOBUF:
         del obj["apiVersion"], obj["kind"]
     return obj
 

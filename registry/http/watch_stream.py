@@ -19,8 +19,8 @@ from starlette.types import Receive, Scope, Send
 from registry.api.answers import Event, WatchAnswer
 from registry.api.event_forms import EVENT_FORMS
 from registry.api.strategies.base import Context
-from registry.codec import proto
 from registry.codec.json_encode import encode_json
+from registry.codec.protobuf.envelope import encode_watch_event
 from registry.codec.stored import decode_stored
 from registry.flowcontrol.fair_queue import TooManyRequests
 from registry.http import metrics
@@ -124,7 +124,7 @@ class _EventWriter:
     def _line(self, event: Event) -> bytes:
         if event.type == "ERROR":  # a Status, in every form
             is_protobuf = self._form.representation.encoding == PROTOBUF
-            return proto.encode_watch_event("ERROR", decode_stored(event.text)) if is_protobuf else plain_line(event)
+            return encode_watch_event("ERROR", decode_stored(event.text)) if is_protobuf else plain_line(event)
         headers, self._headers = self._headers, False
         key = (event.type, event.text_key, self._form.cache_key)
         if event.cache is not None and not headers:
@@ -133,7 +133,7 @@ class _EventWriter:
                 return known
         shown = self._form.of_object(decode_stored(event.text), time.time(), headers=headers)
         if self._form.representation.encoding == PROTOBUF:
-            line = proto.encode_watch_event(event.type, shown)
+            line = encode_watch_event(event.type, shown)
         else:
             line = encode_json({"type": event.type, "object": shown}) + b"\n"
         # The age of a Table grows, but not within the moment in which a change goes to its watchers.

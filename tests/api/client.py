@@ -234,6 +234,17 @@ class Watch:
             *self._lines, self._rest = (self._rest + piece).split(b"\n")
         return self._lines.pop(0)
 
+    async def read(self, size: int) -> bytes:
+        """So many bytes of a watch that has no lines."""
+        while len(self._rest) < size:
+            piece = None if self._ended else await _soon(self._pieces.get())
+            if piece is None:
+                self._ended = True
+                raise EOFError("the watch has ended")
+            self._rest += piece
+        found, self._rest = self._rest[:size], self._rest[size:]
+        return found
+
     async def events(self, count: int) -> list[Any]:
         return [await self.event() for _ in range(count)]
 

@@ -3,10 +3,10 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from registry.codec.wire import fields
 from registry.definitions.compiled import compile_definition
 from registry.definitions.openapi.proto import encode_v2
 from registry.definitions.openapi.v2 import openapi_v2
+from tests.codec.wire_fields import fields
 from tests.definitions.crds import crd, established
 
 SCHEMA = {
@@ -62,7 +62,7 @@ def test_schema() -> None:
     properties = parts(widget, 25)[0]
     number = named(properties, 1, "n")
     assert parts(parts(number, 22)[0], 1) == [b"integer"]
-    assert parts(number, 9) == [struct.pack("<d", 1)]
+    assert parts(number, 9) == [struct.unpack("<Q", struct.pack("<d", 1))[0]]
     assert (parts(number, 11), parts(number, 10)) == ([3], [1])
     assert parts(number, 20) == [b"\x12\x011", b"\x12\x04null"]
     assert parts(parts(parts(parts(named(properties, 1, "m"), 21)[0], 1)[0], 22)[0], 1) == [b"string"]

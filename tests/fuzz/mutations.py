@@ -9,9 +9,7 @@ from typing import Any
 
 import yaml
 
-from registry.codec import proto
-from registry.codec.proto_kinds import KINDS
-from registry.codec.wire import encode_delimited
+from registry.codec.protobuf.envelope import encode_object
 from tests.fuzz.calls import PREFIX, Call
 from tests.fuzz.sources import ELSEWHERE
 from tests.fuzz.trees import Step, TreeMutator, at, paths_of, text
@@ -203,16 +201,11 @@ class Mutator:
 
     def _protobuf(self, body: Json) -> bytes:
         """A built-in kind's message where there is one, some bytes of it changed."""
-        kind = body.get("kind") if isinstance(body, dict) else None
-        message = KINDS.get(kind) if isinstance(kind, str) else None
+        lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "a"}}
         try:
-            inner = proto._encode(message or KINDS["Lease"], body)
+            data = bytearray(encode_object(body))
         except Exception:  # what is no such kind by its types
-            inner = b"\n\x03\n\x01a"
-        head = proto._encode(
-            proto._TYPE_META, {"apiVersion": "v1", "kind": kind if message and isinstance(kind, str) else "Lease"}
-        )
-        data = bytearray(b"k8s\x00" + encode_delimited(1, head) + encode_delimited(2, inner))
+            data = bytearray(encode_object(lease))
         for _ in range(self.rng.choice((0, 0, 1, 3))):
             data[self.rng.randrange(4, len(data))] = self.rng.randrange(256)
         return bytes(data)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from registry.api.answers import DocumentAnswer
-from registry.api.bodies import field_faults
+from registry.api.bodies import field_faults, read_body
 from registry.api.errors import bad_request, internal_error
 from registry.api.options import WriteOptions, manager_of, write_options
 from registry.api.ownership import own_apply_scale, own_scale
@@ -27,9 +27,7 @@ from registry.api.verbs.patch import JSON_PATCH, MERGE_PATCH, PatchReader, bad_r
 from registry.api.verbs.update import UpdateOperation
 from registry.builtin import structs
 from registry.codec.go_text import json_type
-from registry.codec.json_decode import decode_json
 from registry.codec.model import DecodeError as CodecError
-from registry.codec.yaml_decode import decode_yaml
 from registry.definitions.model import Column, Scale
 from registry.definitions.structs import structs as typed
 from registry.definitions.structs.base import StructDecodeError
@@ -94,7 +92,7 @@ async def update_scale(request: ResourceRequest, body: Body) -> DocumentAnswer:
     options = write_options(request.query, "UpdateOptions")
     unknown: list[str] = []
     try:
-        decoded = body.read(decode_yaml if body.media_type == "yaml" else decode_json)
+        decoded = read_body(body, "autoscaling/v1", "Scale")
         scale = _decode(decoded.value, unknown)
     except (CodecError, StructDecodeError) as error:
         raise bad_request(_UNDECODABLE) from error

@@ -12,8 +12,6 @@ from starlette.types import Receive, Scope, Send
 from registry.api.catalog import Catalogs, TenantCatalog
 from registry.api.errors import not_acceptable, resource_not_found
 from registry.builtin.subresources import subresources_of
-from registry.codec.json_encode import encode_json
-from registry.codec.yaml_encode import encode_yaml
 from registry.definitions import discovery
 from registry.http.documents.answers import is_large, send_with_etag
 from registry.http.documents.cache import Document, DocumentCache, document
@@ -21,8 +19,9 @@ from registry.http.negotiation import NotAcceptable, Representation, negotiate_d
 from registry.http.request_info import RequestInfo
 from registry.http.request_state import STATE, RequestState
 from registry.http.responses import PageNotFound, prettify
+from registry.http.responses import document as encoded
 
-_AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+_AGGREGATED: Final = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
 class _NothingServed(Exception):
@@ -43,7 +42,7 @@ class DiscoveryEndpoint:
             value = _document(catalog, info, representation)
             if value is None:
                 raise _NothingServed
-            return document(encode_yaml(value) if representation.encoding == "yaml" else encode_json(value) + b"\n")
+            return document(encoded(value, representation))
 
         key = ("discovery", catalog.serial, info.document_path, representation)
         try:
@@ -52,7 +51,7 @@ class DiscoveryEndpoint:
             if info.version and catalog.is_builtin_group(info.group):
                 raise resource_not_found() from None
             raise PageNotFound from None
-        media_type = _AGGREGATED if representation.transform else representation.media_type
+        media_type = representation.media_type + (_AGGREGATED if representation.transform else "")
         await send_with_etag(send, scope, found, media_type)
 
 

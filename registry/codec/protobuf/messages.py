@@ -1,0 +1,135 @@
+"""The classes of the messages that messages.txt lists, made when they are first needed.
+
+    message_class("v1/ConfigMap")
+    kind_key("rbac.authorization.k8s.io/v1", "Role")    # "rbac.authorization.k8s.io/v1/Role"
+
+On the wire a field is its number, so fields of the classes are called f1, f2, ...; `json_name` of a field's descriptor
+is its name in JSON, and a point for a field whose members belong to the message around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import resources
+from typing import Final
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+INLINE: Final = "."
+
+_PACKAGE: Final = "registry"
+_META: Final = "meta.k8s.io/v1"
+_SCALARS: Final = {
+    "string": FieldDescriptorProto.TYPE_STRING,
+    "bytes": FieldDescriptorProto.TYPE_BYTES,
+    "bool": FieldDescriptorProto.TYPE_BOOL,
+    "int32": FieldDescriptorProto.TYPE_INT32,
+    "int64": FieldDescriptorProto.TYPE_INT64,
+    "double": FieldDescriptorProto.TYPE_DOUBLE,
+}
+# Kinds of every group and version, which are v1 in most.
+_COMMON: Final = frozenset(
+    ("APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "DeleteOptions", "Status", "WatchEvent")
+)
+# Versions that have the messages of another, where they have none of their own.
+_SAME_AS: Final = {"meta.k8s.io/v1beta1": _META, "storagemigration.k8s.io/v1": "storagemigration.k8s.io/v1beta1"}
+
+
+def kind_key(api_version: str, kind: str) -> str | None:
+    """The message of a kind, None where it has none here."""
+    version = _META if kind in _COMMON else api_version
+    found = (f"{v}/{kind}" for v in (version, _SAME_AS.get(version)))
+    return next((key for key in found if key in _facts()), None)
+
+
+@cache
+def message_class(key: str) -> type[Message]:
+    return GetMessageClass(_pool().FindMessageTypeByName(f"{_PACKAGE}.{_identifier(key)}"))
+
+
+def key_of(full_name: str) -> str:
+    """The line of messages.txt that a descriptor was made from: that of v1_ConfigMap gives `v1/ConfigMap`."""
+    return _keys()[full_name.removeprefix(f"{_PACKAGE}.")]
+
+
+def type_of(field: FieldDescriptor) -> Descriptor:
+    """The type of a field that is a message."""
+    assert field.message_type is not None
+    return field.message_type
+
+
+# --- from facts to descriptors
+
+# Number, name in JSON, label (repeated, map or none) and type of each field, by message.
+_Field = tuple[int, str, str, str]
+
+
+@cache
+def _facts() -> Mapping[str, list[_Field]]:
+    facts: dict[str, list[_Field]] = {}
+    text = resources.files(__package__).joinpath("messages.txt").read_text(encoding="utf-8")
+    for line in text.splitlines():
+        if not line.startswith(" "):
+            fields = facts[line] = []
+            continue
+        number, name, *label, type_ = line.split()
+        fields.append((int(number), name, label[0] if label else "", type_))
+    return facts
+
+
+@cache
+def _keys() -> Mapping[str, str]:
+    return {_identifier(key): key for key in _facts()}
+
+
+@cache
+def _pool() -> DescriptorPool:
+    pool = DescriptorPool()
+    file = FileDescriptorProto(name="messages.txt", package=_PACKAGE, syntax="proto2")
+    file.message_type.extend(_descriptor(key, fields) for key, fields in _facts().items())
+    pool.AddSerializedFile(file.SerializeToString())
+    return pool
+
+
+def _descriptor(key: str, fields: list[_Field]) -> DescriptorProto:
+    message = DescriptorProto(name=_identifier(key))
+    for number, name, label, type_ in fields:
+        field = message.field.add(name=f"f{number}", number=number, json_name=name)
+        field.label = FieldDescriptorProto.LABEL_REPEATED if label else FieldDescriptorProto.LABEL_OPTIONAL
+        if label == "map":
+            entry = message.nested_type.add(name=f"F{number}Entry")
+            entry.options.map_entry = True
+            entry.field.extend(_entry_fields(type_))
+            _set_message_type(field, f"{message.name}.{entry.name}")
+        else:
+            _set_type(field, type_)
+    return message
+
+
+def _entry_fields(type_: str) -> Iterator[FieldDescriptorProto]:
+    for number, name, of in ((1, "key", "string"), (2, "value", type_)):
+        field = FieldDescriptorProto(name=name, number=number, label=FieldDescriptorProto.LABEL_OPTIONAL)
+        _set_type(field, of)
+        yield field
+
+
+def _set_type(field: FieldDescriptorProto, type_: str) -> None:
+    if type_ in _SCALARS:
+        field.type = _SCALARS[type_]
+    else:
+        _set_message_type(field, _identifier(type_))
+
+
+def _set_message_type(field: FieldDescriptorProto, name: str) -> None:
+    field.type = FieldDescriptorProto.TYPE_MESSAGE
+    field.type_name = f".{_PACKAGE}.{name}"
+
+
+def _identifier(key: str) -> str:
+    """`rbac.authorization.k8s.io/v1/Role` gives `rbac_authorization_k8s_io_v1_Role`."""
+    return key.replace(".", "_").replace("/", "_")
