@@ -1,25 +1,38 @@
-"""A budget of work for what a client can make superlinear: many items times many schema branches, operations or owners.
+"""The one measure of work on behalf of a client: a budget, spent where work can grow faster than the request.
 
 What is linear in the size of the request is bounded by the size of bodies, and not counted. All else spends units where
 it loops, before it does the work, and ends with BudgetExceeded once they are spent:
 
-    Budget().begin()            # once for a request: it is the current one of this task and of those that it starts
-    spend(len(branches))        # in a loop, anywhere below
+    Budget().begin()               # a request: current in this task and in those that it starts
+    spend(len(branches))           # in a loop, anywhere below; free of charge where no budget is current
 
-Without a current budget (controllers, commands, tests of algorithms) spending is free of charge. An exceeded budget
-stays exceeded, so that code which goes on after an error cannot take the same time again.
+    with Budget(units, seconds):   # a part with its own limits: an object of a list, an evaluation of CEL
+        spend(len(items))
+
+Where units say little about time, as in CEL, processor time is limited, too: that of a part, and that of all parts of a
+request together. The clock is read only when many units have been spent.
+
+An exceeded budget stays exceeded, so that code which goes on after an error cannot take the same time again. The costs
+of CEL are counted apart from it, because they are kube-apiserver's answer (docs/decisions/request-budget.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
+from time import thread_time
 from typing import Final
 
 # A unit is about 0.1 µs of work on a present-day processor: a third of a second in all. 20,000 items, each against five
 # branches of a schema, take a sixth of it.
 UNITS: Final = 3_000_000
+NANOSECONDS_PER_UNIT: Final = 100
+# Of these, what matching of patterns may take where it is not known to be cheap: a tenth of a second. It is apart, so
+# that the answer names the field and its pattern.
+MATCHING_UNITS: Final = 1_000_000
+# Processor time of all parts of a request together.
+SECONDS: Final = 5.0
+# Units of a part between two looks at the clock: 6 ms at most, since a unit of CEL takes up to 3 µs.
+_STEP: Final = 2_000
 
 
 class BudgetExceeded(Exception):
@@ -29,21 +42,93 @@ class BudgetExceeded(Exception):
         super().__init__("the request takes more work than a request may: send less at once, or simplify the schema")
 
 
-class Budget:
-    __slots__ = ("left",)
+class MatchingExceeded(BudgetExceeded):
+    """Matching texts against patterns has taken its part."""
 
-    def __init__(self, units: int = UNITS) -> None:
+
+class Budget:
+    """`left` units and `seconds` of processor time. Only within `with` is its own time looked at: until then it is that
+    of its parts, which may be evaluated in any thread.
+
+    `is_measured`: all of its time counts, not only that of parts which spend many units.
+    """
+
+    __slots__ = ("_began", "_is_measured", "_is_part", "_look", "_matching", "_outer", "_token", "left", "seconds")
+
+    def __init__(self, units: int = UNITS, seconds: float = SECONDS, *, is_measured: bool = False) -> None:
         self.left = units
+        self.seconds = seconds
+        self._matching = MATCHING_UNITS
+        self._is_measured = is_measured
+        self._is_part = False
+        self._look = 0  # with fewer units left, the clock is looked at
+        self._began: float | None = None
+        self._outer: Budget | None = None
 
     def begin(self) -> None:
         """Makes this the current budget of the task, until another begins."""
         _current.set(self)
 
+    @staticmethod
+    def current() -> Budget | None:
+        return _current.get()
+
+    def __enter__(self) -> Budget:
+        outer = self._outer = _current.get()
+        if outer is not None and outer.seconds < self.seconds:
+            self.seconds = outer.seconds
+        self._is_part = True
+        self._look = max(0, self.left - _STEP)
+        if self._is_measured:
+            self._began = thread_time()
+        self._token: Token[Budget | None] = _current.set(self)
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        _current.reset(self._token)
+        if self._began is None:
+            return
+        took = thread_time() - self._began
+        self.seconds -= took
+        outer = self._outer
+        while outer is not None and outer._began is None:  # one whose clock runs has counted the same time
+            outer.seconds -= took
+            outer = outer._outer
+
     def spend(self, units: int) -> None:
-        """Raises BudgetExceeded, now and from then on, where fewer units are left."""
+        """Raises BudgetExceeded, now and from then on, where fewer units are left, or no time."""
         self.left -= units
+        if self.left < self._look:
+            self._check()
+
+    def spend_on_matching(self, nanoseconds: int) -> None:
+        """Spends what matching has taken. Raises MatchingExceeded, now and from then on, where it takes too long."""
+        self._matching -= nanoseconds // NANOSECONDS_PER_UNIT
+        if self._matching < 0:
+            raise MatchingExceeded
+        self.spend(nanoseconds // NANOSECONDS_PER_UNIT)
+
+    def _check(self) -> None:
         if self.left < 0:
-            raise BudgetExceeded
+            self._exceed()
+        self.check_time()
+
+    def check_time(self) -> None:
+        """Raises BudgetExceeded where no time is left."""
+        if not self._is_part:
+            used = 0.0
+        else:
+            now = thread_time()
+            if self._began is None:
+                self._began = now
+            used = now - self._began
+            self._look = max(0, self.left - _STEP)
+        if used >= self.seconds:
+            self._exceed()
+
+    def _exceed(self) -> None:
+        self.left = 0
+        raise BudgetExceeded
 
 
 def spend(units: int) -> None:
@@ -51,18 +136,15 @@ def spend(units: int) -> None:
     budget = _current.get()
     if budget is not None:
         budget.left -= units
-        if budget.left < 0:
-            raise BudgetExceeded
+        if budget.left < budget._look:
+            budget._check()
 
 
-@contextmanager
-def own_budget() -> Iterator[None]:
-    """A budget for the block alone: each of the many objects of a list has one."""
-    token = _current.set(Budget())
-    try:
-        yield
-    finally:
-        _current.reset(token)
+def check_time() -> None:
+    """Raises BudgetExceeded where the parts of the current budget have taken all of its time."""
+    budget = _current.get()
+    if budget is not None:
+        budget.check_time()
 
 
 _current: ContextVar[Budget | None] = ContextVar("budget", default=None)

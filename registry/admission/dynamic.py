@@ -8,12 +8,12 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+from registry.budget import spend
 from registry.cel.common.times import Duration, Timestamp
 from registry.cel.common.values import (
     LIST,
     MAP,
     MISSING,
-    WORK,
     EvalError,
     ListValue,
     MapValue,
@@ -55,7 +55,7 @@ class DynamicMap(MapValue):
     def equals(self, other: Value) -> bool:
         if not isinstance(other, MapValue) or len(self) != len(other):
             return False
-        WORK.add(2 * len(self.value))
+        spend(2 * len(self.value))
         for key, value in self.value.items():
             found = other.find(key)
             if found is MISSING or not equal(to_value(value), found):
@@ -87,7 +87,7 @@ class DynamicList(ListValue):
     def equals(self, other: Value) -> bool:
         if not is_list(other) or len(self) != len(other):
             return False
-        WORK.add(len(self.value))
+        spend(len(self.value))
         others = other.value if type(other) is DynamicList else elements(other)
         if are_plain(self.value) and are_plain(others):
             return bool(self.value == others)
@@ -97,7 +97,7 @@ class DynamicList(ListValue):
         if not is_list(other):
             raise no_such_overload()
         others = elements(other)
-        WORK.add(len(self.value) + len(others))
+        spend(len(self.value) + len(others))
         return self.elements() + others
 
 

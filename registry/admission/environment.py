@@ -6,14 +6,13 @@ An Activation holds the inputs of one request and evaluates expressions: `activa
 Evaluation is bounded as in kube-apiserver: 1,000,000 for an expression, and a budget for all of one policy. It first
 runs without exact costs, and again with them where it may have exceeded a limit (registry/cel/interpreter/code.py).
 As the number of policies, bindings and parameters is not bounded, the time of all evaluations of a request is bounded,
-too (Effort).
+too, by its budget (registry/budget.py).
 
 Follows apiserver pkg/admission/plugin/cel/{compile,composition,activation,condition}.go.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -22,19 +21,20 @@ from typing import Any, Final, NamedTuple, TypeVar
 from registry.admission.authorizer import Authorizer, Decisions, request_check
 from registry.admission.dynamic import to_value
 from registry.admission.messages import MESSAGES, MUTATION_FUNCTIONS
+from registry.budget import Budget, BudgetExceeded
 from registry.cel.checker.checker import Checked, check
 from registry.cel.checker.declarations import FUNCTIONS
 from registry.cel.common import types
 from registry.cel.common.types import Type, list_of, map_of, struct
 from registry.cel.common.values import (
+    EVALUATION_ELEMENTS,
     MAP,
     MISSING,
-    WORK,
     CostExceeded,
     EvalError,
     MapValue,
     Value,
-    WorkExceeded,
+    evaluation_budget,
     register_type,
 )
 from registry.cel.ext.table import PER_CALL_LIMIT
@@ -240,33 +240,28 @@ class Paused(Exception):
     """Other requests should run first. Evaluated results are kept: evaluating again continues from there."""
 
 
-class Effort:
-    """The processor time that evaluations of one request have taken, and whether to pause before the next one.
+class Rounds:
+    """Evaluations of one request, in rounds between which other requests run.
 
     `is_over`: whether the time slice of the request has expired.
     """
 
-    SECONDS: Final = 5.0
-
-    __slots__ = ("_fresh", "_is_over", "spent")
+    __slots__ = ("_budget", "_fresh", "_is_over")
 
     def __init__(self, is_over: Callable[[], bool] = lambda: False) -> None:
         self._is_over = is_over
         self._fresh = False
-        self.spent = 0.0
+        self._budget = Budget()  # of the present round
 
-    def measure(self, make: Callable[[], T]) -> T:
-        """What `make` returns, which evaluates in this thread."""
+    def run(self, make: Callable[[], T]) -> T:
+        """What `make` returns, whose time counts against the request. It makes progress: one expression at least."""
         self._fresh = False
-        began = time.thread_time()
-        try:
+        with Budget(EVALUATION_ELEMENTS, is_measured=True) as self._budget:
             return make()
-        finally:
-            self.spent += time.thread_time() - began
 
     def enter(self) -> None:
-        """Called before an evaluation: raises OutOfBudget, or Paused when another has run since `measure` began."""
-        if self.spent > self.SECONDS:
+        """Called before an evaluation: raises OutOfBudget, or Paused when another has run in this round."""
+        if self._budget.seconds <= 0:
             raise OutOfBudget
         if self._fresh and self._is_over():
             raise Paused
@@ -324,7 +319,7 @@ class Inputs:
     namespace: Json
     params: Json = None
     decisions: Decisions = field(default_factory=Decisions)
-    effort: Effort = field(default_factory=Effort)
+    rounds: Rounds = field(default_factory=Rounds)
     _activations: dict[str, Activation] = field(default_factory=dict, init=False)
 
     def activation(
@@ -379,9 +374,9 @@ class Activation:
         return found
 
     def _evaluate(self, expression: Expression) -> Value | Failed:
-        self._inputs.effort.enter()
-        WORK.begin()
-        value, cost = self._run(expression)
+        self._inputs.rounds.enter()
+        with evaluation_budget():
+            value, cost = self._run(expression)
         cost += self._composed
         self._composed = 0
         if cost > self.budget:
@@ -396,7 +391,7 @@ class Activation:
         not."""
         if expression.error is not None:
             raise EvalError(f"compilation error: {expression.error.detail}")
-        self._inputs.effort.enter()
+        self._inputs.rounds.enter()
         value, cost = self._run(expression)
         self._composed += cost
         if self._composed > self.budget:
@@ -414,10 +409,10 @@ class Activation:
             frame = used.frame(*self._values)
             try:
                 value = used.run(frame)
-            except WorkExceeded:
-                break
             except CostExceeded:
                 continue
+            except BudgetExceeded:
+                break
             except RecursionError:
                 value = EvalError("the value is nested too deeply")
             except EvalError as error:

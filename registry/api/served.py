@@ -19,7 +19,7 @@ from registry.api.conversions import Conversions, SharedConversions, VersionGone
 from registry.api.errors import Qualified, too_large
 from registry.api.tables.builtin import builtin_table
 from registry.api.tables.table import Table, custom_table
-from registry.budget import own_budget
+from registry.budget import Budget
 from registry.builtin import definitions as builtin_definitions
 from registry.codec.json_encode import encode_canonical, encode_json_text
 from registry.codec.stored import decode_stored
@@ -147,7 +147,7 @@ class Served:
             raise VersionGone(api_version)
         obj = decode_stored(f'{head_of(api_version, names.kind)}{revision}",{body}')
         if stored is not None and schema != stored.schema().identity:
-            with own_budget():
+            with Budget():
                 stored.schema().prune_and_default(obj)
         return obj
 

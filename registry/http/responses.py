@@ -24,7 +24,6 @@ from registry.api.errors import StatusError, bad_request, not_acceptable, plain_
 from registry.api.options import Query
 from registry.api.served import Object, Served
 from registry.api.strategies.base import Context
-from registry.api.tables.jsonpath import Visits
 from registry.api.tables.table import (
     TABLE_VISITS,
     IncludeObjectError,
@@ -32,6 +31,7 @@ from registry.api.tables.table import (
     check_include_object,
     partial_object_metadata,
 )
+from registry.budget import Budget
 from registry.codec.indentation import is_mostly_indentation
 from registry.codec.json_encode import encode_json
 from registry.codec.protobuf.envelope import encode_list, encode_list_item, encode_object
@@ -334,14 +334,14 @@ async def _encoded_items(
 ) -> AsyncGenerator[list[bytes], None]:
     """The items of a list in their form, some at a time: as many as there is time for, and room in a piece."""
     now, is_builtin = time.time(), answer.served.definition.builtin
-    slices, visits = TimeSlice.current(), Visits(TABLE_VISITS)
+    slices, budget = TimeSlice.current(), Budget(TABLE_VISITS)
 
     def encode(texts: Sequence[str]) -> list[bytes]:
         """The first items, one at least."""
         items: list[bytes] = []
         size = 0
         for text in texts:
-            items.append(item_bytes(_item(decode_stored(text), form, now, visits, is_builtin=is_builtin)))
+            items.append(item_bytes(_item(decode_stored(text), form, now, budget, is_builtin=is_builtin)))
             size += len(items[-1])
             if size >= PIECE_BYTES or slices.expired():
                 break
@@ -434,9 +434,9 @@ def _typed_list_metadata(answer: ListAnswer) -> dict[str, Any]:
     return {name: value for name, value in list_metadata(answer).items() if value != ""}
 
 
-def _item(obj: Object, form: Form, now: float, visits: Visits, *, is_builtin: bool) -> Any:
+def _item(obj: Object, form: Form, now: float, budget: Budget, *, is_builtin: bool) -> Any:
     if form.table is not None:
-        return form.table.row(obj, now, form.include, form.representation.version, visits)
+        return form.table.row(obj, now, form.include, form.representation.version, budget)
     if form.representation.transform == PARTIAL_LIST:
         return partial_object_metadata(obj, form.representation.version)
     if is_builtin and form.representation.encoding != PROTOBUF:

@@ -19,6 +19,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
+from registry.budget import MatchingExceeded
 from registry.caches import LruCache
 from registry.schema.checks import Check
 from registry.schema.defaulting import Defaulter, compile_defaulter
@@ -30,7 +31,6 @@ from registry.schema.listtypes import ListTypes
 from registry.schema.model import KEEPS_ALL, Structural, from_json
 from registry.schema.nulls import drop_nulls
 from registry.schema.objectmeta.decoding import MetadataDecodeError, decode_object_meta
-from registry.schema.patterns import TooExpensive, begin_matching
 from registry.schema.pruning import prune
 from registry.schema.ratcheting import Correlation
 from registry.schema.validation import validate
@@ -184,11 +184,7 @@ class CompiledSchema:
 
 def _holds(check: Check, value: Any) -> bool:
     """Whether a value is valid; also False where that is too expensive to decide, which validate() then reports."""
-    begin_matching()
-    if _surely(check)(value):
-        return True
-    begin_matching()
-    return False
+    return _surely(check)(value)
 
 
 def keeping_all(schema: Structural) -> Structural:
@@ -224,7 +220,7 @@ def _surely(check: Check) -> Check:
     def is_valid(value: Any) -> bool:
         try:
             return check(value)
-        except TooExpensive:
+        except MatchingExceeded:
             return False
 
     return is_valid

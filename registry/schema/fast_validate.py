@@ -2,7 +2,7 @@
 
 A closure returns True in the ordinary case without allocating. Anything unusual (an unexpected type, a format on a
 list, a fractional bound) is left to the complete algorithm, validation.py. A text that is too expensive to match
-against its pattern raises TooExpensive, because a check may be part of a `not`.
+against its pattern raises MatchingExceeded, because a check may be part of a `not`.
 
 The work is linear in the size of the value, except for the branches of combinators, which each check all of it: those
 are charged to the request's budget.

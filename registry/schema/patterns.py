@@ -10,18 +10,18 @@ Time: RE2 is linear in the text, but the factor is not small. An ordinary expres
 its size. `[ab]*a[ab]{900}c` reaches a new state of the automaton with each byte, and creating a state costs up to 20 ns
 per instruction of the program. A call into RE2 cannot be interrupted, so no call exceeds MAX_CALL_WORK, program size
 times bytes, until shorter prefixes of the text have shown that the expression is cheap on it. An expression that is not
-is rejected: TooExpensive.
+is rejected: MatchingExceeded.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from time import thread_time_ns
 from typing import Any, Final, TypeAlias
 
 import re2
 
+from registry.budget import Budget
 from registry.caches import LruCache
 
 # A program of 8 MB is far beyond what a schema needs; it bounds the memory of a hostile pattern.
@@ -30,12 +30,9 @@ MAX_PROGRAM_BYTES: Final = 8 << 20
 # All compiled expressions of the process together: some 600 of the usual size.
 MAX_KEPT_BYTES: Final = 64 << 20
 
-# Program size times bytes that one call may add to what is known to be cheap: 0.1 s at 20 ns, the most expensive case
+# Program size times bytes that one call may add to what is known to be cheap: 50 ms at 20 ns, the most expensive case
 # known (`\b` within repetitions, in sets).
-MAX_CALL_WORK: Final = 5_000_000
-
-# Limit per validated object for matching that is not known to be cheap.
-MAX_NANOSECONDS: Final = 100_000_000
+MAX_CALL_WORK: Final = 2_500_000
 
 # Calls below this take 0.4 ms at worst, nearly all a microsecond: reading the clock would add half as much.
 _CHEAP_WORK: Final = 20_000
@@ -56,40 +53,8 @@ class PatternError(ValueError):
     """The pattern does not compile; the text is RE2's."""
 
 
-class TooExpensive(Exception):
-    """Matching would exceed, or has exceeded, its time limit."""
-
-
-class _Effort(threading.local):
-    """The processor time in nanoseconds that this thread has spent on matching since `begin`."""
-
-    _began = _spent = 0
-
-    def begin(self) -> None:
-        self._began = self._spent = 0  # the clock is read when time is first spent
-
-    def add(self, nanoseconds: int) -> None:
-        """Raises TooExpensive over the limit, and from then on until the next `begin`."""
-        now = thread_time_ns()
-        if self._began == 0 or now - self._began > _FORGOTTEN_NANOSECONDS:
-            self._began, self._spent = now, 0  # so much later, this is another object, for which `begin` was not called
-        self._spent += nanoseconds
-        if self._spent > MAX_NANOSECONDS:
-            raise TooExpensive
-
-
-_FORGOTTEN_NANOSECONDS: Final = 2_000_000_000
-
-_EFFORT: Final = _Effort()
-
-
-def begin_matching() -> None:
-    """Starts the time limit of one object: matching from here on may take MAX_NANOSECONDS."""
-    _EFFORT.begin()
-
-
 def compile_pattern(pattern: str) -> Callable[[str], bool]:
-    """A function that returns whether `pattern` matches anywhere in a text; it raises TooExpensive.
+    """A function that returns whether `pattern` matches anywhere in a text; it raises MatchingExceeded.
 
     Raises PatternError where the pattern is invalid.
     """
@@ -102,7 +67,7 @@ def compile_pattern(pattern: str) -> Callable[[str], bool]:
         data = text.encode(errors="replace")
         if len(data) * matcher.instructions <= _CHEAP_WORK:
             return bool(matcher.search(data))
-        return _search(matcher, data) is not None
+        return _search(matcher, data, Budget.current() or Budget()) is not None
 
     return matches
 
@@ -110,13 +75,14 @@ def compile_pattern(pattern: str) -> Callable[[str], bool]:
 def find_all(pattern: str, text: str) -> Iterator[str]:
     """The matches from left to right as Go finds them: an empty one never directly after another match.
 
-    Raises PatternError, TooExpensive.
+    Raises PatternError, MatchingExceeded.
     """
     matcher = _find_or_make((pattern, False), _finder)
     data = text.encode(errors="replace")
+    budget = Budget.current() or Budget()
     position, last_end = 0, -1
     while position <= len(data):
-        match = _search(matcher, data, position)
+        match = _search(matcher, data, budget, position)
         if match is None:
             return
         start, end = match.span()
@@ -157,7 +123,7 @@ class _Compiled:
         self.byte_size = byte_size
 
 
-def _search(compiled: _Compiled, data: bytes, position: int = 0) -> Any:
+def _search(compiled: _Compiled, data: bytes, budget: Budget, position: int = 0) -> Any:
     """The match of `compiled` in `data` from `position` on, or None.
 
     Searches increasing prefixes first where a single call might take too long. What has been searched once is in the
@@ -167,16 +133,16 @@ def _search(compiled: _Compiled, data: bytes, position: int = 0) -> Any:
     work = (len(data) - position) * compiled.instructions
     if work <= _CHEAP_WORK:
         return (search(data, position) if position else search(data)) or None
-    _EFFORT.add(0)
+    budget.spend_on_matching(0)
     step = max(1, MAX_CALL_WORK // compiled.instructions)
     view = memoryview(data)
     for end in range(position + step, len(data), step):
         began = thread_time_ns()
         _ = search(view[:end], position) if position else search(view[:end])
-        _EFFORT.add(thread_time_ns() - began)
+        budget.spend_on_matching(thread_time_ns() - began)
     began = thread_time_ns()
     found = search(data, position) if position else search(data)
-    _EFFORT.add(max(0, thread_time_ns() - began - _FREE_NANOSECONDS))
+    budget.spend_on_matching(max(0, thread_time_ns() - began - _FREE_NANOSECONDS))
     return found or None
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 
-from registry.budget import spend
+from registry.budget import MatchingExceeded, spend
 from registry.schema.field import (
     MAX_ERRORS,
     MAX_TEXT,
@@ -45,7 +45,7 @@ from registry.schema.field import (
 from registry.schema.formats.formats import effective_format, format_check
 from registry.schema.model import Structural
 from registry.schema.numbers import fits_float32, is_json_integer, matches_enum, to_int64
-from registry.schema.patterns import PatternError, TooExpensive, compile_pattern
+from registry.schema.patterns import PatternError, compile_pattern
 from registry.schema.ratcheting import Correlation
 from registry.schema.values import Json
 
@@ -82,15 +82,15 @@ def validate(
     """
     try:
         found = _validate(schema, value, "", correlation, fast_check)
-    except _MatchTooExpensive as refusal:
+    except _TextTooExpensive as refusal:
         return [refusal.problem.field_error(prefix)]
-    except TooExpensive:  # raised by a fast check
+    except MatchingExceeded:  # raised by a fast check
         return [_too_expensive_to_match("", "").field_error(prefix)]
     return [problem.field_error(prefix) for problem in islice(found.problems.values(), MAX_ERRORS + 1)]
 
 
 def is_valid(schema: Structural, value: Json) -> bool:
-    """Whether `validate` finds nothing. Raises TooExpensive where that cannot be decided."""
+    """Whether `validate` finds nothing. Raises MatchingExceeded where that cannot be decided."""
     return not _validate(schema, value, "", None, None).problems
 
 
@@ -111,7 +111,7 @@ class _Problem:
         return FieldError(error.type, where, error.bad_value, error.detail)
 
 
-class _MatchTooExpensive(TooExpensive):
+class _TextTooExpensive(MatchingExceeded):
     """A text could not be matched within its limit. Enclosing values cannot be decided either: it may be in a `not`."""
 
     def __init__(self, problem: _Problem) -> None:
@@ -159,7 +159,7 @@ def _validate(
     spend(_UNITS_A_NODE)
     try:
         return _validate_node(schema, value, path, correlation, fast_check)
-    except TooExpensive:
+    except MatchingExceeded:
         if correlation is not None and correlation.equal():
             return _Result()
         raise
@@ -253,8 +253,8 @@ def _check_string(schema: Structural, value: str, path: str, result: _Result) ->
         try:
             if compile_pattern(schema.pattern)(value):
                 return
-        except TooExpensive:
-            raise _MatchTooExpensive(_too_expensive_to_match(path, schema.pattern)) from None
+        except MatchingExceeded:
+            raise _TextTooExpensive(_too_expensive_to_match(path, schema.pattern)) from None
         except PatternError as error:
             pattern = f"{schema.pattern}, but pattern is invalid: {error}"
         text = f"{path} in body should match '{pattern}'"

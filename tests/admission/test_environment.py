@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,17 +12,18 @@ import pytest
 from registry.admission.authorizer import Answer, Question, Undecided
 from registry.admission.environment import (
     Activation,
-    Effort,
     Expression,
     Failed,
     Inputs,
     OutOfBudget,
     Paused,
+    Rounds,
     Scope,
     compile_expression,
     values,
 )
 from registry.admission.messages import JSON_PATCHES, OBJECT, configuration, operations
+from registry.budget import Budget
 from registry.cel.common import types
 from registry.cel.common.types import Type
 from registry.cel.common.values import EvalError, elements
@@ -309,13 +311,13 @@ def test_lists_without_a_schema(text: str, found: bool) -> None:
 
 def test_evaluation_goes_on_where_it_paused() -> None:
     pauses = iter([True, True, False, True])
-    made = inputs(effort=Effort(lambda: next(pauses, False)))
+    made = inputs(rounds=Rounds(lambda: next(pauses, False)))
     expressions = [compile_expression(f"object.spec.size == {n}", Scope()) for n in range(5)]
     found, begun = None, 0
     while found is None:
         begun += 1
         with contextlib.suppress(Paused):
-            found = made.effort.measure(lambda: values(made.activation("validations", None), expressions))
+            found = made.rounds.run(lambda: values(made.activation("validations", None), expressions))
     assert found == [False, False, False, True, False]
     assert begun == 4
 
@@ -323,9 +325,29 @@ def test_evaluation_goes_on_where_it_paused() -> None:
 def test_the_time_of_all_evaluations_of_a_request_is_bounded() -> None:
     made = inputs()
     expression = compile_expression("object.spec.size == 3", Scope())
-    made.effort.spent = Effort.SECONDS + 1
-    with pytest.raises(OutOfBudget):
-        Activation(made).value(expression)
+    request = Budget(seconds=0.0)
+    with request, pytest.raises(OutOfBudget):
+        made.rounds.run(lambda: Activation(made).value(expression))
+
+
+def test_evaluations_share_the_time_of_their_request() -> None:
+    made = inputs()
+    text = "[0].all(a, object.spec.list.all(x, object.spec.list.exists(y, y == x + 1 || y == 999)))"
+    made.object["spec"]["list"] = [*range(1000)]
+
+    def evaluate_all() -> type[Exception] | None:
+        last: type[Exception] | None = None
+        for n in range(100):
+            activation, expression = Activation(made), compile_expression(f"{text} && {n} >= 0", Scope())
+            try:
+                made.rounds.run(partial(activation.value, expression))
+            except (Failed, OutOfBudget) as failure:
+                last = type(failure)
+        return last
+
+    with Budget(seconds=0.2) as request:
+        assert evaluate_all() is OutOfBudget
+        assert -0.3 < request.seconds <= 0
 
 
 def test_three_questions_about_rights_are_too_much_for_one_expression() -> None:

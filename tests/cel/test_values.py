@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
+from registry.budget import BudgetExceeded
 from registry.cel.common.times import Duration, Timestamp
 from registry.cel.common.values import (
     MISSING,
     NONE,
-    WORK,
-    CostExceeded,
     EvalError,
     Map,
     Optional,
@@ -20,6 +19,7 @@ from registry.cel.common.values import (
     Uint,
     compare,
     equal,
+    evaluation_budget,
     type_of,
 )
 
@@ -55,7 +55,6 @@ KINDS: list[list[Any]] = [
 
 
 def test_equality() -> None:
-    WORK.begin()
     for (left_kind, left), (right_kind, right) in itertools.product(
         [(kind, value) for kind, values in enumerate(KINDS) for value in values], repeat=2
     ):
@@ -144,7 +143,7 @@ def test_types(value: Any, name: str) -> None:
 @pytest.mark.slow
 def test_work_is_bounded() -> None:
     inner: list[Any] = [0, "a"] * 5_000
-    WORK.begin()
-    with pytest.raises(CostExceeded):
+    with evaluation_budget(), pytest.raises(BudgetExceeded):
         equal([inner] * 10_000, [list(inner)] * 10_000)
-    assert equal(inner, list(inner))
+    with evaluation_budget():
+        assert equal(inner, list(inner))

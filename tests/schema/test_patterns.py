@@ -12,15 +12,9 @@ import pytest
 import re2
 
 import registry
+from registry.budget import Budget, MatchingExceeded
 from registry.schema.compiled import compile_schema
-from registry.schema.patterns import (
-    MAX_KEPT_BYTES,
-    PatternError,
-    TooExpensive,
-    begin_matching,
-    compile_pattern,
-    find_all,
-)
+from registry.schema.patterns import MAX_KEPT_BYTES, PatternError, compile_pattern, find_all
 from registry.schema.values import Json
 
 HOSTILE = "[ab]*a[ab]{900}c"
@@ -46,17 +40,17 @@ def letters(count: int, alphabet: str = "ab") -> str:
 )
 def test_a_text_that_is_too_expensive_to_match_is_refused(pattern: str, text: str) -> None:
     matches = compile_pattern(pattern)
-    begin_matching()
-    began = thread_time()
-    with pytest.raises(TooExpensive):
-        matches(text)
-    assert thread_time() - began < 1
-    began = thread_time()
-    with pytest.raises(TooExpensive):
-        matches(text)  # what has been spent is spent
-    assert thread_time() - began < 0.05
-    begin_matching()
-    matches("ab" * 500)
+    with Budget():
+        began = thread_time()
+        with pytest.raises(MatchingExceeded):
+            matches(text)
+        assert thread_time() - began < 0.5
+        began = thread_time()
+        with pytest.raises(MatchingExceeded):
+            matches(text)  # what has been spent is spent
+        assert thread_time() - began < 0.05
+    with Budget():
+        matches("ab" * 500)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +66,6 @@ def test_a_text_that_is_too_expensive_to_match_is_refused(pattern: str, text: st
     ],
 )
 def test_ordinary_patterns_match_long_texts(pattern: str, text: str, expected: bool) -> None:
-    begin_matching()
     assert compile_pattern(pattern)(text) is expected
 
 
@@ -94,7 +87,6 @@ def test_a_small_automaton_answers_as_a_large_one(pattern: str) -> None:
     source = random.Random(pattern)
     for _ in range(300):
         text = "".join(source.choices("abc ", [10, 10, 1, 1], k=source.randrange(80)))
-        begin_matching()
         assert matches(text) is (reference.search(text) is not None), text
 
 
@@ -135,7 +127,8 @@ def test_all_compiled_patterns_have_one_budget_of_memory() -> None:
     """In a process of its own, for memory that has been used before shows nothing."""
     code = f"""
 import random
-from registry.schema.patterns import KEPT, TooExpensive, begin_matching, compile_pattern, find_all
+from registry.budget import MatchingExceeded
+from registry.schema.patterns import KEPT, compile_pattern, find_all
 
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * 4096
@@ -147,10 +140,9 @@ for count in range(80):
     matches = compile_pattern("[ab]*a[ab]{{%d}}c" % (500 + count))
     kept.append(matches)
     for use in (lambda: matches(text), lambda: list(find_all("[ab]*a[ab]{{%d}}" % (500 + count), text))):
-        begin_matching()
         try:
             use()
-        except TooExpensive:
+        except MatchingExceeded:
             pass
 assert KEPT.weight <= {MAX_KEPT_BYTES}, KEPT.weight
 print(resident() - before)
@@ -177,16 +169,14 @@ def test_matches_are_found_as_in_go(pattern: str, text: str, expected: list[str]
 
 @pytest.mark.slow
 def test_finding_many_matches_takes_linear_time() -> None:
-    begin_matching()
     began = thread_time()
     assert len(list(find_all("a", "ab" * 200_000))) == 200_000
     assert thread_time() - began < 20
 
 
 def test_finding_is_bounded_where_each_match_reads_the_whole_rest() -> None:
-    begin_matching()
     began = thread_time()
-    with pytest.raises(TooExpensive):
+    with pytest.raises(MatchingExceeded):
         for _ in find_all("a(?:[^z]*z)?", "a" * 1_000_000):
             pass
     assert thread_time() - began < 1

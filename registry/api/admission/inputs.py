@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from registry.admission.attributes import Attributes, Resource
 from registry.admission.authorizer import Answer, Decisions, Question, Undecided
-from registry.admission.environment import Effort, Paused
+from registry.admission.environment import Paused, Rounds
 from registry.admission.policies import Binding, ParamKind
 from registry.admission.selectors import Labels
 from registry.api.admission.namespace_lifecycle import NAMESPACES
@@ -61,7 +61,7 @@ class AdmissionInputs:
         self._namespace: Object | None = None
         self._slices = TimeSlice.current()
         self.decisions = Decisions()
-        self.effort = Effort(self._slices.expired)
+        self.rounds = Rounds(self._slices.expired)
 
     # -- the namespace
 
@@ -194,7 +194,7 @@ class AdmissionInputs:
         the expressions; raises ClientGone where the client has hung up meanwhile."""
         while len(self.decisions.known) < _MAX_QUESTIONS:
             try:
-                return await evaluate(partial(self.effort.measure, make))
+                return await evaluate(partial(self.rounds.run, make))
             except Undecided as undecided:
                 asked = undecided.question
             except Paused:

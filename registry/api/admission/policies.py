@@ -244,7 +244,7 @@ class PolicyAdmission:
             await self._inputs.namespace_object(attributes),
             param,
             self._inputs.decisions,
-            self._inputs.effort,
+            self._inputs.rounds,
         )
 
 

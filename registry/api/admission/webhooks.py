@@ -103,7 +103,7 @@ class WebhookAdmission:
             attributes.request(resource),
             await self._inputs.namespace_object(attributes),
             decisions=self._inputs.decisions,
-            effort=self._inputs.effort,
+            rounds=self._inputs.rounds,
         )
         try:
             return await self._inputs.decide(lambda: hook.conditions.hold(inputs))

@@ -27,7 +27,7 @@ def builtin_table(group: str, kind: str) -> Table:
 def _table(*columns: tuple[dict[str, Json], Cell]) -> Table:
     cells = [cell for _, cell in columns]
     definitions = [definition for definition, _ in columns]
-    return Table(definitions, lambda obj, now, visits: [cell(obj, now) for cell in cells], [])
+    return Table(definitions, lambda obj, now, budget: [cell(obj, now) for cell in cells], [])
 
 
 def _text(name: str, description: str, cell: Cell, priority: int = 0) -> tuple[dict[str, Json], Cell]:
@@ -165,7 +165,7 @@ _NAME = column_definition("Name", format="name", description=NAME_DESCRIPTION), 
 _AGE = _text("Age", CREATED_DESCRIPTION, _age)
 _CREATED_AT = column_definition("Created At", "date", description=CREATED_DESCRIPTION), _created_age
 
-_DEFAULT = Table([_NAME[0], _CREATED_AT[0]], lambda obj, now, visits: [_name(obj, now), _created_age(obj, now)], None)
+_DEFAULT = Table([_NAME[0], _CREATED_AT[0]], lambda obj, now, budget: [_name(obj, now), _created_age(obj, now)], None)
 
 _CONFIG_MAP_DATA = (
     "Data contains the configuration data. Each key must consist of alphanumeric characters, '-', '_' or '.'. Values "

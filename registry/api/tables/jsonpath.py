@@ -1,6 +1,6 @@
 """JSONPath as Kubernetes has it in printer columns: a path becomes a function from a value to what it finds.
 
-    compile_path(".spec.ports[?(@.name=='http')].port")({"spec": {"ports": [{"name": "http", "port": 80}]}}, Visits())
+    compile_path(".spec.ports[?(@.name=='http')].port")({"spec": {"ports": [{"name": "http", "port": 80}]}}, Budget())
     [80]
 
 Compiled once into closures. Missing keys give nothing; what the reference reports as an error when it evaluates (an
@@ -20,8 +20,9 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 from registry.api.tables.jsonpath_parser import Filter, JsonPathError, Node, Slice, parse
+from registry.budget import Budget
 
-__all__ = ["MAX_VISITS", "JsonPathError", "TooManyVisits", "Visits", "compile_path", "relax"]
+__all__ = ["MAX_VISITS", "JsonPathError", "compile_path", "relax"]
 
 Json = Any
 
@@ -31,42 +32,22 @@ MAX_VISITS: Final = 100_000
 TEXT_PER_VISIT: Final = 64
 
 
-class TooManyVisits(JsonPathError):
-    """The path visits more values than it may."""
-
-
-class Visits:
-    """How many values may still be visited."""
-
-    __slots__ = ("left",)
-
-    def __init__(self, left: int = MAX_VISITS) -> None:
-        self.left = left
-
-    def spend(self, values: int) -> None:
-        """Raises TooManyVisits where fewer are left; then none are."""
-        if values > self.left:
-            self.left = 0
-            raise TooManyVisits("too many values are visited")
-        self.left -= values
-
-
 # From the values found so far to the next ones.
-Step = Callable[[list[Json], Visits], list[Json]]
+Step = Callable[[list[Json], Budget], list[Json]]
 
 
-def compile_path(text: str) -> Callable[[Json, Visits], list[Json]]:
+def compile_path(text: str) -> Callable[[Json, Budget], list[Json]]:
     """The function of a path such as `.spec.replicas`. Raises JsonPathError for what cannot be parsed; so may the
-    function for what cannot be evaluated, TooManyVisits among them. The value is not changed, and may be shared by the
+    function for what cannot be evaluated, BudgetExceeded among them. The value is not changed, and may be shared by the
     result.
     """
     actions = [_sequence(nodes) for nodes in parse(f"{{{text}}}")]
     first, *others = actions
 
-    def find(value: Json, visits: Visits) -> list[Json]:
-        found = first([value], visits)
+    def find(value: Json, budget: Budget) -> list[Json]:
+        found = first([value], budget)
         for action in others:
-            action([value], visits)  # only its errors count
+            action([value], budget)  # only its errors count
         return found
 
     return find
@@ -92,9 +73,9 @@ def _sequence(nodes: Sequence[Node]) -> Step:
         return _fields([node.text for node in nodes])
     steps = [_step(node) for node in nodes]
 
-    def run(values: list[Json], visits: Visits) -> list[Json]:
+    def run(values: list[Json], budget: Budget) -> list[Json]:
         for step in steps:
-            values = step(values, visits)
+            values = step(values, budget)
         return values
 
     return run
@@ -104,9 +85,9 @@ def _fields(names: list[str]) -> Step:
     """A plain path of names, by far the most frequent kind. From one value it visits as many as it has names, which
     is not counted."""
 
-    def run(values: list[Json], visits: Visits) -> list[Json]:
+    def run(values: list[Json], budget: Budget) -> list[Json]:
         if len(values) > 1:
-            visits.spend(len(values) * len(names))
+            budget.spend(len(values) * len(names))
         for name in names:
             values = [value[name] for value in values if isinstance(value, dict) and name in value]
         return values
@@ -131,14 +112,14 @@ def _step(node: Node) -> Step:
         case "union":
             return _union([_sequence(nodes) for nodes in node.branches])
         case "text":
-            return lambda values, visits: [node.text]
+            return lambda values, budget: [node.text]
         case "constant":
-            return lambda values, visits: [node.constant] * len(values)
+            return lambda values, budget: [node.constant] * len(values)
     return _refuse(node)
 
 
 def _refuse(node: Node) -> Step:
-    def run(values: list[Json], visits: Visits) -> list[Json]:
+    def run(values: list[Json], budget: Budget) -> list[Json]:
         raise JsonPathError(f"unrecognized identifier {node.text}")
 
     return run
@@ -154,39 +135,39 @@ class Byte(int):
     """A byte of a text, which is what `*` finds in one: a uint8, which no other number is equal to or shown as."""
 
 
-def _wildcard(values: list[Json], visits: Visits) -> list[Json]:
+def _wildcard(values: list[Json], budget: Budget) -> list[Json]:
     found: list[Json] = []
     for value in values:
         children = _children(value)
         if isinstance(value, str):
-            visits.spend(len(value))
+            budget.spend(len(value))
             children = [Byte(code) for code in value.encode("utf-8", "surrogatepass")]
-        visits.spend(1 + len(children))
+        budget.spend(1 + len(children))
         found.extend(children)
     return found
 
 
 def _union(steps: list[Step]) -> Step:
-    def run(values: list[Json], visits: Visits) -> list[Json]:
+    def run(values: list[Json], budget: Budget) -> list[Json]:
         found: list[Json] = []
         for step in steps:
-            visits.spend(1 + len(values))
-            found.extend(step(values, visits))
+            budget.spend(1 + len(values))
+            found.extend(step(values, budget))
         return found
 
     return run
 
 
-def _descend(values: list[Json], visits: Visits) -> list[Json]:
+def _descend(values: list[Json], budget: Budget) -> list[Json]:
     """Every value that holds something, itself first, in document order."""
     found: list[Json] = []
-    visits.spend(len(values))
+    budget.spend(len(values))
     stack = values[::-1]
     while stack:
         value = stack.pop()
         children = _children(value)
         if children:
-            visits.spend(len(children))
+            budget.spend(len(children))
             found.append(value)
             stack.extend(reversed([*children]))
         elif isinstance(value, str) and value:
@@ -195,9 +176,9 @@ def _descend(values: list[Json], visits: Visits) -> list[Json]:
 
 
 def _slice(bounds: Slice) -> Step:
-    def run(values: list[Json], visits: Visits) -> list[Json]:
+    def run(values: list[Json], budget: Budget) -> list[Json]:
         found: list[Json] = []
-        visits.spend(len(values))
+        budget.spend(len(values))
         for value in values:
             if value is None:
                 continue
@@ -206,7 +187,7 @@ def _slice(bounds: Slice) -> Step:
             start, end = _range(bounds, len(value))
             if start == end:
                 return found  # the reference stops here, too
-            visits.spend(len(range(start, end, bounds.step)))
+            budget.spend(len(range(start, end, bounds.step)))
             found.extend(value[start : end : bounds.step])
         return found
 
@@ -236,15 +217,13 @@ def _filter(condition: Filter) -> Step:
     holds = _COMPARISONS.get(condition.operator)
     weight = 2 + len(condition.left) + len(condition.right)
 
-    def passes(item: Json, visits: Visits) -> bool:
+    def passes(item: Json, budget: Budget) -> bool:
         if condition.operator == "exists":
             try:
-                return bool(left([item], visits))
-            except TooManyVisits:
-                raise
+                return bool(left([item], budget))
             except JsonPathError:
                 return False
-        lefts, rights = left([item], visits), right([item], visits)
+        lefts, rights = left([item], budget), right([item], budget)
         if not lefts or not rights:
             return False
         if len(lefts) > 1 or len(rights) > 1:
@@ -252,16 +231,16 @@ def _filter(condition: Filter) -> Step:
         if holds is None:
             raise JsonPathError(f"unrecognized filter operator {condition.operator}")
         if type(lefts[0]) is str:
-            visits.spend(len(lefts[0]) // TEXT_PER_VISIT)
+            budget.spend(len(lefts[0]) // TEXT_PER_VISIT)
         return holds(lefts[0], rights[0])
 
-    def run(values: list[Json], visits: Visits) -> list[Json]:
+    def run(values: list[Json], budget: Budget) -> list[Json]:
         found: list[Json] = []
         for value in values:
             if not isinstance(value, list):
                 raise JsonPathError("not an array or slice and cannot be filtered")
-            visits.spend(1 + len(value) * weight)
-            found.extend(item for item in value if passes(item, visits))
+            budget.spend(1 + len(value) * weight)
+            found.extend(item for item in value if passes(item, budget))
         return found
 
     return run

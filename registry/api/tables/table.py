@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from registry.api.tables.durations import human_duration
-from registry.api.tables.jsonpath import MAX_VISITS, TEXT_PER_VISIT, Byte, JsonPathError, Visits, compile_path
+from registry.api.tables.jsonpath import MAX_VISITS, TEXT_PER_VISIT, Byte, JsonPathError, compile_path
+from registry.budget import Budget, BudgetExceeded
 from registry.codec.go_text import format_float
 from registry.definitions.model import Column
 from registry.schema.field import go_json
@@ -27,7 +28,7 @@ from registry.schema.gotime import TimeError, canonical_time
 
 Json = Any
 # Cells of an object as of a time, the name first.
-Cells = Callable[[Mapping[str, Json], float, Visits], list[Json]]
+Cells = Callable[[Mapping[str, Json], float, Budget], list[Json]]
 
 # Values that the paths of a whole Table visit at most, in addition to those that each row brings.
 TABLE_VISITS: Final = 2_000_000
@@ -79,17 +80,17 @@ class Table:
         now: float,
         include: str = INCLUDE_METADATA,
         table_version: str = "v1",
-        visits: Visits | None = None,
+        budget: Budget | None = None,
     ) -> dict[str, Json]:
         """One row of a decoded object; `now` in seconds since 1970, `include` as check_include_object gives it.
 
-        The rows of one Table share `visits`, TABLE_VISITS at first. A cell whose path visits too much is null.
+        The rows of one Table share `budget`, of TABLE_VISITS units. A cell whose path visits too much is null.
         """
-        granted = MAX_VISITS if visits is None else min(MAX_VISITS, visits.left + ROW_VISITS)
-        own = Visits(granted)
+        granted = MAX_VISITS if budget is None else min(MAX_VISITS, budget.left + ROW_VISITS)
+        own = Budget(granted)
         cells = self.cells(obj, now, own)
-        if visits is not None:
-            visits.left = min(TABLE_VISITS, visits.left + ROW_VISITS - (granted - own.left))
+        if budget is not None:
+            budget.left = min(TABLE_VISITS, budget.left + ROW_VISITS - (granted - own.left))
         return {"cells": cells, "object": _partial_object(obj, include, table_version)}
 
     def document(
@@ -131,7 +132,7 @@ def custom_table(columns: Sequence[Column]) -> Table:
     A column whose path cannot be parsed leaves only the Name, as in the reference.
     """
     definitions: list[dict[str, Json]] = [column_definition("Name", format="name", description=NAME_DESCRIPTION)]
-    cells: list[Callable[[Json, float, Visits], Json]] = []
+    cells: list[Callable[[Json, float, Budget], Json]] = []
     try:
         for column in columns or (_AGE,):
             cells.append(_cell(column))
@@ -148,8 +149,8 @@ def custom_table(columns: Sequence[Column]) -> Table:
         # The reference keeps the columns before the broken one.
         del cells[len(definitions) - 1 :]
 
-    def row(obj: Mapping[str, Json], now: float, visits: Visits) -> list[Json]:
-        return [obj["metadata"].get("name", ""), *[cell(obj, now, visits) for cell in cells]]
+    def row(obj: Mapping[str, Json], now: float, budget: Budget) -> list[Json]:
+        return [obj["metadata"].get("name", ""), *[cell(obj, now, budget) for cell in cells]]
 
     return Table(definitions, row)
 
@@ -160,7 +161,7 @@ def column_definition(
     return {"name": name, "type": type, "format": format, "description": description, "priority": priority}
 
 
-def _cell(column: Column) -> Callable[[Json, float, Visits], Json]:
+def _cell(column: Column) -> Callable[[Json, float, Budget], Json]:
     """The value of a column: the first that its path finds, null where it finds none, fails or visits too much.
 
     A column may spend half of what is left, so that one that spends it all does not empty those after it.
@@ -169,38 +170,38 @@ def _cell(column: Column) -> Callable[[Json, float, Visits], Json]:
     convert = _CONVERSIONS.get(column.type, _nothing)
     is_text = convert is _text
 
-    def cell(obj: Json, now: float, visits: Visits) -> Json:
-        kept = visits.left - visits.left // 2
-        visits.left -= kept
+    def cell(obj: Json, now: float, budget: Budget) -> Json:
+        kept = budget.left - budget.left // 2
+        budget.left -= kept
         try:
-            found = find(obj, visits)
+            found = find(obj, budget)
             if is_text and found:
-                _spend_text(found[0], visits)
-        except JsonPathError:
+                _spend_text(found[0], budget)
+        except (JsonPathError, BudgetExceeded):
             return None
         finally:
-            visits.left += kept
+            budget.left += kept
         return convert(found[0], now) if found else None
 
     return cell
 
 
-def _spend_text(value: Json, visits: Visits) -> None:
-    """Counts what the text of a value comes to, before it is made. Raises TooManyVisits."""
+def _spend_text(value: Json, budget: Budget) -> None:
+    """Counts what the text of a value comes to, before it is made. Raises BudgetExceeded."""
     if not isinstance(value, dict | list):
         if type(value) is str and len(value) >= TEXT_PER_VISIT:
-            visits.spend(len(value) // TEXT_PER_VISIT)
+            budget.spend(len(value) // TEXT_PER_VISIT)
         return
     stack: list[Json] = [value]
     while stack:
         part = stack.pop()
         if isinstance(part, str):
-            visits.spend(len(part) // TEXT_PER_VISIT)
+            budget.spend(len(part) // TEXT_PER_VISIT)
         elif isinstance(part, dict):
-            visits.spend(1 + len(part) + sum(map(len, part)) // TEXT_PER_VISIT)
+            budget.spend(1 + len(part) + sum(map(len, part)) // TEXT_PER_VISIT)
             stack.extend(part.values())
         elif isinstance(part, list):
-            visits.spend(1 + len(part))
+            budget.spend(1 + len(part))
             stack.extend(part)
 
 

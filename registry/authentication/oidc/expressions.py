@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from registry.budget import BudgetExceeded
 from registry.cel.checker.checker import Checked, check
 from registry.cel.checker.schema_types import declare
 from registry.cel.common import types
-from registry.cel.common.values import WORK, CostExceeded, EvalError, ListValue, Map, Value
+from registry.cel.common.values import EvalError, ListValue, Map, Value, evaluation_budget
 from registry.cel.interpreter.code import COST
 from registry.cel.interpreter.compile import Program, compile_program
 from registry.cel.interpreter.view import View
@@ -74,10 +75,10 @@ class ClaimExpression:
         """Raises Failed."""
         for program in (self._program, self._program.exact()):
             frame = program.frame(variable)
-            WORK.begin()
             try:
-                value = program.run(frame)
-            except CostExceeded:
+                with evaluation_budget():
+                    value = program.run(frame)
+            except BudgetExceeded:
                 continue
             except (EvalError, RecursionError) as error:
                 raise Failed(f"expression '{self.text}' resulted in error: {error}") from error

@@ -13,13 +13,10 @@ Follows cel-go common/types.
 from __future__ import annotations
 
 import math
-import threading
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, Final
 
-from registry.schema.patterns import begin_matching
+from registry.budget import Budget, BudgetExceeded, spend
 
 Value = Any  # one of the values above
 
@@ -32,65 +29,21 @@ class EvalError(Exception):
     """An expression has no value. The text is cel-go's, for example `no such key: x`."""
 
 
-class CostExceeded(Exception):
-    """The evaluation costs more than it may. Not an EvalError: `||` must not absorb it."""
+class CostExceeded(BudgetExceeded):
+    """The evaluation costs more than it may, as kube-apiserver counts it. Not an EvalError: `||` must not absorb it.
+    It may be that the exact cost is lower, whereas a BudgetExceeded is final."""
 
 
-class WorkExceeded(CostExceeded):
-    """The evaluation does more than its costs say; counting them exactly would not help."""
+# What the costs of CEL do not see: comparing lists of lists, copying lists, building texts, in elements touched; and
+# rounds of loops, for what one costs takes from 20 ns to 3 µs. kube-apiserver's costs count the outermost size only
+# (and `x in untyped` as 1), which lets a rule of modest cost run for hours. Nothing reasonable comes near these limits.
+EVALUATION_ELEMENTS: Final = 10_000_000
+EVALUATION_SECONDS: Final = 0.25
 
 
-class Work(threading.local):
-    """What the costs of CEL do not see: comparing lists of lists, copying lists, building texts, in elements touched;
-    and rounds of loops, for what one costs takes from 20 ns to 3 µs.
-
-    kube-apiserver's costs count the outermost size only (and `x in untyped` as 1), which lets a rule of modest cost run
-    for hours. Counted from one `begin` to the next; nothing reasonable comes near the limits: LIMIT elements, and so
-    many seconds of processor time.
-    """
-
-    LIMIT: Final = 10_000_000
-    SECONDS: Final = 0.25
-    _STEP: Final = 2_000  # elements between two looks at the clock
-
-    def __init__(self) -> None:
-        self._began = 0.0
-        self.begin()
-
-    def begin(self, seconds: float = SECONDS) -> None:
-        self._done = 0
-        begin_matching()
-        self._look = self._STEP
-        self._seconds = seconds
-
-    @contextmanager
-    def apart(self) -> Iterator[None]:
-        """What is done in the block is counted by itself."""
-        kept = self._done, self._look, self._began, self._seconds
-        self.begin()
-        try:
-            yield
-        finally:
-            self._done, self._look, self._began, self._seconds = kept
-
-    def add(self, elements: int) -> None:
-        """Raises WorkExceeded over the limits, best before the work is done."""
-        self._done += elements
-        if self._done > self._look:
-            self._check()
-
-    def _check(self) -> None:
-        now = time.thread_time()
-        if self._look == self._STEP:
-            self._began = now
-        if self._done > self.LIMIT or now - self._began > self._seconds:
-            self.begin()  # for an evaluation that does not
-            raise WorkExceeded
-        self._look = self._done + self._STEP
-
-
-# Evaluation never awaits, so that one counter serves all of a thread.
-WORK: Final = Work()
+def evaluation_budget() -> Budget:
+    """For one evaluation, whose elements are spent from it."""
+    return Budget(EVALUATION_ELEMENTS, EVALUATION_SECONDS)
 
 
 def no_such_overload(function: str = "") -> EvalError:
@@ -259,7 +212,7 @@ class Map(MapValue):
     def equals(self, other: Value) -> bool:
         if not isinstance(other, MapValue) or len(self) != len(other):
             return False
-        WORK.add(len(self))
+        spend(len(self))
         for key, value in self._entries.values():
             found = other.find(key)
             if found is MISSING or not equal(value, found):
@@ -348,7 +301,7 @@ def _equal_lists(left: list[Value], right: Value) -> bool:
         if not isinstance(right, ListValue) or len(left) != len(right):
             return False
         right = right.elements()
-    WORK.add(len(left))
+    spend(len(left))
     if len(left) != len(right):
         return False
     if are_plain(left) and are_plain(right):
@@ -445,7 +398,7 @@ def elements(value: Value, function: str = "") -> list[Value]:
 
 def contains(haystack: list[Value], needle: Value) -> bool:
     """`needle in haystack`"""
-    WORK.add(len(haystack))
+    spend(len(haystack))
     kind = type(needle)
     # Python finds what CEL finds, except that to Python True is 1, and that numbers beyond 2^53 are compared exactly.
     if kind is str or (kind is int and abs(needle) <= _EXACT_IN_DOUBLES):

@@ -13,8 +13,9 @@ from collections.abc import Callable
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from typing import Final
 
+from registry.budget import spend
 from registry.cel.common.times import Duration, Timestamp
-from registry.cel.common.values import WORK, EvalError, MapValue, TypeValue, Uint, Value, elements, is_list, type_of
+from registry.cel.common.values import EvalError, MapValue, TypeValue, Uint, Value, elements, is_list, type_of
 from registry.cel.ext.conversions import plain_text
 from registry.cel.ext.strings import CHARACTERS
 from registry.cel.ext.table import member, mismatch, traversal
@@ -96,7 +97,7 @@ def _type_error(text: str, value: Value) -> EvalError:
 
 
 def _digits(text: str) -> str:
-    WORK.add(len(text) // CHARACTERS + 1)
+    spend(len(text) // CHARACTERS + 1)
     return text
 
 

@@ -11,8 +11,8 @@ from functools import cmp_to_key
 from itertools import pairwise
 from typing import Any
 
+from registry.budget import spend
 from registry.cel.common.values import (
-    WORK,
     EvalError,
     Uint,
     Value,
@@ -32,7 +32,7 @@ from registry.cel.ext.table import STRING_FACTOR, allocation, function, list_tra
 @member("isSorted", 1, cost=list_traversal)
 def is_sorted(value: Value) -> bool:
     items = elements(value)
-    WORK.add(len(items))
+    spend(len(items))
     kinds = set(map(type, items))
     if kinds == {int} or kinds == {str}:
         return items == sorted(items)
@@ -55,7 +55,7 @@ def maximum(value: Value) -> Value:
 def _extreme(items: list[Value], name: str, worse: int) -> Value:
     if not items:
         raise EvalError(f"{name} called on empty list")
-    WORK.add(len(items))
+    spend(len(items))
     if set(map(type, items)) in ({int}, {str}):
         return min(items) if worse > 0 else max(items)
     best = items[0]
@@ -77,7 +77,7 @@ def sum_from(zero: Value, value: Value) -> Value:
     items = elements(value)
     if not items:
         return zero
-    WORK.add(len(items))
+    spend(len(items))
     if type(items[0]) in (str, bytes):
         return _concatenation(items)
     result = zero if type(zero) is type(items[0]) else None
@@ -92,7 +92,7 @@ def _concatenation(parts: list[Value]) -> Value:
     for part in parts:
         if type(part) is not kind:
             return add(parts[0], part)  # which raises what there is to say
-    WORK.add(sum(map(len, parts)) // CHARACTERS)
+    spend(sum(map(len, parts)) // CHARACTERS)
     return kind().join(parts)
 
 
@@ -143,7 +143,7 @@ def flatten(value: Value, depth: Value = 1) -> list[Value]:
     while open_lists:
         for item in open_lists[-1]:
             if is_list(item) and len(open_lists) <= depth:
-                WORK.add(len(item))
+                spend(len(item))
                 open_lists.append(iter(elements(item)))
                 break
             result.append(item)

@@ -5,7 +5,8 @@ Follows cel-go ext/comprehensions.go.
 
 from __future__ import annotations
 
-from registry.cel.common.values import WORK, EvalError, Map, MapValue, Missing, Value, no_such_overload
+from registry.budget import spend
+from registry.cel.common.values import EvalError, Map, MapValue, Missing, Value, no_such_overload
 from registry.cel.ext.table import function
 
 
@@ -17,7 +18,7 @@ def map_insert(target: Value, key: Value, value: Value = Missing) -> Map:
     if value is not Missing:
         insert(target, key, value)
     elif isinstance(key, MapValue):
-        WORK.add(len(key))
+        spend(len(key))
         for name in key.all_keys():
             insert(target, name, key.find(name))
     else:

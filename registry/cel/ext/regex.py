@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final
 
-from registry.cel.common.values import WORK, CostExceeded, EvalError, Value, no_such_overload
+from registry.budget import spend
+from registry.cel.common.values import EvalError, Value, no_such_overload
 from registry.cel.ext.table import function, member, search
-from registry.schema.patterns import TooExpensive, compile_pattern, find_all, is_kept, program_size
+from registry.schema.patterns import compile_pattern, find_all, is_kept, program_size
 from registry.schema.regexp_errors import regexp_error
 
 # Patterns may come out of objects, many for one rule. The cost of a call knows nothing of compiling them, and
@@ -30,15 +31,7 @@ def matcher(pattern: str) -> Callable[[str], bool]:
     error = regexp_error(pattern)
     if error is not None:
         raise EvalError(error)
-    found = compile_pattern(pattern)
-
-    def matches_text(text: str) -> bool:
-        try:
-            return found(text)
-        except TooExpensive:
-            raise CostExceeded from None
-
-    return matches_text
+    return compile_pattern(pattern)
 
 
 def _prepare(pattern: str, *, matching: bool) -> None:
@@ -48,9 +41,9 @@ def _prepare(pattern: str, *, matching: bool) -> None:
     error = regexp_error(pattern)
     if error is not None:
         if "expression too large" in error:
-            WORK.add(_TOO_LARGE)
+            spend(_TOO_LARGE)
         raise EvalError(error)
-    WORK.add(program_size(pattern))
+    spend(program_size(pattern))
 
 
 @member("matches", 2, cost=search)
@@ -60,10 +53,7 @@ def matches(text: Value, pattern: Value) -> bool:
     if type(text) is not str or type(pattern) is not str:
         raise no_such_overload("matches")
     _prepare(pattern, matching=True)
-    try:
-        return compile_pattern(pattern)(text)
-    except TooExpensive:
-        raise CostExceeded from None
+    return compile_pattern(pattern)(text)
 
 
 def _iter_matches(text: str, pattern: str) -> Iterator[str]:
@@ -71,12 +61,9 @@ def _iter_matches(text: str, pattern: str) -> Iterator[str]:
         _prepare(pattern, matching=False)
     except EvalError as error:
         raise EvalError(f"Illegal regex: {error}") from None
-    try:
-        for match in find_all(pattern, text):
-            WORK.add(_MATCH)
-            yield match
-    except TooExpensive:
-        raise CostExceeded from None
+    for match in find_all(pattern, text):
+        spend(_MATCH)
+        yield match
 
 
 @member("find", 2, cost=search)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from registry.budget import spend
 from registry.cel.common.times import Duration, Timestamp, duration, timestamp
 from registry.cel.common.values import (
     INT_MAX,
     INT_MIN,
     UINT_MAX,
-    WORK,
     EvalError,
     ListValue,
     MapValue,
@@ -55,14 +55,14 @@ def add(left: Value, right: Value) -> Value:
         if kind is str or kind is float or kind is bytes:
             return left + right
         if kind is list:
-            WORK.add(len(left) + len(right))
+            spend(len(left) + len(right))
             return left + right
         if kind is Uint:
             return check_uint(int(left) + int(right))
         if kind is Duration:
             return duration(left.nanoseconds + right.nanoseconds)
     if kind is list and isinstance(right, ListValue):
-        WORK.add(len(left) + len(right))
+        spend(len(left) + len(right))
         return left + right.elements()
     if isinstance(left, ListValue):
         return left.plus(right)

@@ -9,17 +9,8 @@ from __future__ import annotations
 
 import math
 
-from registry.cel.common.values import (
-    INT_MAX,
-    WORK,
-    EvalError,
-    ListValue,
-    Value,
-    elements,
-    equal,
-    no_such_overload,
-    size_of,
-)
+from registry.budget import spend
+from registry.cel.common.values import INT_MAX, EvalError, ListValue, Value, elements, equal, no_such_overload, size_of
 from registry.cel.ext.table import STRING_FACTOR, Cost, function, list_traversal, member, mismatch, traversal
 
 CHARACTERS = 10  # characters of a text that are built in the time that an element is compared in
@@ -52,7 +43,7 @@ def _check_position(position: int, length: int) -> None:
 def index_of(value: Value, part: Value, offset: Value = 0) -> int:
     """Where `part` begins, or where an element stands in a list; -1 when it is not there."""
     if type(value) is list or isinstance(value, ListValue):
-        WORK.add(len(value))
+        spend(len(value))
         return next((i for i, item in enumerate(elements(value)) if _same(item, part)), -1)
     if type(value) is not str or type(part) is not str or type(offset) is not int:
         raise mismatch("indexOf", value, part)
@@ -67,7 +58,7 @@ def index_of(value: Value, part: Value, offset: Value = 0) -> int:
 def _count_search(text: str, part: str) -> None:
     """Python compares `part` place by place in short texts, and in long ones when it is short."""
     length = len(text)
-    WORK.add(length * min(len(part), length if length < 2500 else 100 if length < 30_000 else 10) // 1000)
+    spend(length * min(len(part), length if length < 2500 else 100 if length < 30_000 else 10) // 1000)
 
 
 @member("lastIndexOf", 2, 3, cost=list_traversal)
@@ -75,7 +66,7 @@ def last_index_of(value: Value, part: Value, offset: Value = None) -> int:
     """Where `part` begins for the last time, not after `offset`."""
     if type(value) is list or isinstance(value, ListValue):
         items = elements(value)
-        WORK.add(len(items))
+        spend(len(items))
         return next((i for i in range(len(items) - 1, -1, -1) if _same(items[i], part)), -1)
     if type(value) is not str or type(part) is not str:
         raise mismatch("lastIndexOf", value, part)
@@ -129,7 +120,7 @@ def replace(text: Value, old: Value, new: Value, count: Value = -1) -> str:
         count = -1
     _count_search(text, old)
     found = text.count(old)
-    WORK.add(found * len(new) // CHARACTERS if count < 0 else min(found, count) * len(new) // CHARACTERS)
+    spend(found * len(new) // CHARACTERS if count < 0 else min(found, count) * len(new) // CHARACTERS)
     return text.replace(old, new, count)
 
 
@@ -188,7 +179,7 @@ def join(parts: Value, separator: Value = "") -> str:
     for item in items:
         if type(item) is not str:
             raise EvalError(f"join: invalid input: {item}")
-    WORK.add((sum(map(len, items)) + len(separator) * len(items)) // CHARACTERS)
+    spend((sum(map(len, items)) + len(separator) * len(items)) // CHARACTERS)
     return separator.join(items)
 
 

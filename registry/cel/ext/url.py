@@ -9,8 +9,9 @@ import re
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
+from registry.budget import spend
 from registry.cel.common.caching import cache_by_text
-from registry.cel.common.values import WORK, EvalError, Map, Opaque, TypeValue, Value, no_such_overload, register_type
+from registry.cel.common.values import EvalError, Map, Opaque, TypeValue, Value, no_such_overload, register_type
 from registry.cel.ext.conversions import TYPE_NAMES
 from registry.cel.ext.net import AddressError, parse_zoned
 from registry.cel.ext.strings import CHARACTERS
@@ -247,7 +248,7 @@ def get_escaped_path(value: Value) -> str:
     url_value = _url(value, "getEscapedPath")
     if _PATH_VALID.issuperset(url_value.raw_path):
         return url_value.raw_path
-    WORK.add(len(url_value.path) // CHARACTERS)
+    spend(len(url_value.path) // CHARACTERS)
     return "".join(map(_ESCAPED.__getitem__, url_value.path.encode("utf-8", "surrogateescape")))
 
 
@@ -256,7 +257,7 @@ def get_query(value: Value) -> Map:
     """{'x': ['1', '2']}; what cannot be decoded is left out."""
     found: dict[str, Value] = {}
     query = _url(value, "getQuery").query
-    WORK.add(len(query))
+    spend(len(query))
     for pair in query.split("&"):
         if not pair or ";" in pair:
             continue

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from registry.budget import spend
 from registry.cel.common.times import Duration
 from registry.cel.common.values import (
-    WORK,
     CostExceeded,
     EvalError,
     ListValue,
@@ -114,9 +114,9 @@ def _add_input_work(arguments: tuple[Value, ...]) -> None:
     for value in arguments:
         kind = type(value)
         if kind is str or kind is bytes:
-            WORK.add(len(value) // CHARACTERS)
+            spend(len(value) // CHARACTERS)
         elif kind is list or isinstance(value, _SIZED):
-            WORK.add(len(value))
+            spend(len(value))
 
 
 _SIZED: Final = (ListValue, MapValue)

@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from registry.cel.common.values import WORK, CostExceeded, EvalError, Value
+from registry.budget import spend
+from registry.cel.common.values import CostExceeded, EvalError, Value
 from registry.cel.ext.table import PER_CALL_LIMIT
 from registry.cel.interpreter.view import View
 
@@ -101,7 +102,7 @@ _ITEMS_PER_CHECK: Final = 1000
 def _iter_metered(items: list[Value]) -> Iterator[Value]:
     for start in range(0, len(items), _ITEMS_PER_CHECK):
         part = items[start : start + _ITEMS_PER_CHECK]
-        WORK.add(len(part))
+        spend(len(part))
         yield from part
 
 
@@ -127,7 +128,7 @@ class Fast:
                 raise CostExceeded
             if rounds > _ITEMS_PER_CHECK:
                 return _iter_metered(items)
-            WORK.add(rounds)
+            spend(rounds)
             return items
 
         return begin

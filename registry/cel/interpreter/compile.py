@@ -13,8 +13,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from registry.budget import BudgetExceeded
 from registry.cel.checker.checker import Checked
-from registry.cel.common.values import WORK, CostExceeded, EvalError, Missing, Optional, Uint, Value, no_such_overload
+from registry.cel.common.values import EvalError, Missing, Optional, Uint, Value, evaluation_budget, no_such_overload
 from registry.cel.ext.conversions import TYPE_NAMES
 from registry.cel.ext.standard import add, divide, modulo, multiply, negate, subtract
 from registry.cel.ext.table import (
@@ -75,14 +76,14 @@ ABSENT: Final = Missing()  # the value of oldSelf where there is none
 class Program:
     """A compiled expression.
 
-    `run(frame)` answers with a value or raises EvalError or CostExceeded; then frame[COST] is the most that it has
-    cost, or in an exact program what it has cost. `frame(*variables)` makes a frame.
+    `run(frame)` answers with a value or raises EvalError, BudgetExceeded or CostExceeded; then frame[COST] is the most
+    that it has cost, or in an exact program what it has cost. `frame(*variables)` makes a frame.
     """
 
     __slots__ = ("_checked", "_exact", "_variables", "cost", "run", "spare")
 
     def __init__(self, checked: Checked, variables: Mapping[str, View | None], counting: Counting) -> None:
-        with WORK.apart():  # constants are evaluated while compiling
+        with evaluation_budget():  # constants are evaluated while compiling
             compiler = _Compiler(checked, variables, counting)
             code = compiler.compile(checked.root)
         self.run: Run = value_of(code)
@@ -102,9 +103,9 @@ class Program:
         return self._exact
 
     def evaluate(self, *variables: Value) -> Value:
-        """The value for these variables. Raises EvalError, or CostExceeded."""
-        WORK.begin()
-        return self.run(self.frame(*variables))
+        """The value for these variables. Raises EvalError, CostExceeded or BudgetExceeded."""
+        with evaluation_budget():
+            return self.run(self.frame(*variables))
 
 
 def compile_program(checked: Checked, variables: Mapping[str, View | None]) -> Program:
@@ -282,7 +283,7 @@ def _fold(code: Code) -> Code:
     frame: Frame = [0]
     try:
         value = code.run(frame)
-    except (EvalError, CostExceeded):
+    except (EvalError, BudgetExceeded):
         return code
     return constant(value, code.cost + frame[COST])
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from registry.budget import spend
 from registry.cel.common.escaping import escape, unescape
 from registry.cel.common.values import (
     LIST,
     MAP,
     MISSING,
-    WORK,
     EvalError,
     ListValue,
     MapValue,
@@ -56,7 +56,7 @@ def _same(left: Json, right: Json) -> bool:
     """Equality of what has no type, counted before it is done: it costs 1 however much that is."""
     if left is right:
         return True
-    WORK.add(_size(left))
+    spend(_size(left))
     return same(left, right)
 
 
@@ -115,7 +115,7 @@ class SchemaMap(MapValue):
             raise no_such_overload()
         if len(self.value) != len(other):
             return False
-        WORK.add(len(self.value))
+        spend(len(self.value))
         for name, value in self.value.items():
             if self.view.element is not None or name in self.view.properties:
                 mine, theirs = self.find(name), other.find(name)
@@ -172,7 +172,7 @@ class SchemaList(ListValue):
 
     def contains(self, needle: Value) -> bool:
         """An element that has no value is an error only when no other one is the needle."""
-        WORK.add(len(self))
+        spend(len(self))
         failure: EvalError | None = None
         for position in range(len(self)):
             try:
@@ -189,7 +189,7 @@ class SchemaList(ListValue):
             raise no_such_overload()
         if len(self) != len(other):
             return False
-        WORK.add(len(self))
+        spend(len(self))
         if self.view.list_type == "set":
             mine, theirs = set(map(_set_key, self.elements())), set(map(_set_key, elements(other)))
             return mine == theirs
@@ -217,7 +217,7 @@ class SchemaList(ListValue):
         if not is_list(other):
             raise no_such_overload()
         mine, others = list(self.elements()), elements(other)
-        WORK.add(len(mine) + len(others))
+        spend(len(mine) + len(others))
         if self.view.list_type == "set":
             known = set(map(_set_key, mine))
             for item in others:

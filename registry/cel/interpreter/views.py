@@ -15,9 +15,10 @@ import binascii
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from registry.budget import spend
 from registry.cel.common.escaping import escape
 from registry.cel.common.times import Duration, parse_date, parse_format_date_time, parse_format_duration
-from registry.cel.common.values import WORK, EvalError, Value
+from registry.cel.common.values import EvalError, Value
 from registry.cel.interpreter.schema_values import Preserved, SchemaList, SchemaMap
 from registry.cel.interpreter.view import View
 from registry.schema.model import Structural
@@ -187,7 +188,7 @@ def _format_view(read: Callable[[str], Value]) -> Callable[[Json], Value]:
         if type(value) is not str:
             raise _type_error("string", value)
         if len(value) > _SHORT:
-            WORK.add(len(value))  # read again for each time that the field is named
+            spend(len(value))  # read again for each time that the field is named
         return read(value)
 
     return convert

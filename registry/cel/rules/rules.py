@@ -14,11 +14,11 @@ Follows apiextensions-apiserver pkg/apiserver/schema/cel/validation.go, and KEP-
 
 from __future__ import annotations
 
-import time
 from functools import lru_cache
 from typing import Any, Final
 
-from registry.cel.common.values import NONE, WORK, CostExceeded, EvalError, Optional, Value
+from registry.budget import Budget, BudgetExceeded, check_time
+from registry.cel.common.values import EVALUATION_ELEMENTS, NONE, CostExceeded, EvalError, Optional, Value
 from registry.cel.ext.strings import trim_space
 from registry.cel.ext.table import PER_CALL_LIMIT
 from registry.cel.interpreter.code import COST
@@ -77,14 +77,17 @@ class Rules:
         if root is None or obj is None:
             return []
         correlation = Correlation(obj, old, root.schema) if ratchet and old is not None else None
-        began = time.thread_time()
+        seconds = _SECONDS
         for exact in (False, True):
-            run = _Run(exact, began)
-            WORK.begin(_SECONDS - (time.thread_time() - began))
+            run = _Run(exact)
             try:
-                run.node(root, path, obj, old, correlation, None)
-            except CostExceeded:
-                continue
+                with Budget(EVALUATION_ELEMENTS, seconds) as work:
+                    run.node(root, path, obj, old, correlation, None)
+            except BudgetExceeded:
+                if not exact:
+                    seconds = work.seconds
+                    continue
+                run.error(root, path, _OUT_OF_BUDGET)
             except _Stop:
                 pass
             if warnings is not None:
@@ -98,14 +101,15 @@ class _Stop(Exception):
 
 
 class _Run:
-    """One walk over an object. An exact run stops where the budget ends; the other one raises CostExceeded there."""
+    """One walk over an object. An exact run stops where the budget ends; the other one raises CostExceeded there.
 
-    __slots__ = ("_began", "_look", "budget", "errors", "exact", "warnings")
+    `budget` is what may be spent of the costs of CEL."""
 
-    def __init__(self, exact: bool, began: float) -> None:
+    __slots__ = ("_look", "budget", "errors", "exact", "warnings")
+
+    def __init__(self, exact: bool) -> None:
         self.exact = exact
         self.budget = OBJECT_BUDGET
-        self._began = began
         self._look = OBJECT_BUDGET - _COST_PER_LOOK  # the clock is looked at when the budget has fallen to this
         self.errors: list[FieldError] = []
         self.warnings: list[str] = []
@@ -185,9 +189,11 @@ class _Run:
             self.stop(node, path, _OUT_OF_BUDGET)
         if self.budget < self._look:
             self._look = self.budget - _COST_PER_LOOK
-            if time.thread_time() - self._began > _SECONDS:
+            try:
+                check_time()
+            except BudgetExceeded:
                 self.error(node, path, _OUT_OF_BUDGET)
-                raise _Stop
+                raise _Stop from None
         for rule in rules:
             if rule.simple and typed and not self.exact:
                 # Nearly all rules are of this kind and hold; what does not hold is looked at again below.
@@ -195,7 +201,7 @@ class _Run:
                 frame = [program.cost, obj, None, *program.spare]
                 try:
                     holds = program.run(frame) is True and frame[COST] <= PER_CALL_LIMIT
-                except (EvalError, CostExceeded, RecursionError):
+                except (EvalError, BudgetExceeded, RecursionError):
                     holds = False
                 if holds and frame[COST] <= self.budget:
                     self.budget -= frame[COST]
@@ -223,7 +229,7 @@ class _Run:
             value = program.run(frame)
         except EvalError as error:
             failure = error
-        except CostExceeded:
+        except BudgetExceeded:
             frame[COST] = max(frame[COST], PER_CALL_LIMIT + 1)
         except RecursionError:
             failure = EvalError("the value is nested too deeply")
@@ -275,7 +281,7 @@ class _Run:
             value = program.run(frame)
         except (EvalError, RecursionError):
             pass
-        except CostExceeded:
+        except BudgetExceeded:
             if not self.exact:
                 raise
             text = (

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from registry.budget import BudgetExceeded
 from registry.cel.checker.checker import Checked, check
 from registry.cel.checker.schema_types import Declared, declare
 from registry.cel.common import types
 from registry.cel.common.types import Type, TypeKind
-from registry.cel.common.values import WORK, CostExceeded, EvalError, ListValue, MapValue, Optional, WorkExceeded
+from registry.cel.common.values import CostExceeded, EvalError, ListValue, MapValue, Optional
 from registry.cel.ext.table import PER_CALL_LIMIT
 from registry.cel.interpreter.code import COST
 from registry.cel.interpreter.compile import compile_program
@@ -33,7 +34,8 @@ class ConversionExpression(NamedTuple):
     """A compiled expression. Values are decoded JSON, or NOTHING.
 
     `value` evaluates it on a whole object. `evaluate_charged` evaluates it on one of several elements that share one
-    cost limit: it takes the cost of the preceding ones and returns the new total.
+    cost limit: it takes the cost of the preceding ones and returns the new total. Both spend from the budget of the
+    conversion (evaluation_budget).
     """
 
     value: Callable[[Json], Json]
@@ -130,7 +132,6 @@ def compile_expression(text: str, schema: Structural, *, is_root: bool = True) -
     run, cost, spare = program.run, program.cost, program.spare
 
     def value(obj: Json) -> Json:
-        WORK.begin()
         try:
             found, _ = evaluate_bounded(obj)
             return found if found.__class__ in _SCALARS else json_of(found)
@@ -138,7 +139,6 @@ def compile_expression(text: str, schema: Structural, *, is_root: bool = True) -
             raise _failure(error) from error
 
     def evaluate_charged(element: Json, spent: int) -> tuple[Json, int]:
-        WORK.begin()
         try:
             found, spends = evaluate_bounded(element)
             if spent + spends > PER_CALL_LIMIT:
@@ -152,8 +152,6 @@ def compile_expression(text: str, schema: Structural, *, is_root: bool = True) -
         frame = [cost, obj, *spare]
         try:
             found = run(frame)
-        except WorkExceeded:
-            raise
         except CostExceeded:
             return exactly(obj)
         return (found, frame[COST]) if frame[COST] <= PER_CALL_LIMIT else exactly(obj)
@@ -168,11 +166,11 @@ def compile_expression(text: str, schema: Structural, *, is_root: bool = True) -
     return ConversionExpression(value, evaluate_charged)
 
 
-_FAILURES: Final = (EvalError, RecursionError, CostExceeded)
+_FAILURES: Final = (EvalError, RecursionError, BudgetExceeded)
 
 
 def _failure(error: Exception) -> ExpressionError:
-    if isinstance(error, CostExceeded):
+    if isinstance(error, BudgetExceeded):
         return ExpressionError("it costs more than an expression may")
     return ExpressionError(str(error) or "the value is nested too deeply")
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import orjson
 
+from registry.cel.common.values import evaluation_budget
 from registry.codec.json_encode import encode_canonical
 from registry.conversion.declarative import complement
 from registry.conversion.declarative.expression import (
@@ -61,7 +62,9 @@ class Plan:
         source, target = obj["apiVersion"].rpartition("/")[2], api_version.rpartition("/")[2]
         name = (obj.get("metadata") or {}).get("name") or ""
         try:
-            return self._conversion(source, target).run(obj)
+            conversion = self._conversion(source, target)
+            with evaluation_budget():
+                return conversion.run(obj)
         except (ExpressionError, ValueError, RecursionError) as error:
             raise ConversionError(
                 f"conversion of {obj.get('kind')} {name!r} from {source} to {target} failed: {error}"
@@ -281,22 +284,23 @@ class _Conversion:
                 return None
             metadata, text = body[:end], "{" + body[end + 2 :]
             try:
-                if lossless is None:
-                    return convert_both_ways(name, metadata, text)
-                obj: Object = orjson.loads(text)
-                if reads_head:
-                    obj["apiVersion"] = api_version
-                    obj["kind"] = kind
-                    obj["metadata"] = _names(name, metadata)
-                losses: list[dict[str, Json]] | None = [] if notes_losses else None
-                for conversion, to in paths:
-                    if not conversion(obj, to, losses):
+                with evaluation_budget():
+                    if lossless is None:
                         return convert_both_ways(name, metadata, text)
-                if reads_head:
-                    del obj["apiVersion"], obj["kind"], obj["metadata"]
-                return _join_body(
-                    metadata, encode_canonical(obj), source, sorted(losses, key=_path) if losses else None
-                )
+                    obj: Object = orjson.loads(text)
+                    if reads_head:
+                        obj["apiVersion"] = api_version
+                        obj["kind"] = kind
+                        obj["metadata"] = _names(name, metadata)
+                    losses: list[dict[str, Json]] | None = [] if notes_losses else None
+                    for conversion, to in paths:
+                        if not conversion(obj, to, losses):
+                            return convert_both_ways(name, metadata, text)
+                    if reads_head:
+                        del obj["apiVersion"], obj["kind"], obj["metadata"]
+                    return _join_body(
+                        metadata, encode_canonical(obj), source, sorted(losses, key=_path) if losses else None
+                    )
             except (ExpressionError, ValueError, RecursionError):
                 return None  # converting the decoded object raises the error
 

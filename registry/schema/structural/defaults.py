@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from registry.schema.embedded import EmbeddedError, EmbeddedResources
 from registry.schema.field import FieldError, invalid
 from registry.schema.model import UNSET, Structural
-from registry.schema.patterns import begin_matching
 from registry.schema.pruning import META_FIELDS, prune
 from registry.schema.validation import validate
 from registry.schema.values import Json, deep_copy, same
@@ -33,7 +32,6 @@ def validate_defaults(schema: Structural, path: str, rules: Rules) -> list[Field
     Metadata of an embedded resource in a default is decoded in place, as kube-apiserver does: its unknown fields are
     dropped from the definition.
     """
-    begin_matching()
     errors: list[FieldError] = []
     root = replace(schema, embedded_resource=True)
     _check(root, path, _Place(root, (), False), rules, errors)

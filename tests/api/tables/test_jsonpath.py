@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from registry.api.tables.jsonpath import MAX_VISITS, JsonPathError, TooManyVisits, Visits, compile_path, relax
+from registry.api.tables.jsonpath import MAX_VISITS, JsonPathError, compile_path, relax
+from registry.budget import Budget, BudgetExceeded
 
 OBJECT: dict[str, Any] = {
     "spec": {
@@ -28,7 +29,7 @@ OBJECT: dict[str, Any] = {
 
 
 def find(path: str, value: Any) -> list[Any]:
-    return compile_path(path)(value, Visits())
+    return compile_path(path)(value, Budget(MAX_VISITS))
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,7 @@ def test_found(path: str, found: list[Any]) -> None:
 def test_fails_when_it_is_evaluated(path: str) -> None:
     evaluate = compile_path(path)
     with pytest.raises(JsonPathError):
-        evaluate(OBJECT, Visits())
+        evaluate(OBJECT, Budget(MAX_VISITS))
 
 
 @pytest.mark.parametrize(
@@ -196,18 +197,18 @@ WIDE: Any = {"l": [[1] * 60] * 60, "o": [{"k": [{"v": "x" * 5000}] * 40}] * 40}
     ],
 )
 def test_visits_are_bounded(path: str, value: Any) -> None:
-    visits = Visits()
+    budget = Budget(MAX_VISITS)
     began = time.process_time()
-    with pytest.raises(TooManyVisits):
-        compile_path(path)(value, visits)
+    with pytest.raises(BudgetExceeded):
+        compile_path(path)(value, budget)
     assert time.process_time() - began < 1
-    assert visits.left == 0
+    assert budget.left == 0
 
 
 def test_a_large_object_can_be_visited_once() -> None:
-    visits = Visits()
-    assert compile_path("..zz")({"l": [{"n": n} for n in range(30_000)]}, visits) == []
-    assert 0 < visits.left < MAX_VISITS
+    budget = Budget(MAX_VISITS)
+    assert compile_path("..zz")({"l": [{"n": n} for n in range(30_000)]}, budget) == []
+    assert 0 < budget.left < MAX_VISITS
 
 
 def test_deep_values_do_not_recurse() -> None:

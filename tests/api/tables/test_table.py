@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from registry.api.tables.jsonpath import Visits
 from registry.api.tables.table import (
     CREATED_DESCRIPTION,
     NAME_DESCRIPTION,
@@ -18,6 +17,7 @@ from registry.api.tables.table import (
     check_include_object,
     custom_table,
 )
+from registry.budget import Budget
 from registry.codec.json_encode import encode_json
 from registry.definitions.model import Column
 
@@ -118,11 +118,11 @@ def test_texts_of_large_values_are_counted_before_they_are_made() -> None:
 def test_the_rows_of_a_table_share_their_visits() -> None:
     table = custom_table([Column("dear", "string", ".spec..zz"), Column("plain", "string", ".spec.plain")])
     obj = {"metadata": {"name": "a"}, "spec": {"l": [{"n": n} for n in range(15_000)], "zz": "found", "plain": "p"}}
-    visits = Visits(TABLE_VISITS)
-    rows = [table.row(obj, NOW, visits=visits)["cells"] for _ in range(100)]
+    budget = Budget(TABLE_VISITS)
+    rows = [table.row(obj, NOW, budget=budget)["cells"] for _ in range(100)]
     assert rows[0] == ["a", "found", "p"]
     assert rows[-1] == ["a", None, "p"]
-    assert visits.left >= 0
+    assert budget.left >= 0
 
 
 def test_column_definitions() -> None:
