@@ -43,7 +43,7 @@ STALLS: Final = Counter("registry_event_loop_stalls", "Times that the event loop
 
 # What must not be left half done: caches that count what they hold, locks, and imports.
 SHIELDED: Final = (
-    "/registry/schema/patterns.py", "/registry/flowcontrol/", "/prometheus_client/", "/logging/", "/threading.",
+    "/registry/caches.py", "/registry/flowcontrol/", "/prometheus_client/", "/logging/", "/threading.",
     "<frozen importlib",
 )  # fmt: skip
 # So often is a thread looked at that is within such code, a millisecond apart.
