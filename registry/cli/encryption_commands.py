@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from typing import Any
 
+from registry.cli.errors import CommandError
 from registry.cli.servers import database_url
 from registry.http.encryption import KEYS_VARIABLE, encryption_of
 from registry.settings import Settings, SettingsError, load
@@ -30,8 +30,7 @@ def run(typed: dict[str, Any]) -> int:
     except MasterKeyError as problem:
         raise SettingsError(str(problem)) from problem
     except StoreError as problem:
-        print(f"registry: {problem}", file=sys.stderr)
-        return 1
+        raise CommandError(str(problem)) from problem
 
 
 def _pool(settings: Settings) -> Pool:

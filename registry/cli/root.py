@@ -84,17 +84,12 @@ def _run(command: Callable[[dict[str, Any]], int], typed: dict[str, Any]) -> int
 
 def _message(problem: Exception) -> str | None:
     """The line for the user; None for what is a fault of ours. Only modules that are loaded can have raised."""
-    from registry.cli.errors import CommandError
+    from registry.cli.errors import CommandError, is_unmigrated
     from registry.settings import SettingsError
 
-    if isinstance(problem, CommandError | SettingsError):
-        return str(problem)
-    if "psycopg" in sys.modules:
-        from registry.cli.errors import is_unmigrated
-
-        if is_unmigrated(problem):
-            return "the database has not the tables of this version: run `registry migrate up`"
-    return None
+    if "psycopg" in sys.modules and is_unmigrated(problem):
+        return "the database has not the tables of this version: run `registry migrate up`"
+    return str(problem) if isinstance(problem, CommandError | SettingsError) else None
 
 
 def _worker_parser() -> argparse.ArgumentParser:

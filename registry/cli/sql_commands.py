@@ -142,10 +142,6 @@ def options_for(url: str, tenant: str) -> str:
                 " WHERE t.name = %s AND t.deleted_at IS NULL",
                 (tenant,),
             ).fetchone()
-    except psycopg.errors.UndefinedTable as problem:
-        raise SettingsError(
-            "there are no reports yet: a server makes them once it runs, unless it has --no-sql-views"
-        ) from problem
     except psycopg.Error as problem:
         raise SettingsError(str(problem).strip().splitlines()[0]) from problem
     if row is None:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from registry.authentication.tokens.bearer import BadToken, BearerTokens
 from registry.authentication.tokens.keys import SigningKeys
+from registry.cli.errors import CommandError
 from registry.cli.servers import database_url
 from registry.cli.table import print_table
 from registry.http.encryption import encryption_of
@@ -43,8 +44,7 @@ def run(typed: dict[str, Any], environ: dict[str, str]) -> int:
     try:
         asyncio.run(_ACTIONS[action](settings, arguments, seconds))
     except (StoreError, BadToken) as problem:
-        print(f"registry: {problem}", file=sys.stderr)
-        return 1
+        raise CommandError(str(problem)) from problem
     return 0
 
 

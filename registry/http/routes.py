@@ -14,9 +14,10 @@ from starlette.routing import BaseRoute, Match, NoMatchFound, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from registry.api.request import Backend
-from registry.http.documents import health, process
+from registry.http.documents import process
 from registry.http.documents.cache import DocumentCache
 from registry.http.documents.discovery import DiscoveryEndpoint
+from registry.http.documents.health import health_endpoints
 from registry.http.documents.openapi import OpenAPIEndpoint
 from registry.http.documents.openid import OpenIDEndpoint
 from registry.http.request_info import RequestInfo
@@ -35,8 +36,7 @@ def router(backend: Backend, stopping: asyncio.Event, jwks_uri: str) -> Router:
         Route(lambda info: info.document_path.startswith("/openapi/v3/"), openapi.v3),
         Route(path("/openapi/v3"), openapi.v3_index),
         Route(path("/openapi/v2"), openapi.v2),
-        Route(path(*health.READY_PATHS), health.ReadyEndpoint(backend.store)),
-        Route(path(*health.LIVE_PATHS), health.live),
+        *(Route(path(*endpoint.paths), endpoint) for endpoint in health_endpoints(backend.store, stopping)),
         Route(path("/version"), process.version),
         Route(lambda info: info.document_path == "/metrics" and not info.tenant, process.exposition),
         Route(path("/.well-known/openid-configuration"), openid.configuration),

@@ -33,6 +33,7 @@ from registry.store.reads.pages import CHUNK_ROWS, PLACES, Pages, Places, Query
 from registry.store.reads.points import Reader
 from registry.store.reads.wildcard import WildcardPage
 from registry.store.rewrites import Rewrites
+from registry.store.session_check import SessionCheck
 from registry.store.settings import Settings
 from registry.store.sharing import Sharing
 from registry.store.signing_keys import SigningKeys
@@ -96,6 +97,7 @@ class Store:
             connections=writers,
             connect_timeout_seconds=connect_timeout_seconds,
         )
+        self._session_check = SessionCheck(dsn)
         self._pages = Pages(self._pool)
         self._tenants = Tenants(self._pool)
         self._settings = Settings(self._pool)
@@ -438,6 +440,10 @@ class Store:
         """Raises Unavailable unless PostgreSQL answers."""
         async with self._pool.connection() as connection:
             await connection.execute("SELECT 1")
+
+    async def try_session(self) -> None:
+        """Raises Unavailable unless PostgreSQL has lately opened a new session that can run our functions."""
+        await self._session_check.require()
 
     async def _housekeep(self) -> None:
         leader = self.leader("store housekeeping", seconds=HOUSEKEEPING_SECONDS * 1.5)

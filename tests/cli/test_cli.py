@@ -250,3 +250,23 @@ def test_a_signal_before_the_server_is_up_ends_what_was_started() -> None:
         assert process.returncode == 143
         assert "Traceback" not in said
         assert running_url(folder / "data" / "postgres") is None
+
+
+@slow
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["token", "list"],
+        ["token", "create", "--user", "ann"],
+        ["token", "rotate-keys"],
+        ["encryption", "status"],
+        ["sql", "list"],
+        ["sql", "grant", "bi", "--tenant", "acme"],
+        ["sql", "revoke", "bi"],
+        ["psql", "--tenant", "acme"],
+    ],
+    ids=" ".join,
+)
+def test_a_database_without_our_tables_is_one_line(command: list[str], empty_database_url: str) -> None:
+    said = refusal(registry(*command, REGISTRY_DATABASE_URL=empty_database_url))
+    assert said == "registry: the database has not the tables of this version: run `registry migrate up`"

@@ -139,3 +139,26 @@ def test_there_are_no_more_than_files(monkeypatch: pytest.MonkeyPatch) -> None:
     assert most_connections(10_000) == 1
     monkeypatch.setattr(resource, "getrlimit", lambda which: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     assert most_connections(10_000) == 10_000
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+async def test_a_request_without_tls_is_told_so(method: str, tmp_path: Path) -> None:
+    made = ensure_certificates(tmp_path, "127.0.0.1", ())
+    async with accepting(10, server_context(made.certificate, made.key)) as (acceptor, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"{method} /api HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer secret\r\n\r\n".encode())
+        said = await asyncio.wait_for(reader.read(), 30)
+        assert said == b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
+        writer.close()
+        await counts(acceptor, 0)
+
+
+@pytest.mark.parametrize("sent", [b"", b"G", b"SSH-2.0-x\r\n", b"\x00\x00\x00\x00\x00"], ids=repr)
+async def test_what_is_neither_tls_nor_http_is_closed(sent: bytes, tmp_path: Path) -> None:
+    made = ensure_certificates(tmp_path, "127.0.0.1", ())
+    async with accepting(10, server_context(made.certificate, made.key)) as (acceptor, port):
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(sent)
+        writer.write_eof()
+        await counts(acceptor, 0)
+        writer.close()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 from starlette.applications import Starlette
 
 from registry.store.errors import Unavailable
-from tests.api.client import Client
+from tests.api.client import Client, eventually
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/livez/ping", "/readyz/", "/healthz?verbose"])
+@pytest.mark.parametrize(
+    "path", ["/healthz", "/livez", "/readyz", "/livez/ping", "/readyz/", "/readyz/shutdown", "/readyz/database"]
+)
 async def test_all_is_well(api: Client, path: str) -> None:
     answer = await api.get(path)
     assert (answer.code, answer.body) == (200, b"ok")
@@ -31,6 +34,71 @@ async def test_without_its_database_it_lives_but_is_not_ready(
         assert answer.code == 500
         assert b"[-]database failed" in answer.body
     assert (await api.get("/metrics")).code == 200
+
+
+@pytest.mark.parametrize(
+    "query, text",
+    [
+        ("verbose", "[+]ping ok\n[+]database ok\n[+]new-session ok\n[+]shutdown ok\nreadyz check passed\n"),
+        ("verbose=false", "[+]ping ok\n[+]database ok\n[+]new-session ok\n[+]shutdown ok\nreadyz check passed\n"),
+        (
+            "verbose&exclude=database&exclude=etcd",
+            "[+]ping ok\n[+]database excluded: ok\n[+]new-session ok\n[+]shutdown ok\n"
+            'warn: some health checks cannot be excluded: no matches for "etcd"\nreadyz check passed\n',
+        ),
+        ("exclude=database", "ok"),
+    ],
+)
+async def test_the_checks_are_listed_as_kube_apiserver_lists_them(api: Client, query: str, text: str) -> None:
+    answer = await api.get(f"/readyz?{query}")
+    assert (answer.code, answer.text) == (200, text)
+
+
+async def test_a_check_that_fails_says_so_to_everybody_and_why_to_nobody(
+    api: Client, app: Starlette, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: object) -> None:
+        raise Unavailable("geheim")
+
+    monkeypatch.setattr(app.state.backend.store, "ping", away)
+    answer = await api.get("/healthz")
+    assert (answer.code, answer.text) == (
+        500,
+        "[+]ping ok\n[-]database failed: reason withheld\n[+]new-session ok\nhealthz check failed\n",
+    )
+    assert (await api.get("/healthz?exclude=database")).code == 200
+    assert (await api.get("/healthz/database")).text == "internal server error: reason withheld\n"
+    assert (await api.get("/healthz/ping")).code == 200
+
+
+async def test_new_sessions_that_cannot_run_our_functions_are_no_readiness(api: Client, api_database: str) -> None:
+    """As after an upgrade of PostgreSQL's package under a running server: those that are open go on."""
+    assert (await api.get("/readyz")).code == 200
+    with psycopg.connect(api_database, autocommit=True) as connection:
+        connection.execute("UPDATE pg_language SET lanplcallfoid = 0, laninline = 0 WHERE lanname = 'plpgsql'")
+        try:
+
+            async def seen() -> bool:
+                return "[-]new-session failed" in (await api.get("/readyz?verbose")).text
+
+            await eventually(seen)
+            assert (await api.get("/livez")).code == 200
+            assert (await api.get("/readyz/new-session")).code == 500
+        finally:
+            connection.execute(
+                "UPDATE pg_language SET lanplcallfoid = 'plpgsql_call_handler'::regproc,"
+                " laninline = 'plpgsql_inline_handler'::regproc WHERE lanname = 'plpgsql'"
+            )
+
+
+async def test_a_server_that_stops_is_not_ready(api: Client, app: Starlette) -> None:
+    app.state.stopping.set()
+    assert "[-]shutdown failed" in (await api.get("/readyz")).text
+    assert (await api.get("/livez")).code == 200
+
+
+async def test_a_path_of_no_check_is_not_found(api: Client) -> None:
+    assert (await api.get("/readyz/absent")).code == 404
 
 
 async def test_the_version_is_that_of_the_api(api: Client) -> None:

@@ -1,35 +1,115 @@
-"""Health checks: the process is alive, and it is ready when it reaches its database.
+"""Health checks: the process is alive, and it is ready when it reaches its database and does not stop.
 
-Follows apiserver pkg/server/healthz/healthz.go.
+    GET /readyz            ok
+    GET /readyz?verbose    [+]ping ok
+                           [+]database ok
+                           ...
+                           readyz check passed
+    GET /readyz/database   one check
+
+Follows apiserver pkg/server/healthz/healthz.go (handleRootHealth, adaptCheckToHandler).
 """
 
 from __future__ import annotations
 
-from typing import Final
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple
 
 from starlette.types import Receive, Scope, Send
 
 from registry.http.documents.answers import TEXT, send_document
+from registry.http.request_state import STATE
+from registry.schema.field import go_quote
 from registry.store.errors import StoreError
 from registry.store.store import Store
 
-READY_PATHS: Final = ("/readyz", "/healthz")
-LIVE_PATHS: Final = ("/livez", "/livez/ping", "/readyz/ping", "/healthz/ping")
+logger = logging.getLogger(__name__)
+
+ROOTS: Final = ("healthz", "livez", "readyz")
+# A stranger may name checks to exclude; so many are repeated to them.
+_MAX_UNKNOWN: Final = 20
 
 
-async def live(scope: Scope, receive: Receive, send: Send) -> None:
-    await send_document(send, scope, 200, TEXT, b"ok")
+class Check(NamedTuple):
+    """`run` raises where the check fails."""
+
+    name: str
+    run: Callable[[], Awaitable[object]]
 
 
-class ReadyEndpoint:
-    def __init__(self, store: Store) -> None:
-        self._store = store
+class Stopping(Exception):
+    """The process takes no further requests."""
+
+
+class HealthEndpoint:
+    """One of ROOTS and the paths of its checks below it."""
+
+    def __init__(self, name: str, checks: Sequence[Check]) -> None:
+        self._name = name
+        self._checks = {check.name: check for check in checks}
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return (f"/{self._name}", *(f"/{self._name}/{check}" for check in self._checks))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await self._store.ping()
-        except StoreError:
-            body = b"[-]database failed: reason withheld\nreadyz check failed\n"
-            await send_document(send, scope, 500, TEXT, body)
+        info = scope[STATE].info
+        single = info.document_path.removeprefix(f"/{self._name}").strip("/")
+        if single:
+            await self._send_single(scope, send, self._checks[single])
+            return
+        excluded = set(info.query.get("exclude", ()))
+        failed, lines = False, []
+        for check in self._checks.values():
+            if check.name in excluded:
+                lines.append(f"[+]{check.name} excluded: ok\n")
+            elif await _failure(check) is None:
+                lines.append(f"[+]{check.name} ok\n")
+            else:
+                lines.append(f"[-]{check.name} failed: reason withheld\n")
+                failed = True
+        unknown = sorted(excluded - self._checks.keys())[:_MAX_UNKNOWN]
+        if unknown:
+            quoted = ",".join(go_quote(name) for name in unknown)
+            lines.append(f"warn: some health checks cannot be excluded: no matches for {quoted}\n")
+        if not failed and "verbose" not in info.query:
+            await send_document(send, scope, 200, TEXT, b"ok")
+            return
+        code, verdict = (500, "failed") if failed else (200, "passed")
+        text = f"{''.join(lines)}{self._name} check {verdict}\n"
+        await send_document(send, scope, code, TEXT, text.encode(errors="replace"))
+
+    async def _send_single(self, scope: Scope, send: Send, check: Check) -> None:
+        if await _failure(check) is None:
+            await send_document(send, scope, 200, TEXT, b"ok")
         else:
-            await live(scope, receive, send)
+            await send_document(send, scope, 500, TEXT, b"internal server error: reason withheld\n")
+
+
+async def _failure(check: Check) -> Exception | None:
+    try:
+        await check.run()
+    except (StoreError, Stopping) as error:
+        logger.warning("the health check %s failed: %s", check.name, error)
+        return error
+    return None
+
+
+def health_endpoints(store: Store, stopping: asyncio.Event) -> list[HealthEndpoint]:
+    """Alive is what answers at all: a process without its database must not be restarted for that."""
+
+    async def ping() -> None:
+        pass
+
+    async def shutdown() -> None:
+        if stopping.is_set():
+            raise Stopping("the process stops")
+
+    database = [Check("ping", ping), Check("database", lambda: store.ping()), Check("new-session", store.try_session)]
+    return [
+        HealthEndpoint("healthz", database),
+        HealthEndpoint("livez", [Check("ping", ping)]),
+        HealthEndpoint("readyz", [*database, Check("shutdown", shutdown)]),
+    ]

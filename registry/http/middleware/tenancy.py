@@ -15,6 +15,7 @@ from registry.authentication.user import User
 from registry.authorization.authorizer import user_in_tenant
 from registry.authorization.tenants import DEFAULT, SYSTEM, Tenants
 from registry.authorization.wildcard import SUBRESOURCE, is_across, resolve_wildcard
+from registry.http.documents.health import ROOTS
 from registry.http.hosts import HostPattern, tenant_in_path
 from registry.http.middleware.authorization import forbidden_to
 from registry.http.request_state import NO_TENANT, STATE, RequestState
@@ -23,9 +24,8 @@ from registry.store.store import Store
 from registry.store.types import Tenant
 
 # What the process answers for itself: whether it is alive must not depend on the database.
-_OF_PROCESS: Final = frozenset(
-    {"/healthz", "/livez", "/readyz", "/healthz/ping", "/livez/ping", "/readyz/ping", "/metrics", "/version"}
-)
+_OF_PROCESS: Final = frozenset({"/metrics", "/version"})
+_HEALTH: Final = tuple(f"/{root}/" for root in ROOTS)
 
 
 class TenancyMiddleware:
@@ -67,7 +67,8 @@ class TenancyMiddleware:
     async def _resolve(self, scope: Scope, state: RequestState) -> tuple[Tenant, User]:
         """The administrator of a tenant above stays themselves; any other user is as the tenant sees them."""
         user, name = state.user, state.info.tenant
-        of_process = state.info.document_path in _OF_PROCESS
+        path = state.info.document_path
+        of_process = path in _OF_PROCESS or f"{path}/".startswith(_HEALTH)
         if of_process and not name:
             return NO_TENANT, user if user.tenant is None else user_in_tenant(user, DEFAULT)
         try:

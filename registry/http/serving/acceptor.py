@@ -29,6 +29,9 @@ REFUSED: Final = Counter("registry_connections_refused", "Connections closed at 
 HANDSHAKE_SECONDS: Final = 30.0
 # What else a process has open: PostgreSQL, webhooks, files.
 OTHER_FILES: Final = 128
+# The first bytes of a request without TLS (tlsRecordHeaderLooksLikeHTTP, and the methods that it does not know).
+_HTTP_STARTS: Final = frozenset({b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO", b"PATCH", b"DELET"})
+_PLAIN_HEAD_BYTES: Final = 64 * 1024
 # Connections that are accepted in a row, before others have their turn.
 _IN_A_ROW: Final = 64
 # Where the process or the machine has no more files, it looks again after this time.
@@ -119,6 +122,9 @@ class Acceptor:
     async def _connect(self, accepted: socket.socket) -> None:
         protocol = self._make(self._connection_closed)
         try:
+            if self.context is not None and await _speaks_plain_http(accepted):
+                _refuse_plain_http(accepted)
+                return
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: protocol,
                 accepted,
@@ -135,3 +141,28 @@ class Acceptor:
     def _connection_closed(self) -> None:
         self.count -= 1
         CONNECTIONS.set(self.count)
+
+
+async def _speaks_plain_http(accepted: socket.socket) -> bool:
+    """Whether the first bytes, which stay to be read, are those of an HTTP request. TimeoutError without any."""
+    loop = asyncio.get_running_loop()
+    readable = loop.create_future()
+    loop.add_reader(accepted, _set, readable)
+    try:
+        async with asyncio.timeout(HANDSHAKE_SECONDS):
+            await readable
+    finally:
+        loop.remove_reader(accepted)
+    return accepted.recv(5, socket.MSG_PEEK) in _HTTP_STARTS
+
+
+def _set(readable: asyncio.Future[None]) -> None:
+    if not readable.done():
+        readable.set_result(None)
+
+
+def _refuse_plain_http(accepted: socket.socket) -> None:
+    """Answers in the words of Go's net/http (server.go). What was sent is read first: a close would discard both."""
+    accepted.recv(_PLAIN_HEAD_BYTES)
+    accepted.send(b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
+    accepted.shutdown(socket.SHUT_WR)
