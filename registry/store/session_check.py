@@ -14,7 +14,7 @@ import psycopg
 from registry.store.connection import connect
 from registry.store.errors import Unavailable
 
-# What was found is good for so long: whoever asks, no more sessions are opened than that.
+# What was found is good for so long: no more sessions are opened, however many ask.
 _GOOD_SECONDS: Final = 5.0
 _BAD_SECONDS: Final = 1.0
 

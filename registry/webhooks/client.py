@@ -8,6 +8,7 @@ to come back, as client-go does.
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -21,12 +22,16 @@ from registry.webhooks.https import Answer, HttpsClient, Limits, Lost
 from registry.webhooks.refusals import refusal_text
 from registry.webhooks.services import Services
 
+logger = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 # kube-apiserver's time for one conversion call; the webhook learns it by `?timeout=30s`.
 TIMEOUT_SECONDS: Final = 30
 # Times that a webhook may ask to come back later; client-go's number.
 _MOST_RETRIES: Final = 10
+# How often the log says that services are not known.
+_WARN_SECONDS: Final = 60.0
 _HEADERS: Final = {"Content-Type": "application/json", "Accept": "application/json, */*"}
 
 
@@ -44,6 +49,19 @@ class WebhookClient:
         self.services = services
         self.https = HttpsClient(policy, limits or Limits())
         self._timeout = timeout
+        self._next_warning = 0.0
+
+    def _warn_of_service(self, endpoint: Endpoint) -> None:
+        """Clients read what kube-apiserver says; the operator reads what to do, once in a while."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._next_warning:
+            self._next_warning = now + _WARN_SECONDS
+            service = go_quote(endpoint.host.removesuffix(".svc"))
+            logger.warning(
+                "webhooks name services without a known address, such as %s: give it with --webhook-services or "
+                "--webhook-service-template",
+                service,
+            )
 
     async def aclose(self) -> None:
         await self.https.aclose()
@@ -85,6 +103,7 @@ class WebhookClient:
         limit: asyncio.Timeout,
     ) -> T:
         if endpoint.service and endpoint.place is None:
+            self._warn_of_service(endpoint)
             raise Unreachable(f"service {go_quote(endpoint.service)} not found")
         origin, target = endpoint.origin(), f"{endpoint.path}?timeout={seconds}s"
         for _ in range(_MOST_RETRIES if again else 0):

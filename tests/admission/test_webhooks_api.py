@@ -76,7 +76,7 @@ async def test_a_patch_that_does_not_fit(api: Client, hook: Hook) -> None:
     assert answer.json["message"] == "Internal error occurred: testing value /spec/size failed: test failed"
 
 
-async def test_a_webhook_that_is_not_heard(api: Client, hook: Hook) -> None:
+async def test_a_webhook_that_is_not_heard(api: Client, hook: Hook, caplog: pytest.LogCaptureFixture) -> None:
     await configure(api, hook, "a", clientConfig={"service": {"name": "none", "namespace": "default"}})
     answer = await api.post(WIDGETS, widget("a"))
     assert (answer.code, answer.json["reason"]) == (500, "InternalError")
@@ -84,6 +84,7 @@ async def test_a_webhook_that_is_not_heard(api: Client, hook: Hook) -> None:
         'Internal error occurred: failed calling webhook "a.example.com": failed to call webhook: Post '
         '"https://none.default.svc:443/?timeout=20s": service "none" not found'
     )
+    assert 'such as "none.default": give it with --webhook-services' in caplog.text
     change = {"webhooks": [{"name": "a.example.com", "failurePolicy": "Ignore"}]}
     path = f"{ADMISSION}/validatingwebhookconfigurations/c-a"
     (await api.patch(path, change, "application/strategic-merge-patch+json")).ok()

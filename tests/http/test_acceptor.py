@@ -142,7 +142,7 @@ def test_there_are_no_more_than_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
-async def test_a_request_without_tls_is_told_so(method: str, tmp_path: Path) -> None:
+async def test_a_request_without_tls_gets_an_answer_that_says_so(method: str, tmp_path: Path) -> None:
     made = ensure_certificates(tmp_path, "127.0.0.1", ())
     async with accepting(10, server_context(made.certificate, made.key)) as (acceptor, port):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -78,10 +78,10 @@ async def test_new_sessions_that_cannot_run_our_functions_are_no_readiness(api: 
         connection.execute("UPDATE pg_language SET lanplcallfoid = 0, laninline = 0 WHERE lanname = 'plpgsql'")
         try:
 
-            async def seen() -> bool:
+            async def fails() -> bool:
                 return "[-]new-session failed" in (await api.get("/readyz?verbose")).text
 
-            await eventually(seen)
+            await eventually(fails)
             assert (await api.get("/livez")).code == 200
             assert (await api.get("/readyz/new-session")).code == 500
         finally:
