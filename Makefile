@@ -17,7 +17,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 LOCKED := install --require-hashes --only-binary :all:
 OURSELVES := install --no-deps --no-build-isolation --editable .
 
-.PHONY: help serve install develop check test lint format words coverage bench docs dist lock sbom audit pin-images clean
+.PHONY: help serve install develop check test lint format words coverage bench docs docs-site dist lock sbom audit pin-images clean
 .DEFAULT_GOAL := help
 
 help: ## list these targets
@@ -59,6 +59,9 @@ bench: $(VENV)/.developing ## what the server does in a second (ARGS=--help)
 
 docs: $(VENV)/.installed ## write docs/settings.md
 	$(BIN)/python -m registry.settings > docs/settings.md
+
+docs-site: $(VENV)/site/.installed ## the documentation with search, into build/site
+	$(VENV)/site/bin/mkdocs build --quiet
 
 dist: $(VENV)/.developing ## the wheel and the sdist, into dist/
 	$(BIN)/python -m build --no-isolation --outdir dist
@@ -107,4 +110,9 @@ $(VENV)/.developing: pyproject.toml requirements/develop.txt requirements/build.
 $(TOOLS)/.installed: requirements/tools.txt | $(BIN)/python
 	$(BIN)/python -m venv $(TOOLS)
 	$(PIP) --python $(TOOLS)/bin/python $(LOCKED) -r requirements/tools.txt
+	touch $@
+
+$(VENV)/site/.installed: requirements/site.txt | $(BIN)/python
+	$(BIN)/python -m venv $(VENV)/site
+	$(PIP) --python $(VENV)/site/bin/python $(LOCKED) -r requirements/site.txt
 	touch $@

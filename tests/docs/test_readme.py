@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from tests.docs.pages import ROOT, commands, run
 from tests.running import RunningServer, data_folder, running_server
 
 needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on this machine")
-NEEDS = {"sql": "psql", "history": "jq"}
+NEEDS = {"sql": "psql", "history": "jq", "tutorials/reports": "psql", "tutorials/operator": "kopf"}
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +61,17 @@ PAGES = {
     "sharing": r"^one +a$",
     "sql": r"crontabs_jobs_example_com \| +ready",
     "tenants": r"tenant beta deleted",
+    "tutorials/operator": r"<h1 class=dark>Welcome</h1>",
+    "tutorials/reports": r"refused\nERROR:  permission denied for table objects\nrefused|refused$",
     "versions": r"condition met",
 }
 # The others are followed in a tenant each, so that none meets what another has left. Logins are for a tenant that is
 # named, and kubectl's --raw leaves out the path of the server's URL.
-IN_DEFAULT = frozenset({"authentication", "history", "sql"})
+IN_DEFAULT = frozenset({"authentication", "history", "sql", "tutorials/reports"})
+
+
+def _slug(page: str) -> str:
+    return page.replace("/", "-")
 
 
 # Views follow soon after a definition: here they are waited for.
@@ -79,7 +87,7 @@ done
 def kubeconfigs(server: RunningServer) -> dict[str, Path]:
     """The kubeconfig for each page."""
     tenants = [
-        {"apiVersion": "tenancy.registry/v1", "kind": "Tenant", "metadata": {"name": f"of-{page}"}, "spec": {}}
+        {"apiVersion": "tenancy.registry/v1", "kind": "Tenant", "metadata": {"name": f"of-{_slug(page)}"}, "spec": {}}
         for page in PAGES
         if page not in IN_DEFAULT
     ]
@@ -88,8 +96,8 @@ def kubeconfigs(server: RunningServer) -> dict[str, Path]:
     run(f"kubectl create --server {server.url}/clusters/system -f {wanted}", server, server.data_dir)
     found = dict.fromkeys(PAGES, server.kubeconfig)
     for page in PAGES.keys() - IN_DEFAULT:
-        found[page] = server.data_dir / f"kubeconfig-{page}"
-        found[page].write_text(kubeconfig(with_tenant(server.url, f"of-{page}"), server.token, server.authority))
+        found[page] = server.data_dir / f"kubeconfig-{_slug(page)}"
+        found[page].write_text(kubeconfig(with_tenant(server.url, f"of-{_slug(page)}"), server.token, server.authority))
     return found
 
 
@@ -98,7 +106,8 @@ def kubeconfigs(server: RunningServer) -> dict[str, Path]:
 @needs_kubectl
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_works_as_pasted(page: str, server: RunningServer, kubeconfigs: dict[str, Path], tmp_path: Path) -> None:
-    if (program := NEEDS.get(page)) and shutil.which(program) is None:
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    if (program := NEEDS.get(page)) and shutil.which(program, path=programs) is None:
         pytest.skip(f"{program} is not on this machine")
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     if page == "sql":

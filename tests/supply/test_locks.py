@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 
 from tests.supply.locks import EXTRAS, PROJECT, ROOT, RUNTIME, _lines, pins, wanted
 
-LOCKS = ["build", "develop", "image", "install", "tools"]
+LOCKS = ["build", "develop", "image", "install", "site", "tools"]
 
 
 @pytest.mark.parametrize("name", LOCKS)
@@ -35,6 +35,7 @@ def test_no_address_is_in_a_lock(name: str) -> None:
         ("develop", [*RUNTIME, *EXTRAS["embedded"], *EXTRAS["dev"]]),
         ("image", RUNTIME),
         ("install", [*RUNTIME, *EXTRAS["embedded"]]),
+        ("site", PROJECT["dependency-groups"]["site"]),
         ("tools", PROJECT["dependency-groups"]["tools"]),
     ],
     ids=LOCKS,

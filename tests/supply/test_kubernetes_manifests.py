@@ -1,0 +1,48 @@
+"""deploy/kubernetes.yaml: every field is one that Kubernetes knows, and what it names fits together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from registry.settings import declarations
+from tests.docs.pages import ROOT
+
+models = pytest.importorskip("kubernetes.client.models", reason="needs the Kubernetes client for Python")
+
+TEXT = (ROOT / "deploy/kubernetes.yaml").read_text()
+MANIFESTS: list[dict[str, Any]] = list(yaml.safe_load_all(TEXT))
+BY_KIND = {manifest["kind"]: manifest for manifest in MANIFESTS}
+POD = BY_KIND["Deployment"]["spec"]["template"]["spec"]
+
+
+def _check(manifest: dict[str, Any]) -> None:
+    """Raises pydantic's ValidationError for unknown fields, missing ones and wrong types."""
+    version = manifest["apiVersion"].rpartition("/")[2].capitalize()
+    getattr(models, f"{version}{manifest['kind']}").model_validate(manifest)
+
+
+@pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda manifest: manifest["kind"])
+def test_each_field_is_known_to_kubernetes(manifest: dict[str, Any]) -> None:
+    _check(manifest)
+
+
+def test_an_unknown_field_would_be_found() -> None:
+    with pytest.raises(ValueError, match=r"spec.ports.0.nope"):
+        _check({"apiVersion": "v1", "kind": "Service", "spec": {"ports": [{"port": 1, "nope": 2}]}})
+
+
+def test_selectors_match_the_pods() -> None:
+    labels = BY_KIND["Deployment"]["spec"]["template"]["metadata"]["labels"]
+    assert BY_KIND["Deployment"]["spec"]["selector"]["matchLabels"] == labels
+    assert BY_KIND["Service"]["spec"]["selector"] == labels
+    assert BY_KIND["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"] == labels
+
+
+def test_ports_volumes_and_settings_are_there() -> None:
+    [server] = POD["containers"]
+    assert BY_KIND["Service"]["spec"]["ports"][0]["targetPort"] in {port["name"] for port in server["ports"]}
+    assert {mount["name"] for mount in server["volumeMounts"]} == {volume["name"] for volume in POD["volumes"]}
+    assert {variable["name"] for variable in server["env"]} <= {declaration.variable for declaration in declarations()}
