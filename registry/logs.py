@@ -12,7 +12,11 @@ import json
 import logging
 import os
 import sys
-from typing import Any
+import time
+from typing import Any, Final
+
+# How often a condition that lasts is logged again.
+REPEAT_SECONDS: Final = 60.0
 
 # Names of a record's origin that say nothing to an operator.
 QUIET_LOGGERS = ("uvicorn", "uvicorn.error", "alembic", "asyncio")
@@ -59,6 +63,49 @@ def configure(level: str, form: str, *, worker: int | None = None) -> None:
     root.setLevel(level.upper())
     for name in QUIET_LOGGERS:
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+
+
+class Condition:
+    """A state that lasts: a line when it begins, one a minute while it holds, and one when it is over.
+
+    PostgreSQL is away: connection refused
+    PostgreSQL is away: connection refused (for 62 s, 248 times)
+    PostgreSQL is back after 71 s
+    """
+
+    def __init__(
+        self, logger: logging.Logger, begins: str, ends: str, *, level: int = logging.ERROR, delay_seconds: float = 0.0
+    ) -> None:
+        """`delay_seconds`: what is over by then leaves no line at all."""
+        self._logger = logger
+        self._begins = begins
+        self._ends = ends
+        self._level = level
+        self._delay_seconds = delay_seconds
+        self._since: float | None = None
+        self._said: float | None = None
+        self._times = 0
+
+    def hold(self, reason: str) -> None:
+        now = time.monotonic()
+        self._times += 1
+        if self._since is None:
+            self._since = now
+        if self._said is None:
+            if now - self._since >= self._delay_seconds:
+                self._said = now
+                self._logger.log(self._level, "%s: %s", self._begins, reason)
+        elif now - self._said >= REPEAT_SECONDS:
+            self._said = now
+            seconds = now - self._since
+            self._logger.log(self._level, "%s: %s (for %.0f s, %d times)", self._begins, reason, seconds, self._times)
+
+    def end(self) -> None:
+        """Costs nothing while the condition does not hold."""
+        if self._since is not None:
+            if self._said is not None:
+                self._logger.warning("%s after %.1f s", self._ends, time.monotonic() - self._since)
+            self._since, self._said, self._times = None, None, 0
 
 
 class TextFormatter(logging.Formatter):

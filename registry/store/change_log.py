@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from registry.store.arrays import BigintArray
 from registry.store.bounds import READ_BYTES
 from registry.store.connection import Pool
 from registry.store.encoding import label_prefix
 from registry.store.errors import RevisionExpired, TenantNotFound
+from registry.store.lost import Lost, continued, lowest, reached
 from registry.store.statements import statement
 from registry.store.types import Actor, Change, ChangeType, DomainId, ObjectKey, ResourceName, TenantId, Uid
 
@@ -56,7 +57,7 @@ ALIVE: Final = statement(
 COUNTERS: Final = statement(
     "counters",
     "The counters and compact revisions of some domains; by their primary key.",
-    "SELECT id, revision, compact_revision FROM domains WHERE id = ANY (%(domains)s::bigint[])",
+    "SELECT id, revision, compact_revision, lost FROM domains WHERE id = ANY (%(domains)s::bigint[])",
 )
 
 # `+ 0` keeps the planner from the index of keys, by which it would have to sort.
@@ -64,7 +65,9 @@ REPLAY: Final = statement(
     "replay",
     "The changes of one tenant in a window of revisions, with the domain's counter and compact revision in the same"
     " snapshot; by the log's index of revisions.",
-    "SELECT d.revision AS current, d.compact_revision, c.* FROM domains d LEFT JOIN LATERAL (SELECT"
+    "SELECT d.revision AS current, "
+    + lowest("%(after)s::bigint")
+    + " AS compact_revision, d.lost, c.* FROM domains d LEFT JOIN LATERAL (SELECT"
     + COLUMNS
     + """
         FROM (
@@ -97,10 +100,26 @@ MAX_ROWS: Final = 500
 MAX_BYTES: Final = READ_BYTES
 
 
-async def counters(pool: Pool, domains: list[DomainId]) -> dict[DomainId, tuple[int, int]]:
-    """Revision and compact_revision of each domain that exists."""
+class Counter(NamedTuple):
+    """Of a domain."""
+
+    revision: int
+    compact_revision: int
+    lost: Lost
+
+    def continued(self, revision: int) -> int:
+        """Where to go on from a revision up to which everything was seen. Raises RevisionExpired."""
+        onward = continued(revision, self.lost)
+        if revision < self.compact_revision or onward is None:
+            lowest = self.compact_revision if onward is not None else self.revision
+            raise RevisionExpired(revision, lowest, self.revision)
+        return onward
+
+
+async def counters(pool: Pool, domains: list[DomainId]) -> dict[DomainId, Counter]:
+    """The counter of each domain that exists."""
     rows = await pool.fetch(COUNTERS, {"domains": BigintArray(domains)})
-    return {DomainId(row[0]): (row[1], row[2]) for row in rows}
+    return {DomainId(row[0]): Counter(row[1], row[2], row[3]) for row in rows}
 
 
 async def alive(pool: Pool, tenants: list[TenantId]) -> set[TenantId]:
@@ -151,13 +170,13 @@ async def replay(
     )
     if not rows:
         raise TenantNotFound("the tenant does not exist")
-    current, compact_revision = rows[0][:2]
+    current, compact_revision, lost = rows[0][:3]
     if after < compact_revision:
         raise RevisionExpired(after, compact_revision, current)
-    changes = tuple([change_of(row[2:]) for row in rows if row[3] is not None])
+    changes = tuple([change_of(row[3:]) for row in rows if row[4] is not None])
     if changes:
         return changes, changes[-1].revision
-    return changes, max(after, min(after + REPLAY_WINDOW, current))
+    return changes, reached(after, max(after, min(after + REPLAY_WINDOW, current)), lost)
 
 
 def change_of(row: tuple[Any, ...]) -> Change:

@@ -53,14 +53,17 @@ NEWEST: Final = statement(
 
 RAISE_COMPACT_REVISIONS: Final = statement(
     "raise-compact-revisions",
-    "Raises the compact revisions of some domains, locking their counters in the order in which writers lock them.",
+    "Raises the compact revisions of some domains, and drops what is lost below them, locking their counters in the"
+    " order in which writers lock them.",
     """
     WITH wanted AS MATERIALIZED (
         SELECT * FROM unnest(%(domains)s::bigint[], %(revisions)s::bigint[]) AS w (id, revision)
     ), locked AS MATERIALIZED (
         SELECT id FROM domains WHERE id IN (SELECT id FROM wanted) ORDER BY id FOR UPDATE
     )
-    UPDATE domains d SET compact_revision = w.revision
+    UPDATE domains d SET compact_revision = w.revision, lost = (
+        SELECT array_agg(l.revision ORDER BY l.place) FROM unnest(d.lost) WITH ORDINALITY AS l (revision, place)
+        WHERE d.lost[l.place + mod(l.place, 2)] > w.revision)
     FROM wanted w JOIN locked l ON l.id = w.id
     WHERE d.id = w.id AND d.compact_revision < w.revision
     """,
@@ -152,6 +155,7 @@ async def _raise_compact_revisions(connection: Connection, name: str) -> None:
     async with connection.transaction():
         # Reads all of an index of the partition: with as long as it takes.
         await connection.execute("SET LOCAL statement_timeout = 0")
+        connection.call_limit_seconds = None
         cursor = await connection.execute(sql.SQL(NEWEST.sql).format(partition=sql.Identifier(name)))
         newest = await cursor.fetchall()
     for start in range(0, len(newest), DOMAINS_AT_ONCE):

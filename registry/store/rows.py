@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from registry.store.lost import lowest
 from registry.store.types import DomainId, Guards, Tenant, TenantId, TenantName
 
 # What a page begins with: the counter, the lowest revision of the log and the guards, in the snapshot of its rows.
@@ -12,6 +13,10 @@ STATE: Final = """
     FROM tenants t JOIN domains d ON d.id = t.domain_id
     WHERE t.id = %(tenant)s::bigint AND t.deleted_at IS NULL
 """
+
+
+# The same for a page at a revision, which may be lost.
+STATE_AT: Final = STATE.replace("d.compact_revision", lowest("%(at)s::bigint") + " AS compact_revision")
 
 
 def tenant_of(row: tuple[Any, ...]) -> Tenant:

@@ -1,7 +1,7 @@
 """The store: the one object through which everything above reads and writes PostgreSQL.
 
 Connections of a process: 2 writers, 2 readers, 4 for pages, tenants and what is rare, 2 for the change feed, 1 that
-notifies and 1 that listens, 1 for reporting views: at most 13. Each is opened when first needed.
+notifies and 1 that listens, 1 for reporting views, 1 that probes: at most 14. Each is opened when first needed.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, Final, Self
 from registry.store import change_log, compaction
 from registry.store.commit.writer import Writer
 from registry.store.connection import CONNECT_TIMEOUT_SECONDS, Pool
+from registry.store.database import Database
 from registry.store.encryption import resealing
 from registry.store.encryption.sealing import Encryption, Sealing
 from registry.store.errors import AlreadyExists, RevisionConflict, StoreError, TenantNotFound
@@ -38,6 +39,7 @@ from registry.store.settings import Settings
 from registry.store.sharing import Sharing
 from registry.store.signing_keys import SigningKeys
 from registry.store.tenants import Tenants, TerminatingTenant, Usage
+from registry.store.timelines import Timelines
 from registry.store.tokens import Tokens
 from registry.store.types import (
     Change,
@@ -84,18 +86,22 @@ class Store:
     ) -> None:
         self.process = secrets.token_hex(8)
         self._retention = retention
-        self._pool = Pool(dsn, "pool", pool_size, connect_timeout_seconds=connect_timeout_seconds)
-        self._reader = Reader(dsn, connections=readers, connect_timeout_seconds=connect_timeout_seconds)
+        timelines = Timelines(self._forget)
+        self.database = Database(dsn, connect_timeout_seconds=connect_timeout_seconds, timelines=timelines)
+        listens = self.database
+        if listen_dsn is not None:
+            listens = Database(listen_dsn, connect_timeout_seconds=connect_timeout_seconds, timelines=timelines)
+        self._pool = Pool(self.database, "pool", pool_size)
+        self._reader = Reader(self.database, connections=readers)
         # Its own, so that lists do not hold up watches.
-        self._feed_pool = Pool(dsn, "feed", 2, connect_timeout_seconds=connect_timeout_seconds)
+        self._feed_pool = Pool(self.database, "feed", 2)
         self._sealing = Sealing(self._pool, encryption)
-        self._feed = Feed(self._feed_pool, dsn, listen_dsn or dsn, self.process, self._sealing)
+        self._feed = Feed(self._feed_pool, self.database, listens, self.process, self._sealing)
         self._writer = Writer(
-            dsn,
+            self.database,
             on_commit=self._feed.notify_committed,
             make_partitions=self.make_partitions,
             connections=writers,
-            connect_timeout_seconds=connect_timeout_seconds,
         )
         self._session_check = SessionCheck(dsn)
         self._pages = Pages(self._pool)
@@ -106,7 +112,7 @@ class Store:
         self.tokens = Tokens(self._pool)
         self.sharing = Sharing(self._pool)
         # One connection, for views are made one at a time, and wait for each other in PostgreSQL.
-        self.reporting_pool = Pool(dsn, "reporting", 1, connect_timeout_seconds=connect_timeout_seconds)
+        self.reporting_pool = Pool(self.database, "reporting", 1)
         self.keys = SigningKeys(self._pool, self._sealing.masters)
         self._housekeeping: asyncio.Task[None] | None = None
 
@@ -114,6 +120,7 @@ class Store:
     async def open(cls, dsn: str, *, listen_dsn: str | None = None, housekeeping: bool = True, **options: Any) -> Self:
         """Connects and sees to it that the log can be written. The database must be migrated (migrate.upgrade)."""
         store = cls(dsn, listen_dsn=listen_dsn, **options)
+        store.database.start()
         try:
             await store.make_partitions()
         except BaseException:
@@ -128,6 +135,7 @@ class Store:
         if self._housekeeping is not None:
             self._housekeeping.cancel()
             await asyncio.gather(self._housekeeping, return_exceptions=True)
+        await self.database.close()
         await self._feed.close()
         await self._writer.close()
         await self._feed.notifier.close()
@@ -135,6 +143,12 @@ class Store:
         await self._feed_pool.close()
         await self.reporting_pool.close()
         await self._pool.close()
+
+    def _forget(self) -> None:
+        """PostgreSQL is on a new timeline: what was read of the one before may be lost."""
+        self._sealing.forget()
+        self._tenants.forget_all()
+        self._feed.look_again()
 
     async def require_readable(self) -> None:
         """Raises Unreadable where something is encrypted by a master key that is not listed."""

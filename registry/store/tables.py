@@ -50,7 +50,8 @@ def _facet_index(name: str, *others: str) -> Index:
 
 # One row a revision domain: the counter that every write of the domain locks first. Mostly empty pages (fillfactor)
 # keep its updates HOT while a long report holds back clean-up.
-# `compact_revision` is the lowest revision from which the change log is whole.
+# `compact_revision` is the lowest revision from which the change log is whole. `lost` holds pairs of revisions, NULL
+# for none: those between the two were given out by a server that lost them (store/timelines.py).
 domains = Table(
     "domains",
     metadata,
@@ -59,10 +60,25 @@ domains = Table(
     Column("compact_revision", BigInteger, nullable=False, server_default=text("0")),
     # Of a domain that tenants share by its name; NULL for one of a single tenant.
     Column("name", _bytewise()),
+    Column("lost", ARRAY(BigInteger)),
     PrimaryKeyConstraint("id", name="domains_pkey"),
     # A shared domain by its name.
     Index("domains_name_key", "name", unique=True, postgresql_where=text("name IS NOT NULL")),
     postgresql_with={"fillfactor": "10"},
+)
+
+# One row a server that has been written to, in their order (store/timelines.py): after a failover or a restore there is
+# another. `token` tells rows apart that two servers made under the same number.
+timelines = Table(
+    "timelines",
+    metadata,
+    Column("number", BigInteger, nullable=False, autoincrement=False),
+    Column("system_identifier", BigInteger, nullable=False),
+    Column("timeline", BigInteger, nullable=False),
+    Column("token", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("at", DateTime(timezone=True), nullable=False),
+    PrimaryKeyConstraint("number", name="timelines_pkey"),
 )
 
 # `definitions_revision` and `namespaces_revision` guard the writes of a tenant. They change only under the

@@ -305,6 +305,9 @@ class Tenants:
     def forget(self, tenant: Tenant) -> None:
         self._cache.pop(tenant.name)
 
+    def forget_all(self) -> None:
+        self._cache.clear()
+
     def forget_name(self, name: str) -> None:
         """What is known of a tenant whose object has been written."""
         self._cache.pop(TenantName(name))

@@ -22,9 +22,9 @@ _VALUE_CLASSES: Final = frozenset({"22", "54"})
 
 def translate(error: psycopg.Error) -> StoreError:
     if is_transient(error):
-        return Unavailable(_first_line(error))
+        return Unavailable(first_line(error))
     refused = ValueRefused if error.sqlstate is not None and error.sqlstate[:2] in _VALUE_CLASSES else Unstorable
-    return refused(_first_line(error))
+    return refused(first_line(error))
 
 
 def is_transient(error: psycopg.Error) -> bool:
@@ -44,6 +44,6 @@ def lacks_partition(error: psycopg.Error) -> bool:
     return isinstance(error, psycopg.errors.CheckViolation) and error.diag.constraint_name is None
 
 
-def _first_line(error: psycopg.Error) -> str:
-    # The rest may quote rows: other people's data.
+def first_line(error: BaseException) -> str:
+    """The reason in one line; never empty. Further lines may quote rows: other people's data."""
     return str(error).partition("\n")[0] or type(error).__name__

@@ -110,12 +110,14 @@ def test_data_comes_through_every_revision(roles: Callable[[str], None], databas
         connection.execute("INSERT INTO settings VALUES ('a-test', '{}')")
         connection.execute("INSERT INTO report_tenants SELECT id, 0 FROM tenants ON CONFLICT DO NOTHING")
     assert empty_tables(url) == []
-    whole = {table.name: everything(url, table.name) for table in tables.metadata.sorted_tables}
+    # Which servers there were, the older one does not know.
+    kept = [table.name for table in tables.metadata.sorted_tables if table.name != "timelines"]
+    whole = {name: everything(url, name) for name in kept}
     head = migrate.current(url)
 
     migrate.downgrade(url, "-1")
     migrate.upgrade(url)
-    assert {table.name: everything(url, table.name) for table in tables.metadata.sorted_tables} == whole
+    assert {name: everything(url, name) for name in kept} == whole
     asyncio.run(serve_again(url, tmp_path))
 
     before = [ask(url, query) for query in (OBJECTS, CHANGES, TENANTS)]

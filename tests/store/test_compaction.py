@@ -10,6 +10,7 @@ from psycopg import sql
 
 from registry.store import compaction, tables
 from registry.store.errors import RevisionExpired
+from registry.store.session import Connection
 from registry.store.store import Store
 from registry.store.types import Tenant
 from tests.store.writes import WIDGETS, changes_up_to, commit_all, create, keys, update
@@ -133,7 +134,7 @@ async def _age(store: Store, database_url: str) -> None:
     """Makes all that the log holds a day older, as if its partition had ended then."""
     now = datetime.datetime.now(datetime.UTC)
     old = now - datetime.timedelta(days=1)
-    async with await psycopg.AsyncConnection.connect(database_url) as connection:
+    async with await Connection.connect(database_url) as connection:
         for name in await _partitions(store):
             await connection.execute(sql.SQL("ALTER TABLE changes DETACH PARTITION {}").format(sql.Identifier(name)))
             await connection.execute(

@@ -1,12 +1,18 @@
 """What became of a commit whose connection broke: the log knows, by the batch's random number.
 
-    time   the lost backend                      we, on a new connection
+    time   the lost backend                      this process, on a new connection
     1      may still be waiting, or committing
-    2                                            end it, by its pid and the start that makes the pid unmistakable
-    3      is gone: committed or rolled back     wait until it is gone
-    4                                            read the log for the number: there, or never to be
+    2                                            ends it, by its pid and the start that makes the pid unmistakable
+    3      is gone: committed or rolled back     waits until it is gone
+    4                                            reads the log for the number: there, or never to be
+    5                                            there: waits until it is replicated as PostgreSQL's settings ask
 
-Without step 3 the number could turn up after we had looked, and a repeated write would happen twice.
+Without step 3 the number could turn up after the log was read, and a repeated write would happen twice. Steps 2 and 3
+are left out on another server: no process of the lost one can commit there.
+
+Step 5 is due because ending a backend also ends its wait for synchronous standbys: the commit is then in the log of
+this server, and may be lost with it. Another commit, which is behind that one in the write-ahead log, waits for the
+same standbys; when it returns, both are there.
 """
 
 from __future__ import annotations
@@ -20,8 +26,9 @@ import psycopg
 
 from registry.store.arrays import BigintArray, TextArray
 from registry.store.commit.batch import Pending
-from registry.store.connection import CONNECT_TIMEOUT_SECONDS, Connection
+from registry.store.database import CONNECT_TIMEOUT_SECONDS
 from registry.store.errors import Uncertain
+from registry.store.session import Connection
 from registry.store.statements import statement
 from registry.store.types import Committed, Guards, Row, Uid
 
@@ -29,9 +36,17 @@ WHO_AM_I: Final = statement(
     "who-am-i",
     "The backend of this session, for the day when its connection breaks, and what it calls the type of a write.",
     """
-    SELECT pg_backend_pid(), (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()),
+    SELECT (SELECT token FROM timelines ORDER BY number DESC LIMIT 1), pg_backend_pid(),
+        (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()),
         'registry_write'::regtype::oid::bigint
     """,
+)
+
+# Without an effect but for its place in the write-ahead log.
+BARRIER: Final = statement(
+    "replication-barrier",
+    "Commits something that changes nothing, which returns when all before it is replicated as the settings ask.",
+    "SELECT pg_logical_emit_message(true, 'registry', '')",
 )
 
 END_BACKEND: Final = statement(
@@ -58,11 +73,17 @@ FIND_BATCH: Final = statement(
 )
 
 
+# How long a standby may take to confirm a commit that was found in the log.
+REPLICATION_SECONDS: Final = 5.0
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A connection and who serves it; `write_oid` is the OID of the type `registry_write`."""
+    """A connection and who serves it: `timeline` names the server, `write_oid` is the OID of the type
+    `registry_write`."""
 
     connection: Connection
+    timeline: str | None
     pid: int
     started: datetime.datetime | None
     write_oid: int
@@ -75,11 +96,16 @@ async def link(connection: Connection) -> Link:
     return Link(connection, *row)
 
 
-async def outcome(
-    connection: Connection, lost: Link | None, batch_id: int, batch: list[Pending]
-) -> list[Committed | None]:
+async def dismiss(link: Link, lost: Link) -> None:
+    """Ends the backend of a lost connection, without waiting until it is gone."""
+    if lost.timeline == link.timeline:
+        await link.connection.execute(END_BACKEND.sql, {"pid": lost.pid, "started": lost.started})
+
+
+async def outcome(link: Link, lost: Link | None, batch_id: int, batch: list[Pending]) -> list[Committed | None]:
     """For each write what it became, or None where it was not written and never will be. Else raises Uncertain."""
-    if lost is not None:
+    connection = link.connection
+    if lost is not None and lost.timeline == link.timeline:
         await _end(connection, lost)
     cursor = await connection.execute(
         FIND_BATCH.sql,
@@ -94,7 +120,26 @@ async def outcome(
     async for row in cursor:
         ordinal = row[0] - 1
         found[ordinal] = _committed_write(batch[ordinal], row)
+    if any(found):
+        await replicated(connection)
     return found
+
+
+async def replicated(connection: Connection) -> None:
+    """Returns when all that is committed is replicated as `synchronous_standby_names` and `synchronous_commit` ask, at
+    once where they ask for nothing. Raises Uncertain when that takes too long, and psycopg's errors."""
+    limit, connection.call_limit_seconds = connection.call_limit_seconds, REPLICATION_SECONDS
+    connection.is_unreplicated = False
+    try:
+        await connection.execute(BARRIER.sql)
+    except psycopg.Error as error:
+        if connection.closed:
+            raise Uncertain("no synchronous standby has confirmed it") from error
+        raise
+    finally:
+        connection.call_limit_seconds = limit
+    if connection.is_unreplicated:
+        raise Uncertain("the wait for a synchronous standby was cancelled")
 
 
 async def _end(connection: Connection, lost: Link) -> None:

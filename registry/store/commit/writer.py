@@ -20,6 +20,7 @@ Tenants near a limit: their writes that grow are not written at first, and sent 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import random
 import struct
@@ -29,10 +30,11 @@ from typing import Any, Final, TypeVar
 
 import psycopg
 
+from registry.logs import Condition
 from registry.store.commit import batch as batches
 from registry.store.commit import recovery
 from registry.store.commit.batch import COMMIT, COMMIT_SHARED, COMMIT_TENANT, Pending, Waiting
-from registry.store.connection import CONNECT_TIMEOUT_SECONDS, STATEMENT_TIMEOUT_MS, connect_with_retry
+from registry.store.database import Database
 from registry.store.documents import strip_document
 from registry.store.errors import (
     AlreadyExists,
@@ -50,7 +52,8 @@ from registry.store.errors import (
     Uncertain,
     ValueRefused,
 )
-from registry.store.translate import is_conflict_of_transactions, is_transient, lacks_partition, translate
+from registry.store.session import Connection
+from registry.store.translate import first_line, is_conflict_of_transactions, is_transient, lacks_partition, translate
 from registry.store.types import Committed, DomainId, Guards, Row, Tenant, Uid, Write
 
 logger = logging.getLogger(__name__)
@@ -58,9 +61,6 @@ logger = logging.getLogger(__name__)
 # What may wait for one connection. At 5,000 writes a second this is two seconds' worth; more would only time out.
 MAX_WAITING: Final = 10_000
 MAX_WAITING_BYTES: Final = 128 << 20
-
-# A call that gives no sign of life for longer than PostgreSQL would let it run has lost its connection.
-_CALL_TIMEOUT: Final = STATEMENT_TIMEOUT_MS / 1000 + 5
 
 T = TypeVar("T")
 OnCommit = Callable[[dict[DomainId, int]], None]
@@ -71,17 +71,9 @@ class Writer:
     """`on_commit` is called with the newest revision of each domain that a transaction has written to."""
 
     def __init__(
-        self,
-        dsn: str,
-        *,
-        on_commit: OnCommit,
-        make_partitions: MakePartitions,
-        connections: int = 2,
-        connect_timeout_seconds: float = CONNECT_TIMEOUT_SECONDS,
+        self, database: Database, *, on_commit: OnCommit, make_partitions: MakePartitions, connections: int = 2
     ) -> None:
-        self._connections = [
-            WriterConnection(dsn, on_commit, make_partitions, connect_timeout_seconds) for _ in range(connections)
-        ]
+        self._connections = [WriterConnection(database, on_commit, make_partitions) for _ in range(connections)]
 
     async def commit(self, tenant: Tenant, write: Write) -> Committed:
         """Commits one write, or raises why not (registry.store.errors).
@@ -96,27 +88,34 @@ class Writer:
 
 
 class WriterConnection:
-    def __init__(
-        self, dsn: str, on_commit: OnCommit, make_partitions: MakePartitions, connect_timeout_seconds: float
-    ) -> None:
-        self._dsn = dsn
+    def __init__(self, database: Database, on_commit: OnCommit, make_partitions: MakePartitions) -> None:
+        self._database = database
         self._on_commit = on_commit
         self._make_partitions = make_partitions
-        self._connect_timeout_seconds = connect_timeout_seconds
         self._waiting = Waiting()
         self._wake = asyncio.Event()
         self._closing = False
         self._link: recovery.Link | None = None
+        # Connections that were given up in the middle of a call: their backends may wait for standbys for as long as
+        # these are away, and are ended on the next connection.
+        self._given_up: list[recovery.Link] = []
+        self._refused = Condition(logger, "PostgreSQL refuses writes", "PostgreSQL takes writes again")
+        self._lost = Condition(
+            logger, "a commit lost its connection", "commits are answered again", level=logging.WARNING
+        )
         self._task: asyncio.Task[None] | None = None
 
     def submit(self, tenant: Tenant, write: Write) -> asyncio.Future[Committed]:
         if self._closing:
             raise Unavailable("the store is closed")
+        if self._link is None:
+            self._database.require()
         if len(self._waiting) >= MAX_WAITING or self._waiting.size >= MAX_WAITING_BYTES:
             raise Unavailable("too many writes wait")
         loop = asyncio.get_running_loop()
         if self._task is None:
-            self._task = loop.create_task(self._run(), name="registry writer")
+            # In a context of its own: it is no part of the request that happens to begin it.
+            self._task = loop.create_task(self._run(), name="registry writer", context=contextvars.Context())
         pending = Pending(tenant, write, batches.size_of(write), loop.create_future())
         self._waiting.append(pending)
         self._wake.set()
@@ -166,18 +165,30 @@ class WriterConnection:
                 call, arguments["tenancy"] = COMMIT_TENANT, batch[0].write.tenancy
             elif batch[0].write.sharing is not None:
                 call, arguments["sharing"] = COMMIT_SHARED, batch[0].write.sharing
-            async with asyncio.timeout(_CALL_TIMEOUT):
-                cursor = await link.connection.execute(call.sql, arguments, binary=True)
-                rows = await cursor.fetchall()
-        except (psycopg.Error, OSError, TimeoutError) as error:
+            cursor = await link.connection.execute(call.sql, arguments, binary=True)
+            rows = await cursor.fetchall()
+        except (psycopg.Error, OSError) as error:
             await self._fail(batch, batch_id, error, again=again)
         except (ValueError, OverflowError, struct.error) as error:
             # A text that is not Unicode, an integer beyond 64 bits: found before anything was sent.
             await self._one_by_one(batch, ValueRefused(f"not a value for PostgreSQL: {error}"))
         else:
+            if link.connection.is_unreplicated and not await self._confirm(batch, link.connection):
+                return
+            self._refused.end()
             near = self._resolve(batch, rows)
             if near:
                 await self._commit(near, exact=True)
+
+    async def _confirm(self, batch: list[Pending], connection: Connection) -> bool:
+        """Whether what this connection has committed is replicated after all; else the batch has failed."""
+        try:
+            await recovery.replicated(connection)
+        except (Uncertain, psycopg.Error, OSError) as error:
+            await self._disconnect()
+            _fail(batch, Uncertain(f"committed, but not replicated: {first_line(error)}"))
+            return False
+        return True
 
     async def _fail(self, batch: list[Pending], batch_id: int, error: Exception, *, again: bool) -> None:
         link = self._link
@@ -193,7 +204,7 @@ class WriterConnection:
             else:
                 await self._commit(batch, again=False)
         elif is_transient(error):
-            logger.error("PostgreSQL refuses writes: %s", translate(error))
+            self._refused.hold(first_line(error))
             _fail(batch, translate(error))
         else:
             await self._one_by_one(batch, translate(error))
@@ -215,18 +226,17 @@ class WriterConnection:
 
     async def _recover(self, batch: list[Pending], batch_id: int, error: Exception) -> None:
         """The connection broke during the call. Asks PostgreSQL what became of it, and repeats what was not written."""
-        logger.warning("a writer lost its connection during a commit: %s", str(error).partition("\n")[0])
+        self._lost.hold(first_line(error))
         lost, self._link = self._link, None
         if lost is not None:
             lost.connection.pgconn.finish()
         try:
-            found = await self._with_new_connection(
-                lambda link: recovery.outcome(link.connection, lost, batch_id, batch)
-            )
+            found = await self._with_new_connection(lambda link: recovery.outcome(link, lost, batch_id, batch))
         except StoreError as failure:
             await self._disconnect()
             _fail(batch, Uncertain(f"the connection broke during a commit: {failure}"))
             return
+        self._lost.end()
         repeat = []
         for pending, committed in zip(batch, found, strict=True):
             if committed is None:
@@ -272,22 +282,25 @@ class WriterConnection:
 
     async def _with_new_connection(self, ask: Callable[[recovery.Link], Awaitable[T]]) -> T:
         """Calls `ask`, which may be repeated, on a new connection; again if that breaks, until the connect timeout."""
-        deadline = asyncio.get_running_loop().time() + self._connect_timeout_seconds
+        deadline = asyncio.get_running_loop().time() + self._database.connect_timeout_seconds
         while True:
-            connection = await connect_with_retry(
-                self._dsn, "writer", connect_timeout_seconds=self._connect_timeout_seconds
-            )
+            connection = await self._database.connect_with_retry("writer")
             try:
                 self._link = await recovery.link(connection)
+                while self._given_up:
+                    await recovery.dismiss(self._link, self._given_up[-1])
+                    self._given_up.pop()
                 return await ask(self._link)
             except (psycopg.Error, OSError) as error:
                 await connection.close()
                 if asyncio.get_running_loop().time() > deadline:
-                    raise Unavailable(str(error).partition("\n")[0]) from error
+                    raise Unavailable(first_line(error)) from error
 
     async def _disconnect(self) -> None:
         link, self._link = self._link, None
-        if link is not None:
+        if link is not None and link.connection.closed:
+            self._given_up.append(link)
+        elif link is not None:
             await link.connection.close()
 
 

@@ -92,6 +92,11 @@ class Sealing:
         # The number that each tenant seals with.
         self._current: ExpiringCache[TenantId, int] = ExpiringCache(CACHE_KEYS)
 
+    def forget(self) -> None:
+        """Drops all keys: some may not be stored any more."""
+        self._keys.clear()
+        self._current.clear()
+
     # -- in
     async def write(self, tenant: Tenant, write: Write) -> Write:
         """The write with its body sealed, where its resource is to be."""

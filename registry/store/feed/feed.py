@@ -20,16 +20,19 @@ The ring is bounded for the whole process, oldest change first, whichever domain
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 from collections import deque
 from collections.abc import Collection, Iterable
 from typing import Final
 
+from registry.logs import Condition
 from registry.store import change_log
 from registry.store.connection import Pool
+from registry.store.database import Database
 from registry.store.encryption.sealing import Sealing
-from registry.store.errors import StoreError, TenantNotFound, Unavailable
-from registry.store.feed.signals import Listener, Notifier
+from registry.store.errors import RevisionExpired, StoreError, TenantNotFound, Unavailable
+from registry.store.feed.signals import CONDITION_DELAY_SECONDS, Listener, Notifier
 from registry.store.feed.subscription import Subscription
 from registry.store.types import Change, DomainId, ResourceName, Tenant, TenantId
 
@@ -80,6 +83,16 @@ class DomainFeed:
         found.reverse()
         return found
 
+    def cross(self, revision: int) -> None:
+        """Goes on from a revision behind lost ones. Subscriptions that have seen any of these find out from the log."""
+        before, self.position = self.position, revision
+        self.ring.clear()
+        self.base = revision
+        for subscriptions in self.subscriptions.values():
+            for subscription in subscriptions:
+                if not subscription.live or subscription.position > before:
+                    subscription.fall_behind()
+
     def publish(self, changes: list[tuple[TenantId, Change]]) -> None:
         """Takes the next changes in: appends them to the ring and gives each subscription its share of them.
 
@@ -105,12 +118,20 @@ class DomainFeed:
 
 
 class Feed:
-    def __init__(self, pool: Pool, dsn: str, listen_dsn: str, process: str, sealing: Sealing) -> None:
+    def __init__(self, pool: Pool, database: Database, listens: Database, process: str, sealing: Sealing) -> None:
         self._pool = pool
         self._sealing = sealing
         self._process = process
-        self.notifier = Notifier(dsn, process)
-        self.listener = Listener(listen_dsn, process, self.notifier, self._heard)
+        self._database = database
+        self._unread = Condition(
+            logger,
+            "watches do not go on",
+            "watches go on",
+            level=logging.WARNING,
+            delay_seconds=CONDITION_DELAY_SECONDS,
+        )
+        self.notifier = Notifier(database, process)
+        self.listener = Listener(listens, process, self.notifier, self._heard)
         self._domains: dict[DomainId, DomainFeed] = {}
         # In the order in which they were read: whose oldest change is the oldest of all, and its size.
         self._ages: deque[tuple[DomainFeed, int]] = deque()
@@ -132,8 +153,9 @@ class Feed:
         if not self._tasks:
             self.listener.start()
             self._tasks = [
-                asyncio.create_task(self._read_forever(), name="registry feed"),
-                asyncio.create_task(self._poll_forever(), name="registry feed poll"),
+                # In a context of their own: they are no part of the request that happens to begin them.
+                asyncio.create_task(self._read_forever(), name="registry feed", context=contextvars.Context()),
+                asyncio.create_task(self._poll_forever(), name="registry feed poll", context=contextvars.Context()),
             ]
         feed = self._domains.get(tenant.domain)
         if feed is None:
@@ -141,7 +163,7 @@ class Feed:
             if tenant.domain not in counters:
                 raise TenantNotFound(f"tenant {tenant.name} does not exist")
             # Another subscription may have made it meanwhile.
-            feed = self._domains.setdefault(tenant.domain, DomainFeed(tenant.domain, counters[tenant.domain][0]))
+            feed = self._domains.setdefault(tenant.domain, DomainFeed(tenant.domain, counters[tenant.domain].revision))
         subscription = Subscription(self._pool, feed, tenant, resource, after, self._unsubscribe, self._sealing)
         feed.subscriptions.setdefault((tenant.id, resource), set()).add(subscription)
         feed.since_unused = None
@@ -161,6 +183,10 @@ class Feed:
         await self.listener.close()
         for feed in self._domains.values():
             _end(feed, Unavailable("the store is closed"))
+
+    def look_again(self) -> None:
+        """Looks at all domains: what is known of them may not be so any more."""
+        self._heard({})
 
     def _unsubscribe(self, feed: DomainFeed, subscription: Subscription) -> None:
         which = (subscription.tenant.id, subscription.resource)
@@ -191,14 +217,19 @@ class Feed:
             self._wake.clear()
             try:
                 await self._read()
+                self._unread.end()
             except StoreError as error:
-                logger.warning("the change log cannot be read: %s", error)
+                self._note_unread(error)
                 self._wake.set()
                 await asyncio.sleep(UNHEALTHY_POLL_SECONDS)
             except Exception:
                 logger.exception("reading the change log failed in an unforeseen way")
                 self._wake.set()
                 await asyncio.sleep(POLL_SECONDS)
+
+    def _note_unread(self, error: StoreError) -> None:
+        if self._database.away is None:  # else that has its own line
+            self._unread.hold(str(error))
 
     async def _read(self) -> None:
         """Reads until nothing is known to be left."""
@@ -228,18 +259,24 @@ class Feed:
                 await self._check(quiet)
 
     async def _check(self, quiet: list[tuple[DomainFeed, int]]) -> None:
-        """Why was there nothing? Either nothing came, or what came has been compacted or deleted with its tenant."""
+        """Why was there nothing? Either nothing came, or what came has been compacted, deleted with its tenant, or lost
+        by a failover (store/timelines.py)."""
         counters = await change_log.counters(self._pool, [feed.domain for feed, _ in quiet])
         for feed, newest in quiet:
             if feed.domain not in counters:
                 self._forget(feed)
                 _end(feed, TenantNotFound("the tenant does not exist"))
                 continue
-            revision, compact_revision = counters[feed.domain]
-            if compact_revision > feed.position:
+            counter = counters[feed.domain]
+            try:
+                onward = counter.continued(feed.position)
+            except RevisionExpired:
                 await self._start_again([feed])
-            elif feed.newest == newest:
-                feed.newest = max(revision, feed.position)
+                continue
+            if onward != feed.position:
+                feed.cross(onward)
+            if feed.newest == newest:
+                feed.newest = max(counter.revision, feed.position)
 
     async def _start_again(self, feeds: Iterable[DomainFeed]) -> None:
         """The log has a hole after a position. The feed goes on from now; subscriptions find out from the log."""
@@ -247,7 +284,7 @@ class Feed:
             counters = await change_log.counters(self._pool, [feed.domain])
             if feed.domain in counters:
                 feed.ring.clear()
-                feed.position = feed.base = feed.newest = counters[feed.domain][0]
+                feed.position = feed.base = feed.newest = counters[feed.domain].revision
                 for subscriptions in feed.subscriptions.values():
                     for subscription in subscriptions:
                         subscription.fall_behind()
@@ -272,7 +309,7 @@ class Feed:
             try:
                 await self._poll(list(self._domains))
             except StoreError as error:
-                logger.warning("the counters cannot be polled: %s", error)
+                self._note_unread(error)
             except Exception:
                 logger.exception("polling the counters failed in an unforeseen way")
 
@@ -280,7 +317,7 @@ class Feed:
         if not domains:
             return
         counters = await change_log.counters(self._pool, domains)
-        self._heard({domain: revision for domain, (revision, _) in counters.items()}, hint_all=False)
+        self._heard({domain: counter.revision for domain, counter in counters.items()}, hint_all=False)
         watched = {tenant for feed in self._domains.values() for tenant, _ in feed.subscriptions}
         watched.discard(change_log.ALL_TENANTS)
         if watched:

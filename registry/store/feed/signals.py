@@ -10,6 +10,7 @@ The payload is "<process> <domain>:<revision> ..."; without domains it means: lo
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import secrets
 from collections.abc import Callable
@@ -18,8 +19,11 @@ from typing import Final
 import psycopg
 from psycopg.sql import SQL, Identifier
 
-from registry.store.connection import Connection, connect
+from registry.logs import Condition
+from registry.store.database import Database
+from registry.store.session import Connection
 from registry.store.statements import statement
+from registry.store.translate import first_line
 from registry.store.types import DomainId
 
 logger = logging.getLogger(__name__)
@@ -34,6 +38,12 @@ INTERVAL: Final = 0.005
 
 # How long a notification to ourselves may take before we believe that they do not arrive (a pooler in between).
 SELF_TEST_SECONDS: Final = 1.0
+# How often that is tried again, and how long it may take then on a busy machine.
+REPEATED_TEST_SECONDS: Final = 5.0
+_TEST: Final = "test-"
+
+# A connection that is replaced at once is not worth a line.
+CONDITION_DELAY_SECONDS: Final = 3.0
 
 NOTIFY: Final = statement("notify", "Wakes the other processes.", "SELECT pg_notify(%(channel)s, %(payload)s)")
 
@@ -59,8 +69,8 @@ OnSignal = Callable[[dict[DomainId, int]], None]
 class Notifier:
     """Says what this process has committed, from a connection of its own."""
 
-    def __init__(self, dsn: str, process: str) -> None:
-        self._dsn = dsn
+    def __init__(self, database: Database, process: str) -> None:
+        self._database = database
         self._process = process
         self._news: dict[DomainId, int] = {}
         self._wake = asyncio.Event()
@@ -69,6 +79,10 @@ class Notifier:
         self._channel = ""
         self._sending = asyncio.Lock()
         self._closed = False
+        self._silence = Condition(
+            logger, "other processes are not woken, and see writes by polling", "other processes are woken again",
+            level=logging.WARNING, delay_seconds=CONDITION_DELAY_SECONDS,
+        )  # fmt: skip
 
     def notify(self, news: dict[DomainId, int]) -> None:
         if self._closed:
@@ -76,14 +90,15 @@ class Notifier:
         self._news.update(news)
         self._wake.set()
         if self._task is None:
-            self._task = asyncio.create_task(self._run(), name="registry notifier")
+            self._task = asyncio.create_task(self._run(), name="registry notifier", context=contextvars.Context())
 
     async def send(self, payload: str) -> None:
         """Sends now. Raises psycopg's errors."""
         # The listener's self-test sends here as well: one connection for both, not one each.
         async with self._sending:
             if self._connection is None or self._connection.closed:
-                self._connection = await connect(self._dsn, "notifier")
+                self._connection = await self._database.connect("notifier")
+                self._connection.call_limit_seconds = SELF_TEST_SECONDS * 5
                 self._channel = await channel_of(self._connection)
             await self._connection.execute(NOTIFY.sql, {"channel": self._channel, "payload": payload})
 
@@ -109,10 +124,12 @@ class Notifier:
             news = dict(self._news)
             try:
                 await self.send(encode(self._process, news))
+                self._silence.end()
                 # Others may have come meanwhile.
                 self._news = {d: revision for d, revision in self._news.items() if news.get(d) != revision}
             except (psycopg.Error, OSError) as error:
-                logger.warning("other processes were not woken, and will see it by polling: %s", error)
+                if self._database.away is None:  # else that has its own line
+                    self._silence.hold(first_line(error))
                 await asyncio.sleep(1)
             await asyncio.sleep(INTERVAL)
 
@@ -123,8 +140,8 @@ class Listener:
     `healthy` says whether hints can be relied on to come; else the feed polls ten times a second.
     """
 
-    def __init__(self, dsn: str, process: str, notifier: Notifier, on_signal: OnSignal) -> None:
-        self._dsn = dsn
+    def __init__(self, database: Database, process: str, notifier: Notifier, on_signal: OnSignal) -> None:
+        self._database = database
         self._process = process
         self._notifier = notifier
         self._on_signal = on_signal
@@ -132,10 +149,14 @@ class Listener:
         self._heard_self = asyncio.Event()
         self._self_test: str | None = None
         self.healthy = False
+        self._silence = Condition(
+            logger, "notifications of other processes are not heard", "notifications are heard again",
+            level=logging.WARNING, delay_seconds=CONDITION_DELAY_SECONDS,
+        )  # fmt: skip
 
     def start(self) -> None:
         if self._task is None:
-            self._task = asyncio.create_task(self._run(), name="registry listener")
+            self._task = asyncio.create_task(self._run(), name="registry listener", context=contextvars.Context())
 
     async def close(self) -> None:
         if self._task is not None:
@@ -146,9 +167,9 @@ class Listener:
         pause = 0.05
         while True:
             try:
-                connection = await connect(self._dsn, "listener")
+                connection = await self._database.connect("listener")
             except (psycopg.Error, OSError) as error:
-                logger.warning("the listener cannot connect: %s", str(error).partition("\n")[0])
+                self._note_silence(error)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 2.0)
                 continue
@@ -156,16 +177,21 @@ class Listener:
             try:
                 await self._listen(connection)
             except (psycopg.Error, OSError) as error:
-                logger.warning("the listener lost its connection: %s", str(error).partition("\n")[0])
+                self._note_silence(error)
             finally:
                 self.healthy = False
-                await connection.close()
+                connection.pgconn.finish()
+
+    def _note_silence(self, error: Exception) -> None:
+        if self._database.away is None:  # else that has its own line
+            self._silence.hold(first_line(error))
 
     async def _listen(self, connection: Connection) -> None:
         await connection.execute(SQL("LISTEN {}").format(Identifier(await channel_of(connection))))
+        connection.call_limit_seconds = None
         # What was committed before this moment was not heard: look once.
         self._on_signal({})
-        test = asyncio.create_task(self._test(), name="registry listener self-test")
+        test = asyncio.create_task(self._test_forever(connection), name="registry listener self-test")
         try:
             # This connection runs nothing else, or notifications could be missed (psycopg issue 962).
             async for notification in connection.notifies():
@@ -174,30 +200,47 @@ class Listener:
             test.cancel()
 
     def _hear(self, payload: str) -> None:
-        if payload == self._self_test:
-            self._heard_self.set()
+        if payload.startswith(_TEST):
+            if payload == self._self_test:
+                self._heard_self.set()
             return
         process, news = decode(payload)
         if process != self._process:
             self._on_signal(news)
 
-    async def _test(self) -> None:
-        """Sends a notification to ourselves until one arrives: then hints work."""
+    async def _test_forever(self, connection: Connection) -> None:
+        """Sends notifications to this process: while they arrive, hints work. A connection that has carried some and
+        then carries none is frozen, and ended; one that never did leads through a pooler in transaction mode."""
+        carried = False
         while True:
-            self._self_test = f"test-{secrets.token_hex(8)}"
-            self._heard_self.clear()
             try:
-                await self._notifier.send(self._self_test)
-                async with asyncio.timeout(SELF_TEST_SECONDS):
-                    await self._heard_self.wait()
-                self.healthy = True
-                return
-            except TimeoutError:
-                logger.error("notifications do not arrive (a pooler in transaction mode?): polling instead")
-                await asyncio.sleep(30)
+                self.healthy = await self._arrives(REPEATED_TEST_SECONDS if carried else SELF_TEST_SECONDS)
             except (psycopg.Error, OSError) as error:
-                logger.warning("the listener's self-test could not be sent: %s", str(error).partition("\n")[0])
+                self._note_silence(error)
                 await asyncio.sleep(1)
+                continue
+            if self.healthy:
+                carried = True
+                self._silence.end()
+                await asyncio.sleep(REPEATED_TEST_SECONDS)
+            elif carried:
+                connection.abort()
+                return
+            else:
+                self._silence.hold("notifications do not arrive (a pooler in transaction mode?): polling instead")
+                await asyncio.sleep(30)
+
+    async def _arrives(self, seconds: float) -> bool:
+        """Whether a notification that is sent now arrives within some seconds."""
+        self._self_test = f"{_TEST}{secrets.token_hex(8)}"
+        self._heard_self.clear()
+        await self._notifier.send(self._self_test)
+        try:
+            async with asyncio.timeout(seconds):
+                await self._heard_self.wait()
+        except TimeoutError:
+            return False
+        return True
 
 
 async def channel_of(connection: Connection) -> str:

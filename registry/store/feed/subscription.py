@@ -14,7 +14,7 @@ from registry.store import change_log
 from registry.store.bounds import READ_BYTES
 from registry.store.connection import Pool
 from registry.store.encryption.sealing import Sealing
-from registry.store.errors import RevisionExpired, StoreError, TenantNotFound, Unavailable
+from registry.store.errors import StoreError, TenantNotFound, Unavailable
 from registry.store.types import Batch, Change, ResourceName, Tenant
 
 if TYPE_CHECKING:
@@ -71,9 +71,7 @@ class Subscription:
             counters = await change_log.counters(self._pool, [domain])
             if domain not in counters:
                 raise TenantNotFound(f"tenant {self.tenant.name} does not exist")
-            revision, compact_revision = counters[domain]
-            if self.position < compact_revision:
-                raise RevisionExpired(self.position, compact_revision, revision)
+            counters[domain].continued(self.position)
 
     async def next_batch(self, timeout: float | None = None) -> Batch:  # noqa: ASYNC109 (nothing is cancelled by it)
         """Waits for changes, at most `timeout` seconds, and gives all that came; none when the time is over.

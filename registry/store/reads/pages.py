@@ -20,7 +20,7 @@ from registry.store.connection import Pool
 from registry.store.encoding import storable
 from registry.store.errors import RevisionExpired, RevisionInFuture, TenantNotFound
 from registry.store.reads.selectors import Predicate, predicate
-from registry.store.rows import STATE
+from registry.store.rows import STATE, STATE_AT
 from registry.store.statements import Statement, statement
 from registry.store.types import (
     DomainId,
@@ -300,7 +300,7 @@ def _page_at(query: Query, condition: Predicate, gathered: LiteralString, *, nea
         " FROM touched u WHERE u.previous_revision IS NOT NULL AND "
         + condition.sql("u.previous_labels", "u.key")
         + " ORDER BY key LIMIT %(limit)s::bigint"
-        ") SELECT * FROM (" + STATE + ") s CROSS JOIN (" + gathered + ") a",
+        ") SELECT * FROM (" + STATE_AT + ") s CROSS JOIN (" + gathered + ") a",
     )
 
 

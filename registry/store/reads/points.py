@@ -7,6 +7,7 @@ share one answer. Each answer carries the tenant's state from the same snapshot 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 from typing import Any, Final, cast
 
@@ -14,8 +15,9 @@ import psycopg
 
 from registry.store.arrays import BigintArray, TextArray
 from registry.store.bounds import READ_BYTES, within_bytes
-from registry.store.connection import CONNECT_TIMEOUT_SECONDS, Connection, connect_with_retry
+from registry.store.database import Database
 from registry.store.errors import StoreError, TenantNotFound, Unavailable
+from registry.store.session import Connection
 from registry.store.statements import statement
 from registry.store.translate import is_transient, translate
 from registry.store.types import Guards, ObjectKey, ResourceName, Row, State, Tenant, TenantId
@@ -27,6 +29,9 @@ MAX_KEYS: Final = 100
 
 # What may wait for a connection; at 15,000 reads a second this is a second's worth.
 MAX_WAITING: Final = 20_000
+
+# A batch of look-ups takes milliseconds. Where none of this time brings an answer, the connection is taken for frozen.
+ANSWER_SECONDS: Final = 5.0
 
 _LOAD: Final = """
     SELECT w.ordinal, d.revision, t.definitions_revision, t.namespaces_revision,
@@ -53,12 +58,9 @@ _Batch = dict[_Which, list[asyncio.Future[Loaded]]]
 
 
 class Reader:
-    def __init__(
-        self, dsn: str, *, connections: int = 2, connect_timeout_seconds: float = CONNECT_TIMEOUT_SECONDS
-    ) -> None:
-        self._dsn = dsn
+    def __init__(self, database: Database, *, connections: int = 2) -> None:
+        self._database = database
         self._connections = connections
-        self._connect_timeout_seconds = connect_timeout_seconds
         self._waiting: _Batch = {}
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -83,10 +85,15 @@ class Reader:
     def _ask(self, which: _Which) -> asyncio.Future[Loaded]:
         if self._closing:
             raise Unavailable("the store is closed")
+        self._database.require()
         if len(self._waiting) >= MAX_WAITING:
             raise Unavailable("too many reads wait")
         if not self._tasks:
-            self._tasks = [asyncio.create_task(self._run(), name="registry reader") for _ in range(self._connections)]
+            # In a context of their own: they are no part of the request that happens to begin them.
+            self._tasks = [
+                asyncio.create_task(self._run(), name="registry reader", context=contextvars.Context())
+                for _ in range(self._connections)
+            ]
         future: asyncio.Future[Loaded] = asyncio.get_running_loop().create_future()
         askers = self._waiting.get(which)
         if askers is None:
@@ -128,9 +135,8 @@ class Reader:
         rows: list[tuple[Any, ...]] = []
         for attempt in (1, 2):
             if connection is None or connection.closed:
-                connection = await connect_with_retry(
-                    self._dsn, "reader", connect_timeout_seconds=self._connect_timeout_seconds, lookups_only=True
-                )
+                connection = await self._database.connect_with_retry("reader", lookups_only=True)
+                connection.call_limit_seconds = ANSWER_SECONDS
             try:
                 rows = await _query(connection, asked)
                 break

@@ -70,7 +70,7 @@ _PROTECTED: Final = {
     "changes": ("tenant_id", "resource", "revision"),
 }
 
-DDL_TIMEOUT: Final = "60s"
+DDL_TIMEOUT_SECONDS: Final = 60
 _LOCK: Final = 0x7265_6769_7265_7000
 
 
@@ -102,7 +102,8 @@ async def roles_of(connection: Connection) -> Roles:
 
 async def begin(connection: Connection) -> None:
     """Of a transaction that changes reports: one at a time."""
-    await connection.execute(f"SET LOCAL statement_timeout = '{DDL_TIMEOUT}'".encode())
+    await connection.execute(f"SET LOCAL statement_timeout = '{DDL_TIMEOUT_SECONDS}s'".encode())
+    connection.call_limit_seconds = DDL_TIMEOUT_SECONDS + 5
     await connection.execute(b"SET LOCAL lock_timeout = '10s'")
     await connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
 

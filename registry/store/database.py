@@ -1,0 +1,159 @@
+"""Where PostgreSQL is, whether it answers, and on which timeline: what all connections of a process share.
+
+    known to be                    a call that needs a new connection        who finds out
+    there                          connects                                  every connection, and the probe
+    failing for under GRACE        tries again until it is there             connects that fail
+    away                           Unavailable at once                       the probe, which goes on trying
+
+A restart of PostgreSQL takes a second, so calls wait it out; where it is away for longer they fail at once rather than
+each after a timeout of its own. A PostgreSQL that hangs (connections stay open and carry nothing) counts as away when
+neither the probe's connection nor a new one answers; then all connections of the process are ended, and with them the
+calls that wait for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import logging
+import weakref
+from typing import Final
+
+import psycopg
+
+from registry.logs import Condition
+from registry.store import session
+from registry.store.errors import Unavailable
+from registry.store.session import Connection
+from registry.store.timelines import Timelines
+from registry.store.translate import first_line
+
+logger = logging.getLogger(__name__)
+
+# How long a call waits for a PostgreSQL that is away, before it is Unavailable. A restart takes about two seconds.
+CONNECT_TIMEOUT_SECONDS: Final = 5.0
+
+# How often the probe asks, and how long it waits for an answer.
+PROBE_SECONDS: Final = 1.0
+PROBE_LIMIT_SECONDS: Final = 2.0
+# While PostgreSQL is away, how often it is looked for.
+RETRY_SECONDS: Final = 0.25
+# Nothing has answered for so long: it is away. A restart and a promotion are over by then.
+GRACE_SECONDS: Final = 2.0
+
+
+class Database:
+    """One PostgreSQL, or several of which one is the primary.
+
+    Without `start` there is no probe: then it is never known to be away, and every call finds out by itself.
+    """
+
+    def __init__(
+        self, dsn: str, *, connect_timeout_seconds: float = CONNECT_TIMEOUT_SECONDS, timelines: Timelines | None = None
+    ) -> None:
+        self.dsn = dsn
+        self.connect_timeout_seconds = connect_timeout_seconds
+        self.timelines = timelines
+        # Why PostgreSQL is away; None while it is there, or may be.
+        self.away: str | None = None
+        self._failing_since: float | None = None
+        self._connections: weakref.WeakSet[Connection] = weakref.WeakSet()
+        self._probe: asyncio.Task[None] | None = None
+        self._condition = Condition(logger, "PostgreSQL is away", "PostgreSQL is back")
+
+    def start(self) -> None:
+        """Begins to probe; `close` ends it."""
+        self._probe = asyncio.create_task(
+            self._probe_forever(), name="registry database probe", context=contextvars.Context()
+        )
+
+    async def close(self) -> None:
+        if self._probe is not None:
+            self._probe.cancel()
+            await asyncio.gather(self._probe, return_exceptions=True)
+
+    def require(self) -> None:
+        """Raises Unavailable where PostgreSQL is known to be away."""
+        if self.away is not None:
+            raise Unavailable(self.away)
+
+    async def connect(
+        self, purpose: str, *, lookups_only: bool = False, attempt_seconds: int = session.CONNECT_ATTEMPT_SECONDS
+    ) -> Connection:
+        """A new connection to the primary, on a timeline that continues what this process knows. Raises psycopg's
+        errors, and OSError."""
+        connection = await session.connect(
+            self.dsn, purpose, lookups_only=lookups_only, attempt_seconds=attempt_seconds
+        )
+        try:
+            if self.timelines is not None:
+                await self.timelines.admit(connection)
+        except BaseException:
+            connection.pgconn.finish()
+            raise
+        self._connections.add(connection)
+        return connection
+
+    async def connect_with_retry(self, purpose: str, *, lookups_only: bool = False) -> Connection:
+        """Tries until it works. Raises Unavailable after the connect timeout, for a fault in the DSN too, and at once
+        while PostgreSQL is known to be away."""
+        deadline = asyncio.get_running_loop().time() + self.connect_timeout_seconds
+        pause = 0.02
+        while True:
+            self.require()
+            try:
+                return await self.connect(purpose, lookups_only=lookups_only)
+            except (psycopg.Error, OSError) as error:
+                # PostgreSQL may be starting again, or failing over.
+                if asyncio.get_running_loop().time() + pause > deadline:
+                    raise Unavailable(f"PostgreSQL cannot be reached: {first_line(error)}") from error
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 0.5)
+
+    async def _probe_forever(self) -> None:
+        connection: Connection | None = None
+        try:
+            while True:
+                try:
+                    if connection is None:
+                        connection = await self.connect("probe", attempt_seconds=round(PROBE_LIMIT_SECONDS))
+                        connection.call_limit_seconds = PROBE_LIMIT_SECONDS
+                    await self._ask(connection)
+                except psycopg.errors.TooManyConnections:
+                    self._note_answer()  # it is there; those who have a connection can go on
+                except (psycopg.Error, OSError) as error:
+                    if connection is not None:
+                        connection.pgconn.finish()
+                        connection = None
+                    self._note_failure(first_line(error))
+                else:
+                    self._note_answer()
+                await asyncio.sleep(PROBE_SECONDS if self._failing_since is None else RETRY_SECONDS)
+        finally:
+            if connection is not None:
+                connection.pgconn.finish()
+
+    async def _ask(self, connection: Connection) -> None:
+        if self.timelines is None:
+            await connection.execute("SELECT 1")
+        else:
+            await self.timelines.admit(connection)
+
+    def _note_answer(self) -> None:
+        self._failing_since = None
+        self.away = None
+        self._condition.end()
+
+    def _note_failure(self, reason: str) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._failing_since is None:
+            self._failing_since = now
+        elif now - self._failing_since >= GRACE_SECONDS and self.away is None:
+            self._condition.hold(reason)
+            for connection in list(self._connections):
+                with contextlib.suppress(psycopg.Error):
+                    connection.abort()
+        if now - self._failing_since >= GRACE_SECONDS:
+            self.away = f"PostgreSQL is away: {reason}"
+            self._condition.hold(reason)

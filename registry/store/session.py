@@ -1,0 +1,151 @@
+"""One session with PostgreSQL: how it is opened, and what it promises on top of psycopg's connection.
+
+Every session is in autocommit mode, since a write is one call; transactions are opened by name where one is needed.
+The DSN must lead to PostgreSQL directly or through a pooler in session mode: statements are prepared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Coroutine
+from typing import Any, Final, TypeVar
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.abc import PQGen
+
+from registry.store import arrays
+
+# For a TCP connection, TLS and authentication with one host.
+CONNECT_ATTEMPT_SECONDS: Final = 5
+
+# Longer than any statement of ours takes; an unlimited wait would hide a fault.
+STATEMENT_TIMEOUT_MS: Final = 15_000
+
+# A call that gives no sign of life for longer than PostgreSQL would let it run has lost its connection: TCP's own
+# limits do not notice a proxy, a stopped process or a stalled host that still acknowledges packets.
+CALL_LIMIT_SECONDS: Final = STATEMENT_TIMEOUT_MS / 1000 + 5
+
+# A peer that vanished (no RST) is noticed after about 20 s.
+_KEEPALIVE: Final = {
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 2,
+    "tcp_user_timeout": 20_000,
+}
+
+# What is read is in memory, or on a disk without a head: at the default of 4 the planner reads ranges of the primary
+# key to save a few visits to the table. Warnings must arrive: see `Connection.is_unreplicated`.
+_SESSION: Final = f"""
+SET statement_timeout = {STATEMENT_TIMEOUT_MS};
+SET idle_in_transaction_session_timeout = '60s';
+SET client_min_messages = 'warning';
+SET timezone = 'UTC';
+SET random_page_cost = 1.1;
+SELECT set_config('default_toast_compression', 'lz4', false)
+FROM pg_settings WHERE name = 'default_toast_compression' AND 'lz4' = ANY (enumvals)
+"""
+
+# Point look-ups keep their plan of index scans, whatever size the tables had when it was made.
+_LOOKUPS_ONLY: Final = """
+SET enable_seqscan = off;
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SET plan_cache_mode = force_generic_plan
+"""
+
+T = TypeVar("T")
+
+
+class Connection(AsyncConnection[tuple[Any, ...]]):
+    """psycopg's connection, with a limit of time for each call.
+
+    A call that exceeds `call_limit_seconds` (None: no limit) raises psycopg.OperationalError, and the connection is
+    closed: its answer may still come, and nobody would know to which call it belongs.
+    """
+
+    call_limit_seconds: float | None = CALL_LIMIT_SECONDS
+    # Whether a commit of this session returned without the replication that `synchronous_commit` asks for, since its
+    # wait was cancelled. PostgreSQL reports that as a warning behind a success.
+    is_unreplicated = False
+
+    async def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:  # noqa: ASYNC109
+        if timeout is not None or self.call_limit_seconds is None:
+            return await super().wait(gen, interval, timeout)
+        try:
+            return await super().wait(gen, interval, self.call_limit_seconds)
+        except psycopg.errors._WaitTimeout as error:
+            self.pgconn.finish()
+            raise psycopg.OperationalError(
+                f"PostgreSQL has not answered for {self.call_limit_seconds:.0f} s"
+            ) from error
+
+    def abort(self) -> None:
+        """Ends whatever waits for this connection, with an error."""
+        with contextlib.suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(self.pgconn.socket)) as twin:
+            twin.shutdown(socket.SHUT_RDWR)
+
+    def _note(self, diagnostic: psycopg.errors.Diagnostic) -> None:
+        # src/backend/replication/syncrep.c. The text of the message is in the server's language.
+        if diagnostic.source_function == "SyncRepWaitForLSN":
+            self.is_unreplicated = True
+
+
+async def connect(
+    dsn: str, purpose: str, *, lookups_only: bool = False, attempt_seconds: int = CONNECT_ATTEMPT_SECONDS
+) -> Connection:
+    """A new connection, or psycopg's error. `purpose` is seen in pg_stat_activity as "registry <purpose>".
+
+    Of several hosts in the DSN the first that is a primary is taken, unless its `target_session_attrs` says otherwise.
+    """
+    connection = await _whole(
+        Connection.connect(
+            dsn,
+            autocommit=True,
+            prepare_threshold=0,
+            connect_timeout=attempt_seconds,
+            **{**_KEEPALIVE, **_parameters(dsn), "application_name": f"registry {purpose}"},
+        )
+    )
+    try:
+        connection.add_notice_handler(connection._note)
+        arrays.register(connection)
+        await connection.execute(_SESSION, prepare=False)
+        if lookups_only:
+            await connection.execute(_LOOKUPS_ONLY, prepare=False)
+    except BaseException:
+        await connection.close()
+        raise
+    return connection
+
+
+async def _whole(connecting: Coroutine[Any, Any, Connection]) -> Connection:
+    """Cancelled, it ends the connection that is being made rather than leave half of one behind."""
+    task = asyncio.ensure_future(connecting)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        # Whenever it comes: also after a second cancellation, which ends the wait below.
+        task.add_done_callback(_discard)
+        await asyncio.wait([task], timeout=1)
+        task.cancel()
+        raise
+
+
+def _discard(task: asyncio.Task[Connection]) -> None:
+    if not task.cancelled() and task.exception() is None:
+        task.result().pgconn.finish()
+
+
+def _parameters(dsn: str) -> dict[str, Any]:
+    """What the DSN says itself beats our keepalive settings; several hosts are asked for the primary among them."""
+    given = psycopg.conninfo.conninfo_to_dict(dsn)
+    found: dict[str, Any] = {name: value for name, value in given.items() if name in _KEEPALIVE}
+    hosts = str(given.get("host") or given.get("hostaddr") or "")
+    if "," in hosts and "target_session_attrs" not in given:
+        found["target_session_attrs"] = "primary"
+    return found

@@ -1,0 +1,193 @@
+"""PostgreSQL servers with streaming replication, made by initdb and pg_basebackup: a primary, and standbys of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from registry.postgres.account import account_for
+from registry.postgres.binaries import find_binaries
+from registry.postgres.config import environment
+from tests.processes import wait_until
+from tests.running import data_folder
+
+ROLE = "registry"
+
+
+class Node:
+    """One server on loopback. `name` is what synchronous_standby_names calls it."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.name = name
+        self.folder = folder
+        self.account = account_for(None)
+        self.binaries = find_binaries(None, self.account, folder / "binaries")
+        self.port = free_port()
+        self.process: subprocess.Popen[bytes] | None = None
+        self.account.make_outer_folder(folder)
+        # Sockets and the log, and the data itself.
+        self.account.make_folder(folder / "run")
+        self.data = folder / "run" / "data"
+
+    @property
+    def host(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://{ROLE}@{self.host}/postgres"
+
+    def make(self, **settings: str) -> None:
+        """An empty primary."""
+        self._run("initdb", "-D", str(self.data), "-U", ROLE, "--auth=trust", "--locale=C", "-E", "UTF8", "--no-sync")
+        self._append("pg_hba.conf", "host replication all 127.0.0.1/32 trust\n")
+        # Tests end PostgreSQL, but never the machine: what is in its cache counts as written.
+        self.configure(fsync="off", max_connections="60", wal_level="replica", hot_standby="on", **settings)
+
+    def clone(self, primary: Node) -> None:
+        """A standby of a running primary."""
+        self._run("pg_basebackup", "-D", str(self.data), "-d", self.source(primary), "-R", "-X", "stream", "-c", "fast")
+        self.configure()
+
+    def source(self, primary: Node) -> str:
+        return f"host=127.0.0.1 port={primary.port} user={ROLE} application_name={self.name}"
+
+    def configure(self, **settings: str) -> None:
+        """Settings for the next start; `reload` makes those count that can."""
+        fixed = {
+            "port": str(self.port),
+            "listen_addresses": "127.0.0.1",
+            "unix_socket_directories": str(self.folder / "run"),
+        }
+        for name, value in {**fixed, **settings}.items():
+            self._append("postgresql.conf", f"{name} = '{value}'\n")
+
+    def reload(self, **settings: str) -> None:
+        self.configure(**settings)
+        self.execute("SELECT pg_reload_conf()")
+
+    def start(self) -> None:
+        log = open(self.folder / "log", "ab")  # noqa: SIM115 (the server writes it)
+        with log:
+            self.process = subprocess.Popen(
+                [self.binaries.program("postgres"), "-D", str(self.data)],
+                cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment(), start_new_session=True,
+                **self.account.spawn_arguments(),
+            )  # fmt: skip
+        wait_until(self.answers, f"{self.name} answers: {self.log[-500:]}")
+
+    def answers(self) -> bool:
+        try:
+            with psycopg.connect(self.url, connect_timeout=5):
+                return True
+        except psycopg.OperationalError:
+            return False
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "log").read_text(errors="replace")
+
+    @property
+    def pids(self) -> list[int]:
+        """The postmaster and all its processes."""
+        assert self.process is not None
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return [self.process.pid, *map(int, children)]
+
+    def stop(self, number: int = signal.SIGINT) -> None:
+        if self.process is not None and self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.process.pid, signal.SIGCONT)
+            self.process.send_signal(number)
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                self.process.send_signal(signal.SIGQUIT)
+                self.process.wait(20)
+
+    def kill(self) -> None:
+        """As a machine that loses its power, as far as others can see."""
+        for pid in self.pids[::-1]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        assert self.process is not None
+        self.process.wait(20)
+
+    def freeze(self, *, frozen: bool = True) -> None:
+        for pid in self.pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP if frozen else signal.SIGCONT)
+
+    def leave(self, primary: Node) -> None:
+        """Stops receiving: what the primary writes from now on is lost with it."""
+        self.execute("ALTER SYSTEM SET primary_conninfo = ''")
+        self.execute("SELECT pg_reload_conf()")
+        wait_until(lambda: primary.execute("SELECT pid FROM pg_stat_replication") == [], f"{self.name} left")
+
+    def promote(self) -> None:
+        self.execute("SELECT pg_promote(wait => true)")
+
+    def execute(self, statement: str) -> list[Any]:
+        with psycopg.connect(self.url, autocommit=True, connect_timeout=5) as connection:
+            cursor = connection.execute(statement.encode())
+            return cursor.fetchall() if cursor.description else []
+
+    def reaches(self, primary: Node) -> None:
+        """Waits until this standby has replayed all that the primary has written."""
+        [(position,)] = primary.execute("SELECT pg_current_wal_lsn()::text")
+        wait_until(
+            lambda: self.execute(f"SELECT pg_last_wal_replay_lsn() >= '{position}'::pg_lsn") == [(True,)],
+            f"{self.name} is at {position}",
+        )
+
+    def _append(self, name: str, text: str) -> None:
+        with open(self.data / name, "a") as file:
+            file.write(text)
+
+    def _run(self, program: str, *arguments: str) -> None:
+        done = self.account.run([self.binaries.program(program), *arguments], environment=environment())
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
+
+
+def url_of(*nodes: Node) -> str:
+    """One URL of several servers: whichever is the primary."""
+    return f"postgresql://{ROLE}@{','.join(node.host for node in nodes)}/postgres?target_session_attrs=read-write"
+
+
+@contextlib.contextmanager
+def cluster(*, synchronous: bool = False) -> Iterator[tuple[Node, Node]]:
+    """A primary and a standby. Synchronous: a commit returns when the standby has it on disk."""
+    with data_folder() as folder:
+        primary, standby = Node(folder / "a", "a"), Node(folder / "b", "b")
+        try:
+            primary.make()
+            primary.start()
+            standby.clone(primary)
+            standby.start()
+            wait_until(
+                lambda: primary.execute("SELECT state FROM pg_stat_replication") == [("streaming",)], "streaming"
+            )
+            if synchronous:
+                primary.reload(synchronous_standby_names="b")
+                wait_until(
+                    lambda: primary.execute("SELECT sync_state FROM pg_stat_replication") == [("sync",)], "synchronous"
+                )
+            yield primary, standby
+        finally:
+            for node in (standby, primary):
+                node.stop(signal.SIGQUIT)
