@@ -24,6 +24,7 @@ class Command(NamedTuple):
 COMMANDS: Final = {
     "serve": Command("serve", "run the server"),
     "migrate": Command("migrate", "bring the database's tables to a revision, or print it"),
+    "recover": Command("recover", "raise all revisions after the database was put back to an earlier state"),
     "kubeconfig": Command("kubeconfig_command", "print a kubeconfig of a tenant's administrator"),
     "tenant": Command("tenant", "create, list, delete and undelete tenants"),
     "token": Command("token", "make, list and revoke bearer tokens of a tenant"),

@@ -12,10 +12,11 @@ import pytest
 from registry.store import migrate
 from registry.store.errors import RevisionExpired, StoreError, Unavailable, Uncertain
 from registry.store.feed.subscription import Subscription
+from registry.store.lost import continued, reached
 from registry.store.session import Connection
 from registry.store.store import Store
 from registry.store.types import Committed, Tenant, TenantName
-from tests.processes import wait_until
+from tests.processes import registry, wait_until
 from tests.replication import Node, cluster, url_of
 from tests.store.writes import WIDGETS, changes_up_to, create, row_of
 
@@ -208,3 +209,51 @@ async def test_the_tenants_of_a_lost_server_share_no_number_with_new_ones(asynch
         await create_soon(store, home, "ns/a")
         assert await store.count(home, WIDGETS) == 1
         assert (await store.create_tenant(TenantName("new"))).id > lost.id
+
+
+async def test_a_restored_copy_that_looks_like_its_original_is_recovered_by_hand(database_url: str) -> None:
+    """`registry recover` does what a new timeline does; a process that was connected goes on."""
+    async with opened(database_url) as store:
+        tenant = await store.create_tenant(TenantName("acme"))
+        last = (await store.commit(tenant, create("ns/a"))).revision
+        watch = await store.subscribe(tenant, WIDGETS, last)
+        done = await asyncio.to_thread(registry, "recover", "--database-url", database_url)
+        assert done.returncode == 0, done.stderr
+        assert "raised" in done.stdout
+        after = await store.commit(tenant, create("ns/b"))
+        assert after.revision > last + 1_000_000
+        assert [change.key for change in await changes_up_to(watch, after.revision)] == ["ns/b"]
+        with pytest.raises(RevisionExpired):
+            await store.page(tenant, WIDGETS, at=last + 5)
+        assert [row.key for row in (await store.page(tenant, WIDGETS, at=last)).rows] == ["ns/a"]
+
+
+@pytest.mark.parametrize(
+    ("revision", "expected"),
+    [
+        pytest.param(7, 7, id="before"),
+        pytest.param(10, 30, id="the-last-that-counts"),
+        pytest.param(11, None, id="the-first-that-is-lost"),
+        pytest.param(29, None, id="the-last-that-is-lost"),
+        pytest.param(40, 70, id="across-two-in-a-row"),
+        pytest.param(50, 70, id="at-the-end-of-one-and-the-start-of-the-next"),
+        pytest.param(71, 71, id="after"),
+    ],
+)
+def test_where_to_go_on_from_a_revision(revision: int, expected: int | None) -> None:
+    assert continued(revision, [10, 30, 40, 50, 50, 70]) == expected
+
+
+@pytest.mark.parametrize(
+    ("after", "upto", "expected"),
+    [
+        pytest.param(1, 9, 9, id="short-of-it"),
+        pytest.param(1, 10, 30, id="up-to-it"),
+        pytest.param(1, 15, 30, id="into-it"),
+        pytest.param(1, 35, 35, id="beyond-it"),
+        pytest.param(10, 20, 30, id="from-its-edge"),
+        pytest.param(30, 40, 70, id="across-two-in-a-row"),
+    ],
+)
+def test_how_far_an_empty_log_leads(after: int, upto: int, expected: int) -> None:
+    assert reached(after, upto, [10, 30, 40, 50, 50, 70]) == expected
