@@ -27,13 +27,15 @@ class ApiClient:
         self._context = context
         self._headers = {"Accept": "application/json", **headers}
 
-    def request(self, method: str, path: str, body: Any = None, *, content_type: str = "application/json") -> Object:
+    def request(
+        self, method: str, path: str, body: Any = None, *, content_type: str = "application/json", accept: str = ""
+    ) -> Object:
         """The decoded answer. Raises Refused with the server's message."""
         request = urllib.request.Request(
             self.url + path,
             method=method,
             data=None if body is None else json.dumps(body).encode(),
-            headers={**self._headers, "Content-Type": content_type},
+            headers={**self._headers, "Content-Type": content_type, **({"Accept": accept} if accept else {})},
         )
         # No proxy of the environment, and no other scheme than HTTP: the token goes to the server and nowhere else.
         opener = urllib.request.build_opener(

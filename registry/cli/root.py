@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -32,16 +33,28 @@ COMMANDS: Final = {
     "sql": Command("sql", "make, withdraw or list read-only logins for SQL reports"),
     "encryption": Command("encryption", "keys of the encryption at rest"),
     "convert": Command("convert", "try the conversion rules of a definition, without a server"),
+    "history": Command("history", "when an object changed, who changed it, and which fields"),
+    "diff": Command("diff", "the difference between two revisions of an object"),
+    "restore": Command("restore", "make an object again what it was at a revision"),
+    "deleted": Command("deleted", "list deleted objects of a kind"),
+    "undelete": Command("undelete", "create a deleted object again as it was"),
+    "protect": Command("protect", "refuse the deletion of a definition, a namespace or a tenant"),
+    "usage": Command("usage", "what a tenant uses of what it may use"),
+    "tenants": Command("tenants", "list tenants, with what they use"),
+    "completion": Command("completion", "print the completion script of a shell"),
     "version": Command("version", "print the version"),
 }
-# Started by `serve --workers`, not by people.
+# Run by `serve --workers` and by the scripts of `completion`, not by people.
 _WORKER: Final = "worker"
+_COMPLETE: Final = "__complete"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == [_WORKER]:
         return _run(_worker, vars(_worker_parser().parse_args(words[1:])))
+    if words[:1] == [_COMPLETE]:
+        return _run(_complete, {"words": words[1:]})
     named = next((word for word in words if not word.startswith("-")), "")
     typed = vars(parser(named).parse_args(words))
     return _run(_module(typed.pop("command")).run, typed)
@@ -49,8 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parser(only: str | None = None) -> argparse.ArgumentParser:
     """The whole command line, or with `only` the arguments of that command and just the names of the others."""
+    plugin = os.path.basename(sys.argv[0]).startswith("kubectl-")
     top = argparse.ArgumentParser(
-        prog="registry",
+        prog="kubectl registry" if plugin else "registry",
         description="A multi-tenant resource registry: the Kubernetes REST API for custom resources, on PostgreSQL.",
         epilog="Every setting is also an environment variable; `registry serve --help` and docs/settings.md list them.",
     )
@@ -91,6 +105,21 @@ def _message(problem: Exception) -> str | None:
     if "psycopg" in sys.modules and is_unmigrated(problem):
         return "the database has not the tables of this version: run `registry migrate up`"
     return str(problem) if isinstance(problem, CommandError | SettingsError) else None
+
+
+def _complete(typed: dict[str, Any]) -> int:
+    from registry.cli.completion import candidates
+
+    for candidate in candidates(typed["words"]):
+        print(candidate)
+    return 0
+
+
+def complete_for_kubectl() -> int:
+    """The command `kubectl_complete-registry`, which kubectl's own completion runs for the plugin."""
+    _run(_complete, {"words": sys.argv[1:]})
+    print(":4")  # cobra's ShellCompDirectiveNoFileComp
+    return 0
 
 
 def _worker_parser() -> argparse.ArgumentParser:

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Columns as wide as their widest cell; control characters of cells are replaced."""
-    printed = [tuple(header), *(tuple(_printable(cell) for cell in row) for row in rows)]
+    printed = [tuple(header), *(tuple(printable(cell) for cell in row) for row in rows)]
     widths = [max(len(row[i]) for row in printed) for i in range(len(header))]
     for row in printed:
         print("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _printable(cell: str) -> str:
+def printable(cell: str) -> str:
     """What objects hold must not steer the terminal."""
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in cell)

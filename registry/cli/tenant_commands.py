@@ -13,11 +13,11 @@ from registry.cli.api_client import Object
 from registry.cli.errors import CommandError, Refused
 from registry.cli.kubeconfig_command import print_kubeconfig
 from registry.cli.platform import Platform, open_platform
-from registry.cli.table import print_table
 from registry.cli.tenant import LIMITS
+from registry.cli.tenants import print_tenants
+from registry.cli.usage import TENANTS
 from registry.settings import CLIENT
 
-_PATH: Final = "/clusters/system/apis/tenancy.registry/v1/tenants"
 _WAIT_SECONDS: Final = 0.5
 
 
@@ -45,7 +45,7 @@ def _create(platform: Platform, arguments: argparse.Namespace) -> None:
         "metadata": {"name": arguments.name},
         "spec": {name: value for name, value in spec.items() if value is not None},
     }
-    platform.client().request("POST", _PATH, body)
+    platform.client().request("POST", TENANTS, body)
     print(f"tenant {arguments.name} created")
     if arguments.no_administrator:
         return
@@ -55,26 +55,11 @@ def _create(platform: Platform, arguments: argparse.Namespace) -> None:
 
 
 def _list(platform: Platform, _arguments: argparse.Namespace) -> None:
-    client = platform.client()
-    usage = {one["name"]: one["used"] for one in client.items(_PATH, "usage=true&")}
-    rows = []
-    for tenant in client.items(_PATH):
-        metadata = tenant["metadata"]
-        used = usage.get(metadata["name"]) or {}
-        rows.append(
-            (
-                metadata["name"],
-                (tenant.get("status") or {}).get("phase") or "-",
-                (tenant.get("spec") or {}).get("parent") or "-",
-                *(str(used.get(figure, "-")) for figure in ("objects", "definitions", "bytes")),
-                metadata["creationTimestamp"],
-            )
-        )
-    print_table(("NAME", "PHASE", "PARENT", "OBJECTS", "DEFINITIONS", "BYTES", "CREATED"), rows)
+    print_tenants(platform.client())
 
 
 def _delete(platform: Platform, arguments: argparse.Namespace) -> None:
-    client, path = platform.client(), f"{_PATH}/{quote(arguments.name, safe='')}"
+    client, path = platform.client(), f"{TENANTS}/{quote(arguments.name, safe='')}"
     kept = 0 if arguments.purge else tenant_access.lifetime_seconds(arguments.keep, "--keep")
     tenant = client.request("GET", path)
     if not arguments.yes:
@@ -125,7 +110,7 @@ def _wait_until_gone(platform: Platform, path: str) -> None:
 
 
 def _undelete(platform: Platform, arguments: argparse.Namespace) -> None:
-    platform.client().request("POST", f"{_PATH}/{quote(arguments.name, safe='')}/undelete", {})
+    platform.client().request("POST", f"{TENANTS}/{quote(arguments.name, safe='')}/undelete", {})
     print(f"tenant {arguments.name} is back as it was")
 
 

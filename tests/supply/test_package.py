@@ -104,6 +104,9 @@ def test_an_installed_wheel_serves(built: Path, tmp_path: Path) -> None:
     command = tmp_path / "venv" / "bin" / "registry"
     assert _run(command, "version", cwd=tmp_path).stdout == f"registry {__version__}\n"
     assert "serve" in _run(command, "--help", cwd=tmp_path).stdout
+    # kubectl finds its plugins by these names.
+    assert "history" in _run(command.with_name("kubectl-registry"), "--help", cwd=tmp_path).stdout
+    assert _run(command.with_name("kubectl_complete-registry"), "hist", cwd=tmp_path).stdout == "history\n:4\n"
     outside = ("env", "--unset=PYTHONPATH", f"--chdir={tmp_path}", str(command))
     with data_folder() as folder, running_server(folder / "data", command=outside) as server:
         trust = ssl.create_default_context(cafile=str(server.authority))

@@ -1,0 +1,114 @@
+"""`registry completion bash|zsh|fish`, and what the scripts ask: the candidates for the last word of a command line."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from registry.cli.errors import CommandError
+
+_SCRIPTS: Final = {
+    "bash": """\
+_registry() {
+    local IFS=$'\\n'
+    COMPREPLY=($(registry __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+}
+complete -o default -F _registry registry
+""",
+    "zsh": """\
+#compdef registry
+_registry() {
+    local -a found
+    found=("${(@f)$(registry __complete "${(@)words[2,$CURRENT]}" 2>/dev/null)}")
+    compadd -a found
+}
+compdef _registry registry
+""",
+    "fish": """\
+complete -c registry -f -a '(registry __complete (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'
+""",
+}
+_HOW: Final = """\
+bash: echo 'source <(registry completion bash)' >> ~/.bashrc
+zsh:  echo 'source <(registry completion zsh)' >> ~/.zshrc
+fish: registry completion fish > ~/.config/fish/completions/registry.fish
+kubectl completes `kubectl registry` by itself, where kubectl_complete-registry is on the PATH."""
+# Of objects so many names are offered.
+_MAX_NAMES: Final = 200
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Prints the completion script of a shell."
+    parser.epilog = _HOW
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("shell", choices=sorted(_SCRIPTS))
+
+
+def run(typed: dict[str, Any]) -> int:
+    print(_SCRIPTS[typed["shell"]], end="")
+    return 0
+
+
+def candidates(words: Sequence[str]) -> list[str]:
+    """What the last of `words`, which may be empty, can become."""
+    from registry.cli.root import COMMANDS, parser
+
+    *before, last = words or [""]
+    current = parser(before[0] if before and before[0] in COMMANDS else "")
+    positionals: list[str] = []
+    value_of: argparse.Action | None = None
+    for word in before:
+        flags, commands = current._option_string_actions, _commands(current)
+        if value_of is not None:
+            value_of = None
+        elif word.startswith("-"):
+            action = flags.get(word)
+            value_of = action if action is not None and action.nargs != 0 else None
+        elif commands and word in commands:
+            current = commands[word]
+        else:
+            positionals.append(word)
+    return sorted(found for found in _offers(current, positionals, value_of, last) if found.startswith(last))
+
+
+def _offers(
+    parser: argparse.ArgumentParser, positionals: list[str], value_of: argparse.Action | None, last: str
+) -> Iterable[str]:
+    if value_of is not None:
+        return [str(choice) for choice in value_of.choices or ()]
+    if last.startswith("-"):
+        return parser._option_string_actions
+    if commands := _commands(parser):
+        return commands
+    actions = [action for action in parser._actions if not action.option_strings]
+    if any(action.dest in ("target", "kind") for action in actions):
+        return _objects(positionals, names=any(action.dest == "target" for action in actions))
+    at = len(positionals)
+    return [str(choice) for choice in actions[at].choices or ()] if at < len(actions) else ()
+
+
+def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            found: dict[str, argparse.ArgumentParser] = action.choices
+            return found
+    return {}
+
+
+def _objects(positionals: list[str], *, names: bool) -> Iterable[str]:
+    """Kinds that the server of the kubeconfig serves, or names of objects of one; nothing where it cannot be asked."""
+    from registry.cli.kubeconfig_client import open_session
+    from registry.cli.resource_names import find_resource, resources
+
+    try:
+        session = open_session({})
+        if not positionals:
+            return {resource.plural for resource in resources(session.client)}
+        if len(positionals) > 1 or not names:
+            return ()
+        resource = find_resource(session.client, positionals[0])
+        page = session.client.request("GET", f"{resource.path(session.namespace)}?limit={_MAX_NAMES}")
+        return [item["metadata"]["name"] for item in page["items"]]
+    except CommandError:
+        return ()

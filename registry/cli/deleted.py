@@ -1,0 +1,48 @@
+"""`registry deleted KIND`: deleted objects that can be brought back."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+from urllib.parse import quote
+
+from registry.cli.history import add_output_flag
+from registry.cli.kubeconfig_client import add_client_flags, open_session
+from registry.cli.resource_names import find_resource
+from registry.cli.table import print_table
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Lists deleted objects of a kind, with who deleted them and when (docs/history.md)."
+    parser.add_argument("kind", metavar="KIND")
+    parser.add_argument("-A", "--all-namespaces", action="store_true", help="of all namespaces")
+    parser.add_argument("-l", "--selector", metavar="LABELS", help="only those whose labels match")
+    add_output_flag(parser)
+    add_client_flags(parser)
+
+
+def run(typed: dict[str, Any]) -> int:
+    session = open_session(typed)
+    resource = find_resource(session.client, typed["kind"])
+    path = resource.path("" if typed["all_namespaces"] else session.namespace)
+    selector = f"labelSelector={quote(typed['selector'], safe='')}&" if typed["selector"] else ""
+    found = list(session.client.items(path, f"deleted=true&{selector}"))
+    if typed["output"] == "json":
+        print(json.dumps(found, indent=2))
+        return 0
+    rows = []
+    for entry in found:
+        metadata = (entry.get("object") or {}).get("metadata") or entry
+        rows.append(
+            (
+                metadata.get("namespace") or "-",
+                metadata.get("name") or "-",
+                entry["time"][:19] + "Z",
+                entry["user"],
+                entry["resourceVersion"],
+                entry["uid"],
+            )
+        )
+    print_table(("NAMESPACE", "NAME", "DELETED", "BY", "REVISION", "UID"), rows)
+    return 0

@@ -1,0 +1,94 @@
+"""`registry history KIND NAME`: what happened to an object, newest first."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from registry.cli.api_client import Object
+from registry.cli.kubeconfig_client import Session, add_client_flags, open_session
+from registry.cli.resource_names import Resource, find_resource, split_target
+from registry.cli.table import print_table
+
+_PAGE: Final = 50
+# Fields that are named in a row; the rest is counted.
+_MAX_FIELDS: Final = 4
+# What every update changes says nothing of it, nor does kubectl's own copy of the object.
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_SILENT: Final = frozenset({"metadata.generation", f"metadata.annotations.{LAST_APPLIED}"})
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Prints when an object changed, who changed it, by what, and which fields. Newest first."
+    add_target(parser)
+    parser.add_argument("--limit", type=int, default=_PAGE, help="changes to show (default: %(default)s)")
+    add_output_flag(parser)
+    add_client_flags(parser)
+
+
+def add_target(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", nargs="+", metavar="KIND NAME", help="the object, also as KIND/NAME")
+
+
+def add_output_flag(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-o", "--output", choices=["table", "json"], default="table", help="default: %(default)s")
+
+
+def run(typed: dict[str, Any]) -> int:
+    session = open_session(typed)
+    resource, name = find_target(session, typed["target"])
+    found = list(changes(session, resource, name, max(1, typed["limit"])))
+    if typed["output"] == "json":
+        print(json.dumps(found, indent=2))
+        return 0
+    rows = [
+        (
+            entry["time"][:19] + "Z",
+            entry["resourceVersion"],
+            entry["operation"],
+            entry["user"],
+            f"{entry['fieldManager']} ({entry['verb']})",
+            changed_fields(entry),
+        )
+        for entry in found
+    ]
+    print_table(("WHEN", "REVISION", "OPERATION", "USER", "BY", "FIELDS"), rows)
+    return 0
+
+
+def find_target(session: Session, words: list[str]) -> tuple[Resource, str]:
+    kind, name = split_target(words)
+    return find_resource(session.client, kind), name
+
+
+def changes(session: Session, resource: Resource, name: str, limit: int) -> Iterator[Object]:
+    """The newest `limit` entries of the history."""
+    path, following = resource.path(session.namespace, name, "history"), ""
+    while limit > 0:
+        page = session.client.request("GET", f"{path}?limit={min(limit, _PAGE)}{following}")
+        yield from page["items"]
+        limit -= len(page["items"])
+        if not page["metadata"].get("continue"):
+            return
+        following = f"&continue={page['metadata']['continue']}"
+
+
+def changed_fields(entry: Object) -> str:
+    """'spec.image, -spec.suspend, +2 more' of the merge patch of an update; what is removed has a minus."""
+    if entry["operation"] != "Update":
+        return str(entry.get("message") or "-")
+    fields = [field for field in _fields(entry.get("diff") or {}, "") if field.lstrip("-") not in _SILENT]
+    fields.sort(key=lambda field: field.lstrip("-"))
+    more = len(fields) - _MAX_FIELDS
+    return ", ".join(fields[:_MAX_FIELDS]) + (f", +{more} more" if more > 0 else "") or "-"
+
+
+def _fields(patch: Any, path: str) -> Iterator[str]:
+    for name, value in patch.items():
+        inner = f"{path}.{name}" if path else name
+        if isinstance(value, dict) and value:
+            yield from _fields(value, inner)
+        else:
+            yield f"-{inner}" if value is None else inner

@@ -1,0 +1,77 @@
+"""Resources as people name them: bk, backup, backups, backups.demo.example.com, backups.v1.demo.example.com, Backup/a.
+
+As kubectl's RESTMapper, from the aggregated discovery of the server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+from urllib.parse import quote
+
+from registry.cli.api_client import ApiClient, Object
+from registry.cli.errors import CommandError
+
+_ACCEPT: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+class Resource(NamedTuple):
+    """`names` are all that it answers to, in lower case."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    is_namespaced: bool
+    names: frozenset[str]
+
+    def path(self, namespace: str, name: str = "", subresource: str = "") -> str:
+        """`namespace` "" is all namespaces."""
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        parts = [root]
+        if self.is_namespaced and namespace:
+            parts += ["namespaces", quote(namespace, safe="")]
+        parts.append(self.plural)
+        parts += [quote(part, safe="") for part in (name, subresource) if part]
+        return "/".join(parts)
+
+
+def find_resource(client: ApiClient, wanted: str) -> Resource:
+    """The first in the server's order that has this name. Raises CommandError."""
+    word = wanted.lower()
+    known = list(resources(client))
+    for resource in known:
+        qualified = {f"{name}.{resource.group}" for name in resource.names}
+        qualified |= {f"{name}.{resource.version}.{resource.group}" for name in resource.names}
+        if word in resource.names or word in qualified:
+            return resource
+    raise CommandError(f'the server doesn\'t have a resource type "{wanted}"')
+
+
+def split_target(words: list[str]) -> tuple[str, str]:
+    """('crontab', 'backup') of ['crontab', 'backup'] or ['crontab/backup']. Raises CommandError."""
+    if len(words) == 1 and words[0].count("/") == 1:
+        kind, name = words[0].split("/")
+    elif len(words) == 2 and not any("/" in word for word in words):
+        kind, name = words
+    else:
+        raise CommandError("name one object: KIND NAME, or KIND/NAME")
+    if not kind or not name:
+        raise CommandError("name one object: KIND NAME, or KIND/NAME")
+    return kind, name
+
+
+def resources(client: ApiClient) -> Iterator[Resource]:
+    for path in ("/api", "/apis"):
+        for group in client.request("GET", path, accept=_ACCEPT).get("items") or ():
+            name = (group.get("metadata") or {}).get("name") or ""
+            for version in group.get("versions") or ():
+                for found in version.get("resources") or ():
+                    yield _resource(name, version["version"], found)
+
+
+def _resource(group: str, version: str, found: Object) -> Resource:
+    kind = (found.get("responseKind") or {}).get("kind") or ""
+    plural = found["resource"]
+    names = {plural, found.get("singularResource") or kind.lower(), kind.lower(), *(found.get("shortNames") or ())}
+    return Resource(group, version, plural, kind, found.get("scope") == "Namespaced", frozenset(names))

@@ -1,0 +1,49 @@
+"""`registry tenants`: the tenants that a kubeconfig may list, with what they use."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from registry.cli.api_client import ApiClient, Object
+from registry.cli.history import add_output_flag
+from registry.cli.kubeconfig_client import add_client_flags, open_session
+from registry.cli.table import print_table
+from registry.cli.usage import TENANTS
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Lists tenants, with their phases, parents, and what they use. It needs rights in `system`."
+    add_output_flag(parser)
+    add_client_flags(parser)
+
+
+def run(typed: dict[str, Any]) -> int:
+    session = open_session(typed)
+    if typed["output"] == "json":
+        print(json.dumps(list(session.platform.items(TENANTS)), indent=2))
+    else:
+        print_tenants(session.platform)
+    return 0
+
+
+def print_tenants(client: ApiClient) -> None:
+    usage = {one["name"]: one["used"] for one in client.items(TENANTS, "usage=true&")}
+    header = ("NAME", "PHASE", "PARENT", "OBJECTS", "DEFINITIONS", "BYTES", "CREATED")
+    print_table(header, (_row(tenant, usage) for tenant in client.items(TENANTS)))
+
+
+def _row(tenant: Object, usage: dict[str, Object]) -> tuple[str, ...]:
+    metadata, status = tenant["metadata"], tenant.get("status") or {}
+    used = usage.get(metadata["name"]) or {}
+    phase = status.get("phase") or "-"
+    # Of one that is being deleted: until when it can be brought back.
+    kept = metadata.get("deletionGracePeriodSeconds")
+    return (
+        metadata["name"],
+        f"Deleted until {metadata['deletionTimestamp'][:16]}Z" if kept else phase,
+        (tenant.get("spec") or {}).get("parent") or "-",
+        *(str(used.get(figure, "-")) for figure in ("objects", "definitions", "bytes")),
+        metadata["creationTimestamp"],
+    )

@@ -1,0 +1,41 @@
+"""`registry usage [TENANT]`: what a tenant uses of what it may use."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any, Final
+from urllib.parse import quote
+
+from registry.cli.history import add_output_flag
+from registry.cli.kubeconfig_client import add_client_flags, open_session
+from registry.cli.table import print_table
+
+TENANTS: Final = "/clusters/system/apis/tenancy.registry/v1/tenants"
+FIGURES: Final = ("objects", "bytes", "definitions", "namespaces")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Prints what a tenant uses, and its limits (docs/tenants.md). It needs rights in `system`."
+    parser.add_argument("name", nargs="?", metavar="TENANT", help="default: the tenant of the kubeconfig")
+    add_output_flag(parser)
+    add_client_flags(parser)
+
+
+def run(typed: dict[str, Any]) -> int:
+    session = open_session(typed)
+    name = typed["name"] or session.tenant
+    usage = session.platform.request("GET", f"{TENANTS}/{quote(name, safe='')}/usage")
+    if typed["output"] == "json":
+        print(json.dumps(usage, indent=2))
+        return 0
+    used, limits = usage["used"], usage.get("limits") or {}
+    rows = [(figure, str(used.get(figure, 0)), *_share(used.get(figure, 0), limits.get(figure))) for figure in FIGURES]
+    print_table(("WHAT", "USED", "LIMIT", "SHARE"), rows)
+    return 0
+
+
+def _share(used: int, limit: int | None) -> tuple[str, str]:
+    if limit is None:
+        return "-", "-"
+    return str(limit), f"{100 * used // limit}%" if limit else "-"
