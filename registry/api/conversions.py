@@ -156,7 +156,7 @@ class Conversions:
         """The JSON of stored objects at the version of `served`; what is not known is asked for in batches."""
         images = list(images)
         known = self._shared.cache.get
-        key, target, passes = served.conversion_key, served.version.name, served.is_passthrough
+        key, target, passes = served.form_key, served.version.name, served.is_passthrough
         bodies: list[str | None] = []
         missing: dict[str, list[int]] = {}
         for place, image in enumerate(images):
@@ -196,7 +196,7 @@ class Conversions:
         stored = self._definition.versions.get(version)
         current = stored.schema().identity if stored is not None else 0
         bodies, convert = [], plan_of(self._definition).bodies(served.kind.name, version, served.version.name)
-        key, keep = served.conversion_key, self._shared.cache.put
+        key, keep = served.form_key, self._shared.cache.put
         slices = TimeSlice.current()
         for image in images:
             if slices.expired():
@@ -243,7 +243,7 @@ def plan_of(definition: Definition) -> Plan:
 
 
 def _key(served: Served, image: Image) -> tuple[Any, ...]:
-    return served.conversion_key, image.uid, image.revision, image.version
+    return served.form_key, image.uid, image.revision, image.version
 
 
 async def run_with_conversions(served: Served, read: Callable[[], T]) -> T:

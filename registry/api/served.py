@@ -23,6 +23,7 @@ from registry.budget import Budget
 from registry.builtin import definitions as builtin_definitions
 from registry.codec.json_encode import encode_canonical, encode_json_text
 from registry.codec.stored import decode_stored
+from registry.definitions.compiled import schema_digest
 from registry.definitions.deprecation import deprecation_warning
 from registry.definitions.model import Definition, Version
 from registry.reporting import marking
@@ -165,16 +166,16 @@ class Served:
         return frozenset(n for n, v in self.definition.versions.items() if v.schema().identity == self.identity)
 
     @cached_property
-    def conversion_key(self) -> str:
-        """What a conversion to this version depends on beside the object. A text: its hash is reckoned once."""
-        if self.definition.conversion_rules:  # they may lead over other versions, whose schemas matter too
-            return f"{self.definition.uid} {self.version.name} {self.identity} rules {self.definition.revision}"
-        conversion = encode_canonical(self.definition.conversion)
-        return f"{self.definition.uid} {self.version.name} {self.identity} {self._storage_identity} {conversion}"
+    def form_key(self) -> str:
+        """What the form of a stored object at this version depends on, beside what is stored.
 
-    @cached_property
-    def _storage_identity(self) -> int:
-        return self._storage_version.schema().identity
+        Every schema counts: an object takes the defaults of the version that it is stored at, which may be any. A text,
+        whose hash is computed once.
+        """
+        definition = self.definition
+        schemas = {name: schema_digest(version) for name, version in definition.versions.items()}
+        reading = [schemas, definition.conversion, definition.conversion_rules]
+        return f"{definition.uid} {self.head} {encode_canonical(reading)}"
 
     def converting(self, shared: SharedConversions) -> Served:
         """This resource for one request whose objects may have to be converted by a webhook or by rules."""

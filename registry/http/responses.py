@@ -154,7 +154,7 @@ class Form:
         self.include = include
         self._custom = custom
         self.is_plain = representation.transform == "" and representation.encoding == JSON and not representation.pretty
-        self.cache_key = (representation, include)
+        self.cache_key = (representation, include, table.key if table is not None else None)
 
     def of_object(self, obj: Object, now: float, *, headers: bool = True) -> Mapping[str, Any]:
         """One object in its form; a Table of one row."""

@@ -14,7 +14,7 @@ pkg/endpoints/handlers/response.go.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -68,11 +68,15 @@ def check_include_object(value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Column definitions and the cells of an object. `empty_rows` is what an empty table has for rows: [] or None."""
+    """Column definitions and the cells of an object. `empty_rows` is what an empty table has for rows: [] or None.
+
+    Tables with the same `key` have the same columns.
+    """
 
     columns: Sequence[Mapping[str, Json]]
     cells: Cells
     empty_rows: Json = ()
+    key: Hashable = ()
 
     def row(
         self,
@@ -152,7 +156,7 @@ def custom_table(columns: Sequence[Column]) -> Table:
     def row(obj: Mapping[str, Json], now: float, budget: Budget) -> list[Json]:
         return [obj["metadata"].get("name", ""), *[cell(obj, now, budget) for cell in cells]]
 
-    return Table(definitions, row)
+    return Table(definitions, row, key=tuple(columns))
 
 
 def column_definition(

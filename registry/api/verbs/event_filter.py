@@ -1,6 +1,6 @@
 """What a watch sees of changes: by its selectors, converted to its version.
 
-The text of an event is kept with its change, for all who watch at the same version.
+The text of an event is kept with its change, for all who watch at the same version of the same definition.
 """
 
 from __future__ import annotations
@@ -83,10 +83,10 @@ class EventFilter:
                 EVENT_FORMS.keep(change.forms, self._key_of(which), text, is_needed=True)
 
         states = tuple((which, image.uid, image.revision) for _, which, image in wanted)
-        await singleflight(wanted[0][0].forms, (served.api_version, served.identity, states), work)
+        await singleflight(wanted[0][0].forms, (served.form_key, states), work)
 
-    def _key_of(self, which: str) -> tuple[str, str, int]:
-        return which, self._served.api_version, self._served.identity
+    def _key_of(self, which: str) -> tuple[str, str]:
+        return which, self._served.form_key
 
     def event(self, change: Change) -> Event | None:
         if not self._sees_key(change.key):
