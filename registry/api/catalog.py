@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from registry.admission.configuration import Admission
 from registry.api.admission.loading import NOTHING, Configured, load_admission
 from registry.api.bound_definitions import NOTHING_BOUND, Shared, SharedEntries
+from registry.api.definition_changes import DefinitionChanges
 from registry.api.served import Served
 from registry.api.strategies.base import Strategy
 from registry.builtin.sharing import binding_definition, export_definition
@@ -184,6 +185,8 @@ class Catalogs:
         self._builtin_of_system = {**self._builtin, (GROUP, PLURAL): tenant_definition()}
         self._catalogs: LruCache[TenantId, TenantCatalog] = LruCache(TENANTS_LIMIT)
         self._when_gone = when_gone
+        # Where watches learn that their definition is no longer what it was.
+        self.changes = DefinitionChanges(store, self.fresh)
         # One reload of a tenant at a time; the others wait for it and look again.
         self._reloading: dict[TenantId, asyncio.Lock] = {}
 

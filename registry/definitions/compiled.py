@@ -7,6 +7,7 @@ all tenants are kept and compiled once in a process.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any
 
 from registry.definitions.conditions import is_true
@@ -112,3 +113,22 @@ def schema_digest(version: Version) -> str:
     """A digest of the schema, equal in all processes; cheap, since nothing is decoded or compiled."""
     schema: Callable[[], CompiledSchema] = version.schema
     return schema.digest.hex() if isinstance(schema, PackedSchema) else str(schema().identity)
+
+
+def is_served_alike(one: Definition, other: Definition) -> bool:
+    """Whether both have the same spec and names, as far as requests can tell; conditions and the like do not count."""
+    if one is other:
+        return True
+    return (
+        one.uid == other.uid
+        and one.names == other.names
+        and one.conversion == other.conversion
+        and one.conversion_rules == other.conversion_rules
+        and one.versions.keys() == other.versions.keys()
+        and all(_is_alike(version, other.versions[name]) for name, version in one.versions.items())
+    )
+
+
+def _is_alike(one: Version, other: Version) -> bool:
+    names = [f.name for f in fields(Version) if f.name != "schema"]
+    return schema_digest(one) == schema_digest(other) and all(getattr(one, n) == getattr(other, n) for n in names)

@@ -36,7 +36,9 @@ def thing_definition(rules: str) -> dict[str, Any]:
             "name": version,
             "served": True,
             "storage": version == "v1",
-            "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "properties": own}}}},
+            "schema": {
+                "openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "properties": own}}}
+            },
             "additionalPrinterColumns": [{"name": "C", "type": "string", "jsonPath": ".spec.a"}],
         }
         for version in VERSIONS
@@ -105,7 +107,13 @@ async def forms(api: Client, version: str, before: int) -> Iterator[tuple[str, A
     [row] = (await api.get(path, accept=TABLE)).ok()["rows"]
     # The first event has the columns, and is never shared; the second is.
     table = await last_event(api, version, before, revision, TABLE)
-    return iter([*found, ("cells", (row["cells"][1:2], got["spec"])), ("shared cells", (table["rows"][0]["cells"][1:2], got["spec"]))])
+    return iter(
+        [
+            *found,
+            ("cells", (row["cells"][1:2], got["spec"])),
+            ("shared cells", (table["rows"][0]["cells"][1:2], got["spec"])),
+        ]
+    )
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from starlette.applications import Starlette
 
-from tests.api.client import PARTIAL, TABLE, Client
+from tests.api.client import JSON_PATCH, PARTIAL, TABLE, Client
 from tests.api.errors import failure, status_shape
 from tests.api.histories import forget_history
 from tests.api.widgets import ALL_WIDGETS, DEFINITIONS, GROUP, NAMESPACES, WIDGETS, define, definition, make, widget
@@ -242,11 +242,69 @@ async def test_the_watch_of_a_definition_that_goes(api: Client) -> None:
         assert sorted(short(e) for e in await watch.events(2)) == [("DELETED", "a"), ("DELETED", "b")]
 
 
-async def test_a_quiet_watch_ends_after_its_definition_has_gone(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("registry.api.verbs.watch.BOOKMARK_SECONDS", 0.05)
+async def test_a_quiet_watch_ends_after_its_definition_has_gone(api: Client) -> None:
     async with api.watch(f"{WIDGETS}?watch=1&resourceVersion={await revision(api)}") as watch:
         (await api.delete(f"{DEFINITIONS}/widgets.{GROUP}")).ok()
         assert await watch.until_end() == []
+
+
+V2 = {"name": "v2", "served": True, "storage": False, "schema": {"openAPIV3Schema": {"type": "object"}}}
+CHANGES_THAT_END: dict[str, list[dict[str, Any]]] = {
+    "a version is added": [{"op": "add", "path": "/spec/versions/-", "value": V2}],
+    "the schema": [
+        {"op": "add", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/x", "value": {"type": "string"}}
+    ],
+    "a description": [{"op": "add", "path": "/spec/versions/0/schema/openAPIV3Schema/description", "value": "x"}],
+    "columns": [{"op": "replace", "path": "/spec/versions/0/additionalPrinterColumns", "value": []}],
+    "deprecation": [{"op": "add", "path": "/spec/versions/0/deprecated", "value": True}],
+    "names": [{"op": "add", "path": "/spec/names/shortNames/-", "value": "wdg"}],
+    "conversion": [
+        {
+            "op": "replace",
+            "path": "/spec/conversion",
+            "value": {
+                "strategy": "Webhook",
+                "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://127.0.0.1:1/"}},
+            },
+        }
+    ],
+}
+
+
+@pytest.mark.parametrize("operations", CHANGES_THAT_END.values(), ids=CHANGES_THAT_END.keys())
+async def test_watches_end_when_their_definition_changes(api: Client, operations: list[dict[str, Any]]) -> None:
+    await make(api, "a")
+    start = await revision(api)
+    async with contextlib.AsyncExitStack() as stack:
+        paths = (f"{WIDGETS}?watch=1&resourceVersion={start}", f"{ALL_WIDGETS}?watch=1")
+        quiet, other = [await stack.enter_async_context(api.watch(path)) for path in paths]
+        assert short(await other.event()) == ("ADDED", "a")
+        await make(api, "b")
+        (await api.patch(f"{DEFINITIONS}/widgets.{GROUP}", operations, JSON_PATCH)).ok()
+        # Both get what came before the change, and end without an error.
+        assert [short(e) for e in await quiet.until_end()] == [("ADDED", "b")]
+        assert [short(e) for e in await other.until_end()] == [("ADDED", "b")]
+
+
+async def test_watches_outlive_what_does_not_change_a_definition(api: Client) -> None:
+    start = await revision(api)
+    async with api.watch(f"{WIDGETS}?watch=1&resourceVersion={start}") as watch:
+        changes = [{"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}]
+        (await api.patch(f"{DEFINITIONS}/widgets.{GROUP}", changes, JSON_PATCH)).ok()
+        await define(api, definition("gadgets", "Gadget"))
+        await make(api, "a")
+        assert short(await watch.event()) == ("ADDED", "a")
+
+
+async def test_a_watch_of_a_definition_that_has_changed_before_begins_with_the_new_one(api: Client) -> None:
+    start = await revision(api)
+    await make(api, "a")
+    operations = CHANGES_THAT_END["the schema"]
+    (await api.patch(f"{DEFINITIONS}/widgets.{GROUP}", operations, JSON_PATCH)).ok()
+    async with api.watch(f"{WIDGETS}?watch=1&resourceVersion={start}") as watch:
+        assert short(await watch.event()) == ("ADDED", "a")
+        await make(api, "b")
+        assert short(await watch.event()) == ("ADDED", "b")
 
 
 async def test_many_watchers_see_the_same(api: Client) -> None:

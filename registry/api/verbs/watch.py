@@ -12,12 +12,13 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from registry.api.answers import Event, WatchAnswer
+from registry.api.definition_changes import Following
 from registry.api.errors import StatusError, expired, plain_internal, too_large
 from registry.api.freshness import wait_for_revision
 from registry.api.options import ListOptions, list_options, parse_revision
@@ -28,7 +29,7 @@ from registry.budget import BudgetExceeded
 from registry.codec.json_encode import encode_json_text
 from registry.store.errors import RevisionExpired, StoreError
 from registry.store.feed.subscription import Subscription
-from registry.store.types import Change, Page, Row
+from registry.store.types import Change, Page, ResourceName, Row
 
 # Clients reconnect after 70 seconds of silence (kopf), and kube-apiserver sends a bookmark a minute.
 BOOKMARK_SECONDS = 50.0
@@ -131,6 +132,8 @@ async def watch_source(source: Source[R], options: ListOptions) -> WatchAnswer:
     if begins_with_state(options, revision):
         pages = source.pages()
         beginning = Beginning(await anext(pages), pages)
+    elif source.follows_definition:
+        source.request.check_fresh(await source.request.backend.store.state(source.request.tenant))
     return WatchAnswer(source.request.served, _events(source, options, revision, beginning))
 
 
@@ -201,20 +204,28 @@ async def _live(
     # The schemas that the changes so far were processed by; none of them is newer than this watch's.
     schemas = {request.served.identity}
     subscription = await source.subscribe(revision)
+    following: Following | None = None
     # Once in any case: a client of short watches gets on even where beginning one has taken all its time.
     begun = False
     try:
+        if source.follows_definition and not request.served.definition.builtin:
+            following = await follow(request, subscription.wake)
         while (left := deadline - now()) > 0 or not begun:
             begun = True
             silence = quiet_since + BOOKMARK_SECONDS - now()
-            batch = await subscription.next_batch(max(0.0, min(left, silence, source.look_seconds)))
+            ended_at = following.ended_at if following is not None else None
+            wait = max(0.0, min(left, silence, source.look_seconds)) if ended_at is None else 0.0
+            batch = await subscription.next_batch(wait)
             # As of now, and so of no earlier than what was read: a change is seen by who might see its revision.
             await source.look()
-            if not schemas.issuperset([change.schema for change in batch.changes]):
-                schemas.update([change.schema for change in batch.changes])
+            changes = batch.changes
+            if ended_at is not None:
+                changes = tuple([change for change in changes if change.revision < ended_at])
+            if not schemas.issuperset([change.schema for change in changes]):
+                schemas.update([change.schema for change in changes])
                 if source.follows_definition and await is_superseded(request):
                     return  # the client resumes, and is shown these changes by the new definition
-            events = await source.events(batch.changes)
+            events = await source.events(changes)
             if events:
                 yield events
                 quiet_since = now()
@@ -224,9 +235,21 @@ async def _live(
                 if options.allow_watch_bookmarks:
                     yield [bookmark(request, batch.revision)]
                 quiet_since = now()
-            del batch, events  # what a watch has sent is not its to keep until there is more
+            if ended_at is not None:
+                return
+            del batch, changes, events  # what a watch has sent is not its to keep until there is more
     finally:
+        if following is not None:
+            following.close()
         subscription.close()
+
+
+async def follow(request: ResourceRequest, wake: Callable[[], None]) -> Following:
+    """Has the watch woken when its definition changes."""
+    definition = request.served.definition
+    is_bound = ResourceName(definition.name) in request.catalog.bound
+    changes = request.backend.catalogs.changes
+    return await changes.follow(request.tenant, definition, is_bound=is_bound, wake=wake)
 
 
 async def is_superseded(request: ResourceRequest) -> bool:

@@ -127,7 +127,7 @@ class Subscription:
         if self._error is None:
             self._error = error
             self._left(self._feed, self)
-            self._wake()
+            self.wake()
 
     # What the feed calls. None of it awaits.
 
@@ -145,13 +145,13 @@ class Subscription:
         self._queue.append((changes, size))
         self._queued += len(changes)
         self._queued_bytes += size
-        self._wake()
+        self.wake()
 
     def fall_behind(self) -> None:
         """Drops the queue: the reader will read on by itself from where it stands."""
         self._live = False
         self._forget_queue()
-        self._wake()
+        self.wake()
 
     @property
     def live(self) -> bool:
@@ -213,7 +213,8 @@ class Subscription:
                 timer.cancel()
         return bool(self._queue) or self._error is not None or not self._live
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Has a reader that waits get what there is, if nothing."""
         if self._waiter is not None:
             _resolve(self._waiter)
 

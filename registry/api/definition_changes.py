@@ -1,0 +1,148 @@
+"""Ends watches when their definition changes, as kube-apiserver does.
+
+A process follows the definitions of a domain while it serves a watch there: one subscription, however many watches.
+After each change of a definition the watches of its tenant, and of tenants that have bound it, are compared with what
+the catalog has now.
+
+Follows apiextensions-apiserver pkg/apiserver/customresource_handler.go (updateCustomResourceDefinition): any change of
+the spec or of the accepted names ends all watches of a definition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from registry.definitions.compiled import is_served_alike
+from registry.definitions.model import Definition
+from registry.store.errors import StoreError, TenantNotFound
+from registry.store.store import Store
+from registry.store.types import Change, DomainId, Guards, ResourceName, Tenant, TenantId
+
+if TYPE_CHECKING:
+    from registry.api.catalog import TenantCatalog
+
+logger = logging.getLogger(__name__)
+
+DEFINITIONS: Final = ResourceName("customresourcedefinitions.apiextensions.k8s.io")
+_RETRY_SECONDS: Final = 1.0
+
+
+class Following:
+    """What a watch knows of its definition. From the revision `ended_at` on it is another one."""
+
+    __slots__ = ("_leave", "definition", "ended_at", "is_bound", "tenant", "wake")
+
+    def __init__(
+        self,
+        tenant: Tenant,
+        definition: Definition,
+        is_bound: bool,
+        wake: Callable[[], None],
+        leave: Callable[[Following], None],
+    ) -> None:
+        self.tenant = tenant
+        self.definition = definition
+        self.is_bound = is_bound
+        self.wake = wake
+        self.ended_at: int | None = None
+        self._leave = leave
+
+    def close(self) -> None:
+        self._leave(self)
+
+
+class _Domain:
+    """Invariant: `task` runs while there are `followings`."""
+
+    def __init__(self, task: asyncio.Task[None]) -> None:
+        self.task = task
+        self.followings: set[Following] = set()
+
+
+class DefinitionChanges:
+    def __init__(self, store: Store, fresh: Callable[[Tenant, Guards], Awaitable[TenantCatalog]]) -> None:
+        self._store = store
+        self._fresh = fresh
+        self._domains: dict[DomainId, _Domain] = {}
+
+    async def follow(
+        self, tenant: Tenant, definition: Definition, *, is_bound: bool, wake: Callable[[], None]
+    ) -> Following:
+        """Has `wake` called when the definition is no longer served as it was; perhaps at once. To be closed."""
+        following = Following(tenant, definition, is_bound, wake, self._forget)
+        domain = self._domains.get(tenant.domain)
+        if domain is None:
+            task = asyncio.create_task(self._read(tenant.domain), name="registry definition changes")
+            domain = self._domains[tenant.domain] = _Domain(task)
+        domain.followings.add(following)
+        try:
+            # What has changed before the subscription began is found here.
+            await self._check(tenant, [following])
+        except BaseException:
+            following.close()
+            raise
+        return following
+
+    def _forget(self, following: Following) -> None:
+        domain = self._domains.get(following.tenant.domain)
+        if domain is None:
+            return
+        domain.followings.discard(following)
+        if not domain.followings:
+            del self._domains[following.tenant.domain]
+            domain.task.cancel()
+
+    async def _read(self, domain: DomainId) -> None:
+        while True:
+            try:
+                await self._read_on(domain)
+            except StoreError as error:
+                logger.warning("changes of definitions cannot be read: %s", error)
+            except Exception:
+                logger.exception("reading changes of definitions failed in an unforeseen way")
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _read_on(self, domain: DomainId) -> None:
+        followings = self._domains[domain].followings
+        # Of any tenant that is served: one may be gone by now.
+        revision = (await self._store.state(next(iter(followings)).tenant)).revision
+        subscription = await self._store.subscribe_wildcard(domain, DEFINITIONS, revision)
+        try:
+            # After a failure changes may have been missed.
+            await self._check_all(followings)
+            async for batch in subscription:
+                for change in batch.changes:
+                    await self._check_all(self._concerned(domain, change), change.revision)
+        finally:
+            subscription.close()
+
+    def _concerned(self, domain: DomainId, change: Change) -> list[Following]:
+        followings = self._domains[domain].followings
+        return [
+            following
+            for following in followings
+            if following.definition.name == change.key and (following.is_bound or following.tenant.id == change.tenant)
+        ]
+
+    async def _check_all(self, followings: Iterable[Following], revision: int | None = None) -> None:
+        by_tenant: dict[TenantId, list[Following]] = {}
+        for following in followings:
+            by_tenant.setdefault(following.tenant.id, []).append(following)
+        for some in by_tenant.values():
+            with contextlib.suppress(TenantNotFound):  # the store ends its watches
+                await self._check(some[0].tenant, some, revision)
+
+    async def _check(self, tenant: Tenant, followings: Iterable[Following], revision: int | None = None) -> None:
+        """Ends those whose definition is another, from `revision` on; None where it is not known when it changed."""
+        state = await self._store.state(tenant)
+        catalog = await self._fresh(tenant, state.guards)
+        for following in followings:
+            known = following.definition
+            found = catalog.definition(known.group, known.names.plural)
+            if following.ended_at is None and (found is None or not is_served_alike(known, found)):
+                following.ended_at = state.revision + 1 if revision is None else revision
+                following.wake()
