@@ -46,6 +46,8 @@ class ListAnswer:
     chunks: AsyncIterator[Sequence[str]]
     continue_: str = ""
     remaining: int | None = None
+    # How many objects there are in all pages together, where that was asked for.
+    total: int | None = None
 
 
 @dataclass(slots=True)

@@ -73,6 +73,11 @@ class ListOptions:
     limit: int = 0
     continue_: str = ""
     send_initial_events: bool | None = None
+    # Of this server (docs/query.md).
+    filter: str = ""
+    order_by: str = ""
+    offset: int = 0
+    count: str = ""
 
 
 def _first(query: Query, name: str) -> str:
@@ -253,6 +258,10 @@ def list_options(query: Query) -> ListOptions:
         limit=min(max(_integer(query, "limit") or 0, 0), _MAX_LIMIT),
         continue_=_first(query, "continue"),
         send_initial_events=_boolean(query, "sendInitialEvents"),
+        filter=_first(query, "filter"),
+        order_by=_first(query, "orderBy"),
+        offset=min(max(_integer(query, "offset") or 0, 0), _MAX_LIMIT),
+        count=_first(query, "count"),
     )
 
 

@@ -26,11 +26,12 @@ from registry.codec.stored import decode_stored
 from registry.definitions.compiled import schema_digest
 from registry.definitions.deprecation import deprecation_warning
 from registry.definitions.model import Definition, Version
+from registry.query.indexes import NO_INDEXES, Indexes, indexes_of
 from registry.reporting import marking
 from registry.reporting.facets import Documents, documents_for
 from registry.reporting.redaction import redacted_paths
 from registry.store.reporting.model import Path
-from registry.store.types import ObjectKey, ResourceName, Row
+from registry.store.types import Entries, ObjectKey, ResourceName, Row
 
 if TYPE_CHECKING:
     from registry.api.strategies.base import Strategy
@@ -217,6 +218,33 @@ class Served:
         marks = marking.paths(self.definition.reporting.get(marking.SENSITIVE, ""))
         schemas = (self.version.schema().structural, self._storage_version.schema().structural)
         return tuple(dict.fromkeys(path for schema in schemas for path in redacted_paths(schema, marks)))
+
+    # -- queries
+    @cached_property
+    def indexes(self) -> Indexes:
+        """What the definition declares; none of built-in kinds."""
+        if not self.definition.revision or not (self.definition.queries or self.definition.selectable_fields):
+            return NO_INDEXES
+        return indexes_of(self.definition, self.sensitive)
+
+    @cached_property
+    def sensitive(self) -> tuple[Path, ...]:
+        """What nobody can query: by the schemas of all versions."""
+        marks = marking.paths(self.definition.reporting.get(marking.SENSITIVE, ""))
+        schemas = [version.schema().structural for version in self.definition.versions.values()]
+        return tuple(dict.fromkeys(path for schema in schemas for path in redacted_paths(schema, marks)))
+
+    def index_entries(self, obj: Mapping[str, Any], body: str) -> Entries | None:
+        """Of an object of this version that is stored as `body`; None where nothing is indexed."""
+        indexes = self.indexes
+        if not indexes.indexes or not body.startswith('"'):
+            return None
+        if not self.is_storage:
+            # As it will be read at the storage version.
+            obj = decode_stored('{"metadata":{' + body)
+            with Budget():
+                self._storage_version.schema().prune_and_default(obj)
+        return Entries(indexes.layout, indexes.numbers, indexes.entries(obj))
 
     # -- into the store
     @cached_property

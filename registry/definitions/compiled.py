@@ -44,8 +44,13 @@ def compile_definition(crd: Json) -> Definition:
         terminating=is_true(crd, "Terminating"),
         conversion=conversion,
         conversion_rules=rules,
-        reporting={k: v for k, v in (meta.get("annotations") or {}).items() if k.startswith("reporting.registry/")},
+        reporting=_annotations(meta, "reporting.registry/"),
+        queries=_annotations(meta, "query.registry/"),
     )
+
+
+def _annotations(meta: Json, prefix: str) -> dict[str, str]:
+    return {k: v for k, v in (meta.get("annotations") or {}).items() if k.startswith(prefix)}
 
 
 def _names(requested: Json, accepted: Json) -> Names:

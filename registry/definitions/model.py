@@ -88,6 +88,8 @@ class Definition:
     strategy: str = ""
     # Its annotations on SQL reports (registry/reporting/marking.py).
     reporting: Mapping[str, str] = field(default_factory=dict)
+    # Its annotations on queries (registry/query/indexes.py).
+    queries: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def builtin(self) -> bool:

@@ -27,6 +27,7 @@ from registry.api.write_events import WriteEvents
 from registry.audit.log import audit_log
 from registry.authorization.authorizer import Authorizer
 from registry.authorization.tenants import Tenants
+from registry.controllers.indexing import IndexingController
 from registry.controllers.manager import ControllerManager
 from registry.controllers.reporting import ReportingController
 from registry.controllers.storage_migration.runner import MigrationSettings
@@ -65,6 +66,7 @@ async def serving(settings: Settings, stopping: asyncio.Event) -> AsyncIterator[
         await stack.enter_async_context(
             ControllerManager(backend, root_ca=root_certificates(settings), migration=_migration(settings))
         )
+        await stack.enter_async_context(IndexingController(backend))
         if settings.sql_views:
             await stack.enter_async_context(ReportingController(backend))
         await bootstrap(backend, tenants)

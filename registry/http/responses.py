@@ -57,6 +57,8 @@ PART_BYTES = 64 * 1024
 LARGE_BYTES = 256 * 1024
 # What is made of the texts of a list or a watch: rows, texts, and bytes, once joined and once in parts.
 HELD_TIMES = 4
+# How many objects there are in all pages of a list together, where that was asked for.
+TOTAL_COUNT = b"x-total-count"
 _FIXED = [(b"cache-control", b"no-cache, private")]
 Headers = list[tuple[bytes, bytes]]
 
@@ -234,6 +236,8 @@ async def respond_list(
 ) -> None:
     """A list in pieces; a short one in one piece with its length."""
     headers = headers_for(form.representation.media_type, context.warnings)
+    if answer.total is not None:
+        headers.append((TOTAL_COUNT, str(answer.total).encode()))
     answer.chunks = _held(answer.chunks)
     if form.is_plain:
         pieces = _plain_list(answer)

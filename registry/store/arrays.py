@@ -120,6 +120,16 @@ def literal(items: Iterable[str]) -> str:
     return "{" + ",".join([f'"{_escape(item)}"' for item in items]) + "}"
 
 
+def number_literal(items: Iterable[int]) -> str:
+    """The text form of an array of integers."""
+    return "{" + ",".join(map(str, items)) + "}"
+
+
+def bytes_literal(items: Iterable[bytes]) -> str:
+    r"""The text form of a `bytea[]`: `[b"\x01"]` gives `{"\\x01"}`."""
+    return "{" + ",".join([f'"\\\\x{item.hex()}"' for item in items]) + "}"
+
+
 def _escape(item: str) -> str:
     if '"' in item or "\\" in item:
         return item.replace("\\", "\\\\").replace('"', '\\"')

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, LiteralString
 
 import psycopg
 
@@ -29,9 +29,11 @@ FIRST_ATTEMPT_SECONDS: Final = 8.0
 class Pool:
     """A few connections, opened when first needed, for statements that may be repeated when one breaks."""
 
-    def __init__(self, database: Database | str, purpose: str, size: int) -> None:
+    def __init__(self, database: Database | str, purpose: str, size: int, *, settings: LiteralString = "") -> None:
+        """`settings` are SQL that each of its sessions begins with."""
         self._database = Database(database) if isinstance(database, str) else database
         self._purpose = purpose
+        self._settings = settings
         # Invariant: connections lent out + idle + still to be opened = size = permits taken + free.
         self._permits = asyncio.Semaphore(size)
         self._idle: deque[Connection] = deque()
@@ -55,7 +57,7 @@ class Pool:
         try:
             connection = self._take()
             if connection is None:
-                connection = await self._database.connect_with_retry(self._purpose)
+                connection = await self._open()
             self._lent.add(connection)
             try:
                 yield connection
@@ -106,6 +108,16 @@ class Pool:
         for connection in [*self._idle, *self._lent]:
             await connection.close()
         self._idle.clear()
+
+    async def _open(self) -> Connection:
+        connection = await self._database.connect_with_retry(self._purpose)
+        if self._settings:
+            try:
+                await connection.execute(self._settings, prepare=False)
+            except psycopg.Error as error:
+                connection.pgconn.finish()
+                raise translate(error) from error
+        return connection
 
     def _take(self) -> Connection | None:
         while self._idle:

@@ -8,6 +8,8 @@ StoreError
 ├── GuardsChanged        the definitions or namespaces changed since the write was validated: validate it again
 ├── RevisionExpired      the revision asked for is below the retained history
 ├── RevisionInFuture     the revision asked for has not been given out yet
+├── IndexNotReady        a declared index is not complete (yet) at the revision asked for
+├── QueryTooLarge        a query over an index would read for too long
 ├── TenantNotFound
 ├── TenantExists
 ├── TenantSuspended      the tenant takes no writes for now
@@ -23,7 +25,7 @@ StoreError
 
 from __future__ import annotations
 
-from registry.store.types import Guards, Row
+from registry.store.types import Guards, Row, State
 
 
 class StoreError(Exception):
@@ -64,6 +66,16 @@ class RevisionExpired(StoreError):
         self.revision = revision
         self.compact_revision = compact_revision
         self.current = current
+
+
+class IndexNotReady(StoreError):
+    def __init__(self, state: State) -> None:
+        super().__init__("the index is not complete")
+        self.state = state
+
+
+class QueryTooLarge(StoreError):
+    pass
 
 
 class RevisionInFuture(StoreError):

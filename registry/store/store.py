@@ -1,7 +1,8 @@
 """The store: the one object through which everything above reads and writes PostgreSQL.
 
-Connections of a process: 2 writers, 2 readers, 4 for pages, tenants and what is rare, 2 for the change feed, 1 that
-notifies and 1 that listens, 1 for reporting views, 1 that probes: at most 14. Each is opened when first needed.
+Connections of a process: 2 writers, 2 readers, 4 for pages, tenants and what is rare, 2 for queries over declared
+indexes, 2 for the change feed, 1 that notifies and 1 that listens, 1 for reporting views, 1 that probes: at most 16.
+Each is opened when first needed.
 """
 
 from __future__ import annotations
@@ -24,11 +25,13 @@ from registry.store.encryption.sealing import Encryption, Sealing
 from registry.store.errors import AlreadyExists, RevisionConflict, StoreError, TenantNotFound
 from registry.store.feed.feed import Feed
 from registry.store.feed.subscription import Subscription
+from registry.store.indexes import Indexing
 from registry.store.leader import Leader
 from registry.store.process_heartbeats import ProcessHeartbeats
-from registry.store.reads import history
+from registry.store.reads import history, indexed
 from registry.store.reads import wildcard as across
 from registry.store.reads.history import HistoryPage
+from registry.store.reads.indexed import IndexPage, IndexRead, IndexReads
 from registry.store.reads.lookups import Lookups, RowOf, TenantsPage
 from registry.store.reads.pages import CHUNK_ROWS, PLACES, Pages, Places, Query
 from registry.store.reads.points import Reader
@@ -64,6 +67,8 @@ logger = logging.getLogger(__name__)
 
 # How often partitions are looked after, by one process of all.
 HOUSEKEEPING_SECONDS: Final = 60.0
+# Queries over declared indexes that read at the same time.
+QUERY_CONNECTIONS: Final = 2
 
 
 class Store:
@@ -104,6 +109,10 @@ class Store:
             connections=writers,
         )
         self._session_check = SessionCheck(dsn)
+        # Its own, so that queries that read much hold up no other list.
+        self._query_pool = Pool(self.database, "query", QUERY_CONNECTIONS, settings=indexed.SESSION)
+        self._index_reads = IndexReads(self._query_pool)
+        self.indexing = Indexing(self._pool, self._sealing)
         self._pages = Pages(self._pool)
         self._tenants = Tenants(self._pool)
         self._settings = Settings(self._pool)
@@ -141,6 +150,7 @@ class Store:
         await self._feed.notifier.close()
         await self._reader.close()
         await self._feed_pool.close()
+        await self._query_pool.close()
         await self.reporting_pool.close()
         await self._pool.close()
 
@@ -252,6 +262,29 @@ class Store:
             if not part.more or left == 0:
                 return
             at, after = part.revision, part.places[-1].key
+
+    async def index_page(self, tenant: Tenant, read: IndexRead, limit: int) -> IndexPage:
+        """At most `limit` objects of a declared index, exact at one revision.
+
+        Raises IndexNotReady, QueryTooLarge, RevisionExpired, RevisionInFuture.
+        """
+        return await self._index_reads.page(tenant, read, limit)
+
+    async def index_count(self, tenant: Tenant, read: IndexRead, limit: int) -> int:
+        """How many objects there are at the revision of a read; from `limit` on not exact. Raises as `index_page`."""
+        return await self._index_reads.count(tenant, read, limit)
+
+    async def count_up_to(
+        self,
+        tenant: Tenant,
+        resource: ResourceName,
+        *,
+        namespace: str | None,
+        requirements: Sequence[Requirement],
+        limit: int,
+    ) -> int:
+        """How many objects a scan would read, counted up to `limit`."""
+        return await self._index_reads.count_up_to(tenant, resource, namespace, requirements, limit)
 
     async def _open_page(self, tenant: Tenant, page: Page) -> Page:
         rows = await self._sealing.rows(tenant.id, page.rows)

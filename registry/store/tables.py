@@ -155,6 +155,9 @@ objects = Table(
     _facet("ready_since", DateTime(timezone=True), "to_timestamp(({0})::double precision)"),
     # Whether the object only waits for its end. NULL: its row is older than the column.
     Column("terminating", Boolean),
+    # Its entries in declared indexes, and the number of the layout that they were made by; NULL where there are none.
+    Column("index_layout", BigInteger),
+    Column("index_entries", ARRAY(LargeBinary)),
     # A point read; a page in the order of the keys.
     PrimaryKeyConstraint("tenant_id", "resource", "key", name="objects_pkey"),
     # A page with an equality or `in` term of a selector.
@@ -224,6 +227,8 @@ changes = Table(
     Column("at", DateTime(timezone=True), nullable=False),
     # Whether other objects may have to change after it. NULL: its row is older than the column.
     Column("follow_up", Boolean),
+    # The entries in declared indexes that the previous state had: for lists at a revision.
+    Column("previous_index_entries", ARRAY(LargeBinary)),
     # What watches read: the changes of a domain after a revision.
     Index("changes_domain_id_revision_idx", "domain_id", "revision"),
     # The history of an object or a range of keys; pages at a revision that is long past.
@@ -238,6 +243,30 @@ changes = Table(
         postgresql_where=text("type = 'DELETED'::text"),
     ),
     postgresql_partition_by="RANGE (at)",
+)
+
+# The entries of current objects in the indexes that their definitions declare, sorted: the index's id and the values of
+# its fields as bytes whose order is that of the values (registry/query/encoding.py). One B-tree for all indexes.
+index_entries = Table(
+    "index_entries",
+    metadata,
+    Column("tenant_id", BigInteger, nullable=False),
+    Column("entry", LargeBinary, nullable=False),
+    Column("key", _bytewise(), nullable=False),
+    # A range of an index, in its order or the other way round; objects of equal entries in the order of their keys.
+    PrimaryKeyConstraint("tenant_id", "entry", "key", name="index_entries_pkey"),
+)
+
+# From which revision on each index of a resource is complete; NULL while it is built, by the build that is named.
+ready_indexes = Table(
+    "ready_indexes",
+    metadata,
+    Column("tenant_id", BigInteger, nullable=False),
+    Column("resource", _bytewise(), nullable=False),
+    Column("index_id", BigInteger, nullable=False),
+    Column("build", BigInteger, nullable=False),
+    Column("revision", BigInteger),
+    PrimaryKeyConstraint("tenant_id", "resource", "index_id", name="ready_indexes_pkey"),
 )
 
 # The data keys of tenants, each wrapped by the master key that is named; the newest seals (sealing.py).

@@ -126,6 +126,18 @@ class Actor:
 
 
 @dataclass(frozen=True, slots=True)
+class Entries:
+    """What an object is found by in the indexes that its definition declares (registry/query/indexes.py).
+
+    `numbers` are those of all of these indexes, and `layout` stands for them together.
+    """
+
+    layout: int
+    numbers: Sequence[int]
+    entries: Sequence[bytes]
+
+
+@dataclass(frozen=True, slots=True)
 class Write:
     """One change of one object.
 
@@ -158,6 +170,8 @@ class Write:
     replaced_bytes: int = 0
     # Refused while there is one of these.
     unless_used: Contents | None = None
+    # Its entries in declared indexes; None where the definition declares none, or the body is sealed.
+    indexed: Entries | None = None
 
     @property
     def alone(self) -> bool:

@@ -8,6 +8,9 @@ from registry.api.admission.escalation import Authority
 from registry.api.answers import Answer
 from registry.api.default_roles import ensure_default_roles
 from registry.api.errors import method_not_supported, not_found
+from registry.api.options import list_options
+from registry.api.query.listing import query_list
+from registry.api.query.parsing import is_query
 from registry.api.request import Body, ResourceRequest
 from registry.api.served import Served
 from registry.api.verbs import history, usage
@@ -77,7 +80,8 @@ async def _serve_object(
         case "get":
             return await get(request)
         case "list":
-            return await list_(request)
+            options = list_options(request.query)
+            return await (query_list(request, options) if is_query(options) else list_(request))
         case "watch":
             return await watch(request)
         case "create":

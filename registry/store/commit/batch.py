@@ -14,7 +14,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Final
 
-from registry.store.arrays import RecordArray, literal, record
+from registry.store.arrays import RecordArray, bytes_literal, literal, number_literal, record
 from registry.store.encoding import contents_json, label_element, label_prefix, owner_element
 from registry.store.statements import statement
 from registry.store.types import Committed, Operation, Tenant, TenantId, Write, WriteFlag
@@ -193,6 +193,7 @@ def parameters(batch: list[Pending], batch_id: int, type_oid: int, *, exact: boo
 def _record(tenant: Tenant, write: Write) -> bytes:
     """A `registry_write` (sql/commit.sql), whose attributes have this order."""
     guards, actor, stored = write.expected_guards, write.actor, write.operation is not Operation.DELETE
+    indexed = write.indexed
     return record(
         (
             tenant.id,
@@ -202,6 +203,7 @@ def _record(tenant: Tenant, write: Write) -> bytes:
             write.expected_revision,
             guards.definitions if guards else None,
             guards.namespaces if guards else None,
+            indexed.layout if indexed else None,
         ),
         (
             write.operation,
@@ -217,6 +219,8 @@ def _record(tenant: Tenant, write: Write) -> bytes:
             _owners(tenant.id, write) if write.owners and stored else None,
             write.doc,
             contents_json(write.unless_used) if write.unless_used else None,
+            number_literal(indexed.numbers) if indexed else None,
+            bytes_literal(indexed.entries) if indexed else None,
         ),
     )
 

@@ -104,7 +104,7 @@ class Sealing:
             return write
         number, cipher = await self.current(tenant.id)
         body = seal_body(tenant.id, write.resource, write.key, number, cipher, write.body)
-        return replace(write, body=body, doc=None)
+        return replace(write, body=body, doc=None, indexed=None)
 
     async def current(self, tenant: TenantId) -> tuple[int, AESGCM]:
         """The key that the tenant seals with now; made where there is none."""

@@ -10,7 +10,15 @@ from importlib.resources import files
 from typing import Final
 
 # In this order: functions in the language SQL are checked against what they call.
-FILES: Final = ("timelines.sql", "in_use.sql", "commit.sql", "tenancy.sql", "sharing.sql", "reporting.sql")
+FILES: Final = (
+    "timelines.sql",
+    "in_use.sql",
+    "commit.sql",
+    "indexes.sql",
+    "tenancy.sql",
+    "sharing.sql",
+    "reporting.sql",
+)
 
 
 def functions(schema: str) -> list[str]:

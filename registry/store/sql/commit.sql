@@ -1,5 +1,6 @@
 -- One write of a batch (registry/store/types.py, Write). `labels`, `owners`, `doc` and `unless_used` are the text of what
--- they are stored or read as, NULL where there is none. `flags` are those of WriteFlag:
+-- they are stored or read as, NULL where there is none; so are `index_numbers`, the indexes that the write maintains, and
+-- `index_entries`, of the layout `index_layout` (indexes.sql). `flags` are those of WriteFlag:
 --     1 changes definitions   2 changes namespaces   4 pending        8 counts as a definition   16 as a namespace
 --     32 unlimited            128 by the server      256 follow up    512 terminating
 CREATE TYPE registry_write AS (
@@ -10,6 +11,7 @@ CREATE TYPE registry_write AS (
     expected_revision bigint,
     expected_definitions bigint,
     expected_namespaces bigint,
+    index_layout bigint,
     operation text,
     resource text,
     key text,
@@ -22,7 +24,9 @@ CREATE TYPE registry_write AS (
     labels text,
     owners text,
     doc text,
-    unless_used text
+    unless_used text,
+    index_numbers text,
+    index_entries text
 );
 
 -- For each write of a batch, in its order, the limit of its tenant that it would go beyond, or NULL: as
@@ -146,7 +150,7 @@ BEGIN
             t.definitions_revision,
             t.namespaces_revision,
             o.uid AS o_uid, o.revision AS o_revision, o.version AS o_version, o.schema_id AS o_schema_id,
-            o.body AS o_body, o.labels AS o_labels,
+            o.body AS o_body, o.labels AS o_labels, o.index_entries AS o_index_entries,
             CASE
                 WHEN t.id IS NULL OR d.id IS NULL THEN 'tenant'
                 WHEN t.suspended AND w.flags & 128 = 0 THEN 'suspended'
@@ -174,24 +178,27 @@ BEGIN
         SELECT
             j.*,
             j.domain_revision + row_number() OVER (PARTITION BY j.domain_id ORDER BY j.ordinality) AS new_revision,
-            j.labels::text[] AS new_labels
+            j.labels::text[] AS new_labels,
+            CASE j.operation WHEN 'delete' THEN NULL ELSE j.index_entries::bytea[] END AS new_index_entries
         FROM judged j
         WHERE j.verdict = 'ok'
     ), inserted AS (
         INSERT INTO objects (
             tenant_id, resource, key, uid, revision, version, schema_id, body, labels, owners, doc,
-            pending, terminating, created_at, updated_at
+            pending, terminating, created_at, updated_at, index_layout, index_entries
         )
         SELECT
             a.tenant_id, a.resource, a.key, a.uid, a.new_revision, a.version, a.schema_id, a.body, a.new_labels,
-            a.owners::text[], a.doc::jsonb, a.flags & 4 <> 0, a.flags & 512 <> 0, committed_at, committed_at
+            a.owners::text[], a.doc::jsonb, a.flags & 4 <> 0, a.flags & 512 <> 0, committed_at, committed_at,
+            a.index_layout, a.new_index_entries
         FROM accepted a
         WHERE a.operation = 'create'
     ), updated AS (
         UPDATE objects o
         SET uid = a.uid, revision = a.new_revision, version = a.version, schema_id = a.schema_id, body = a.body,
             labels = a.new_labels, owners = a.owners::text[], doc = a.doc::jsonb,
-            pending = a.flags & 4 <> 0, terminating = a.flags & 512 <> 0, updated_at = committed_at
+            pending = a.flags & 4 <> 0, terminating = a.flags & 512 <> 0, updated_at = committed_at,
+            index_layout = a.index_layout, index_entries = a.new_index_entries
         FROM accepted a
         WHERE a.operation = 'update'
             AND o.tenant_id = a.tenant_id AND o.resource = a.resource AND o.key = a.key
@@ -200,6 +207,22 @@ BEGIN
         USING accepted a
         WHERE a.operation = 'delete'
             AND o.tenant_id = a.tenant_id AND o.resource = a.resource AND o.key = a.key
+    ), unindexed AS (
+        DELETE FROM index_entries e
+        USING accepted a CROSS JOIN LATERAL unnest(a.o_index_entries) AS gone (entry)
+        WHERE e.tenant_id = a.tenant_id AND e.entry = gone.entry AND e.key = a.key
+            AND gone.entry <> ALL (coalesce(a.new_index_entries, '{}'))
+    ), indexed AS (
+        INSERT INTO index_entries (tenant_id, entry, key)
+        SELECT a.tenant_id, added.entry, a.key
+        FROM accepted a CROSS JOIN LATERAL unnest(a.new_index_entries) AS added (entry)
+        WHERE added.entry <> ALL (coalesce(a.o_index_entries, '{}'))
+        ON CONFLICT DO NOTHING
+    ), spoiled AS (
+        -- An index that the write does not maintain is complete no more.
+        DELETE FROM ready_indexes r USING accepted a
+        WHERE a.operation <> 'delete' AND r.tenant_id = a.tenant_id AND r.resource = a.resource
+            AND r.index_id <> ALL (coalesce(a.index_numbers::bigint[], '{}'))
     ), counted AS (
         UPDATE domains d
         SET revision = m.revision
@@ -231,7 +254,7 @@ BEGIN
         INSERT INTO changes (
             domain_id, revision, batch, tenant_id, resource, key, uid, type, version, schema_id, body, labels,
             previous_revision, previous_version, previous_schema_id, previous_body, previous_labels,
-            actor_user, actor_manager, actor_verb, at, follow_up
+            actor_user, actor_manager, actor_verb, at, follow_up, previous_index_entries
         )
         SELECT
             a.domain_id, a.new_revision, batch_id, a.tenant_id, a.resource, a.key,
@@ -242,7 +265,8 @@ BEGIN
             CASE a.operation WHEN 'delete' THEN NULL ELSE a.body END,
             CASE a.operation WHEN 'delete' THEN a.o_labels ELSE a.new_labels END,
             a.o_revision, a.o_version, a.o_schema_id, a.o_body, a.o_labels,
-            a.actor_user, a.actor_manager, a.actor_verb, committed_at, a.flags & 256 <> 0
+            a.actor_user, a.actor_manager, a.actor_verb, committed_at, a.flags & 256 <> 0,
+            a.o_index_entries
         FROM accepted a
     )
     SELECT

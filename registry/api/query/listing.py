@@ -1,0 +1,179 @@
+"""A page of a query, and the whole of one without a limit."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+from typing import Final
+
+from prometheus_client import Counter
+
+from registry.api.answers import ListAnswer
+from registry.api.errors import StatusError, bad_request, expired
+from registry.api.freshness import wait_for_revision
+from registry.api.options import ListOptions
+from registry.api.query.parsing import ListQuery, parse_query
+from registry.api.query.reading import MAX_COUNTED, MAX_ESTIMATED, MAX_EXAMINED, ByIndex, Hit, Scan
+from registry.api.request import ResourceRequest
+from registry.api.verbs.list import list_revision
+from registry.query.ordering import order_text
+from registry.query.planner import plans, suggestion
+from registry.query.tokens import Token, encode_token
+from registry.store.errors import IndexNotReady, QueryTooLarge, RevisionExpired
+from registry.store.types import ObjectKey, ResourceName
+
+# What the controller that builds indexes gets: the key is the name of the resource.
+INDEXES: Final = ResourceName("indexes.query.registry")
+
+_EXPIRED: Final = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+    "the continue parameter."
+)
+
+Source = ByIndex | Scan
+
+QUERIES: Final = Counter("registry_queries", "Lists by filter or order, by what answered them.", ["by"])
+
+
+async def query_list(request: ResourceRequest, options: ListOptions) -> ListAnswer:
+    """A list with a filter, an order, an offset or a count."""
+    query = parse_query(request, options)
+    if wanted := list_revision(options.resource_version):
+        await wait_for_revision(request, wanted)
+    try:
+        return await _answer(query)
+    except RevisionExpired as error:
+        if query.token is not None:
+            raise expired(_EXPIRED) from error
+        raise expired(
+            f"The resourceVersion for the provided list is too old: {error.revision} ({error.compact_revision})"
+        ) from error
+
+
+async def _answer(query: ListQuery) -> ListAnswer:
+    unfinished = False
+    for source in sources(query):
+        try:
+            pages = query.limit or not source.is_streamed
+            answer = await (_page(query, source) if pages else _stream(query, source))
+            QUERIES.labels("index" if isinstance(source, ByIndex) else "scan").inc()
+            return answer
+        except IndexNotReady:
+            unfinished = True
+            _build(query)
+        except QueryTooLarge:
+            continue
+    QUERIES.labels("none").inc()
+    raise _refusal(query, unfinished=unfinished)
+
+
+def sources(query: ListQuery) -> list[Source]:
+    """All that may answer, the best first."""
+    request = query.request
+    served = request.served
+    if query.selection.fields.key is not None or request.backend.store.indexing.seals(served.resource_name):
+        return [Scan(query)]
+    indexes = [index for index in served.indexes.indexes if served.version.name in index.versions]
+    found = plans(
+        indexes,
+        query.constraints.found,
+        query.order,
+        exact=query.constraints.exact,
+        namespace=request.namespace if served.namespaced else "",
+    )
+    return [*(ByIndex(query, plan) for plan in found), Scan(query)]
+
+
+async def _page(query: ListQuery, source: Source) -> ListAnswer:
+    """A page of `limit` objects, or all of a query without a limit, read before the answer begins."""
+    wanted = query.limit or None
+    counts_all = query.count == "exact" and query.token is None and not source.is_streamed
+    hits: list[Hit] = []
+    skipped = seen = 0
+    async with aclosing(source.batches()) as batches:
+        async for batch in batches:
+            skips = min(query.offset - skipped, len(batch))
+            skipped += skips
+            seen += len(batch)
+            left = len(batch) if wanted is None else max(wanted + 1 - len(hits), 0)
+            hits += batch[skips : skips + left]
+            if wanted is not None and len(hits) > wanted and not counts_all:
+                break
+        else:
+            if counts_all:
+                source.total = seen
+    more = wanted is not None and len(hits) > wanted
+    if more:
+        del hits[wanted:]
+    before = query.token.seen if query.token is not None else skipped
+    total = await _total(query, source, before + len(hits), more=more)
+    token = ""
+    if more:
+        last = hits[-1]
+        order = order_text(source.order)
+        token = encode_token(
+            Token(query.digest, source.revision, order, last.position, last.key, before + len(hits), total)
+        )
+    remaining = max(total - before - len(hits), 0) if total is not None and more else None
+    served = query.request.served
+    shown = total if query.count else None
+    return ListAnswer(served, source.revision, _one([hit.text for hit in hits]), token, remaining, shown)
+
+
+async def _stream(query: ListQuery, source: Source) -> ListAnswer:
+    """All of a query that reads nothing but what it gives: as it is read."""
+    batches = source.batches()
+    first = await anext(batches, ())
+    total = await _total(query, source, 0, more=True)
+
+    async def chunks() -> AsyncGenerator[Sequence[str], None]:
+        async with aclosing(batches):
+            skip = query.offset
+            batch: Sequence[Hit] | None = first
+            while batch is not None:
+                texts = [hit.text for hit in batch[skip:]]
+                skip = max(skip - len(batch), 0)
+                if texts:
+                    yield texts
+                batch = await anext(batches, None)
+
+    return ListAnswer(query.request.served, source.revision, chunks(), "", None, total)
+
+
+async def _one(texts: Sequence[str]) -> AsyncIterator[Sequence[str]]:
+    yield texts
+
+
+async def _total(query: ListQuery, source: Source, seen: int, *, more: bool) -> int | None:
+    """How many objects there are in all; None where nobody asks and it is not known."""
+    if query.token is not None and query.token.total is not None:
+        return query.token.total
+    if not more and query.token is None:
+        return seen if query.limit or not source.is_streamed else None
+    if not query.count:
+        return source.total
+    limit = MAX_COUNTED if query.count == "exact" else MAX_ESTIMATED
+    found = await source.count(limit)
+    if found is None and query.count == "exact":
+        raise QueryTooLarge("cannot be counted")
+    if found is not None and found >= limit and query.count == "exact":
+        raise bad_request(f"more than {limit} objects match: ask for count=estimated")
+    return found
+
+
+def _build(query: ListQuery) -> None:
+    request = query.request
+    request.backend.enqueue(request.tenant, INDEXES, ObjectKey(request.served.resource_name))
+
+
+def _refusal(query: ListQuery, *, unfinished: bool) -> StatusError:
+    request = query.request
+    too_many = f"the query would look into more than {MAX_EXAMINED} objects"
+    if unfinished:
+        return bad_request(f"{too_many}: the index that answers it is being built, ask again later")
+    wanted = suggestion(query.constraints.found, query.order, request.namespace)
+    if wanted and request.served.definition.revision and not request.served.converts_contents:
+        return bad_request(
+            f'{too_many}: declare an index in the definition, with the annotation query.registry/index: "{wanted}"'
+        )
+    return bad_request(f"{too_many}: select fewer by namespace or labels")

@@ -1,0 +1,167 @@
+"""The parameters of a query, checked against the schema of the version that is asked for; 400 for what is wrong."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from registry.api.errors import bad_request
+from registry.api.options import ListOptions
+from registry.api.request import ResourceRequest
+from registry.api.served import Served
+from registry.api.verbs.list import Selection, list_revision, parse_selection
+from registry.query.constraints import Constraints, constraints_of
+from registry.query.fields import Path, path_text
+from registry.query.indexes import is_hidden
+from registry.query.language import Filter, FilterError, compile_filter
+from registry.query.ordering import Order, OrderError, parse_order
+from registry.query.paths import paths_of
+from registry.query.planner import without_keys
+from registry.query.tokens import Token, TokenError, decode_token, digest
+from registry.reporting.redaction import without
+from registry.store.reporting.model import LAST_APPLIED
+from registry.store.types import ObjectKey
+
+COUNTS: Final = ("", "exact", "estimated")
+MAX_OFFSET: Final = 10_000
+_SECRETS: Final[tuple[Path, ...]] = (("data",), ("stringData",))
+# Of what is encrypted at rest nothing but metadata can be looked into; values in annotations may be copies.
+_OPEN: Final = frozenset({"apiVersion", "kind", "metadata"})
+
+
+@dataclass(frozen=True, slots=True)
+class ListQuery:
+    """`order` None: the client wants none. `at`, `token`, `limit`: where the page begins, and how long it is."""
+
+    selection: Selection
+    filter: Filter | None
+    constraints: Constraints
+    order: Order | None
+    hidden: tuple[Path, ...]
+    now: datetime.datetime
+    digest: str
+    at: int | None
+    token: Token | None
+    limit: int
+    offset: int
+    count: str
+
+    @property
+    def request(self) -> ResourceRequest:
+        return self.selection.request
+
+    @property
+    def position(self) -> tuple[bytes, ObjectKey] | None:
+        """Behind which the page begins."""
+        return None if self.token is None else (self.token.position, ObjectKey(self.token.key))
+
+    def matches(self, obj: Mapping[str, Any]) -> bool:
+        """Raises FilterTooExpensive."""
+        return self.filter is None or self.filter.matches(self.visible(obj), self.now)
+
+    def visible(self, obj: Mapping[str, Any]) -> Mapping[str, Any]:
+        return visible(obj, self.hidden)
+
+
+def is_query(options: ListOptions) -> bool:
+    return bool(options.filter or options.order_by or options.offset or options.count)
+
+
+def parse_query(request: ResourceRequest, options: ListOptions) -> ListQuery:
+    served = request.served
+    selection = parse_selection(request, options)
+    hidden = hidden_paths(request)
+    wanted = parse_filter(request, options.filter, hidden) if options.filter else None
+    if options.count not in COUNTS:
+        raise bad_request(f'count must be exact or estimated, not "{options.count[:100]}"')
+    if options.offset > MAX_OFFSET:
+        raise bad_request(f"offset must not be more than {MAX_OFFSET}: go on with continue")
+    which = digest(
+        served.api_version, request.namespace, request.name, options.filter, options.order_by, options.label_selector,
+        options.field_selector,
+    )  # fmt: skip
+    text = options.resource_version
+    token = None
+    if options.continue_:
+        try:
+            token = decode_token(options.continue_, which)
+        except TokenError as error:
+            raise bad_request(f"invalid continue token: {error}") from error
+        if text not in ("", "0"):
+            raise bad_request("specifying resource version is not allowed when using continue")
+        if options.offset:
+            raise bad_request("offset is not allowed when using continue")
+    order = _order(served, token.order if token is not None else options.order_by or None, hidden)
+    now = request.context.now
+    revision = list_revision(text)
+    exact = options.resource_version_match == "Exact" or (options.limit and not options.resource_version_match)
+    at = token.revision if token is not None else (revision if exact and revision else None)
+    return ListQuery(
+        selection,
+        wanted,
+        constraints_of(wanted, now) if wanted is not None else Constraints((), True),
+        order,
+        hidden,
+        now,
+        which,
+        at,
+        token,
+        options.limit,
+        options.offset,
+        options.count,
+    )
+
+
+def parse_filter(request: ResourceRequest, text: str, hidden: Sequence[Path]) -> Filter:
+    """Of the version that the request asks for. 400 where it is wrong, or names what is hidden."""
+    try:
+        found = compile_filter(text, request.served.version.schema().structural)
+    except FilterError as error:
+        raise bad_request(f"filter: {error}") from error
+    for path in paths_of(found):
+        if is_hidden(path, hidden):
+            raise bad_request(f'filter: "{path_text(path)}" is sensitive and cannot be queried')
+    return found
+
+
+def text_test(request: ResourceRequest, text: str, decode: Callable[[str], Any]) -> Callable[[str], bool]:
+    """A test of the JSON of objects, for a watch. Raises FilterTooExpensive."""
+    hidden = hidden_paths(request)
+    found = parse_filter(request, text, hidden)
+    if found.uses_now:
+        raise bad_request("filter: a watch cannot use now, for objects would come and go without a change")
+    now = request.context.now
+    return lambda body: found.matches(visible(decode(body), hidden), now)
+
+
+def _order(served: Served, text: str | None, hidden: Sequence[Path]) -> Order | None:
+    if text is None:
+        return None
+    try:
+        order = parse_order(text, served.version.schema().structural) if text else ()
+    except OrderError as error:
+        raise bad_request(str(error)) from error
+    for term in order:
+        if is_hidden(term.field.path, hidden):
+            raise bad_request(f'orderBy: "{term.field.text}" is sensitive and cannot be queried')
+    return without_keys(order, namespaced=served.namespaced)
+
+
+def hidden_paths(request: ResourceRequest) -> tuple[Path, ...]:
+    """What no filter and no order sees, so that nobody finds it out by asking."""
+    served = request.served
+    if request.backend.store.indexing.seals(served.resource_name):
+        names = [name for name in served.version.schema().structural.properties if name not in _OPEN]
+        return (*((name,) for name in names), ("metadata", "annotations"))
+    if not served.definition.revision:
+        return _SECRETS if served.resource_name == "secrets" else ()
+    return served.sensitive
+
+
+def visible(obj: Mapping[str, Any], hidden: Sequence[Path]) -> Mapping[str, Any]:
+    """The object without what is hidden, nor kubectl's copy of it."""
+    if not hidden:
+        return obj
+    return without(without(obj, hidden), (("metadata", "annotations", LAST_APPLIED),))

@@ -1,0 +1,352 @@
+"""What matches a query, in its order, exact at one revision: by an index, or by a scan of what there is.
+
+A source gives hits from the position of the query on. It raises IndexNotReady, and QueryTooLarge where it would read
+more than a query may; the next source is tried then. Whatever it reads is bounded before the first byte of an answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from registry.api.errors import bad_request
+from registry.api.query.parsing import ListQuery
+from registry.api.request import ResourceRequest
+from registry.api.selectors import NAME, NAMESPACE, satisfies
+from registry.api.served import labels_of
+from registry.api.verbs.list import readable
+from registry.codec.stored import decode_stored
+from registry.flowcontrol.evaluation import evaluate
+from registry.query.constraints import Points
+from registry.query.encoding import inverted, reverted
+from registry.query.language import FilterTooExpensive
+from registry.query.ordering import Order, position
+from registry.query.planner import Plan, Segment
+from registry.store.errors import QueryTooLarge
+from registry.store.reads.indexed import IndexPage, IndexRead, Span
+from registry.store.types import Match, ObjectKey, Requirement, Row
+
+# Objects and bytes that a query may look into beside those that it gives.
+MAX_EXAMINED: Final = 5_000
+MAX_EXAMINED_BYTES: Final = 64 << 20
+# Processor time that filter and order of one query may take.
+MAX_SECONDS: Final = 3.0
+# What counts are taken to.
+MAX_COUNTED: Final = 1_000_000
+MAX_ESTIMATED: Final = 10_000
+
+_ROWS: Final = 500
+_ROWS_AT_A_TIME: Final = 50
+_LABELS: Final = ("metadata", "labels")
+
+
+class Hit(NamedTuple):
+    """An object that matches. `position` is bytes that compare as the order of the list does."""
+
+    position: bytes
+    key: ObjectKey
+    row: Row
+    text: str
+
+    @property
+    def place(self) -> tuple[bytes, bytes]:
+        return self.position, self.key.encode()
+
+
+class Examiner:
+    """Decides which rows match, and where they belong, within what one query may cost."""
+
+    def __init__(self, query: ListQuery, order: Order) -> None:
+        self._query = query
+        self._order = order
+        self._objects = 0
+        self._bytes = 0
+        self._seconds = 0.0
+
+    async def hits(self, rows: Sequence[Row]) -> list[Hit]:
+        """Raises QueryTooLarge, and 400 where the filter costs too much."""
+        request = self._query.request
+        selection = self._query.selection
+        if selection.fields.accepts is not None:
+            rows = [row for row in rows if selection.fields.accepts(row.key)]
+        self._objects += len(rows)
+        self._bytes += sum([len(row.body) for row in rows])
+        if self._objects > MAX_EXAMINED or self._bytes > MAX_EXAMINED_BYTES:
+            raise QueryTooLarge("too many objects")
+        rows, texts = await readable(request, rows)
+        found: list[Hit] = []
+        for start in range(0, len(rows), _ROWS_AT_A_TIME):
+            some = range(start, min(start + _ROWS_AT_A_TIME, len(rows)))
+            try:
+                found += await evaluate(lambda some=some: [  # type: ignore[misc]
+                    hit for i in some if (hit := self._hit(rows[i], texts[i])) is not None
+                ], repeatable=True)  # fmt: skip
+            except FilterTooExpensive as error:
+                raise _too_expensive() from error
+        return found
+
+    def _hit(self, row: Row, text: str) -> Hit | None:
+        """Raises FilterTooExpensive."""
+        query = self._query
+        if self._seconds > MAX_SECONDS:
+            raise FilterTooExpensive
+        began = time.thread_time()
+        try:
+            obj = decode_stored(text)
+            matches = self._is_selected(obj, text) and query.matches(obj)
+            return Hit(position(self._order, query.visible(obj)), row.key, row, text) if matches else None
+        finally:
+            self._seconds += time.thread_time() - began
+
+    def _is_selected(self, obj: Any, text: str) -> bool:
+        selection = self._query.selection
+        if selection.requirements and not satisfies(
+            selection.requirements, labels_of(obj, selection.request.served.strategy)
+        ):
+            return False
+        return selection.fields.shows is None or selection.fields.shows(text)
+
+
+def _too_expensive() -> Exception:
+    return bad_request("filter: evaluating it on the objects costs more than a query may: simplify it, or select less")
+
+
+class Scan:
+    """All objects of a range of keys, or with labels, looked into one by one; few enough to do so."""
+
+    def __init__(self, query: ListQuery) -> None:
+        self._query = query
+        self.order: Order = query.order or ()
+        self.revision = 0
+        self.total: int | None = None
+        self.is_streamed = False
+
+    async def batches(self) -> AsyncGenerator[Sequence[Hit], None]:
+        query, request = self._query, self._query.request
+        selection = query.selection
+        namespace, key = _key(query)
+        requirements = (*selection.requirements, *_label_requirements(query))
+        if key is None:
+            candidates = await request.backend.store.count_up_to(
+                request.tenant,
+                request.served.resource_name,
+                namespace=namespace,
+                requirements=requirements,
+                limit=MAX_EXAMINED + 1,
+            )
+            if candidates > MAX_EXAMINED:
+                raise QueryTooLarge("too many objects")
+        examiner = Examiner(query, self.order)
+        pages = request.backend.store.scan(
+            request.tenant,
+            request.served.resource_name,
+            namespace=namespace,
+            at=query.at,
+            requirements=requirements,
+            key=key,
+        )
+        found: list[Hit] = []
+        fresh = True
+        async with aclosing(pages):
+            async for page in pages:
+                if fresh:
+                    request.check_fresh(page.state)
+                fresh = False
+                self.revision = page.revision
+                found += await examiner.hits(page.rows)
+        self.total = len(found)
+        yield _behind(found, query)
+
+    async def count(self, limit: int) -> int | None:
+        return self.total
+
+
+def _behind(found: list[Hit], query: ListQuery) -> list[Hit]:
+    """In their order, from the position of the query on."""
+    found.sort(key=lambda hit: hit.place)
+    if query.position is None:
+        return found
+    start = (query.position[0], query.position[1].encode())
+    return [hit for hit in found if hit.place > start]
+
+
+class ByIndex:
+    """Ranges of a declared index."""
+
+    def __init__(self, query: ListQuery, plan: Plan) -> None:
+        self._query = query
+        self._plan = plan
+        self.order: Order = (plan.order or ()) if plan.streams else (query.order or ())
+        self.revision = 0
+        self.total: int | None = None
+        selection = query.selection
+        self._has_overflow = False
+        # Whether the index alone decides.
+        self._is_plain = (
+            plan.covers and not selection.requirements and selection.fields.accepts is None
+            and selection.fields.shows is None
+        )  # fmt: skip
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether it may go on without end: nothing is read that is not given."""
+        return self._plan.streams and self._is_plain
+
+    async def count(self, limit: int) -> int | None:
+        """How many objects match at the revision, None where that cannot be counted without looking into them."""
+        if self.total is not None or not self._is_plain or self._has_overflow:
+            return self.total
+        read = replace(self._read(self._plan.segments, None), at=self.revision)
+        return await self._request.backend.store.index_count(self._request.tenant, read, limit)
+
+    async def batches(self) -> AsyncGenerator[Sequence[Hit], None]:
+        examiner = Examiner(self._query, self.order)
+        if self._plan.streams:
+            async for hits in self._streamed(examiner):
+                yield hits
+            return
+        found: list[Hit] = []
+        counted = False
+        async for page in self._pages(self._plan.segments, None, _ROWS):
+            if page.more and not counted:
+                counted = True
+                read = replace(self._read(self._plan.segments, None), at=self.revision)
+                store = self._request.backend.store
+                if await store.index_count(self._request.tenant, read, MAX_EXAMINED + 1) > MAX_EXAMINED:
+                    raise QueryTooLarge("too many objects")
+            found += await examiner.hits([one.row for one in page.rows])
+        found += await self._overflowing(examiner)
+        self.total = len(found)
+        yield _behind(found, self._query)
+
+    async def _streamed(self, examiner: Examiner) -> AsyncGenerator[Sequence[Hit], None]:
+        others: list[Hit] | None = None
+        for group in self._groups():
+            async for page in self._pages(*group, self._page_size()):
+                if others is None:
+                    others = _behind(await self._overflowing(examiner), self._query)
+                hits = await self._hits(page, examiner)
+                if others:
+                    last = (self._position(page.rows[-1].entry), page.rows[-1].row.key.encode()) if page.rows else None
+                    before = [hit for hit in others if last is not None and hit.place < last]
+                    others = others[len(before) :]
+                    hits = sorted([*hits, *before], key=lambda hit: hit.place)
+                yield hits
+        if others:
+            yield others
+
+    async def _hits(self, page: IndexPage, examiner: Examiner) -> list[Hit]:
+        if not self._is_plain:
+            return await examiner.hits([one.row for one in page.rows])
+        positions = {one.row.key: self._position(one.entry) for one in page.rows}
+        rows, texts = await readable(self._request, [one.row for one in page.rows])
+        return [Hit(positions[row.key], row.key, row, text) for row, text in zip(rows, texts, strict=True)]
+
+    async def _overflowing(self, examiner: Examiner) -> list[Hit]:
+        """Of the objects that the index cannot hold."""
+        if not self._has_overflow:
+            return []
+        entry = self._plan.overflow
+        found: list[Hit] = []
+        async for page in self._pages((Segment(entry, entry + b"\x00"),), None, _ROWS):
+            found += await examiner.hits([one.row for one in page.rows])
+        return found
+
+    def _groups(self) -> list[tuple[Sequence[Segment], tuple[bytes, ObjectKey] | None]]:
+        """Segments that are read together, one group after the other, and where each begins."""
+        plan, start = self._plan, self._query.position
+        if plan.order is None:
+            return [(plan.segments, (b"", start[1]) if start is not None else None)]
+        if start is None:
+            return [((segment,), None) for segment in plan.segments]
+        after = (plan.prefix + self._entry(start[0]), start[1])
+        at = next((i for i, segment in enumerate(plan.segments) if segment.start <= after[0] < segment.end), None)
+        if at is None:
+            # A token that somebody made up, or of an order that has changed: from where it would be.
+            at = 0 if after[0] < plan.segments[0].start or plan.segments[0].descending else len(plan.segments)
+        return [((s,), after if i == at else None) for i, s in enumerate(plan.segments) if i >= at]
+
+    def _position(self, entry: bytes) -> bytes:
+        """Of an entry in the order of the list."""
+        order = self._plan.order
+        if order is None:
+            return b""
+        found = entry[len(self._plan.prefix) :]
+        return inverted(found) if order[0].descending else found
+
+    def _entry(self, position: bytes) -> bytes:
+        """What an entry has at a position, behind the prefix."""
+        order = self._plan.order
+        return reverted(position) if order and order[0].descending else position
+
+    async def _pages(
+        self, segments: Sequence[Segment], after: tuple[bytes, ObjectKey] | None, size: int
+    ) -> AsyncGenerator[IndexPage, None]:
+        """All at one revision."""
+        request = self._request
+        while True:
+            page = await request.backend.store.index_page(request.tenant, self._read(segments, after), size)
+            if not self.revision:
+                request.check_fresh(page.state)
+                self.revision = page.revision
+                self._has_overflow = page.has_overflow
+            yield page
+            if not page.more:
+                return
+            after = (page.rows[-1].entry, page.rows[-1].row.key)
+            size = _ROWS
+
+    def _read(self, segments: Sequence[Segment], after: tuple[bytes, ObjectKey] | None) -> IndexRead:
+        plan, query = self._plan, self._query
+        return IndexRead(
+            self._request.served.resource_name,
+            plan.index.number,
+            plan.overflow,
+            [Span(segment.start, segment.end) for segment in segments],
+            self._request.namespace or None,
+            self.revision or query.at,
+            after,
+            segments[0].descending,
+            plan.streams and plan.order is None,
+        )
+
+    def _page_size(self) -> int:
+        """The first page has what is asked for, if the index alone decides."""
+        query = self._query
+        return min(query.limit + query.offset + 1, _ROWS) if query.limit and self._is_plain else _ROWS
+
+    @property
+    def _request(self) -> ResourceRequest:
+        return self._query.request
+
+
+def _key(query: ListQuery) -> tuple[str | None, ObjectKey | None]:
+    """The namespace and the key that alone can match."""
+    selection, request = query.selection, query.request
+    served = request.served
+    namespace = request.namespace or _single(query, NAMESPACE)
+    if selection.fields.key is not None:
+        return namespace or None, selection.fields.key
+    name = _single(query, NAME)
+    if name and (namespace or not served.namespaced):
+        return namespace or None, served.key(namespace, name)
+    return namespace or None, None
+
+
+def _single(query: ListQuery, path: str) -> str:
+    for one in query.constraints.found:
+        if isinstance(one, Points) and one.field.text == path and one.texts and len(one.texts) == 1:
+            return one.texts[0]
+    return ""
+
+
+def _label_requirements(query: ListQuery) -> list[Requirement]:
+    """What the filter demands of labels, which are indexed in any case."""
+    return [
+        Requirement(one.field.path[2], Match.IN, one.texts)
+        for one in query.constraints.found
+        if isinstance(one, Points) and one.field.path[:2] == _LABELS and len(one.field.path) == 3 and one.texts
+    ]

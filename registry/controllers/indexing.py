@@ -1,0 +1,135 @@
+"""Builds declared indexes in the background: after a definition's write, and when a query finds one incomplete.
+
+Objects get entries as they are written; those that were written before, or under other indexes, get them here, a page
+at a time, under the lock that their writes take too. So there is nothing that a crash could leave behind: what is not
+complete is found by the next query that needs it.
+
+A definition with the annotation `query.registry/condition: "true"` has a condition `Indexed` that says how far it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Final, Self
+
+from registry.api.catalog import DEFINITIONS
+from registry.api.query.listing import INDEXES
+from registry.api.request import Backend
+from registry.api.served import Object, Served
+from registry.controllers.controller_client import ControllerClient
+from registry.controllers.queue import Requeue, WorkQueue
+from registry.controllers.work import Look, Work
+from registry.store.types import ObjectKey, ResourceName, Tenant
+
+CONDITION: Final = "query.registry/condition"
+_WORKERS: Final = 2
+_MAX_RETRY_SECONDS: Final = 30.0
+_ROWS: Final = 200
+# After a page, which holds the lock of the domain for some milliseconds: writes go first.
+_PAUSE_SECONDS: Final = 0.02
+
+
+class IndexingController:
+    """Between entering and leaving, indexes are built."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._queue: WorkQueue[Work] = WorkQueue(
+            "indexing", self._reconcile, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
+        )
+        self._subscription = ExitStack()
+
+    async def __aenter__(self) -> Self:
+        await self._queue.__aenter__()
+        self._subscription.enter_context(self._backend.events.subscribed(self.enqueue))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._subscription.close()
+        await self._queue.__aexit__(kind, error, trace)
+
+    def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
+        if resource in (DEFINITIONS, INDEXES):
+            self._queue.enqueue(Work(tenant, INDEXES, key, Look.OBJECT))
+
+    async def _reconcile(self, work: Work) -> None:
+        await reconcile(ControllerClient(self._backend, work.tenant), work.key)
+
+
+async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
+    """Completes the indexes of a resource. Raises Requeue where a write has undone it meanwhile."""
+    served = await _served(controlled, key)
+    if served is None:
+        return
+    await _update_condition(controlled, served, key)
+    indexing = controlled.backend.store.indexing
+    indexes = served.indexes
+    if not indexes.indexes or indexing.seals(served.resource_name):
+        return
+    build = await indexing.begin(controlled.tenant, served.resource_name, indexes.numbers)
+    if build is None:
+        return
+    after = ObjectKey("")
+    while rows := await indexing.stale(controlled.tenant, served.resource_name, indexes.layout, after, _ROWS):
+        entries = [indexes.entries(served.object(row)) for row in rows]
+        if not await indexing.put(controlled.tenant, build, indexes.layout, rows, entries):
+            raise Requeue
+        after = rows[-1].key
+        await asyncio.sleep(_PAUSE_SECONDS)
+    if not await indexing.finish(controlled.tenant, served.resource_name, indexes.numbers, build):
+        raise Requeue
+    await _update_condition(controlled, served, key)
+
+
+async def _served(controlled: ControllerClient, key: ObjectKey) -> Served | None:
+    """The resource at its storage version, as the definition is now."""
+    catalog = await controlled.catalog()
+    plural, _, group = key.partition(".")
+    definition = catalog.definition(group, plural)
+    if definition is None or not definition.revision:
+        return None
+    return catalog.at_version(definition, definition.versions[definition.storage_version]).leniently()
+
+
+async def _update_condition(controlled: ControllerClient, served: Served, key: ObjectKey) -> None:
+    """By the condition, where one is wished for."""
+    if served.definition.queries.get(CONDITION, "").strip().lower() not in ("true", "on", "yes"):
+        return
+    indexes = served.indexes
+    ready = await controlled.backend.store.indexing.ready(controlled.tenant, served.resource_name)
+    done = sum(number in ready for number in indexes.numbers)
+    sealed = controlled.backend.store.indexing.seals(served.resource_name)
+    if indexes.errors or sealed:
+        reason = "Refused"
+        message = "; ".join(indexes.errors) or "objects that are encrypted at rest have no indexes"
+    else:
+        reason = "Complete" if done == len(indexes.numbers) else "Building"
+        message = f"{done} of {len(indexes.numbers)} indexes are complete"
+    await controlled.change(
+        "apiextensions.k8s.io",
+        "customresourcedefinitions",
+        key,
+        lambda old: _with_condition(old, reason, message),
+        subresource="status",
+    )
+
+
+def _with_condition(old: Object, reason: str, message: str) -> Object:
+    status = dict(old.get("status") or {})
+    conditions = [c for c in status.get("conditions") or () if c["type"] != "Indexed"]
+    before = next((c for c in status.get("conditions") or () if c["type"] == "Indexed"), None)
+    value = "True" if reason == "Complete" else "False"
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    condition: dict[str, Any] = {
+        "type": "Indexed",
+        "status": value,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": before["lastTransitionTime"] if before and before["status"] == value else now,
+    }
+    return {**old, "metadata": dict(old["metadata"]), "status": {**status, "conditions": [*conditions, condition]}}

@@ -1,0 +1,126 @@
+"""Values as bytes whose order is the order of the values, so that one sorted table serves every kind of field.
+
+    entry = id of the index (8 bytes) + one component a field
+
+A component is PRESENT and the value, or ABSENT, which stands behind every value; none is the beginning of another.
+Bytes compare as CEL compares: strings by code points (UTF-8 keeps their order), times and durations as moments,
+numbers as doubles. An entry that would be too long for a B-tree is OVERFLOW: such objects are read and compared one by
+one.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any, Final
+
+from registry.cel.common.times import Duration, Timestamp
+from registry.cel.common.values import EvalError
+from registry.query.fields import Field, Kind, values_at
+
+PRESENT: Final = b"\x01"
+ABSENT: Final = b"\xfe"
+OVERFLOW: Final = b"\xff"
+
+# A row of a B-tree has 2,704 bytes at most; the key of an object takes up to 317 of them.
+MAX_ENTRY: Final = 1024
+# Elements of an array that are indexed, at most.
+MAX_ELEMENTS: Final = 64
+
+_BIAS: Final = 1 << 95
+_INVERTED: Final = bytes(255 - i for i in range(256))
+
+
+def component(field: Field, value: Any) -> bytes:
+    """Of a value as JSON. One that the schema would not allow (of an object of an earlier schema) is absent."""
+    if value is None:
+        return ABSENT
+    try:
+        return encode(field.kind, field.view.convert(value))
+    except (EvalError, OverflowError):
+        return ABSENT
+
+
+def encode(kind: Kind, value: Any) -> bytes:
+    """Of a value as CEL has it, of that kind."""
+    match kind:
+        case Kind.STRING:
+            return PRESENT + _text(value)
+        case Kind.INTEGER:
+            return PRESENT + _integer(value)
+        case Kind.NUMBER:
+            return PRESENT + _double(value)
+        case Kind.BOOLEAN:
+            return PRESENT + (b"\x01" if value else b"\x00")
+        case Kind.TIME | Kind.DURATION:
+            assert isinstance(value, Timestamp | Duration)
+            return PRESENT + _integer(value.nanoseconds)
+        case Kind.BYTES:
+            return PRESENT + _escaped(value)
+        case Kind.INT_OR_STRING:
+            return PRESENT + (b"\x06" + _text(value) if isinstance(value, str) else b"\x05" + _integer(value))
+
+
+def prefix_range(prefix: str) -> tuple[bytes, bytes]:
+    """The range of the components of all strings with a prefix: [first, behind the last)."""
+    start = PRESENT + prefix.encode("utf-8", "surrogatepass").replace(b"\x00", b"\x00\xff")
+    return start, successor(start)
+
+
+def successor(start: bytes) -> bytes:
+    """The first bytes behind all that begin with `start`, whose first byte is not 0xff."""
+    kept = start.rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1])
+
+
+def behind(found: bytes) -> bytes:
+    """Behind the component and all entries that go on after it, before every greater component."""
+    return found + b"\xff"
+
+
+def inverted(found: bytes) -> bytes:
+    """A component whose order is turned around, but for ABSENT, which stays behind."""
+    # The end keeps a text behind those that begin with it, also where they go on with U+0000.
+    return found if found == ABSENT else PRESENT + found[1:].translate(_INVERTED) + b"\x80"
+
+
+def reverted(found: bytes) -> bytes:
+    """The component that `inverted` has made this of."""
+    return found if found == ABSENT else PRESENT + found[1:-1].translate(_INVERTED)
+
+
+def component_of(field: Field, obj: Any) -> bytes:
+    """Of the field of an object."""
+    values = values_at(obj, field.path)
+    return component(field, values[0]) if values else ABSENT
+
+
+def entries_of(index_id: bytes, fields: Sequence[Field], obj: Any) -> list[bytes]:
+    """The entries of an object in an index: one, or where a field is an array one an element (none without any)."""
+    array = next((i for i, field in enumerate(fields) if field.is_array), None)
+    parts = [b"" if field.is_array else component_of(field, obj) for field in fields]
+    if array is None:
+        found = [index_id + b"".join(parts)]
+    else:
+        elements = {component(fields[array], value) for value in values_at(obj, fields[array].path)} - {ABSENT}
+        if len(elements) > MAX_ELEMENTS:
+            return [index_id + OVERFLOW]
+        found = [index_id + b"".join([*parts[:array], one, *parts[array + 1 :]]) for one in sorted(elements)]
+    return [index_id + OVERFLOW] if any(len(entry) > MAX_ENTRY for entry in found) else found
+
+
+def _text(value: str) -> bytes:
+    return _escaped(value.encode("utf-8", "surrogatepass"))
+
+
+def _escaped(value: bytes) -> bytes:
+    return value.replace(b"\x00", b"\x00\xff") + b"\x00"
+
+
+def _integer(value: int) -> bytes:
+    return (value + _BIAS).to_bytes(12, "big")
+
+
+def _double(value: float) -> bytes:
+    bits: int = struct.unpack(">Q", struct.pack(">d", value + 0.0))[0]
+    return struct.pack(">Q", bits ^ 0xFFFF_FFFF_FFFF_FFFF if bits >> 63 else bits | 1 << 63)

@@ -1,0 +1,213 @@
+"""Paths to fields, and what stands there by a schema.
+
+    spec.size        .spec.size        metadata.labels['app.kubernetes.io/name']        spec.tags[*]
+
+A path is a tuple of names; EACH stands for every element of an array. `resolve` gives the field: its schema, the view
+by which CEL reads it, and its kind, which says how it is ordered.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Final
+
+from registry.cel.interpreter.view import View
+from registry.cel.interpreter.views import view_of
+from registry.schema.model import UNSET, Structural
+
+Path = tuple[str, ...]
+
+EACH: Final = "[*]"
+MAX_LENGTH: Final = 1000
+_STEP: Final = re.compile(r"""\.?([A-Za-z0-9_$-]+)|\['([^']*)'\]|\["([^"]*)"\]|(\[\*\])""")
+
+
+class FieldPathError(ValueError):
+    """The text says what is wrong with a path, for the client."""
+
+
+class Kind(enum.Enum):
+    """How values are ordered."""
+
+    STRING = "string"
+    INTEGER = "integer"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+    TIME = "time"
+    DURATION = "duration"
+    BYTES = "bytes"
+    INT_OR_STRING = "int-or-string"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A scalar field, or with EACH at the end of its path the elements of an array of scalars."""
+
+    path: Path
+    kind: Kind
+    view: View
+
+    @property
+    def is_array(self) -> bool:
+        return self.path[-1] == EACH
+
+    @property
+    def text(self) -> str:
+        return path_text(self.path)
+
+
+def parse_path(text: str) -> Path:
+    """Raises FieldPathError."""
+    if len(text) > MAX_LENGTH:
+        raise FieldPathError(f"the path is longer than {MAX_LENGTH} characters")
+    steps: list[str] = []
+    position = 0
+    while position < len(text):
+        match = _STEP.match(text, position)
+        if match is None or (match[1] and position and text[position] != "."):
+            raise FieldPathError(
+                f'"{text}" is no path of a field: found "{text[position]}" at character {position + 1}'
+            )
+        steps.append(next(part for part in match.groups() if part is not None))
+        position = match.end()
+    if not steps or steps[0] == EACH:
+        raise FieldPathError(f'"{text}" is no path of a field')
+    return tuple(steps)
+
+
+def path_text(path: Path) -> str:
+    """As a path is written: `metadata.labels['a.b/c']`."""
+    found = ""
+    for step in path:
+        if step == EACH:
+            found += EACH
+        elif _STEP.fullmatch(step):
+            found += f".{step}" if found else step
+        else:
+            found += f"['{step}']"
+    return found
+
+
+def resolve(root: Structural, path: Path) -> Field:
+    """Raises FieldPathError where the schema has no scalar there. `root` is that of `query_schema`."""
+    nodes = list(nodes_along(root, path))
+    node = nodes[-1] if len(nodes) == len(path) else None
+    kind = kind_of(node) if node is not None else None
+    if EACH in path[:-1]:
+        raise FieldPathError(
+            f'"{path_text(path)}" leads through an array: only the elements of an array of scalars count'
+        )
+    if node is None:
+        raise FieldPathError(f'"{path_text(path)}": the schema has no such field')
+    if kind is None:
+        raise FieldPathError(f'"{path_text(path)}" is no scalar field')
+    return Field(path, kind, view_of(node))
+
+
+def nodes_along(root: Structural, path: Path) -> Iterator[Structural]:
+    """The schemas at each step of a path, as far as there are any."""
+    node: Structural | None = root
+    for step in path:
+        assert node is not None
+        if step == EACH:
+            node = node.items if node.type == "array" else None
+        elif step in node.properties:
+            node = node.properties[step]
+        elif isinstance(node.additional_properties, Structural) and not node.properties:
+            node = node.additional_properties
+        else:
+            node = None
+        if node is None:
+            return
+        yield node
+
+
+_BY_FORMAT: Final = {"date-time": Kind.TIME, "date": Kind.TIME, "duration": Kind.DURATION, "byte": Kind.BYTES}
+_BY_TYPE: Final = {"integer": Kind.INTEGER, "number": Kind.NUMBER, "boolean": Kind.BOOLEAN}
+
+
+def kind_of(schema: Structural) -> Kind | None:
+    if schema.int_or_string:
+        return Kind.INT_OR_STRING
+    if schema.type == "string":
+        return _BY_FORMAT.get(schema.format, Kind.STRING)
+    return _BY_TYPE.get(schema.type)
+
+
+def values_at(obj: Any, path: Path) -> list[Any]:
+    """What stands at a path of an object: no value, one, or those of an array's elements. Null is no value."""
+    value = obj
+    for step in path:
+        if step == EACH:
+            return [one for one in value if one is not None] if isinstance(value, list) else []
+        if not isinstance(value, dict):
+            return []
+        value = value.get(step)
+    return [] if value is None else [value]
+
+
+def projection(root: Structural, path: Path) -> list[Any]:
+    """All of a schema that decides what stands at a path, as JSON: equal ones read the same of every stored body."""
+    return [
+        [
+            node.type,
+            node.nullable,
+            node.format,
+            node.int_or_string,
+            node.preserve_unknown_fields,
+            node.embedded_resource,
+            None if node.default is UNSET else [node.default],
+        ]
+        for node in (root, *nodes_along(root, path))
+    ]
+
+
+# --- the schema of an object, with all of its metadata
+
+_STRING: Final = Structural(type="string")
+_TEXTS: Final = Structural(type="object", additional_properties=_STRING)
+_TIME: Final = Structural(type="string", format="date-time")
+_INTEGER: Final = Structural(type="integer")
+_BOOLEAN: Final = Structural(type="boolean")
+_OWNERS: Final = Structural(
+    type="array",
+    items=Structural(
+        type="object",
+        properties={
+            "apiVersion": _STRING,
+            "kind": _STRING,
+            "name": _STRING,
+            "uid": _STRING,
+            "controller": _BOOLEAN,
+            "blockOwnerDeletion": _BOOLEAN,
+        },
+    ),
+)
+METADATA: Final = Structural(
+    type="object",
+    properties={
+        "name": _STRING,
+        "generateName": _STRING,
+        "namespace": _STRING,
+        "uid": _STRING,
+        "generation": _INTEGER,
+        "creationTimestamp": _TIME,
+        "deletionTimestamp": _TIME,
+        "deletionGracePeriodSeconds": _INTEGER,
+        "labels": _TEXTS,
+        "annotations": _TEXTS,
+        "finalizers": Structural(type="array", items=_STRING),
+        "ownerReferences": _OWNERS,
+    },
+)
+
+
+@lru_cache(maxsize=1024)
+def query_schema(schema: Structural) -> Structural:
+    """The schema of a version with apiVersion, kind and metadata as every object has them; of equal schemas one."""
+    properties = {**schema.properties, "apiVersion": _STRING, "kind": _STRING, "metadata": METADATA}
+    return replace(schema, type="object", properties=properties, items=None, additional_properties=None)

@@ -1,0 +1,67 @@
+"""The order of a list: `orderBy=spec.size desc,metadata.name`, as in AIP-132.
+
+The order is made total by namespace and name, ascending. Absent values come last, whatever the direction.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from registry.query.encoding import component_of, inverted
+from registry.query.fields import Field, FieldPathError, parse_path, path_text, query_schema, resolve
+from registry.schema.model import Structural
+
+MAX_TERMS: Final = 8
+# At commas that are not within brackets.
+_COMMA: Final = re.compile(r",(?![^\[]*\])")
+_TERM: Final = re.compile(r"\s*(\S+?)(?:\s+(asc|desc))?\s*", re.IGNORECASE)
+
+
+class OrderError(ValueError):
+    """The text says what is wrong with an order, for the client."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    field: Field
+    descending: bool = False
+
+
+Order = tuple[Term, ...]
+
+
+def parse_order(text: str, schema: Structural) -> Order:
+    """Raises OrderError."""
+    terms: list[Term] = []
+    for part in _COMMA.split(text):
+        match = _TERM.fullmatch(part)
+        if match is None:
+            raise OrderError(f'orderBy: "{part.strip()[:200]}" is not a field, alone or with asc or desc behind it')
+        try:
+            field = resolve(query_schema(schema), parse_path(match[1]))
+        except FieldPathError as error:
+            raise OrderError(f"orderBy: {error}") from error
+        if field.is_array:
+            raise OrderError(f'orderBy: "{field.text}" has many values')
+        terms.append(Term(field, (match[2] or "").lower() == "desc"))
+    if len(terms) > MAX_TERMS:
+        raise OrderError(f"orderBy: more than {MAX_TERMS} fields")
+    if len({term.field.path for term in terms}) < len(terms):
+        raise OrderError("orderBy: a field is named twice")
+    return tuple(terms)
+
+
+def order_text(order: Order) -> str:
+    return ",".join(path_text(term.field.path) + (" desc" if term.descending else "") for term in order)
+
+
+def position(order: Sequence[Term], obj: Any) -> bytes:
+    """Bytes that compare as the objects do by this order."""
+    return b"".join([place(term, component_of(term.field, obj)) for term in order])
+
+
+def place(term: Term, component: bytes) -> bytes:
+    return inverted(component) if term.descending else component

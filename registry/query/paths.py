@@ -1,0 +1,36 @@
+"""Which paths of an object a filter names, for what may not be named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from registry.cel.common.escaping import unescape
+from registry.cel.syntax import ast
+from registry.cel.syntax.ast import Call, Expr, Ident, Literal, Select
+from registry.query.fields import Path
+from registry.query.language import OBJECT, Filter
+
+
+def paths_of(wanted: Filter) -> Iterator[Path]:
+    """Each chain of fields that begins at the object. What hides behind a variable is not among them: evaluation does
+    not see it either."""
+    for node in ast.walk(wanted.checked.root):
+        path = _path(node)
+        if path:
+            yield path
+
+
+def _path(node: Expr) -> Path | None:
+    match node:
+        case Ident(name=name):
+            return () if name.lstrip(".") == OBJECT else None
+        case Select(operand=operand, field=field):
+            path = _path(operand)
+            return None if path is None else (*path, unescape(field) or field)
+        case Call(function=ast.INDEX | ast.OPT_INDEX | ast.OPT_SELECT, args=(operand, key)):
+            path = _path(operand)
+            if path is None:
+                return None
+            # An element of an array stands for the array.
+            return (*path, key.value) if isinstance(key, Literal) and isinstance(key.value, str) else path
+    return None

@@ -1,0 +1,172 @@
+"""Which index answers a query, and how: the plan that the store carries out.
+
+    Plan(index, segments, order)   ranges of one index, read in their order: the objects come as the query wants them
+    Gathering                      ranges whose objects come in another order: all of them are read, then sorted
+    none                           no index helps: a scan of what there is, if that is little enough
+
+An index helps if its first fields are demanded to have single values, and the next one a range, a prefix, or one of
+several values; what is left of its fields is the order in which objects come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Final, NamedTuple
+
+from registry.query.constraints import MAX_POINTS, Constraint, Points, Range
+from registry.query.encoding import ABSENT, OVERFLOW, PRESENT, behind, encode
+from registry.query.fields import METADATA, Field, Path, path_text, resolve
+from registry.query.indexes import Index
+from registry.query.ordering import Order, Term
+from registry.schema.model import Structural
+
+NAMESPACE: Final[Path] = ("metadata", "namespace")
+NAME: Final[Path] = ("metadata", "name")
+_METADATA: Final = Structural(type="object", properties={"metadata": METADATA})
+_ALL: Final = (PRESENT, behind(ABSENT))
+
+
+class Segment(NamedTuple):
+    """Entries within [start, end), in their order or the other way round; `by_key`: in the order of keys instead, of a
+    segment whose entries are all equal."""
+
+    start: bytes
+    end: bytes
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`prefix` is what all entries of the segments begin with before the fields of the order.
+
+    With `order` None objects come in the order of their keys, from segments of equal entries. `streams` is False where
+    they come in no order that is wanted: they must all be read. `covers` says that nothing is left to be evaluated.
+    """
+
+    index: Index
+    segments: tuple[Segment, ...]
+    prefix: bytes
+    order: Order | None
+    streams: bool
+    covers: bool
+
+    @property
+    def overflow(self) -> bytes:
+        return self.index.id + OVERFLOW
+
+
+def plans(
+    indexes: Sequence[Index],
+    constraints: Sequence[Constraint],
+    order: Order | None,
+    *,
+    exact: bool,
+    namespace: str = "",
+) -> list[Plan]:
+    """All plans, the best first. `order` None: any. `namespace` is that of the request, whose objects alone are read
+    in any case."""
+    given: list[Constraint] = []
+    if namespace:
+        field = resolve(_METADATA, NAMESPACE)
+        given.append(Points(field, (encode(field.kind, namespace),), (namespace,)))
+    found = [one for index in indexes if (one := _by(index, constraints, given, order, exact=exact)) is not None]
+    return [one for _, one in sorted(found, key=lambda scored: scored[0], reverse=True)]
+
+
+def suggestion(constraints: Sequence[Constraint], order: Order | None, namespace: str) -> str:
+    """The index that would answer a query, as it is declared; empty where none would."""
+    points = [c.field.path for c in constraints if isinstance(c, Points)]
+    behind_them = [t.field.path for t in order or ()] or [c.field.path for c in constraints if isinstance(c, Range)][:1]
+    paths = [path for path in dict.fromkeys([*points, *behind_them]) if path not in (NAMESPACE, NAME)]
+    if not paths:
+        return ""
+    return ",".join(map(path_text, [NAMESPACE, *paths] if namespace and not points else paths))
+
+
+def without_keys(order: Order, *, namespaced: bool) -> Order:
+    """The order without what its end has of the order of keys, which makes every order total."""
+    terms = list(order)
+    own = [NAMESPACE, NAME] if namespaced else [NAME]
+    last = terms[-len(own) :]
+    if [term.field.path for term in last] == own and not any(term.descending for term in last):
+        del terms[-len(own) :]
+    return tuple(terms)
+
+
+def _by(
+    index: Index, required: Sequence[Constraint], given: Sequence[Constraint], order: Order | None, *, exact: bool
+) -> tuple[tuple[int, ...], Plan] | None:
+    """A plan by one index, with how good it is."""
+    constraints = [*required, *given]
+    used: set[int] = set()
+    prefixes = [index.id]
+    last: Range | None = None
+    bound = 0
+    for field in index.fields:
+        points = _find(constraints, field, Points, used)
+        if isinstance(points, Points) and len(prefixes) * len(points.components) <= (
+            1 if field.is_array else MAX_POINTS
+        ):
+            prefixes = [start + one for start, one in product(prefixes, points.components)]
+            bound += 1
+            continue
+        if field.is_array:
+            return None  # an object has as many entries as elements: only one of them may be asked for
+        found = _find(constraints, field, Range, used)
+        last = found if isinstance(found, Range) else None
+        break
+    rest = index.fields[bound:]
+    if any(field.is_array for field in rest):
+        return None
+    array = any(field.is_array for field in index.fields)
+    covers = exact and used.issuperset(range(len(required))) and not array
+    direct = _streaming(prefixes, rest, last, order)
+    if direct is not None:
+        segments, natural, key_order = direct
+        score = (bound + (last is not None), 1, -len(index.fields))
+        if not bound and last is None and not rest:
+            return None
+        return score, Plan(index, segments, prefixes[0], None if key_order else natural, True, covers)
+    if not bound and last is None:
+        return None
+    start, end = (last.start, last.end) if last is not None else _ALL
+    segments = tuple(Segment(one + start, one + end) if rest else Segment(one, behind(one)) for one in prefixes)
+    return (bound + (last is not None), 0, -len(index.fields)), Plan(index, segments, prefixes[0], order, False, covers)
+
+
+def _find(constraints: Sequence[Constraint], field: Field, kind: type, used: set[int]) -> Constraint | None:
+    for number, one in enumerate(constraints):
+        if number not in used and isinstance(one, kind) and one.field.path == field.path:
+            used.add(number)
+            return one
+    return None
+
+
+def _streaming(
+    prefixes: Sequence[bytes], rest: Sequence[Field], last: Range | None, order: Order | None
+) -> tuple[tuple[Segment, ...], Order | None, bool] | None:
+    """Segments, the order in which their objects come, and whether that is the order of keys; None where it is not the
+    one that is wanted."""
+    if not rest:
+        # All entries of a prefix are equal: objects come by their keys, if these are merged.
+        return (tuple(Segment(one, behind(one)) for one in prefixes), None, True) if not order else None
+    if len(prefixes) > 1:
+        return None
+    prefix = prefixes[0]
+    start, end = (last.start, last.end) if last is not None else _ALL
+    if order is None:
+        if last is None:
+            return None
+        return (Segment(prefix + start, prefix + end),), tuple(Term(field) for field in rest), False
+    if [term.field.path for term in order] != [field.path for field in rest]:
+        return None
+    if not any(term.descending for term in order):
+        return (Segment(prefix + start, prefix + end),), order, False
+    if len(order) > 1:
+        return None
+    present = Segment(prefix + start, prefix + (end if last is not None else ABSENT), True)
+    if last is not None:
+        return (present,), order, False
+    return (present, Segment(prefix + ABSENT, prefix + behind(ABSENT))), order, False

@@ -1,0 +1,299 @@
+"""Pages of a declared index: objects in the order of their entries, or of their keys, exact at one revision.
+
+Entries are those of now. A page at an earlier revision takes the entries of objects that have not changed since, and
+for those that have, the entries of the state before their first change after it, from the log, as pages.py does with
+rows. So pages are exact while others write, and no history of entries is kept.
+
+The connections are of their own: a query that reads too much ends after QUERY_SECONDS and holds up no other list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString, NamedTuple
+
+import psycopg
+
+from registry.store.bounds import READ_BYTES
+from registry.store.connection import Pool
+from registry.store.encoding import storable
+from registry.store.errors import (
+    IndexNotReady,
+    QueryTooLarge,
+    RevisionExpired,
+    RevisionInFuture,
+    TenantNotFound,
+    Unavailable,
+)
+from registry.store.reads.selectors import predicate
+from registry.store.rows import STATE
+from registry.store.statements import Statement, statement
+from registry.store.types import Guards, ObjectKey, Requirement, ResourceName, Row, State, Tenant
+
+# What a statement may take before its query is refused.
+QUERY_SECONDS: Final = 2
+# Changes of the domain since the revision of a page that are looked through for each further page; some 0.4 µs each.
+MAX_CHANGES: Final = 100_000
+
+# The plan is to read the index in its order, whatever the statistics say: they are of all tenants' indexes together.
+SESSION: Final = """
+SET statement_timeout = '2s';
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SET enable_sort = off;
+SET jit = off;
+SET plan_cache_mode = force_generic_plan
+"""
+
+_LAST_KEY: Final = "\U0010ffff"
+
+
+class Span(NamedTuple):
+    """Entries within [start, end)."""
+
+    start: bytes
+    end: bytes
+
+
+class IndexedRow(NamedTuple):
+    entry: bytes
+    row: Row
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRead:
+    """`spans` are read one beside the other: by entries, downwards where `descending`, or by keys where `by_key`; then
+    from `after` on, which is an entry and a key. `at` None: as of now. `overflow` is the entry of the objects that the
+    index cannot hold."""
+
+    resource: ResourceName
+    number: int
+    overflow: bytes
+    spans: Sequence[Span]
+    namespace: str | None = None
+    at: int | None = None
+    after: tuple[bytes, ObjectKey] | None = None
+    descending: bool = False
+    by_key: bool = False
+
+
+class IndexPage(NamedTuple):
+    """`has_overflow`: there are objects, within the spans or not, that the index does not hold."""
+
+    rows: Sequence[IndexedRow]
+    revision: int
+    more: bool
+    has_overflow: bool
+    state: State
+
+
+class IndexReads:
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def page(self, tenant: Tenant, read: IndexRead, limit: int) -> IndexPage:
+        """At most `limit` rows, fewer where they are large.
+
+        Raises IndexNotReady, QueryTooLarge, RevisionExpired, RevisionInFuture, TenantNotFound.
+        """
+        rows = await self._fetch(_PAGES[read.by_key, read.descending, read.at is not None], tenant, read, limit + 1)
+        state, has_overflow = self._state(tenant, read, rows)
+        total, *columns = rows[0][6:]
+        found = (
+            [IndexedRow(values[0], Row(read.resource, *values[1:])) for values in zip(*columns, strict=True)]
+            if total
+            else []
+        )
+        del found[limit:]
+        at = state.revision if read.at is None else read.at
+        return IndexPage(found, at, total > len(found), has_overflow, state)
+
+    async def count(self, tenant: Tenant, read: IndexRead, limit: int) -> int:
+        """How many objects there were in the spans at the revision of the read; from `limit` on not exact. Raises as
+        `page`."""
+        assert read.at is not None
+        assert read.after is None
+        rows = await self._fetch(_COUNT, tenant, read, limit)
+        self._state(tenant, read, rows)
+        counted, changed = rows[0][6:]
+        found: int = counted if counted >= limit else counted + changed
+        return found
+
+    async def count_up_to(
+        self,
+        tenant: Tenant,
+        resource: ResourceName,
+        namespace: str | None,
+        requirements: Sequence[Requirement],
+        limit: int,
+    ) -> int:
+        """How many objects a scan would read, counted up to `limit`."""
+        condition = predicate(tenant.id, resource, requirements)
+        values = {**condition.values, **_keys(namespace, None), "tenant": tenant.id, "resource": resource}
+        chosen = statement(
+            "count-candidates",
+            "How many objects there are, up to a limit; by the primary key, or the index of labels.",
+            "SELECT count(*) FROM (SELECT 1 FROM objects o WHERE o.tenant_id = %(tenant)s::bigint"
+            " AND o.resource = %(resource)s::text AND o.key > %(from)s::text AND o.key < %(before)s::text AND "
+            + condition.sql("o.labels", "o.key")
+            + " LIMIT %(limit)s::bigint) n",
+        )
+        rows = await self._pool.fetch(chosen, {**values, "limit": limit}, prepare=not requirements)
+        found: int = rows[0][0]
+        return found
+
+    async def _fetch(self, chosen: Statement, tenant: Tenant, read: IndexRead, limit: int) -> list[tuple[Any, ...]]:
+        entry, key = read.after or (b"", ObjectKey(""))
+        ends = [span.end for span in read.spans]
+        if read.descending and read.after is not None:
+            ends = [min(end, entry + b"\x00") for end in ends]  # up to the entry itself
+        values = {
+            "tenant": tenant.id, "domain": tenant.domain, "resource": read.resource, "number": read.number,
+            "overflow": read.overflow, "starts": [span.start for span in read.spans],
+            "ends": ends, "at": read.at, "entry": entry, "anywhere": read.after is None,
+            "limit": limit, "bytes": READ_BYTES, "changes": MAX_CHANGES, **_keys(read.namespace, key),
+        }  # fmt: skip
+        try:
+            rows = await self._pool.fetch(chosen, values)
+        except Unavailable as error:
+            if isinstance(error.__cause__, psycopg.errors.QueryCanceled):
+                raise QueryTooLarge(f"the query reads for more than {QUERY_SECONDS} seconds") from error
+            raise
+        if not rows:
+            raise TenantNotFound(f"tenant {tenant.name} does not exist")
+        return rows
+
+    def _state(self, tenant: Tenant, read: IndexRead, rows: list[tuple[Any, ...]]) -> tuple[State, bool]:
+        current, compact_revision, definitions, namespaces, ready, has_overflow = rows[0][:6]
+        at = current if read.at is None else read.at
+        if at < compact_revision or current - at > MAX_CHANGES:
+            raise RevisionExpired(at, max(compact_revision, current - MAX_CHANGES), current)
+        if at > current:
+            raise RevisionInFuture(at, current)
+        state = State(current, Guards(definitions, namespaces))
+        if ready is None or ready > at:
+            raise IndexNotReady(state)
+        return state, has_overflow
+
+
+def _keys(namespace: str | None, after: ObjectKey | None) -> dict[str, str]:
+    """The range of keys of a namespace, and the key that a page begins behind."""
+    start, before = "", _LAST_KEY
+    if namespace:
+        # "0" is the character after "/": all keys of the namespace, and no other, are between the two.
+        start, before = f"{storable(namespace)}/", f"{storable(namespace)}0"
+    return {"from": start, "before": before, "key": storable(after or "")}
+
+
+_COLUMNS: Final = "o.key, o.uid, o.revision, o.version, o.schema_id, o.body"
+_ORDERS: Final[dict[tuple[bool, bool], LiteralString]] = {
+    (False, False): "entry, key",
+    (False, True): "entry DESC, key",
+    (True, False): "key",
+}
+
+
+def _behind(by_key: bool, descending: bool, entry: LiteralString, key: LiteralString) -> LiteralString:
+    """What comes after the last row of the page before."""
+    if by_key:
+        return key + " > %(key)s::text"
+    if descending:  # the ends of the spans are at the entry already
+        return "(%(anywhere)s::boolean OR " + entry + " < %(entry)s::bytea OR " + key + " > %(key)s::text)"
+    return "(" + entry + ", " + key + ") > (%(entry)s::bytea, %(key)s::text)"
+
+
+_SPANS: Final = "unnest(%(starts)s::bytea[], %(ends)s::bytea[]) AS r (start, behind)"
+_WITHIN: Final = (
+    "e.tenant_id = %(tenant)s::bigint AND e.entry >= r.start AND e.entry < r.behind"
+    " AND e.key > %(from)s::text AND e.key < %(before)s::text AND "
+)
+# Whether the index is complete, and whether it has objects that it cannot hold, now or by the log.
+_INDEX: Final = (
+    "(SELECT q.revision FROM ready_indexes q WHERE q.tenant_id = %(tenant)s::bigint"
+    " AND q.resource = %(resource)s::text AND q.index_id = %(number)s::bigint) AS ready,"
+    " EXISTS (SELECT 1 FROM index_entries e WHERE e.tenant_id = %(tenant)s::bigint"
+    " AND e.entry = %(overflow)s::bytea)"
+)
+_TOUCHED: Final = (
+    "touched AS MATERIALIZED ("
+    " SELECT DISTINCT ON (c.key) c.key, c.uid, c.previous_revision, c.previous_version, c.previous_schema_id,"
+    " c.previous_body, c.previous_index_entries FROM changes c"
+    " WHERE c.domain_id = %(domain)s::bigint AND c.revision > %(at)s::bigint"
+    # A revision that is too long past is refused by what is read beside it.
+    " AND %(at)s::bigint + %(changes)s::bigint >= (SELECT d.revision FROM domains d WHERE d.id = %(domain)s::bigint)"
+    " AND c.tenant_id + 0 = %(tenant)s::bigint AND c.resource || '' = %(resource)s::text"
+    " AND c.key || '' > %(from)s::text AND c.key || '' < %(before)s::text"
+    " ORDER BY c.key, c.revision)"
+)
+
+_FITS: Final = " FILTER (WHERE r.upto <= %(bytes)s::bigint OR r.place = 1)"
+
+
+def _gathered(order: LiteralString) -> LiteralString:
+    columns: tuple[LiteralString, ...] = ("entry", "key", "uid", "revision", "version", "schema_id", "body")
+    arrays: LiteralString = ""
+    for column in columns:
+        arrays = arrays + ", array_agg(r." + column + " ORDER BY r.place)" + _FITS
+    return (
+        "SELECT count(*) AS total" + arrays + " FROM (SELECT f.*, sum(octet_length(f.body)) OVER w AS upto,"
+        " row_number() OVER w AS place FROM found f WINDOW w AS (ORDER BY " + order + " ROWS UNBOUNDED PRECEDING)) r"
+    )
+
+
+def _page(by_key: bool, descending: bool, past: bool) -> Statement:
+    order = _ORDERS[by_key, descending]
+    of_now: LiteralString = (
+        "SELECT n.* FROM " + _SPANS + " CROSS JOIN LATERAL ("
+        "SELECT e.entry, " + _COLUMNS + " FROM index_entries e"
+        " JOIN objects o ON o.tenant_id = e.tenant_id AND o.resource = %(resource)s::text AND o.key = e.key"
+        " WHERE " + _WITHIN + _behind(by_key, descending, "e.entry", "e.key")
+        + (" AND o.revision <= %(at)s::bigint" if past else "")
+        + " ORDER BY " + order.replace("entry", "e.entry").replace("key", "e.key") + " LIMIT %(limit)s::bigint) n"
+    )  # fmt: skip
+    if not past:
+        return statement(
+            "index-page-now",
+            "The first rows of ranges of a declared index, with the state of the tenant; by the primary keys of entries"
+            " and objects.",
+            "WITH found AS (" + of_now + " ORDER BY " + order + " LIMIT %(limit)s::bigint)"
+            " SELECT s.*, " + _INDEX + ", a.* FROM (" + STATE + ") s CROSS JOIN (" + _gathered(order) + ") a",
+        )
+    return statement(
+        "index-page-at",
+        "The first rows of ranges of a declared index as they were at a revision: those unchanged since, by the primary"
+        " keys of entries and objects, and the previous states of those changed, by the log's index of revisions.",
+        "WITH " + _TOUCHED + ", found AS (SELECT * FROM ((" + of_now + ") UNION ALL ("
+        "SELECT v.entry, t.key, t.uid, t.previous_revision, t.previous_version, t.previous_schema_id, t.previous_body"
+        " FROM touched t CROSS JOIN LATERAL unnest(t.previous_index_entries) AS v (entry) JOIN " + _SPANS
+        + " ON v.entry >= r.start AND v.entry < r.behind WHERE t.previous_revision IS NOT NULL AND "
+        + _behind(by_key, descending, "v.entry", "t.key") + ")) u ORDER BY " + order + " LIMIT %(limit)s::bigint)"
+        " SELECT s.*, " + _INDEX + " OR EXISTS (SELECT 1 FROM touched t"
+        " WHERE t.previous_index_entries @> ARRAY[%(overflow)s::bytea]), a.*"
+        " FROM (" + STATE + ") s CROSS JOIN (" + _gathered(order) + ") a",
+    )  # fmt: skip
+
+
+_PAGES: Final = {
+    (by_key, descending, past): _page(by_key, descending, past)
+    for by_key, descending in _ORDERS
+    for past in (False, True)
+}
+
+_COUNT: Final = statement(
+    "index-count",
+    "How many entries there were in ranges of a declared index at a revision: those of now, up to a limit, less"
+    " those of objects that changed since, and those that these had before; by primary keys and the log's index of"
+    " revisions.",
+    "WITH " + _TOUCHED + " SELECT s.*, " + _INDEX + ", (SELECT count(*) FROM (SELECT 1 FROM " + _SPANS
+    + " JOIN index_entries e ON " + _WITHIN + "true LIMIT %(limit)s::bigint) n),"
+    " - (SELECT count(*) FROM touched t JOIN objects o ON o.tenant_id = %(tenant)s::bigint"
+    " AND o.resource = %(resource)s::text AND o.key = t.key"
+    " CROSS JOIN LATERAL unnest(o.index_entries) AS v (entry)"
+    " JOIN " + _SPANS + " ON v.entry >= r.start AND v.entry < r.behind)"
+    " + (SELECT count(*) FROM touched t CROSS JOIN LATERAL unnest(t.previous_index_entries) AS v (entry)"
+    " JOIN " + _SPANS + " ON v.entry >= r.start AND v.entry < r.behind WHERE t.previous_revision IS NOT NULL)"
+    " FROM (" + STATE + ") s",
+)  # fmt: skip

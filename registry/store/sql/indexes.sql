@@ -1,0 +1,76 @@
+-- Declared indexes (docs/query.md). `index_entries` holds the entries of the current objects, sorted; each object keeps
+-- its own in `index_entries` and a number of the layout that they were made by. What is not of the layout is made again in
+-- the background, a page at a time. `ready_indexes` says from which revision on an index is complete; a write that did
+-- not maintain an index takes its row away (commit.sql), so that an incomplete index is never read.
+--
+-- Each locks the counter of the domain first, as commits do, so that none of them works by a state before the other.
+
+-- Begins to build: `build` marks the rows of indexes that are not complete. Returns how many these are.
+CREATE OR REPLACE FUNCTION registry_index_begin(
+    tenant bigint, domain bigint, of_resource text, numbers bigint[], build_id bigint
+) RETURNS bigint LANGUAGE plpgsql AS $function$
+DECLARE
+    unfinished bigint;
+BEGIN
+    PERFORM 1 FROM domains WHERE id = domain FOR UPDATE;
+    DELETE FROM ready_indexes r
+    WHERE r.tenant_id = tenant AND r.resource = of_resource AND r.index_id <> ALL (numbers);
+    INSERT INTO ready_indexes AS r (tenant_id, resource, index_id, build, revision)
+    SELECT tenant, of_resource, n, build_id, NULL FROM unnest(numbers) n
+    ON CONFLICT (tenant_id, resource, index_id) DO UPDATE SET build = build_id WHERE r.revision IS NULL;
+    SELECT count(*) INTO unfinished FROM ready_indexes r
+    WHERE r.tenant_id = tenant AND r.resource = of_resource AND r.index_id = ANY (numbers) AND r.revision IS NULL;
+    RETURN unfinished;
+END
+$function$;
+
+-- Gives objects, unless they have changed since `revisions`, entries of a layout: `entries` are texts of bytea[]. Returns
+-- false, and does nothing, where another build has begun since: it may be by a newer definition.
+CREATE OR REPLACE FUNCTION registry_index_put(
+    tenant bigint, domain bigint, of_resource text, build_id bigint, layout bigint,
+    keys text[], revisions bigint[], entries text[]
+) RETURNS boolean LANGUAGE plpgsql AS $function$
+BEGIN
+    PERFORM 1 FROM domains WHERE id = domain FOR UPDATE;
+    PERFORM 1 FROM ready_indexes r WHERE r.tenant_id = tenant AND r.resource = of_resource AND r.build = build_id;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    WITH found AS MATERIALIZED (
+        SELECT o.key, o.index_entries AS old, w.entries::bytea[] AS new
+        FROM unnest(keys, revisions, entries) AS w (key, revision, entries)
+        JOIN objects o ON o.tenant_id = tenant AND o.resource = of_resource AND o.key = w.key
+            AND o.revision = w.revision
+    ), updated AS (
+        UPDATE objects o SET index_layout = layout, index_entries = f.new FROM found f
+        WHERE o.tenant_id = tenant AND o.resource = of_resource AND o.key = f.key
+    ), removed AS (
+        DELETE FROM index_entries e USING found f CROSS JOIN LATERAL unnest(f.old) AS gone (entry)
+        WHERE e.tenant_id = tenant AND e.entry = gone.entry AND e.key = f.key
+            AND gone.entry <> ALL (coalesce(f.new, '{}'))
+    )
+    INSERT INTO index_entries (tenant_id, entry, key)
+    SELECT tenant, added.entry, f.key FROM found f CROSS JOIN LATERAL unnest(f.new) AS added (entry)
+    WHERE added.entry <> ALL (coalesce(f.old, '{}'))
+    ON CONFLICT DO NOTHING;
+    RETURN true;
+END
+$function$;
+
+-- The objects have been gone through since registry_index_begin: the indexes that nothing has spoiled meanwhile are
+-- complete from now on. Returns whether these are all.
+CREATE OR REPLACE FUNCTION registry_index_ready(
+    tenant bigint, domain bigint, of_resource text, numbers bigint[], build_id bigint
+) RETURNS boolean LANGUAGE plpgsql AS $function$
+DECLARE
+    ready bigint;
+BEGIN
+    PERFORM 1 FROM domains WHERE id = domain FOR UPDATE;
+    UPDATE ready_indexes r SET revision = d.revision FROM domains d
+    WHERE d.id = domain AND r.tenant_id = tenant AND r.resource = of_resource AND r.index_id = ANY (numbers)
+        AND r.revision IS NULL AND r.build = build_id;
+    SELECT count(*) INTO ready FROM ready_indexes r
+    WHERE r.tenant_id = tenant AND r.resource = of_resource AND r.index_id = ANY (numbers) AND r.revision IS NOT NULL;
+    RETURN ready = cardinality(numbers);
+END
+$function$;

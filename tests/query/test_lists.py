@@ -1,0 +1,207 @@
+"""Lists by filter and order, over HTTP: with an index and without, page by page, at one revision."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.api.client import Client, eventually
+from tests.api.errors import failure
+from tests.api.widgets import ALL_WIDGETS, DEFINITIONS, GROUP, NAMESPACES, WIDGETS, make, names_of, widget
+
+NAME = f"widgets.{GROUP}"
+INDEX = "spec.size; spec.color,spec.size; spec.parts[*]; metadata.namespace,spec.size"
+
+
+async def declare(api: Client, index: str) -> None:
+    """Declares indexes and waits until they are complete."""
+    annotations = {"query.registry/index": index, "query.registry/condition": "true"}
+    (await api.patch(f"{DEFINITIONS}/{NAME}", {"metadata": {"annotations": annotations}})).ok()
+
+    async def complete() -> bool:
+        found = (await api.get(f"{DEFINITIONS}/{NAME}")).ok()
+        conditions = {c["type"]: c for c in found["status"]["conditions"]}
+        return bool(conditions.get("Indexed", {}).get("status") == "True")
+
+    await eventually(complete)
+
+
+async def query(api: Client, path: str = WIDGETS, **parameters: Any) -> Any:
+    return (await api.get(f"{path}?{text_of(parameters)}")).ok()
+
+
+def text_of(parameters: dict[str, Any]) -> str:
+    return "&".join(f"{name}={quote(str(value), safe='')}" for name, value in parameters.items())
+
+
+async def pages(api: Client, path: str = WIDGETS, **parameters: Any) -> list[str]:
+    found: list[str] = []
+    token = ""
+    while True:
+        page = await query(api, path, **parameters, **({"continue": token} if token else {}))
+        found += names_of(page)
+        token = page["metadata"]["continue"]
+        if not token:
+            return found
+        assert len(page["items"]) == parameters["limit"]
+
+
+async def fill(api: Client) -> None:
+    for number, (name, spec) in enumerate(
+        {
+            "a": {"size": 3, "color": "red", "parts": ["x", "y"]},
+            "b": {"size": 1, "color": "blue", "parts": ["y"]},
+            "c": {"color": "red"},
+            "d": {"size": 2, "color": "red", "parts": []},
+            "e": {"size": 3, "color": "grün"},
+            "f": {"size": 10, "color": "blue", "parts": ["x"]},
+        }.items()
+    ):
+        obj = {**widget(name), "spec": spec}
+        obj["metadata"]["labels"] = {"team": "ab"[number % 2]}
+        (await api.post(WIDGETS, obj)).ok(201)
+
+
+CASES = [
+    ("object.spec.size > 2", "", "a e f"),
+    ("object.spec.size > 2", "spec.size", "a e f"),
+    ("object.spec.size > 2", "spec.size desc", "f a e"),
+    ("", "spec.size", "b d a e f c"),
+    ("", "spec.size desc", "f a e d b c"),
+    ("", "spec.size desc,metadata.name desc", "f e a d b c"),
+    ('object.spec.color == "red"', "spec.size", "d a c"),
+    ('object.spec.color == "red"', "spec.size desc", "a d c"),
+    ('object.spec.color in ["red", "blue"]', "spec.size", "b d a f c"),
+    ('object.spec.color in ["red", "blue"]', "", "a b c d f"),
+    ('object.spec.color == "red" || object.spec.color == "grün"', "", "a c d e"),
+    ('object.spec.color.startsWith("gr")', "", "e"),
+    ('"x" in object.spec.parts', "", "a f"),
+    ('object.spec.parts.exists(p, p == "y")', "", "a b"),
+    ("!has(object.spec.size)", "", "c"),
+    ("object.spec.size >= 2 && object.spec.size <= 3", "spec.size", "d a e"),
+    ("object.spec.size > 1.5", "spec.size", "d a e f"),
+    ("!(object.spec.size > 2)", "", "b d"),
+    ('object.metadata.labels.team == "a"', "", "a c e"),
+    ('object.metadata.labels["team"] in ["b"]', "metadata.name desc", "f d b"),
+    ('object.metadata.name == "d"', "", "d"),
+    ('object.spec.size == 3 && object.spec.color == "red"', "", "a"),
+    ("object.metadata.creationTimestamp > now - duration('1h')", "metadata.name", "a b c d e f"),
+    ("object.spec.size == 3 || object.spec.parts.all(p, p == 'x')", "", "a d e f"),
+]
+
+
+@pytest.mark.parametrize("indexed", [False, True], ids=["scan", "index"])
+async def test_the_same_with_an_index_and_without(api: Client, indexed: bool) -> None:
+    await fill(api)
+    if indexed:
+        await declare(api, INDEX)
+    for wanted, order, names in CASES:
+        given = {k: v for k, v in {"filter": wanted, "orderBy": order}.items() if v}
+        found = await query(api, **given)
+        where = (wanted, order)
+        assert (sorted(names_of(found)) if not order else names_of(found), where) == (names.split(), where)
+        for limit in (1, 2, 5):
+            paged = await pages(api, **given, limit=limit)
+            assert (sorted(paged) if not order else paged, where) == (names.split(), where)
+        everywhere = await pages(api, ALL_WIDGETS, **given, limit=2)
+        assert (sorted(everywhere) if not order else everywhere, where) == (names.split(), where)
+
+
+@pytest.mark.parametrize("indexed", [False, True], ids=["scan", "index"])
+@pytest.mark.parametrize("order", ["spec.size", "spec.size desc", "spec.color,spec.size", ""])
+async def test_pages_are_of_one_revision_while_others_write(api: Client, indexed: bool, order: str) -> None:
+    chance = random.Random(order)
+    names = [f"w{n:02}" for n in range(30)]
+    for name in names:
+        (await api.post(WIDGETS, widget(name, size=chance.randrange(6), color=chance.choice("abc")))).ok(201)
+    if indexed:
+        await declare(api, INDEX)
+    given = {"filter": "object.spec.size >= 1", **({"orderBy": order} if order else {})}
+    whole = await query(api, **given)
+    found: list[Any] = []
+    token = ""
+    while True:
+        page = await query(api, **given, limit=3, **({"continue": token} if token else {}))
+        found += page["items"]
+        token = page["metadata"]["continue"]
+        if not token:
+            break
+        assert page["metadata"]["resourceVersion"] == whole["metadata"]["resourceVersion"]
+        for _ in range(3):
+            name = chance.choice(names)
+            match chance.randrange(3):
+                case 0:
+                    await api.delete(f"{WIDGETS}/{name}")
+                case 1:
+                    await api.post(WIDGETS, widget(name, size=chance.randrange(6)))
+                case _:
+                    await api.patch(f"{WIDGETS}/{name}", {"spec": {"size": chance.randrange(6)}})
+    if order:
+        assert found == whole["items"]
+    else:
+        by_name = {item["metadata"]["name"]: item for item in found}
+        assert (len(found), by_name) == (len(whole["items"]), {i["metadata"]["name"]: i for i in whole["items"]})
+
+
+async def test_counts_and_offsets(api: Client) -> None:
+    await fill(api)
+    for index in (False, True):
+        if index:
+            await declare(api, INDEX)
+        for parameters in (
+            {"filter": "object.spec.size > 1"},
+            {"filter": "object.spec.size > 1", "orderBy": "spec.size"},
+        ):
+            answer = await api.get(f"{WIDGETS}?{text_of({**parameters, 'limit': 2, 'count': 'exact'})}")
+            page = answer.ok()
+            assert answer.header("x-total-count") == "4"
+            assert page["metadata"]["remainingItemCount"] == 2
+            rest = await query(api, **parameters, limit=2, count="exact", **{"continue": page["metadata"]["continue"]})
+            assert "remainingItemCount" not in rest["metadata"]
+            assert names_of(rest) == names_of(await query(api, **parameters, limit=2, offset=2))
+    assert names_of(await query(api, offset=4)) == ["e", "f"]
+    assert names_of(await query(api, offset=40)) == []
+
+
+WRONG = [
+    ({"filter": "object.spec.sise > 3"}, "filter: ERROR: <input>:1:12: undefined field 'sise'"),
+    ({"filter": 'object.spec.size > "3"'}, "found no matching overload"),
+    ({"filter": "object.spec.size"}, "must evaluate to bool"),
+    ({"filter": "object.spec.size >"}, "Syntax error"),
+    ({"filter": "x == 1"}, "undeclared reference to 'x'"),
+    ({"orderBy": "spec.sise"}, 'orderBy: "spec.sise": the schema has no such field'),
+    ({"orderBy": "spec.parts"}, "is no scalar field"),
+    ({"orderBy": "spec.size up"}, "is not a field"),
+    ({"orderBy": "spec.size; DROP TABLE objects"}, "orderBy"),
+    ({"orderBy": "spec.size,spec.size"}, "named twice"),
+    ({"count": "all"}, "count must be exact or estimated"),
+    ({"offset": "1000000"}, "offset must not be more than"),
+    ({"filter": "true", "continue": "abc"}, "invalid continue token"),
+]
+
+
+async def test_what_is_wrong_is_said(api: Client) -> None:
+    await fill(api)
+    for parameters, text in WRONG:
+        status = failure(await api.get(f"{WIDGETS}?{text_of(parameters)}"), 400, "BadRequest")
+        assert text in status["message"], status["message"]
+    page = await query(api, orderBy="spec.size", limit=2)
+    token = page["metadata"]["continue"]
+    for other in ({"orderBy": "spec.size desc"}, {"filter": "true", "orderBy": "spec.size"}):
+        status = failure(await api.get(f"{WIDGETS}?{text_of({**other, 'continue': token})}"), 400, "BadRequest")
+        assert "another query" in status["message"]
+
+
+async def test_namespaces(api: Client) -> None:
+    await fill(api)
+    (await api.post(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})).ok(201)
+    await make(api, "z", path=f"/apis/{GROUP}/v1/namespaces/other/widgets")
+    for index in (False, True):
+        if index:
+            await declare(api, INDEX)
+        assert names_of(await query(api, orderBy="spec.size desc", limit=2)) == ["f", "a"]
+        assert "z" in names_of(await query(api, ALL_WIDGETS, orderBy="spec.size"))
+        assert "z" not in names_of(await query(api, WIDGETS, orderBy="spec.size"))
