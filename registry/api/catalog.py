@@ -17,7 +17,9 @@ from contextlib import aclosing
 from typing import Any, NamedTuple
 
 from registry.admission.configuration import Admission
+from registry.aggregation.model import NOTHING_AGGREGATED, Aggregated
 from registry.api.admission.loading import NOTHING, Configured, load_admission
+from registry.api.api_services import load_aggregated
 from registry.api.bound_definitions import NOTHING_BOUND, Shared, SharedEntries
 from registry.api.definition_changes import DefinitionChanges
 from registry.api.served import Served
@@ -69,6 +71,7 @@ class TenantCatalog:
         strategy_for: StrategyFor,
         configured: Configured = NOTHING,
         bound: Mapping[ResourceName, Shared] = NOTHING_BOUND,
+        aggregated: Aggregated = NOTHING_AGGREGATED,
     ) -> None:
         self.guards = guards
         # One for each reading of definitions, in this process: what is made from them is known by it.
@@ -79,6 +82,8 @@ class TenantCatalog:
         self.entries = entries
         # The definitions of other tenants that this one has bound, by their names.
         self.bound = bound
+        # The versions of groups that other servers serve.
+        self.aggregated = aggregated
         self.active_namespaces: set[str] = set()
         # Namespaces in which no quota counts (quota.py).
         self.unbounded_namespaces: set[str] = set()
@@ -246,8 +251,9 @@ class Catalogs:
                 # Read after the guards: what is newer than they are only makes the catalog be read once more.
                 configured = await load_admission(self._store, tenant, known.configured)
                 bound = await self._shared.of(tenant)
+                aggregated = await load_aggregated(self._store, tenant)
                 return TenantCatalog(
-                    state.guards, self._builtin_of(tenant), entries, self._strategy_for, configured, bound
+                    state.guards, self._builtin_of(tenant), entries, self._strategy_for, configured, bound, aggregated
                 )
             except RevisionExpired:
                 pass  # unused for longer than the log reaches back: read it all
@@ -266,7 +272,10 @@ class Catalogs:
         assert guards is not None, "a scan has at least one chunk"
         configured = await load_admission(self._store, tenant, NOTHING)
         bound = await self._shared.of(tenant)
-        return TenantCatalog(guards, self._builtin_of(tenant), entries, self._strategy_for, configured, bound)
+        aggregated = await load_aggregated(self._store, tenant)
+        return TenantCatalog(
+            guards, self._builtin_of(tenant), entries, self._strategy_for, configured, bound, aggregated
+        )
 
     async def _refresh(self, tenant: Tenant, known: TenantCatalog) -> tuple[dict[ObjectKey, Entry], State]:
         """The known definitions brought up to date by the change log: reading costs what has changed."""

@@ -23,7 +23,7 @@ from registry.controllers import aggregation, definitions, namespaces, policy_st
 from registry.controllers.account_secrets import reconcile_account, reconcile_secret
 from registry.controllers.controller_client import ControllerClient
 from registry.controllers.garbage.collector import RENEW_SECONDS, Collector
-from registry.controllers.namespace_defaults import ensure_defaults, namespace_to_complete
+from registry.controllers.namespace_defaults import Trust, ensure_defaults, namespace_to_complete
 from registry.controllers.policy_status import POLICIES
 from registry.controllers.queue import LIMIT, WorkQueue
 from registry.controllers.storage_migration.runner import MigrationSettings, Migrator
@@ -62,13 +62,13 @@ class ControllerManager:
         self,
         backend: Backend,
         *,
-        root_ca: str = "",
+        trust: Trust | None = None,
         sweep_seconds: float = SWEEP_SECONDS,
         renew_seconds: float = RENEW_SECONDS,
         recount_seconds: float = quota.RECOUNT_SECONDS,
         migration: MigrationSettings | None = None,
     ) -> None:
-        """`root_ca` are the certificates that clients in a namespace trust this server by, in PEM."""
+        """`trust` is what every namespace gets to know of certificates."""
         self._backend = backend
         self._sweep_seconds = sweep_seconds
         self._queue: WorkQueue[Work] = WorkQueue(
@@ -81,7 +81,7 @@ class ControllerManager:
             "quotas", self._count, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
         )
         self._recount = quota.Recount(backend.store, self._enqueue_quotas, seconds=recount_seconds)
-        self._root_ca = root_ca
+        self._trust = trust or Trust()
         self._defaults: WorkQueue[Work] = WorkQueue(
             "defaults", self._ensure_defaults, workers=_WORKERS, max_retry_seconds=_MAX_DEFAULTS_RETRY_SECONDS
         )
@@ -141,8 +141,11 @@ class ControllerManager:
         await tenants.reconcile(ControllerClient(self._backend, work.tenant), work.key)
 
     async def _ensure_defaults(self, work: Work) -> None:
-        do = _OF_ACCOUNTS.get(work.resource, ensure_defaults)
-        await do(ControllerClient(self._backend, work.tenant), work.key, self._root_ca)
+        client = ControllerClient(self._backend, work.tenant)
+        if work.resource in _OF_ACCOUNTS:
+            await _OF_ACCOUNTS[work.resource](client, work.key, self._trust.root_ca)
+        else:
+            await ensure_defaults(client, work.key, self._trust)
 
     @property
     def is_idle(self) -> bool:

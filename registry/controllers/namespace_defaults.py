@@ -1,6 +1,7 @@
-"""What every namespace has: the service account `default` and the CA certificates of this server.
+"""What every namespace has: the service account `default` and the CA certificates of this server; and in kube-system
+what the servers of APIServices verify requests by.
 
-Both come back when they are deleted, and what others write into the config map's data is removed.
+All come back when they are deleted, and what others write into the config map's data is removed.
 
 Follows kubernetes pkg/controller/serviceaccount/serviceaccounts_controller.go and
 pkg/controller/certificates/rootcacertpublisher/publisher.go.
@@ -8,8 +9,10 @@ pkg/controller/certificates/rootcacertpublisher/publisher.go.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
+from registry.aggregation.front_proxy import FrontProxy
 from registry.api.admission.namespace_lifecycle import NAMESPACES
 from registry.api.errors import StatusError
 from registry.api.verbs.update import copy_of
@@ -26,6 +29,9 @@ _DESCRIPTION: Final = (
     "endpoints such as the internal service IP or kubernetes.default.svc. No other usage is "
     "guaranteed across distributions of Kubernetes clusters."
 )
+SYSTEM_NAMESPACE: Final = "kube-system"
+AUTHENTICATION_CONFIG_MAP: Final = "extension-apiserver-authentication"
+_PROXY_CA: Final = "requestheader-client-ca-file"
 _NAMES: Final = {SERVICE_ACCOUNTS: SERVICE_ACCOUNT, CONFIG_MAPS: CONFIG_MAP}
 
 
@@ -34,24 +40,57 @@ def namespace_to_complete(resource: ResourceName, key: ObjectKey) -> ObjectKey |
     if resource == NAMESPACES:
         return key
     namespace, _, name = key.rpartition("/")
-    return ObjectKey(namespace) if _NAMES.get(resource) == name else None
+    is_ours = _NAMES.get(resource) == name or (resource == CONFIG_MAPS and name == AUTHENTICATION_CONFIG_MAP)
+    return ObjectKey(namespace) if is_ours else None
 
 
-async def ensure_defaults(controlled: ControllerClient, key: ObjectKey, root_ca: str) -> None:
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """What clients and servers in a namespace trust: the certificates of this server in PEM, `client_ca` those of its
+    clients, and the proxy that passes requests on."""
+
+    root_ca: str = ""
+    client_ca: str = ""
+    front_proxy: FrontProxy | None = None
+
+
+async def ensure_defaults(controlled: ControllerClient, key: ObjectKey, trust: Trust) -> None:
     """Makes what is missing in one namespace, unless it is ending."""
     row, _ = await controlled.backend.store.load(controlled.tenant, NAMESPACES, key)
     if row is None or (decode_stored('{"metadata":{' + row.body)["metadata"]).get("deletionTimestamp"):
         return
     controlled = controlled.with_manager(CONTROLLER_MANAGER)
+    if key == SYSTEM_NAMESPACE and trust.front_proxy is not None:
+        await _ensure_authentication(controlled, trust.front_proxy, trust.client_ca)
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": SERVICE_ACCOUNT}}
     await _ensure(controlled, key, SERVICE_ACCOUNTS, account)
     certificates = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "data": {"ca.crt": root_ca},
+        "data": {"ca.crt": trust.root_ca},
         "metadata": {"name": CONFIG_MAP, "annotations": {"kubernetes.io/description": _DESCRIPTION}},
     }
     await _ensure(controlled, key, CONFIG_MAPS, certificates)
+
+
+async def _ensure_authentication(controlled: ControllerClient, proxy: FrontProxy, client_ca: str) -> None:
+    """The config map that the servers of APIServices configure their authentication by. A CA that verifies what this
+    server shows stays as it is.
+
+    Follows kubernetes pkg/controlplane/controller/clusterauthenticationtrust.
+    """
+    tenant = controlled.tenant.id
+    data = proxy.configuration(tenant, client_ca)
+    key = ObjectKey(f"{SYSTEM_NAMESPACE}/{AUTHENTICATION_CONFIG_MAP}")
+    row, _ = await controlled.backend.store.load(controlled.tenant, CONFIG_MAPS, key)
+    if row is not None:
+        authority = (decode_stored('{"metadata":{' + row.body).get("data") or {}).get(_PROXY_CA) or ""
+        if proxy.trusts(authority, tenant):
+            data[_PROXY_CA] = authority
+    wanted = {
+        "apiVersion": "v1", "kind": "ConfigMap", "data": data, "metadata": {"name": AUTHENTICATION_CONFIG_MAP},
+    }  # fmt: skip
+    await _ensure(controlled, ObjectKey(SYSTEM_NAMESPACE), CONFIG_MAPS, wanted)
 
 
 async def _ensure(

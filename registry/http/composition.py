@@ -11,6 +11,7 @@ import contextlib
 import datetime
 import gc
 import os
+import secrets
 import sys
 from collections.abc import AsyncIterator, Iterator
 from typing import Final, NamedTuple
@@ -18,6 +19,9 @@ from typing import Final, NamedTuple
 from starlette.types import ASGIApp
 
 from registry import builtin
+from registry.aggregation.backends import Backends
+from registry.aggregation.front_proxy import SECRET_BYTES, FrontProxy
+from registry.api.api_services import service_finder
 from registry.api.catalog import Catalogs
 from registry.api.conversions import SharedConversions
 from registry.api.request import Backend
@@ -27,13 +31,16 @@ from registry.api.write_events import WriteEvents
 from registry.audit.log import audit_log
 from registry.authorization.authorizer import Authorizer
 from registry.authorization.tenants import Tenants
+from registry.controllers.api_services.monitor import Monitor
 from registry.controllers.indexing import IndexingController
 from registry.controllers.manager import ControllerManager
+from registry.controllers.namespace_defaults import Trust
 from registry.controllers.reporting import ReportingController
 from registry.controllers.storage_migration.runner import MigrationSettings
 from registry.conversion.converter import Converter
 from registry.flowcontrol.watchdog import Watchdog
 from registry.http import metrics
+from registry.http.aggregated import Aggregation
 from registry.http.credentials import credentials
 from registry.http.encryption import encryption_of
 from registry.http.handler_chain import handler_chain
@@ -63,15 +70,16 @@ async def serving(settings: Settings, stopping: asyncio.Event) -> AsyncIterator[
         store = await stack.enter_async_context(_store(settings))
         backend = _backend(settings, store, converter)
         tenants = Tenants(store)
-        await stack.enter_async_context(
-            ControllerManager(backend, root_ca=root_certificates(settings), migration=_migration(settings))
-        )
+        proxy = FrontProxy(*await store.keys.secret("front-proxy", secrets.token_bytes(SECRET_BYTES)))
+        trust = Trust(root_certificates(settings), _client_ca(settings), proxy)
+        await stack.enter_async_context(ControllerManager(backend, trust=trust, migration=_migration(settings)))
         await stack.enter_async_context(IndexingController(backend))
         if settings.sql_views:
             await stack.enter_async_context(ReportingController(backend))
         await bootstrap(backend, tenants)
         audit = await stack.enter_async_context(audit_log(settings))
-        handler = handler_chain(settings, backend, tenants, audit, stopping)
+        aggregation = await stack.enter_async_context(_aggregation(backend, converter.client, proxy))
+        handler = handler_chain(settings, backend, tenants, audit, aggregation, stopping)
         stack.enter_context(_watched(settings))
         _spare_the_collector()
         yield Serving(handler, backend)
@@ -80,6 +88,14 @@ async def serving(settings: Settings, stopping: asyncio.Event) -> AsyncIterator[
 def _converter(settings: Settings) -> Converter:
     services = Services(parse_services(settings.webhook_services), settings.webhook_service_template)
     return Converter(WebhookClient(EgressPolicy(settings.allow_egress_to), services))
+
+
+@contextlib.asynccontextmanager
+async def _aggregation(backend: Backend, client: WebhookClient, proxy: FrontProxy) -> AsyncIterator[Aggregation]:
+    backends = Backends(client.https, client.services, proxy, service_finder(backend.store))
+    with contextlib.closing(backends):
+        async with Monitor(backend, backends) as monitor:
+            yield Aggregation(backends, monitor)
 
 
 @contextlib.asynccontextmanager
@@ -125,6 +141,10 @@ def _watched(settings: Settings) -> Iterator[None]:
     finally:
         watchdog.stop()
         sys.setswitchinterval(before)
+
+
+def _client_ca(settings: Settings) -> str:
+    return "" if settings.client_ca_file is None else settings.client_ca_file.read_text(errors="replace")
 
 
 def _migration(settings: Settings) -> MigrationSettings:

@@ -10,6 +10,7 @@
     impersonation   as whom it is served
     authorization   whether they may
     tenant limits   rates, evaluation and bytes of the tenant
+    aggregation     what another server serves is passed on to it
     routes          the endpoints
 
 Follows apiserver pkg/server/config.go (DefaultBuildHandlerChain), except that fairness comes before authentication:
@@ -30,6 +31,7 @@ from registry.flowcontrol.byte_shares import MIB, Answers, Uploads
 from registry.flowcontrol.evaluation import Evaluations
 from registry.flowcontrol.fair_queue import FairQueue
 from registry.flowcontrol.rates import Rates
+from registry.http.aggregated import Aggregation, AggregationMiddleware
 from registry.http.hosts import HostPattern
 from registry.http.middleware.audit import AuditMiddleware
 from registry.http.middleware.authentication import AuthenticationMiddleware
@@ -46,7 +48,12 @@ from registry.settings import Settings
 
 
 def handler_chain(
-    settings: Settings, backend: Backend, tenants: Tenants, audit: AuditLog | None, stopping: asyncio.Event
+    settings: Settings,
+    backend: Backend,
+    tenants: Tenants,
+    audit: AuditLog | None,
+    aggregation: Aggregation,
+    stopping: asyncio.Event,
 ) -> ASGIApp:
     """The application that answers requests. `stopping` ends watches; without `audit` nothing is audited."""
     queue = FairQueue()
@@ -57,6 +64,7 @@ def handler_chain(
 
     # Innermost first.
     app: ASGIApp = router(backend, stopping, settings.service_account_jwks_uri)
+    app = AggregationMiddleware(app, backend, aggregation, queue, stopping)
     app = TenantLimitsMiddleware(app, queue, Rates(), uploads, answers, evaluations, TenantBootstrapper(backend))
     app = AuthorizationMiddleware(app, backend.policies, tenants)
     app = ImpersonationMiddleware(app, backend.policies)

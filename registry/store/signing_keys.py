@@ -25,7 +25,22 @@ _LOCK: Final = 0x7265_675F_6B65_7973
 LIST: Final = statement(
     "signing-keys",
     "All keys that still verify, in the order in which they sign.",
-    "SELECT " + _COLUMNS + " FROM signing_keys WHERE verifies_until > now() ORDER BY signs_from, id",
+    "SELECT " + _COLUMNS + " FROM signing_keys WHERE verifies_until > now() AND isfinite(verifies_until) "
+    "ORDER BY signs_from, id",
+)
+
+SECRET: Final = statement(
+    "server-secret", "A secret that signs no tokens; by the primary key.",
+    "SELECT secret, signs_from FROM signing_keys WHERE id = %(id)s::text",
+)  # fmt: skip
+
+INSERT_SECRET: Final = statement(
+    "insert-server-secret",
+    "A secret that signs no tokens, unless there is one of its name. It never ends.",
+    """
+    INSERT INTO signing_keys (id, secret, signs_from, signs_until, verifies_until)
+    VALUES (%(id)s::text, %(secret)s::bytea, now(), now(), 'infinity') ON CONFLICT (id) DO NOTHING
+    """,
 )
 
 LOCK: Final = statement(
@@ -114,6 +129,18 @@ class SigningKeys:
     async def extend(self, id: str, until: datetime.datetime) -> bool:
         """False where the key is gone."""
         return bool(await self._pool.execute(EXTEND, {"id": id, "until": until}))
+
+    async def secret(self, id: str, fresh: bytes) -> tuple[bytes, datetime.datetime]:
+        """The secret of this name and when it was made; `fresh` becomes it where there is none. Raises Unreadable."""
+        rows = await self._pool.fetch(SECRET, {"id": id})
+        if not rows:
+            sealed = seal(self._masters, fresh, PURPOSE)
+            await self._pool.execute(INSERT_SECRET, {"id": id, "secret": sealed})
+            rows = await self._pool.fetch(SECRET, {"id": id})
+        try:
+            return unseal(self._masters, bytes(rows[0][0]), PURPOSE), rows[0][1]
+        except CannotUnseal as error:
+            raise Unreadable(f"the secret {id} cannot be unsealed: {error}") from error
 
     async def clean(self) -> None:
         await self._pool.execute(CLEAN, {})

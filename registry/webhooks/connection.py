@@ -49,22 +49,47 @@ class Origin:
         return host if self.port == 443 else f"{host}:{self.port}"
 
 
-class JudgingBackend(httpcore.AsyncNetworkBackend):
-    """The network of one origin's connection pool. Raises Unreachable; the pool passes it on."""
+class Dialer:
+    """Which addresses of an origin may be connected to."""
 
-    def __init__(
-        self,
-        origin: Origin,
-        policy: EgressPolicy,
-        resolver: Resolver,
-        *,
-        resolve_seconds: float,
-        connect_seconds: float,
-    ) -> None:
-        self._origin = origin
+    def __init__(self, policy: EgressPolicy, resolver: Resolver, *, resolve_seconds: float) -> None:
         self._policy = policy
         self._resolver = resolver
         self._resolve_seconds = resolve_seconds
+
+    async def addresses(self, origin: Origin) -> tuple[list[str], int]:
+        """The addresses to try, in their order, and the port. Raises Unreachable where there is none."""
+        host, port = origin.place or (origin.host, origin.port)
+        try:
+            async with asyncio.timeout(self._resolve_seconds):
+                found = await self._resolver.lookup(host, port)
+        except TimeoutError as error:
+            raise Unreachable(f"dial tcp: lookup {host}: i/o timeout") from error
+        except NoSuchHost as error:
+            raise Unreachable(f"dial tcp: lookup {host}: no such host") from error
+        allowed = [address for address in found if self.allows(origin, address)]
+        if not allowed:
+            raise Unreachable(
+                f"dial tcp {host}:{port}: the address is not one that webhooks may be called at "
+                "(setting --allow-egress-to)"
+            )
+        return allowed[:_MAX_TRIED], port
+
+    def allows(self, origin: Origin, address: str) -> bool:
+        return origin.trusted or self._policy.allows(address)
+
+    def check_peer(self, origin: Origin, peer: object, shown: str) -> None:
+        """Raises Unreachable where a connection leads elsewhere than to an address that may be called."""
+        if not (isinstance(peer, tuple) and self.allows(origin, str(peer[0]))):
+            raise Unreachable(f"dial tcp {shown}: the connection leads to another address")
+
+
+class JudgingBackend(httpcore.AsyncNetworkBackend):
+    """The network of one origin's connection pool. Raises Unreachable; the pool passes it on."""
+
+    def __init__(self, origin: Origin, dialer: Dialer, *, connect_seconds: float) -> None:
+        self._origin = origin
+        self._dialer = dialer
         self._connect_seconds = connect_seconds
         self._network = httpcore.AnyIOBackend()
 
@@ -76,8 +101,7 @@ class JudgingBackend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        host, port = self._origin.place or (self._origin.host, self._origin.port)
-        addresses = await self._allowed_addresses(host, port)
+        addresses, port = await self._dialer.addresses(self._origin)
         for address in addresses[:-1]:
             try:
                 return await self._connect(address, port)
@@ -85,46 +109,35 @@ class JudgingBackend(httpcore.AsyncNetworkBackend):
                 continue
         return await self._connect(addresses[-1], port)
 
-    async def _allowed_addresses(self, host: str, port: int) -> list[str]:
-        try:
-            async with asyncio.timeout(self._resolve_seconds):
-                found = await self._resolver.lookup(host, port)
-        except TimeoutError as error:
-            raise Unreachable(f"dial tcp: lookup {host}: i/o timeout") from error
-        except NoSuchHost as error:
-            raise Unreachable(f"dial tcp: lookup {host}: no such host") from error
-        allowed = [address for address in found if self._allows(address)]
-        if not allowed:
-            raise Unreachable(
-                f"dial tcp {host}:{port}: the address is not one that webhooks may be called at "
-                "(setting --allow-egress-to)"
-            )
-        return allowed[:_MAX_TRIED]
-
-    def _allows(self, address: str) -> bool:
-        return self._origin.trusted or self._policy.allows(address)
-
     async def _connect(self, address: str, port: int) -> httpcore.AsyncNetworkStream:
-        shown = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
-        if "%" not in address:
-            address = str(parse_address(address))
+        shown = socket_text(address, port)
         try:
-            stream = await self._network.connect_tcp(address, port, timeout=self._connect_seconds)
+            stream = await self._network.connect_tcp(plain_address(address), port, timeout=self._connect_seconds)
         except httpcore.ConnectTimeout as error:
             raise NotConnected(f"dial tcp {shown}: i/o timeout") from error
         except httpcore.ConnectError as error:
-            raise NotConnected(f"dial tcp {shown}: connect: {_reason(error)}") from error
-        peer = stream.get_extra_info("server_addr")
-        if not (isinstance(peer, tuple) and self._allows(str(peer[0]))):
+            raise NotConnected(f"dial tcp {shown}: connect: {connect_problem(error)}") from error
+        try:
+            self._dialer.check_peer(self._origin, stream.get_extra_info("server_addr"), shown)
+        except Unreachable:
             await stream.aclose()
-            raise Unreachable(f"dial tcp {shown}: the connection leads to another address")
+            raise
         return stream
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
 
-def _reason(error: BaseException | None) -> str:
+def socket_text(address: str, port: int) -> str:
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def plain_address(address: str) -> str:
+    """The address as it has been checked; one with a zone stays as it is."""
+    return address if "%" in address else str(parse_address(address))
+
+
+def connect_problem(error: BaseException | None) -> str:
     """What the system says: `connection refused`, `no route to host`."""
     while error is not None:
         if isinstance(error, OSError) and error.errno is not None:

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, TypeVar
 import httpcore
 
 from registry.webhooks.answers import run_aside
-from registry.webhooks.connection import JudgingBackend, Origin, Unreachable
+from registry.webhooks.connection import Dialer, JudgingBackend, Origin, Unreachable
 from registry.webhooks.egress import EgressPolicy
 from registry.webhooks.resolver import Resolver
 
@@ -72,9 +72,9 @@ class HttpsClient:
     """Kept connections belong to one origin: a connection is never used for another's name, CA or place."""
 
     def __init__(self, policy: EgressPolicy, limits: Limits = Limits()) -> None:
-        self._policy = policy
         self._limits = limits
         self.resolver = Resolver()
+        self.dialer = Dialer(policy, self.resolver, resolve_seconds=limits.resolve_seconds)
         self._pools: OrderedDict[Origin, _Pool] = OrderedDict()
         self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
 
@@ -129,7 +129,7 @@ class HttpsClient:
         except (httpcore.RemoteProtocolError, httpcore.ReadError, httpcore.WriteError) as error:
             raise Lost("EOF", may_repeat=True) from error
         except (httpcore.ConnectError, httpcore.TimeoutException) as error:
-            raise _tls_failure(error) from error
+            raise tls_failure(error) from error
         except (httpcore.NetworkError, httpcore.ProtocolError) as error:
             raise Lost("net/http: the connection broke") from error
 
@@ -177,13 +177,7 @@ class HttpsClient:
         if pool is not None:
             self._pools.move_to_end(origin)
             return pool
-        network = JudgingBackend(
-            origin,
-            self._policy,
-            self.resolver,
-            resolve_seconds=self._limits.resolve_seconds,
-            connect_seconds=self._limits.connect_seconds,
-        )
+        network = JudgingBackend(origin, self.dialer, connect_seconds=self._limits.connect_seconds)
         pool = self._pools[origin] = _Pool(
             httpcore.AsyncConnectionPool(
                 ssl_context=tls_context(origin.ca),
@@ -264,13 +258,15 @@ def _too_long(most: int) -> Lost:
     return Lost(f"the answer is longer than {most} bytes")
 
 
-def tls_context(ca: str) -> ssl.SSLContext:
+def tls_context(ca: str, *, shared: bool = True) -> ssl.SSLContext:
     """For `ca` in PEM, or the system's roots where it is empty, as Go's client has them. Raises ssl.SSLError.
+
+    One that is not `shared` belongs to the caller, who may change it.
 
     Each certificate of the bundle is trusted, an intermediate one or the server's own too. Names count where they are
     subject alternative names, not in the subject.
     """
-    return _context(ca) if ca else _system_context()
+    return _context(ca) if ca or not shared else _system_context()
 
 
 @lru_cache(1)
@@ -287,7 +283,7 @@ def _context(ca: str) -> ssl.SSLContext:
     return context
 
 
-def _tls_failure(error: BaseException) -> Unreachable:
+def tls_failure(error: BaseException) -> Unreachable:
     cause: BaseException | None = error
     while cause is not None:
         match cause:

@@ -17,7 +17,7 @@ from registry.api.strategies.base import Context, Object, WriteEffects
 from registry.api.strategies.typed import TypedStrategy, keep
 from registry.apply.values import equal
 from registry.builtin import aggregation_structs as structs
-from registry.definitions.conditions import is_true, with_condition
+from registry.definitions.conditions import with_condition
 from registry.schema.field import FieldError, go_quote, invalid, not_supported, required
 from registry.schema.names import NameFunction, dns1035_label, dns1123_subdomain, name_is_path_segment
 from registry.schema.objectmeta.decoding import validate_object_meta
@@ -61,15 +61,10 @@ class APIServiceStrategy(TypedStrategy):
         return validate_object_meta(obj["metadata"], namespaced=False, name_function=named) + _spec_errors(spec)
 
     def write_effects(self, new: Object, old: Object | None) -> WriteEffects:
-        """Local APIServices route nothing, and conditions matter where Available changes."""
+        """Local APIServices route nothing, and whether a server answers is what each process finds itself."""
         if not is_remote(new) and not (old is not None and is_remote(old)):
             return {}
-        changed = (
-            old is None
-            or new is old
-            or not equal(new.get("spec"), old.get("spec"))
-            or is_true(new, AVAILABLE) != is_true(old, AVAILABLE)
-        )
+        changed = old is None or new is old or not equal(new.get("spec"), old.get("spec"))
         return {"flags": WriteFlag.CHANGES_DEFINITIONS} if changed else {}
 
 

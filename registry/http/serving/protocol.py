@@ -29,6 +29,7 @@ from uvicorn.server import ServerState
 from registry.flowcontrol.byte_shares import ABORT
 from registry.flowcontrol.time_slice import IS_GONE
 from registry.http.serving.heads import FIELDS_LIMIT, RefusalLog, Refused, check_head
+from registry.http.serving.tunnel import SWITCH, Switch, Tunnel
 
 # What kube-apiserver allows: net/http's DefaultMaxHeaderBytes is 1 MiB, its ReadHeaderTimeout 32 s. Nobody needs a
 # mebibyte of headers; 128 KiB hold the longest selectors and continue tokens many times over.
@@ -96,6 +97,7 @@ class Cycle(RequestResponseCycle):
         )
         self._head = b""
         self._count_kept = protocol.count_kept
+        self._begin_tunnel = protocol.begin_tunnel
 
     async def run_asgi(self, app: ASGI3Application) -> None:
         try:
@@ -141,9 +143,9 @@ class Cycle(RequestResponseCycle):
                 closes = b"close" in value.lower()
         if closes:
             self.keep_alive = False
-        elif not self.keep_alive:
+        elif not self.keep_alive and code != 101:
             parts += (b"connection", b": ", b"close", b"\r\n")
-        self.chunked_encoding = length < 0 and self.scope["method"] != "HEAD" and code not in (204, 304)
+        self.chunked_encoding = length < 0 and self.scope["method"] != "HEAD" and code not in (101, 204, 304)
         if self.chunked_encoding:
             parts += (b"transfer-encoding", b": ", b"chunked", b"\r\n")
         parts.append(b"\r\n")
@@ -153,7 +155,10 @@ class Cycle(RequestResponseCycle):
         self.expected_content_length = max(length, 0)
         if head.count(b"\n") != lines or head.count(b"\r") != lines or 0 in head:
             raise RuntimeError("a header of the answer holds a line break or a NUL")
-        if length < 0:
+        if code == 101:
+            self.keep_alive = False
+            self._begin_tunnel(head)
+        elif length < 0:
             self.transport.write(head)
         else:
             self._head = head
@@ -222,6 +227,8 @@ class Protocol(HttpToolsProtocol):
     _kept_bytes = 0
     _read_messages = 0
     _running: RequestResponseCycle | None = None
+    # Once protocols have been switched, everything that comes is its.
+    _tunnel: Tunnel | None = None
     _last_words: bytes | None = None
 
     def __init__(
@@ -259,12 +266,17 @@ class Protocol(HttpToolsProtocol):
             self._running.disconnected = True
             self._running.message_event.set()
         super().connection_lost(exc)
+        if self._tunnel is not None:
+            self._tunnel.end()
         self._is_lost = True
         self._keep(0)
         self._when_lost()
 
     # -- what comes
     def data_received(self, data: bytes) -> None:
+        if self._tunnel is not None:
+            self._tunnel.feed(data)
+            return
         self._unset_keepalive_if_required()
         if self._last_words is not None or self.transport.is_closing():
             return
@@ -303,7 +315,7 @@ class Protocol(HttpToolsProtocol):
             self._refuse(TOO_MUCH)
 
     def _feed(self, data: bytes) -> None:
-        """Upgrades are not offered: what follows a request that asks for one is the next request."""
+        """What follows a request that asks to switch protocols is the next request, until they have been switched."""
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -314,6 +326,23 @@ class Protocol(HttpToolsProtocol):
                     return
                 except httptools.HttpParserUpgrade as another:
                     rest = rest[another.args[0] :]
+
+    def _may_switch(self) -> bool:
+        """Whether nothing has come after the last request."""
+        waits = self._head_timer is not None or self._last_words is not None
+        return not (self.pipeline or self._reading_head or waits or self.transport.is_closing())
+
+    def begin_tunnel(self, head: bytes) -> None:
+        """Sends the head of 101; from here on the connection is no longer HTTP's."""
+        if not self._may_switch():
+            self.transport.abort()
+            return
+        self.transport.write(head)
+        self._tunnel = Tunnel(self.transport, self.flow)
+
+    def _switched(self) -> Tunnel:
+        assert self._tunnel is not None, "101 has been sent"
+        return self._tunnel
 
     def _should_upgrade(self) -> bool:
         return False
@@ -358,6 +387,8 @@ class Protocol(HttpToolsProtocol):
         before, cycle = self.cycle, Cycle(self, scope, expects_continue=self.expect_100_continue, keep_alive=keep_alive)
         scope[IS_GONE] = cycle.is_gone  # type: ignore[typeddict-unknown-key]
         scope[ABORT] = cycle.abort  # type: ignore[typeddict-unknown-key]
+        if parser.should_upgrade():
+            scope[SWITCH] = Switch(self._may_switch, self._switched)  # type: ignore[typeddict-unknown-key]
         self.cycle = cycle
         self._reading_head = False
         self._reading_body = True

@@ -1,0 +1,157 @@
+"""Where the servers of a tenant's APIServices are, and requests of our own to them.
+
+A service is found as that of a webhook: where the operator has said that it is, else by the tenant's Service if that is
+an ExternalName, else by the operator's template. There is no cluster network: a service that is none of these has no
+endpoints.
+
+Follows apiserver pkg/util/proxy/proxy.go (ResolveCluster) and kube-aggregator
+pkg/controllers/status/remote/remote_available_controller.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from registry.aggregation.front_proxy import FrontProxy
+from registry.aggregation.headers import framing, request_head
+from registry.aggregation.model import APIServer, ServiceReference
+from registry.authentication.user import ADMINISTRATORS, User
+from registry.caches import ExpiringCache
+from registry.schema.field import go_quote
+from registry.store.types import Tenant, TenantId
+from registry.webhooks.connection import Origin, Unreachable
+from registry.webhooks.http1 import Connection
+from registry.webhooks.https import HttpsClient, Lost
+from registry.webhooks.services import Services
+from registry.webhooks.streaming import Connections, Server
+
+# As whom this server asks for discovery and OpenAPI.
+AGGREGATOR: Final = User("system:kube-aggregator", (ADMINISTRATORS,))
+# A Service that has been changed is looked at again after so long.
+_PLACE_SECONDS: Final = 2.0
+_PLACES: Final = 4096
+
+# The Service of a tenant, None where there is none.
+FindService = Callable[[Tenant, ServiceReference], Awaitable[Mapping[str, Any] | None]]
+
+
+class NotLocated(Unreachable):
+    """There is no server for the service; `reason` is that of the condition."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class Fetched(NamedTuple):
+    """Names of headers are in lower case, each once."""
+
+    status: int
+    headers: Mapping[bytes, bytes]
+    body: bytes
+
+
+class Backends:
+    """The connections of a process to the servers of all tenants."""
+
+    def __init__(self, https: HttpsClient, services: Services, proxy: FrontProxy, find: FindService) -> None:
+        self.connections = Connections(https.dialer)
+        self.proxy = proxy
+        self._services = services
+        self._find = find
+        self._places: ExpiringCache[tuple[TenantId, ServiceReference], Origin] = ExpiringCache(_PLACES)
+
+    def close(self) -> None:
+        self.connections.close()
+
+    async def server(self, tenant: Tenant, server: APIServer, *, fresh: bool = False) -> Server:
+        """Raises NotLocated, and Unreachable where its CA bundle holds no certificates. `fresh` looks it up again."""
+        key = (tenant.id, server.service)
+        place = None if fresh else self._places.get(key)
+        if place is None:
+            place = self._places.put(key, await self._locate(tenant, server.service), _PLACE_SECONDS)
+        try:
+            context = self.proxy.context(tenant.id, server.ca, insecure=server.insecure)
+        except ssl.SSLError as error:
+            raise Unreachable("unable to load root certificates: unable to parse bytes as PEM block") from error
+        return Server(tenant.id, place, (server.ca, server.insecure), context)
+
+    async def _locate(self, tenant: Tenant, reference: ServiceReference) -> Origin:
+        name, namespace, port = reference.name, reference.namespace, reference.port
+        named = self._services.is_named(name, namespace)
+        place = self._services.find(name, namespace, port)
+        service = await self._find(tenant, reference)
+        if service is None:
+            if place is None:
+                raise NotLocated("ServiceNotFound", f"service/{name} in {go_quote(namespace)} is not present")
+        else:
+            place = _place_of(service, reference, place, named=named)
+        return Origin(f"{name}.{namespace}.svc", port, "", place, named)
+
+    async def fetch(
+        self,
+        tenant: Tenant,
+        server: APIServer,
+        path: str,
+        *,
+        seconds: float,
+        limit_bytes: int,
+        accept: str = "application/json",
+        method: str = "GET",
+        user: User = AGGREGATOR,
+        etag: str = "",
+        fresh: bool = False,
+    ) -> Fetched:
+        """The answer of a server to a request of ours. Raises Unreachable, TooManyConnections, TimeoutError.
+
+        Its body is "" beyond `limit_bytes`, with status 0. `fresh` as for `server`.
+        """
+        async with asyncio.timeout(seconds):
+            target = await self.server(tenant, server, fresh=fresh)
+            given = [(b"accept", accept.encode()), (b"user-agent", b"registry")]
+            if etag:
+                given.append((b"if-none-match", etag.encode("latin-1", "replace")))
+            head = request_head(method, path.encode(), target.origin.authority, given, user, audit_id="", client="") + (
+                b"\r\n" if method == "GET" else framing(0)
+            )
+            return await self._exchange(target, head, limit_bytes)
+
+    async def _exchange(self, target: Server, head: bytes, limit_bytes: int) -> Fetched:
+        connection = await self.connections.acquire(target, fresh=True)
+        try:
+            connection.begin(head)
+            return await _whole(connection, limit_bytes)
+        finally:
+            self.connections.release(target, connection)
+
+
+async def _whole(connection: Connection, limit_bytes: int) -> Fetched:
+    found = await connection.head()
+    pieces, size = [], 0
+    while piece := await connection.read():
+        size += len(piece)
+        if size > limit_bytes:
+            connection.close()
+            raise Lost(f"the answer is longer than {limit_bytes} bytes")
+        pieces.append(piece)
+    return Fetched(found.status, dict(found.headers), b"".join(pieces))
+
+
+def _place_of(
+    service: Mapping[str, Any], reference: ServiceReference, place: tuple[str, int] | None, *, named: bool
+) -> tuple[str, int]:
+    """Raises NotLocated. What the operator has `named` comes first."""
+    spec = service.get("spec") or {}
+    name, namespace = reference.name, go_quote(reference.namespace)
+    if spec.get("type") == "ExternalName":
+        if named and place is not None:
+            return place
+        return str(spec.get("externalName") or "").rstrip("."), reference.port
+    if not any(port.get("port") == reference.port for port in spec.get("ports") or ()):
+        raise NotLocated("ServicePortError", f"service/{name} in {namespace} is not listening on port {reference.port}")
+    if place is None:
+        raise NotLocated("EndpointsNotFound", f"cannot find endpointslices for service/{name} in {namespace}")
+    return place

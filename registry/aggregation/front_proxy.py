@@ -1,0 +1,171 @@
+"""The certificates by which the servers of a tenant know that a request was passed on by this one.
+
+Each tenant has a CA of its own, made from a secret of the platform and the tenant's id, so that the server of one
+tenant never trusts what was passed on for another: anybody may name it in an APIService of theirs. A server learns the
+CA from the config map `kube-system/extension-apiserver-authentication`.
+
+Follows kubernetes pkg/controlplane/controller/clusterauthenticationtrust and apiserver
+pkg/authentication/request/headerrequest.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import ssl
+import tempfile
+from typing import Any, Final, NamedTuple
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from registry.caches import ExpiringCache
+from registry.webhooks.https import tls_context
+
+# The common name of the certificate that requests are passed on with, in every tenant.
+CLIENT_NAME: Final = "front-proxy-client"
+SECRET_BYTES: Final = 32
+_AUTHORITY_LIFETIME: Final = datetime.timedelta(days=20 * 365)
+_CLIENT_LIFETIME: Final = datetime.timedelta(days=2)
+# Clocks of servers may be a little behind ours.
+_BACKDATED: Final = datetime.timedelta(hours=1)
+_RENEWED_SECONDS: Final = 12 * 3600.0
+_CONTEXTS: Final = 512
+# The order of P-256 (FIPS 186-4, D.1.2.3): a private key is a number below it.
+_ORDER: Final = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+
+
+class _Identity(NamedTuple):
+    key: ec.EllipticCurvePrivateKey
+    certificate: x509.Certificate
+
+
+class FrontProxy:
+    """`secret` has 32 bytes, the same in all processes; `made` is when the platform made it."""
+
+    def __init__(self, secret: bytes, made: datetime.datetime) -> None:
+        self._secret = secret
+        self._made = made
+        self._contexts: ExpiringCache[tuple[int, str, bool], ssl.SSLContext] = ExpiringCache(_CONTEXTS)
+
+    def authority(self, tenant: int) -> str:
+        """The CA of a tenant in PEM. Its key is always the same, its signature is not."""
+        return _pem(self._authority(tenant).certificate)
+
+    def trusts(self, authority: str, tenant: int) -> bool:
+        """Whether certificates of the tenant are good by `authority`, in PEM."""
+        try:
+            known = x509.load_pem_x509_certificate(authority.encode())
+            self._client(tenant).certificate.verify_directly_issued_by(known)
+            return known.not_valid_after_utc > datetime.datetime.now(datetime.UTC)
+        except (ValueError, TypeError, InvalidSignature):
+            return False
+
+    def configuration(self, tenant: int, client_ca: str) -> dict[str, str]:
+        """The data of the config map that servers configure their authentication by."""
+        data = {
+            "requestheader-allowed-names": [CLIENT_NAME],
+            "requestheader-extra-headers-prefix": ["X-Remote-Extra-"],
+            "requestheader-group-headers": ["X-Remote-Group"],
+            "requestheader-uid-headers": ["X-Remote-Uid"],
+            "requestheader-username-headers": ["X-Remote-User"],
+        }
+        found = {name: json.dumps(value, separators=(",", ":")) for name, value in data.items()}
+        found["requestheader-client-ca-file"] = self.authority(tenant)
+        return {**found, "client-ca-file": client_ca} if client_ca else found
+
+    def context(self, tenant: int, ca: str, *, insecure: bool) -> ssl.SSLContext:
+        """TLS to a server of the tenant, verified by `ca` in PEM ("": the system's roots). Raises ssl.SSLError."""
+        key = (tenant, ca, insecure)
+        found = self._contexts.get(key)
+        if found is None:
+            found = self._contexts.put(key, self._new_context(*key), _RENEWED_SECONDS)
+        return found
+
+    def _new_context(self, tenant: int, ca: str, insecure: bool) -> ssl.SSLContext:
+        context = tls_context(ca, shared=False)
+        if insecure:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        context.set_alpn_protocols(["http/1.1"])
+        client = self._client(tenant)
+        # OpenSSL takes certificates from files only.
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(_key_pem(client.key) + _pem(client.certificate).encode())
+            file.flush()
+            context.load_cert_chain(file.name)
+        return context
+
+    def _authority(self, tenant: int) -> _Identity:
+        key = self._derive_key(f"front-proxy-ca {tenant}")
+        name = _name(f"front-proxy-ca-{tenant}")
+        builder = _builder(name, name, key.public_key(), self._made - _BACKDATED, self._made + _AUTHORITY_LIFETIME)
+        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        builder = builder.add_extension(_key_usage(signs=True), critical=True)
+        identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+        return _Identity(key, builder.add_extension(identifier, critical=False).sign(key, hashes.SHA256()))
+
+    def _client(self, tenant: int) -> _Identity:
+        authority = self._authority(tenant)
+        key = self._derive_key(f"front-proxy-client {tenant}")
+        now = datetime.datetime.now(datetime.UTC)
+        builder = _builder(
+            _name(CLIENT_NAME), authority.certificate.subject, key.public_key(), now - _BACKDATED,
+            now + _CLIENT_LIFETIME,
+        )  # fmt: skip
+        builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        builder = builder.add_extension(_key_usage(signs=False), critical=True)
+        builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+        identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
+        return _Identity(key, builder.add_extension(identifier, critical=False).sign(authority.key, hashes.SHA256()))
+
+    def _derive_key(self, purpose: str) -> ec.EllipticCurvePrivateKey:
+        # 16 bytes more than the order has make the remainder uniform (FIPS 186-4, B.4.1).
+        derived = HKDF(hashes.SHA256(), 48, None, purpose.encode()).derive(self._secret)
+        return ec.derive_private_key(int.from_bytes(derived) % (_ORDER - 1) + 1, ec.SECP256R1())
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, begin: Any, end: Any
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(begin)
+        .not_valid_after(end)
+    )
+
+
+def _name(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+def _key_usage(*, signs: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _pem(certificate: x509.Certificate) -> str:
+    return certificate.public_bytes(serialization.Encoding.PEM).decode()
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )

@@ -1,0 +1,169 @@
+"""What of a request goes to the server that it is passed on to, and what of the answer comes back.
+
+Pure. X-Remote-* headers alone say who asks: credentials stay here, and nothing that a client sends under these names
+gets through.
+
+Follows Go's net/http/httputil/reverseproxy.go, apimachinery pkg/util/proxy/{transport,upgradeaware}.go and client-go
+transport/round_trippers.go (SetAuthProxyHeaders).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+from urllib.parse import quote, urlencode
+
+from registry.authentication.user import User
+
+Headers = list[tuple[bytes, bytes]]
+
+# RFC 9110, 7.6.1, and what the original removes beside it.
+_HOP_BY_HOP: Final = frozenset(
+    {
+        b"connection", b"proxy-connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te",
+        b"trailer", b"transfer-encoding", b"upgrade",
+    }
+)  # fmt: skip
+# Credentials, and what this server says of the request itself.
+_OURS: Final = frozenset(
+    {b"host", b"authorization", b"audit-id", b"expect", b"content-length", b"x-forwarded-for", b"x-forwarded-host",
+     b"x-forwarded-proto", b"x-forwarded-uri"}
+)  # fmt: skip
+_IDENTITY_PREFIXES: Final = ("x-remote-", "impersonate-")
+# Subprotocols of WebSockets that carry a bearer token (apiserver pkg/authentication/request/websocket).
+_TOKEN_PROTOCOL: Final = "base64url.bearer.authorization.k8s.io."
+_PROTOCOLS: Final = b"sec-websocket-protocol"
+# Browsers would take these for this server's own.
+_NOT_ANSWERED: Final = frozenset(
+    {b"set-cookie", b"strict-transport-security", b"content-security-policy", b"x-content-type-options", b"alt-svc",
+     b"service-worker-allowed", b"clear-site-data", b"content-length"}
+)  # fmt: skip
+_SANDBOX: Final = (b"content-security-policy", b"sandbox; default-src 'none'")
+
+# What Go leaves as it is in a path (net/url, encodePath).
+_PATH_SAFE: Final = "$&+,/:;=@-_.~"
+# A token of RFC 9110 without "%", which is escaped.
+_key_escaped: Final = re.compile(rb"[^!#$&'*+\-.^_`|~0-9A-Za-z]")
+
+
+class InvalidHeader(Exception):
+    """A user has a name that no header can hold."""
+
+
+def target(path: str, query: Mapping[str, Sequence[str]]) -> bytes:
+    """The target of a request: the decoded path and the query, encoded as Go does."""
+    encoded = quote(path, safe=_PATH_SAFE)
+    if query:
+        encoded += "?" + urlencode([(name, value) for name in sorted(query) for value in query[name]])
+    return encoded.encode()
+
+
+def is_plain_path(path: str) -> bool:
+    """Whether every server reads this path as the one that has been authorized: with no empty or dot segments."""
+    return not any(segment in ("", ".", "..") for segment in path.strip("/").split("/"))
+
+
+def request_head(
+    method: str,
+    target: bytes,
+    authority: str,
+    given: Iterable[tuple[bytes, bytes]],
+    user: User,
+    *,
+    audit_id: str,
+    client: str,
+    upgrade: str = "",
+) -> bytes:
+    """The head of a request as it is passed on, without what frames its body (`framing`). Raises InvalidHeader.
+
+    `upgrade` is the protocol that the client asks to switch to.
+    """
+    given = list(given)
+    named = _named_by_connection(given)
+    lines = [method.encode(), b" ", target, b" HTTP/1.1\r\nhost: ", authority.encode(), b"\r\n"]
+    forwarded = [value for name, value in given if name == b"x-forwarded-for"]
+    for name, value in given:
+        if name in _HOP_BY_HOP or name in _OURS or name in named or _tells_identity(name):
+            continue
+        if name == _PROTOCOLS:
+            value = _without_tokens(value)
+            if not value:
+                continue
+        lines += (name, b": ", value, b"\r\n")
+    if client:
+        forwarded.append(client.encode("latin-1", "replace"))
+    if forwarded:
+        lines += (b"x-forwarded-for: ", b", ".join(forwarded), b"\r\n")
+    lines += (b"x-forwarded-proto: https\r\nx-forwarded-host: ", authority.encode(), b"\r\n")
+    lines += (b"x-forwarded-uri: ", target.partition(b"?")[0], b"\r\naudit-id: ", audit_id.encode(), b"\r\n")
+    if upgrade:
+        lines += (b"connection: Upgrade\r\nupgrade: ", upgrade.encode("latin-1"), b"\r\n")
+    for name, value in identity_headers(user):
+        lines += (name, b": ", value, b"\r\n")
+    return b"".join(lines)
+
+
+def framing(length: int | None) -> bytes:
+    """The end of a head: the length of the body, None for one that comes in chunks."""
+    return b"transfer-encoding: chunked\r\n\r\n" if length is None else b"content-length: %d\r\n\r\n" % length
+
+
+def identity_headers(user: User) -> Headers:
+    """`X-Remote-User: jane`, and the like. Raises InvalidHeader."""
+    found = [(b"x-remote-user", _value(user.name))]
+    if user.uid:
+        found.append((b"x-remote-uid", _value(user.uid)))
+    found += [(b"x-remote-group", _value(group)) for group in user.groups]
+    for key, values in user.extra.items():
+        name = b"x-remote-extra-" + _key_escaped.sub(lambda found: b"%%%02X" % found[0][0], key.encode())
+        found += [(name, _value(value)) for value in values]
+    return found
+
+
+def answer_headers(headers: Iterable[tuple[bytes, bytes]], *, upgrade: bool = False) -> tuple[Headers, int | None]:
+    """The headers of an answer that go on to the client, and the length of its body where it is known."""
+    headers = list(headers)
+    named = _named_by_connection(headers)
+    length: int | None = None
+    found: Headers = []
+    for name, value in headers:
+        if name == b"content-length" and value.isdigit():
+            length = int(value[:20])
+        if name in _HOP_BY_HOP or name in _NOT_ANSWERED or name in named:
+            continue
+        found.append((name, value))
+    if upgrade:
+        found += [(name, value) for name, value in headers if name in (b"upgrade", b"connection")]
+        return found, None
+    return [*found, _SANDBOX], length
+
+
+def upgrade_of(headers: Mapping[bytes, bytes]) -> str:
+    """The protocol that a request asks to switch to, "" where it asks for none."""
+    if b"upgrade" not in headers.get(b"connection", b"").lower():
+        return ""
+    return headers.get(b"upgrade", b"").decode("latin-1")
+
+
+def _named_by_connection(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[bytes]:
+    return frozenset(
+        part.strip().lower() for name, value in headers if name == b"connection" for part in value.split(b",")
+    )
+
+
+def _tells_identity(name: bytes) -> bool:
+    """Whether a server might take the header for one of ours; some take `_` for `-`."""
+    return name.decode("latin-1").replace("_", "-").startswith(_IDENTITY_PREFIXES)
+
+
+def _without_tokens(protocols: bytes) -> bytes:
+    kept = [part.strip() for part in protocols.decode("latin-1").split(",") if _TOKEN_PROTOCOL not in part]
+    return ", ".join(part for part in kept if part).encode("latin-1")
+
+
+def _value(text: str) -> bytes:
+    encoded = text.encode()
+    if any((code < 0x20 and code != 0x09) or code == 0x7F for code in encoded):
+        raise InvalidHeader("net/http: invalid header field value for a user, a group or what is known of a user")
+    return encoded

@@ -1,0 +1,103 @@
+"""The servers that a tenant's APIServices name, by the version of a group that each serves.
+
+Follows kube-aggregator pkg/apis/apiregistration/v1/helper/helpers.go.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from registry.definitions.conditions import is_true
+from registry.definitions.priority import Key, priority_key
+
+GROUP: Final = "apiregistration.k8s.io"
+PLURAL: Final = "apiservices"
+AVAILABLE: Final = "Available"
+# The APIServices with a service that count in a tenant, the first by their names.
+SERVERS_LIMIT: Final = 200
+_DEFAULT_PORT: Final = 443
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceReference:
+    namespace: str
+    name: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class APIServer:
+    """One version of a group that another server serves. `ca` is in PEM, "" for the system's roots.
+
+    `uid` and `available` are those of the stored APIService; servers with the same spec are equal.
+    """
+
+    group: str
+    version: str
+    service: ServiceReference
+    ca: str
+    insecure: bool
+    group_priority: int
+    version_priority: int
+    uid: str = field(compare=False, default="")
+    available: bool = field(compare=False, default=False)
+
+    @property
+    def name(self) -> str:
+        return f"{self.version}.{self.group}"
+
+    @property
+    def path(self) -> str:
+        """Where its resources are: `/apis/metrics.example.com/v1`, of the core group `/api/v1`."""
+        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+
+    @property
+    def order(self) -> tuple[int, Key]:
+        """Sorts the versions of one group, the preferred one first."""
+        return (-self.version_priority, priority_key(self.version))
+
+
+class Aggregated:
+    """The servers of one tenant. Replaced as a whole."""
+
+    def __init__(self, servers: Iterable[APIServer]) -> None:
+        self.servers: Mapping[tuple[str, str], APIServer] = {(s.group, s.version): s for s in servers}
+
+    def __bool__(self) -> bool:
+        return bool(self.servers)
+
+    def find(self, group: str, version: str) -> APIServer | None:
+        """The server of one version of a group. That of the core group has all of /api."""
+        return self.servers.get((group, version)) or (None if group else self.servers.get(("", "v1")))
+
+
+NOTHING_AGGREGATED: Final = Aggregated(())
+
+
+def api_server(obj: Mapping[str, Any]) -> APIServer | None:
+    """What an APIService names; None for a local one, and for the group of APIServices, which is always served here."""
+    spec = obj.get("spec") or {}
+    service = spec.get("service")
+    if service is None or spec.get("group") == GROUP:
+        return None
+    return APIServer(
+        spec.get("group") or "",
+        spec["version"],
+        ServiceReference(service["namespace"], service["name"], service.get("port") or _DEFAULT_PORT),
+        _pem(spec.get("caBundle") or ""),
+        bool(spec.get("insecureSkipTLSVerify")),
+        spec["groupPriorityMinimum"],
+        spec["versionPriority"],
+        obj["metadata"].get("uid") or "",
+        is_true(obj, AVAILABLE),
+    )
+
+
+def _pem(bundle: str) -> str:
+    return base64.b64decode(bundle).decode("ascii", "replace").replace("\ufffd", "?")

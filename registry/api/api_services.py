@@ -1,0 +1,48 @@
+"""The APIServices of a tenant that name a service, as a part of its catalog.
+
+They are read whenever the catalog is: each write that changes where requests go moves the guard of the tenant's
+definitions.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from registry.aggregation.backends import FindService
+from registry.aggregation.model import (
+    GROUP,
+    NOTHING_AGGREGATED,
+    PLURAL,
+    SERVERS_LIMIT,
+    Aggregated,
+    ServiceReference,
+    api_server,
+)
+from registry.api.strategies.apiservice import REMOTE
+from registry.api.strategies.base import Object
+from registry.codec.stored import decode_stored
+from registry.store.store import Store
+from registry.store.types import Match, ObjectKey, Requirement, ResourceName, Tenant
+
+API_SERVICES: Final = ResourceName(f"{PLURAL}.{GROUP}")
+_SERVICES: Final = ResourceName("services")
+_ARE_REMOTE: Final = (Requirement(f"f:{REMOTE}", Match.IN, ("true",)),)
+
+
+def service_finder(store: Store) -> FindService:
+    """Reads the Services that APIServices name."""
+
+    async def find(tenant: Tenant, reference: ServiceReference) -> Object | None:
+        row, _ = await store.load(tenant, _SERVICES, ObjectKey(f"{reference.namespace}/{reference.name}"))
+        return None if row is None else decode_stored('{"metadata":{' + row.body)
+
+    return find
+
+
+async def load_aggregated(store: Store, tenant: Tenant) -> Aggregated:
+    """The first SERVERS_LIMIT of them by their names."""
+    page = await store.page(tenant, API_SERVICES, limit=SERVERS_LIMIT, requirements=_ARE_REMOTE)
+    if not page.rows:
+        return NOTHING_AGGREGATED
+    found = (api_server(decode_stored('{"metadata":{' + row.body)) for row in page.rows)
+    return Aggregated(server for server in found if server is not None)

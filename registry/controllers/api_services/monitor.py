@@ -1,0 +1,228 @@
+"""Checks the servers of APIServices, and writes what it finds into their conditions.
+
+Each process checks the servers of the tenants that it is asked for, as each kube-apiserver does, and passes requests on
+by what it has found itself. A tenant is checked by one task, a few servers at a time, every CHECK_EVERY_SECONDS, sooner
+after a change or a failure, and no longer once nobody asks for the tenant.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import logging
+import time
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Final, Self
+
+from registry.aggregation.availability import Availability, Verdict, check
+from registry.aggregation.backends import Backends
+from registry.aggregation.model import AVAILABLE, GROUP, PLURAL, APIServer
+from registry.api.api_services import API_SERVICES
+from registry.api.catalog import TenantCatalog
+from registry.api.errors import StatusError
+from registry.api.request import Backend
+from registry.api.served import Object
+from registry.api.verbs.update import copy_of
+from registry.controllers.controller_client import ControllerClient
+from registry.controllers.queue import Requeue
+from registry.definitions.conditions import find, with_condition
+from registry.store.errors import StoreError, TenantNotFound
+from registry.store.types import ObjectKey, ResourceName, Tenant, TenantId
+
+logger = logging.getLogger(__name__)
+
+CHECK_EVERY_SECONDS: Final = 30.0
+# A server that does not answer is checked after this long, twice as long each time up to the usual.
+FIRST_RETRY_SECONDS: Final = 0.5
+# A tenant that nobody asks for is not checked.
+IDLE_SECONDS: Final = 600.0
+# Another process may have changed an APIService: so long may requests follow the old one.
+CURRENT_SECONDS: Final = 1.0
+_REMEMBERED: Final = 10_000
+# Servers of a tenant that are checked at a time, and tenants that are checked.
+_AT_A_TIME: Final = 4
+_TENANTS: Final = 2000
+_MANAGER: Final = "kube-apiserver"
+# Checks of a tenant begin no sooner one after the other, whatever happens, and a request waits no longer for the first.
+_PAUSE_SECONDS: Final = 0.1
+_FIRST_CHECK_SECONDS: Final = 1.0
+
+
+class Monitor:
+    """Between entering and leaving, tenants that are touched are checked."""
+
+    def __init__(self, backend: Backend, backends: Backends, *, every_seconds: float = CHECK_EVERY_SECONDS) -> None:
+        self.availability = Availability()
+        self._backend = backend
+        self._backends = backends
+        self._every_seconds = every_seconds
+        self._tenants: dict[TenantId, _Checked] = {}
+        # Until when a catalog counts as current, by tenant.
+        self._current: dict[TenantId, float] = {}
+        # What is being written here is no news.
+        self._writing: set[tuple[TenantId, ObjectKey]] = set()
+        self._running = contextlib.ExitStack()
+
+    async def __aenter__(self) -> Self:
+        self.availability.expose()
+        self._running.callback(self.availability.withdraw)
+        self._running.enter_context(self._backend.events.subscribed(self.enqueue))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._running.close()
+        tasks = [checked.task for checked in self._tenants.values() if checked.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def catalog(self, tenant: Tenant) -> TenantCatalog:
+        """The tenant's catalog, to pass requests on by: where it names other servers, it is not older than
+        CURRENT_SECONDS, and they are checked."""
+        catalog = await self._backend.catalogs.get(tenant)
+        if not catalog.aggregated:
+            return catalog
+        self.touch(tenant)
+        now = time.monotonic()
+        if now < self._current.get(tenant.id, 0.0):
+            return catalog
+        if len(self._current) >= _REMEMBERED:
+            self._current.clear()
+        self._current[tenant.id] = now + CURRENT_SECONDS
+        return await self._backend.catalogs.current(tenant)
+
+    async def is_available(self, tenant: Tenant, server: APIServer) -> bool:
+        """By what this process has found; before its first check by the stored condition, or by the check itself."""
+        known = self.availability.is_available(tenant, server)
+        if known is None and not server.available:
+            await self.touch(tenant).wait_until_checked(_FIRST_CHECK_SECONDS)
+            known = self.availability.is_available(tenant, server)
+        return server.available if known is None else known
+
+    def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
+        if resource == API_SERVICES and (tenant.id, key) not in self._writing:
+            self._current.pop(tenant.id, None)
+            self.touch(tenant).wake()
+
+    def suspect(self, tenant: Tenant) -> None:
+        """A server of the tenant has not answered a request: it is checked before its time, though not at once."""
+        self.touch(tenant).hurry()
+
+    def touch(self, tenant: Tenant) -> _Checked:
+        """Somebody asks for the tenant."""
+        found = self._tenants.get(tenant.id)
+        if found is None:
+            found = _Checked()
+            if len(self._tenants) < _TENANTS:
+                self._tenants[tenant.id] = found
+                found.task = asyncio.create_task(self._run(tenant, found), name=f"API servers of {tenant.name}")
+        found.touched = time.monotonic()
+        return found
+
+    async def _run(self, tenant: Tenant, checked: _Checked) -> None:
+        retry = FIRST_RETRY_SECONDS
+        try:
+            while time.monotonic() - checked.touched < IDLE_SECONDS:
+                checked.begin()
+                all_answer = await self._check_all(tenant)
+                if all_answer is None:
+                    return
+                retry = FIRST_RETRY_SECONDS if all_answer else min(2 * retry, self._every_seconds)
+                await asyncio.sleep(_PAUSE_SECONDS)
+                await checked.wait(self._every_seconds if all_answer else retry)
+        except TenantNotFound:
+            pass
+        finally:
+            self.availability.forget(tenant, self.availability.names_of(tenant))
+            if self._tenants.get(tenant.id) is checked:
+                del self._tenants[tenant.id]
+
+    async def _check_all(self, tenant: Tenant) -> bool | None:
+        """Whether all servers answer; None where there are none."""
+        try:
+            servers = (await self._backend.catalogs.current(tenant)).aggregated.servers.values()
+            if not servers:
+                return None
+            known = {server.name for server in servers}
+            self.availability.forget(tenant, (n for n in self.availability.names_of(tenant) if n not in known))
+            return all(await self._check_some(tenant, servers))
+        except TenantNotFound:
+            raise
+        except StoreError as error:
+            logger.warning("the API servers of %s were not checked: %s", tenant.name, error)
+        except Exception:
+            logger.exception("checking the API servers of %s failed", tenant.name)
+        return False
+
+    async def _check_some(self, tenant: Tenant, servers: Iterable[APIServer]) -> list[bool]:
+        places = asyncio.Semaphore(_AT_A_TIME)
+
+        async def check_one(server: APIServer) -> bool:
+            async with places:
+                verdict = await check(self._backends, tenant, server)
+                self.availability.note(tenant, server, verdict)
+                await self._write(tenant, server, verdict)
+                return verdict.is_available
+
+        return await asyncio.gather(*(check_one(server) for server in servers))
+
+    async def _write(self, tenant: Tenant, server: APIServer, verdict: Verdict) -> None:
+        now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+        def with_verdict(old: Object) -> Object:
+            condition = find(old, AVAILABLE) or {}
+            if tuple(condition.get(name) for name in ("status", "reason", "message")) == verdict:
+                return copy_of(old)
+            status = with_condition(old.get("status") or {}, AVAILABLE, *verdict, now)
+            return {**copy_of(old), "status": status}
+
+        client, key = ControllerClient(self._backend, tenant, _MANAGER), ObjectKey(server.name)
+        self._writing.add((tenant.id, key))
+        try:
+            await client.change(GROUP, PLURAL, key, with_verdict, subresource="status", uid=server.uid)
+        except Requeue:
+            pass  # definitions keep changing: the next check writes it
+        except StatusError as error:
+            if error.code != 409:
+                raise
+        finally:
+            self._writing.discard((tenant.id, key))
+
+
+class _Checked:
+    """A tenant that is checked: when somebody last asked for it, and what cuts the wait for the next check short."""
+
+    def __init__(self) -> None:
+        self.touched = time.monotonic()
+        self.task: asyncio.Task[None] | None = None
+        self._wanted = asyncio.Event()
+        self._first = asyncio.Event()
+        self._hurried = False
+
+    def begin(self) -> None:
+        self._wanted.clear()
+        self._hurried = False
+
+    def wake(self) -> None:
+        self._wanted.set()
+
+    def hurry(self) -> None:
+        if not self._hurried:
+            self._hurried = True
+            asyncio.get_running_loop().call_later(FIRST_RETRY_SECONDS, self._wanted.set)
+
+    async def wait_until_checked(self, seconds: float) -> None:
+        """Returns after the first check, or after so long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._first.wait()
+
+    async def wait(self, seconds: float) -> None:
+        self._first.set()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wanted.wait()

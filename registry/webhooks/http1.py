@@ -1,0 +1,316 @@
+"""One connection to a server of others as its client: HTTP/1.1 whose bodies are passed on as they come.
+
+    connection = await connect(dialer, origin, context, connect_seconds=5, tls_seconds=10)
+    connection.begin(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n", has_answer_body=True)
+    head = await connection.head()
+    while piece := await connection.read(): ...
+
+No more than BUFFER_BYTES wait for a reader that is slower than the server; heads, trailers and what frames chunks are
+bounded. After 101 the connection is a plain stream in both directions. A connection serves one exchange at a time.
+
+Follows Go's net/http transport.go for what ends an exchange and for the texts of errors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections import deque
+from typing import Final, NamedTuple, cast
+
+import httptools
+
+from registry.webhooks.connection import (
+    Dialer,
+    NotConnected,
+    Origin,
+    Unreachable,
+    connect_problem,
+    plain_address,
+    socket_text,
+)
+from registry.webhooks.https import Lost, tls_failure
+
+BUFFER_BYTES: Final = 64 * 1024
+# Go's transport allows 10 MiB; nobody needs a tenth of that.
+HEAD_LIMIT_BYTES: Final = 128 * 1024
+FIELDS_LIMIT: Final = 1000
+# What may come between two pieces of a body: chunk extensions and trailers.
+_EXCESS_LIMIT_BYTES: Final = 64 * 1024
+# Interim answers (1xx) before the one that counts.
+_INTERIM_LIMIT: Final = 5
+
+Headers = list[tuple[bytes, bytes]]
+
+
+class Head(NamedTuple):
+    """Names of headers are in lower case."""
+
+    status: int
+    headers: Headers
+
+
+class Connection(asyncio.Protocol):
+    """Invariant: `_parser` is there exactly while an answer is awaited or read."""
+
+    def __init__(self) -> None:
+        self._transport: asyncio.Transport | None = None
+        self._parser: httptools.HttpResponseParser | None = None
+        self._head: asyncio.Future[Head] | None = None
+        self._headers: Headers = []
+        self._pieces: deque[bytes] = deque()
+        self._buffered = 0
+        self._reading_paused = False
+        self._reader: asyncio.Future[None] | None = None
+        self._writer: asyncio.Future[None] | None = None
+        self._writing_paused = False
+        self._head_bytes = self._excess_bytes = self._interim = 0
+        self._in_head = self._has_answer_body = self._is_delimited = False
+        self._is_complete = self._is_interim = False
+        self._problem = ""
+        self._failure: Lost | None = None
+        self.is_lost = False
+        self.is_reusable = False
+        self.is_tunnel = False
+        self.has_answered = False  # any byte of the answer has come
+
+    # -- one exchange
+    def begin(self, head: bytes, *, has_answer_body: bool = True) -> None:
+        """Sends the head of a request, perhaps with its body. `has_answer_body` is false for HEAD."""
+        self._parser = httptools.HttpResponseParser(self)
+        self._head = asyncio.get_running_loop().create_future()
+        self._headers = []
+        self._has_answer_body = has_answer_body
+        self._head_bytes = self._excess_bytes = self._interim = 0
+        self._in_head, self._is_delimited, self._is_complete, self._is_interim = True, False, False, False
+        self.is_reusable = self.has_answered = False
+        if self.is_lost or self._transport is None:
+            self._fail(Lost("EOF", may_repeat=True))
+            return
+        self._transport.write(head)
+
+    async def head(self) -> Head:
+        """The head of the answer. Raises Lost."""
+        assert self._head is not None, "an exchange has begun"
+        return await self._head
+
+    async def read(self) -> bytes:
+        """What has come of the body, or of the other side of a tunnel, since the last call; b"" at the end.
+
+        Raises Lost where the body broke off.
+        """
+        while not self._pieces:
+            if self._failure is not None:
+                raise self._failure
+            if self._is_complete or self.is_lost:
+                return b""
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
+        data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        self._pieces.clear()
+        self._buffered = 0
+        if self._reading_paused and self._transport is not None:
+            self._reading_paused = False
+            self._transport.resume_reading()
+        return data
+
+    async def write(self, data: bytes) -> None:
+        """Sends a part of the request's body, or of a tunnel. Raises Lost."""
+        if self._writing_paused and not self.is_lost:
+            self._writer = asyncio.get_running_loop().create_future()
+            await self._writer
+        if self.is_lost or self._transport is None:
+            raise self._failure or Lost("EOF")
+        self._transport.write(data)
+
+    def close(self) -> None:
+        self.is_reusable = False
+        if self._transport is not None and not self.is_lost:
+            self._transport.abort()
+
+    # -- what asyncio calls
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's are none by their class
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.is_lost = True
+        self.is_reusable = False
+        if self._parser is not None and not self.is_tunnel:
+            if not self._in_head and not self._is_delimited and error is None:
+                self._is_complete = True  # a body that ends with its connection
+            else:
+                reset = isinstance(error, ConnectionResetError)
+                text = "read: connection reset by peer" if reset else "EOF" if self._in_head else "unexpected EOF"
+                self._fail(Lost(text, may_repeat=not self.has_answered))
+        self._wake()
+        if self._writer is not None and not self._writer.done():
+            self._writer.set_result(None)
+
+    def pause_writing(self) -> None:
+        self._writing_paused = True
+
+    def resume_writing(self) -> None:
+        self._writing_paused = False
+        if self._writer is not None and not self._writer.done():
+            self._writer.set_result(None)
+
+    def data_received(self, data: bytes) -> None:
+        if self.is_tunnel:
+            self._keep(data)
+        elif self._parser is None or self._is_complete:
+            self.close()  # nobody has asked
+        else:
+            self.has_answered = True
+            self._feed(self._parser, data)
+        self._wake()
+
+    def _feed(self, parser: httptools.HttpResponseParser, data: bytes) -> None:
+        before = self._buffered
+        if self._in_head:
+            self._head_bytes += len(data)
+        try:
+            parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            if not self.is_tunnel:
+                self._problem = "malformed HTTP response: it switches protocols"
+            else:
+                self._keep(data[upgrade.args[0] :])
+        except httptools.HttpParserError:
+            self._problem = self._problem or "net/http: HTTP/1.x transport connection broken: malformed HTTP response"
+        if self._in_head and self._head_bytes > HEAD_LIMIT_BYTES:
+            self._problem = self._problem or "net/http: server response headers exceeded the limit"
+        if self._buffered == before and not self._in_head and not self._is_complete:
+            self._excess_bytes += len(data)
+            if self._excess_bytes > _EXCESS_LIMIT_BYTES:
+                self._problem = self._problem or "chunked encoding contains too much non-data"
+        else:
+            self._excess_bytes = 0
+        if self._problem:
+            self._fail(Lost(self._problem))
+            self.close()
+
+    # -- what the parser calls; it reads on even after a problem, up to the end of the data
+    def on_message_begin(self) -> None:
+        if self._is_complete:
+            self.is_reusable = False  # more than was asked for
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._in_head or self._is_complete:
+            return  # trailers are dropped
+        name = name.lower()
+        if len(self._headers) >= FIELDS_LIMIT:
+            self._problem = "net/http: server response headers exceeded the limit"
+            return
+        self._headers.append((name, value))
+        if name in (b"content-length", b"transfer-encoding"):
+            self._is_delimited = True
+
+    def on_headers_complete(self) -> None:
+        if self._parser is None or self._is_complete or self._problem:
+            return
+        status = self._parser.get_status_code()
+        if 100 <= status < 200 and status != 101:
+            self._is_interim, self._headers = True, []
+            self._interim += 1
+            if self._interim > _INTERIM_LIMIT:
+                self._problem = "net/http: too many 1xx informational responses"
+            return
+        if status < 100 or status > 999:
+            self._problem = "net/http: HTTP/1.x transport connection broken: malformed HTTP status code"
+            return
+        self._in_head = False
+        self.is_tunnel = status == 101
+        if status in (204, 304) or not self._has_answer_body:
+            self._is_delimited = True
+            self._complete()
+        if self._head is not None and not self._head.done():
+            self._head.set_result(Head(status, self._headers))
+
+    def on_body(self, body: bytes) -> None:
+        if not self._is_complete and self._has_answer_body:
+            self._keep(body)
+
+    def on_message_complete(self) -> None:
+        if self._is_interim:
+            self._is_interim = False
+        elif not self._in_head and not self.is_tunnel:
+            self._complete()
+
+    def _complete(self) -> None:
+        if not self._is_complete and self._parser is not None:
+            # After a HEAD the parser would take what comes for a body: such a connection is not used again.
+            self.is_reusable = self._has_answer_body and self._is_delimited and self._parser.should_keep_alive()
+        self._is_complete = True
+
+    def _keep(self, data: bytes) -> None:
+        if not data:
+            return
+        self._pieces.append(data)
+        self._buffered += len(data)
+        if self._buffered > BUFFER_BYTES and not self._reading_paused and self._transport is not None:
+            self._reading_paused = True
+            self._transport.pause_reading()
+
+    def _fail(self, failure: Lost) -> None:
+        self._failure = self._failure or failure
+        if self._head is not None and not self._head.done():
+            self._head.set_exception(self._failure)
+            self._head.exception()  # seen, even if nobody waits for it
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+
+async def connect(
+    dialer: Dialer, origin: Origin, context: ssl.SSLContext, *, connect_seconds: float, tls_seconds: float
+) -> Connection:
+    """A new connection to an address of the origin that may be called. Raises Unreachable."""
+    addresses, port = await dialer.addresses(origin)
+    for address in addresses[:-1]:
+        try:
+            return await _connect(dialer, origin, context, address, port, connect_seconds, tls_seconds)
+        except NotConnected:
+            continue
+    return await _connect(dialer, origin, context, addresses[-1], port, connect_seconds, tls_seconds)
+
+
+async def _connect(
+    dialer: Dialer,
+    origin: Origin,
+    context: ssl.SSLContext,
+    address: str,
+    port: int,
+    connect_seconds: float,
+    tls_seconds: float,
+) -> Connection:
+    loop, shown = asyncio.get_running_loop(), socket_text(address, port)
+    family, kind, protocol, _, place = socket.getaddrinfo(
+        plain_address(address), port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+    )[0]
+    opened = socket.socket(family, kind, protocol)
+    try:
+        opened.setblocking(False)
+        try:
+            async with asyncio.timeout(connect_seconds):
+                await loop.sock_connect(opened, place)
+        except TimeoutError as error:
+            raise NotConnected(f"dial tcp {shown}: i/o timeout") from error
+        except OSError as error:
+            raise NotConnected(f"dial tcp {shown}: connect: {connect_problem(error)}") from error
+        dialer.check_peer(origin, opened.getpeername(), shown)
+        try:
+            async with asyncio.timeout(tls_seconds):
+                _, connection = await loop.create_connection(
+                    Connection, sock=opened, ssl=context, server_hostname=origin.host
+                )
+        except TimeoutError as error:
+            raise Unreachable("net/http: TLS handshake timeout") from error
+        except (OSError, ssl.SSLError) as error:
+            raise tls_failure(error) from error
+    except BaseException:
+        opened.close()
+        raise
+    return connection

@@ -1,0 +1,130 @@
+"""Connections to the servers that requests are passed on to: kept for a while, and counted by tenant.
+
+A server that hangs, or many watches of one tenant, must not take the sockets of others: a tenant has its own share of
+connections, and what is kept idle is bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Final
+
+from registry.webhooks.connection import Dialer, Origin
+from registry.webhooks.http1 import Connection, connect
+
+# Of one tenant in one process, watches included.
+CONNECTIONS_OF_TENANT: Final = 512
+# Idle connections, to one server and in all.
+_IDLE_OF_SERVER: Final = 16
+_IDLE: Final = 512
+_IDLE_SECONDS: Final = 30.0
+# Servers close idle connections after some seconds (uvicorn after 5): a request that must not be sent twice takes one
+# that was used lately.
+_FRESH_SECONDS: Final = 2.0
+
+
+class TooManyConnections(Exception):
+    """The tenant has as many connections to its servers as it may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Where requests go, and how TLS is spoken there. Connections are shared by servers that are equal.
+
+    `owner` is the tenant; `identity` stands for what `context` was made from: CA, verification and client certificate.
+    """
+
+    owner: int
+    origin: Origin
+    identity: Hashable
+    context: ssl.SSLContext = field(compare=False)
+
+
+class Connections:
+    def __init__(self, dialer: Dialer, *, connect_seconds: float = 5, tls_seconds: float = 10) -> None:
+        self._dialer = dialer
+        self._connect_seconds = connect_seconds
+        self._tls_seconds = tls_seconds
+        # By server, the one used last at the end; with the timer that ends each, and since when it is idle.
+        self._idle: dict[Server, list[tuple[Connection, asyncio.TimerHandle, float]]] = {}
+        self._idle_count = 0
+        self._of_tenants: dict[int, int] = {}
+
+    async def acquire(self, server: Server, *, fresh: bool = False, new: bool = False) -> Connection:
+        """A connection for one exchange. Raises Unreachable, TooManyConnections. It is given back by `release`.
+
+        `fresh`: one that was used lately, or a new one. `new`: a new one.
+        """
+        if not new and (kept := self._take_idle(server, fresh=fresh)) is not None:
+            return kept
+        self._count(server.owner, 1)
+        try:
+            return await connect(
+                self._dialer,
+                server.origin,
+                server.context,
+                connect_seconds=self._connect_seconds,
+                tls_seconds=self._tls_seconds,
+            )
+        except BaseException:
+            self._count(server.owner, -1)
+            raise
+
+    def release(self, server: Server, connection: Connection) -> None:
+        """Keeps a connection whose exchange is complete for the next one, and closes any other."""
+        kept = self._idle.get(server, [])
+        has_room = len(kept) < _IDLE_OF_SERVER and self._idle_count < _IDLE
+        if connection.is_reusable and not connection.is_lost and has_room:
+            loop = asyncio.get_running_loop()
+            timer = loop.call_later(_IDLE_SECONDS, self._expire, server, connection)
+            self._idle.setdefault(server, kept).append((connection, timer, loop.time()))
+            self._idle_count += 1
+            return
+        connection.close()
+        self._count(server.owner, -1)
+
+    def close(self) -> None:
+        for server in list(self._idle):
+            while (connection := self._take_idle(server, fresh=False)) is not None:
+                connection.close()
+                self._count(server.owner, -1)
+
+    def _take_idle(self, server: Server, *, fresh: bool) -> Connection | None:
+        kept = self._idle.get(server)
+        while kept:
+            connection, timer, since = kept.pop()
+            self._idle_count -= 1
+            if not kept:
+                del self._idle[server]
+            timer.cancel()
+            if not connection.is_lost:
+                if not fresh or asyncio.get_running_loop().time() - since < _FRESH_SECONDS:
+                    return connection
+                connection.close()
+            self._count(server.owner, -1)
+        return None
+
+    def _expire(self, server: Server, connection: Connection) -> None:
+        kept = self._idle.get(server, [])
+        left = [entry for entry in kept if entry[0] is not connection]
+        if len(left) == len(kept):
+            return
+        self._idle_count -= 1
+        if left:
+            self._idle[server] = left
+        else:
+            del self._idle[server]
+        connection.close()
+        self._count(server.owner, -1)
+
+    def _count(self, owner: int, more: int) -> None:
+        count = self._of_tenants.get(owner, 0) + more
+        if count > CONNECTIONS_OF_TENANT:
+            raise TooManyConnections
+        if count:
+            self._of_tenants[owner] = count
+        else:
+            self._of_tenants.pop(owner, None)

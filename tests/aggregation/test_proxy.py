@@ -1,0 +1,447 @@
+"""Requests that are passed on to another server: what it is sent, what comes back, and how it may fail."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.aggregation.backend import (
+    BASE,
+    NAME,
+    Answer,
+    Backend,
+    Request,
+    backend,
+    placed,
+    register,
+    tell_request,
+    wait_for_condition,
+)
+from tests.api.client import Client, eventually
+from tests.api.errors import failure
+from tests.application import serving
+
+METRICS = f"{BASE}/namespaces/default/metrics"
+
+
+@contextlib.asynccontextmanager
+async def behind(
+    database: str, folder: Path, answer: Answer = tell_request, **spec: Any
+) -> AsyncIterator[tuple[Client, Backend]]:
+    """An administrator, and the server that an APIService of theirs names."""
+    async with backend(folder / "server", answer) as server, serving(database, folder, **placed(server)) as client:
+        await register(client, server, **spec)
+        yield client, server
+
+
+async def test_what_is_passed_on(api_database: str, tmp_path: Path) -> None:
+    async with behind(api_database, tmp_path) as (client, _):
+        answer = await client.request(
+            "POST",
+            f"{METRICS}?b=2&a=x%20y",
+            b'{"kind":"Metric"}',
+            headers={
+                "x-remote-user": "root", "x_remote_group": "system:masters",
+                "x-remote-extra-scopes": "all", "connection": "x-hop", "x-hop": "1", "x-kept": "1",
+                "sec-websocket-protocol": "v4.channel.k8s.io, base64url.bearer.authorization.k8s.io.c2VjcmV0",
+            },
+        )  # fmt: skip
+        seen = answer.ok(200)
+    assert (seen["method"], seen["target"], seen["body"]) == ("POST", f"{METRICS}?a=x+y&b=2", '{"kind":"Metric"}')
+    headers: dict[str, list[str]] = {}
+    for name, value in seen["headers"]:
+        headers.setdefault(name, []).append(value)
+    assert headers["x-remote-user"] == ["admin"]
+    assert headers["x-remote-group"] == ["system:masters", "system:authenticated"]
+    assert headers["host"] == ["metrics.kube-system.svc"]
+    assert headers["x-kept"] == ["1"]
+    assert headers["sec-websocket-protocol"] == ["v4.channel.k8s.io"]
+    assert headers["audit-id"] == [answer.header("audit-id")]
+    refused = {"authorization", "x_remote_group", "x-remote-extra-scopes", "x-hop", "connection"}
+    assert refused.isdisjoint(headers)
+
+
+async def test_what_comes_back(api_database: str, tmp_path: Path) -> None:
+    async def answer(request: Request) -> None:
+        await request.answer(
+            b"teapot", 418, content_type="text/html", x_own="1", set_cookie="a=b", keep_alive="timeout=5"
+        )
+
+    async with behind(api_database, tmp_path, answer) as (client, _):
+        found = await client.get(METRICS)
+    assert (found.code, found.body, found.header("content-type")) == (418, b"teapot", "text/html")
+    assert found.header("x-own") == "1"
+    assert "sandbox" in found.header("content-security-policy")
+    assert {"set-cookie", "keep-alive"}.isdisjoint(found.headers)
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"])
+async def test_each_method(api_database: str, tmp_path: Path, method: str) -> None:
+    async with behind(api_database, tmp_path) as (client, server):
+        body = b'{"a":1}' if method in ("POST", "PUT", "PATCH", "DELETE") else None
+        found = await client.request(method, f"{METRICS}/a", body)
+        assert found.code == 200
+        [request] = server.of(f"{METRICS}/a")
+        assert (request.method, request.body) == (method, body or b"")
+
+
+async def test_connections_are_used_again(api_database: str, tmp_path: Path) -> None:
+    async with behind(api_database, tmp_path) as (client, server):
+        before = server.connections
+        for _ in range(5):
+            (await client.get(METRICS)).ok(200)
+        assert server.connections - before <= 1
+
+
+async def test_a_connection_that_the_server_has_closed_is_replaced(api_database: str, tmp_path: Path) -> None:
+    async def answer(request: Request) -> None:
+        if len(server.of(METRICS)) == 2:
+            request.writer.transport.abort()
+        else:
+            await request.answer_json({})
+
+    async with behind(api_database, tmp_path, answer) as (client, server):
+        for _ in range(3):
+            (await client.get(METRICS)).ok(200)
+        assert len(server.of(METRICS)) == 4
+
+
+async def hang(request: Request) -> None:
+    await asyncio.sleep(3600)
+
+
+async def reset(request: Request) -> None:
+    request.writer.transport.abort()
+
+
+async def break_off(request: Request) -> None:
+    request.writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nabc")
+    await request.writer.drain()
+    request.writer.transport.abort()
+
+
+def say(data: bytes) -> Answer:
+    async def answer(request: Request) -> None:
+        request.writer.write(data)
+        await request.writer.drain()
+        request.writer.close()
+
+    return answer
+
+
+BROKEN = "error trying to reach service: net/http: HTTP/1.x transport connection broken: malformed HTTP response\n"
+
+
+@pytest.mark.parametrize(
+    "answer, code, text",
+    [
+        pytest.param(reset, 503, "error trying to reach service: read: connection reset by peer\n", id="reset"),
+        pytest.param(say(b""), 503, "error trying to reach service: EOF\n", id="closed"),
+        pytest.param(say(b"SSH-2.0-OpenSSH_9.2\r\n"), 503, BROKEN, id="nonsense"),
+        pytest.param(
+            say(b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 100_000),
+            503,
+            "error trying to reach service: net/http: server response headers exceeded the limit\n",
+            id="endless head",
+        ),
+        pytest.param(
+            say(b"HTTP/1.1 100 Continue\r\n\r\n" * 20),
+            503,
+            "error trying to reach service: net/http: too many 1xx informational responses\n",
+            id="endless interim answers",
+        ),
+        pytest.param(
+            say(b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"),
+            503,
+            "error trying to reach service: the backend switches protocols, which was not asked for\n",
+            id="unwanted upgrade",
+        ),
+        pytest.param(
+            say(b"HTTP/1.1 302 Found\r\nlocation: https://example.com/\r\ncontent-length: 0\r\n\r\n"),
+            502,
+            "the backend attempted to redirect this request, which is not permitted",
+            id="redirect",
+        ),
+    ],
+)
+async def test_failures(api_database: str, tmp_path: Path, answer: Answer, code: int, text: str) -> None:
+    async with behind(api_database, tmp_path, answer) as (client, _):
+        found = await client.get(METRICS)
+    reset_or_end = (text, "error trying to reach service: EOF\n") if "reset" in text else (text,)
+    assert found.code == code
+    assert found.text in reset_or_end
+
+
+async def test_interim_answers_are_passed_over(api_database: str, tmp_path: Path) -> None:
+    data = b"HTTP/1.1 102 Processing\r\nx: y\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
+    async with behind(api_database, tmp_path, say(data)) as (client, _):
+        assert (await client.get(METRICS)).ok(200) == {}
+
+
+async def test_a_server_that_hangs(api_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("registry.http.aggregated.REQUEST_SECONDS", 0.3)
+    async with behind(api_database, tmp_path, hang) as (client, _):
+        status = failure(await client.get(METRICS), 504, "Timeout")
+        assert status["message"] == "Timeout: request did not complete within the allotted timeout"
+        # Nothing else waits for it.
+        (await client.get("/api/v1/namespaces")).ok(200)
+
+
+async def test_a_watch_is_passed_on_event_by_event(api_database: str, tmp_path: Path) -> None:
+    more = asyncio.Event()
+
+    async def answer(request: Request) -> None:
+        request.writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+        for number in range(3):
+            line = b'{"type":"ADDED","object":{"number":%d}}\n' % number
+            request.writer.write(b"%x\r\n%b\r\n" % (len(line), line))
+            await request.writer.drain()
+            await more.wait()
+            more.clear()
+        request.writer.write(b"0\r\n\r\n")
+
+    async with behind(api_database, tmp_path, answer) as (client, server):
+        async with client.watch(f"{METRICS}?watch=true") as watch:
+            for number in range(3):
+                assert (await watch.event())["object"] == {"number": number}
+                more.set()
+        assert server.of(METRICS)[0].target.endswith("?watch=true")
+
+
+async def test_a_client_that_goes_ends_the_other_request(api_database: str, tmp_path: Path) -> None:
+    gone = asyncio.Event()
+
+    async def answer(request: Request) -> None:
+        request.writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n")
+        await request.writer.drain()
+        assert await request.reader.read() == b""
+        gone.set()
+
+    async with behind(api_database, tmp_path, answer) as (client, _):
+        async with client.watch(f"{METRICS}?watch=true"):
+            pass
+        async with asyncio.timeout(30):
+            await gone.wait()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(f"{BASE}//namespaces/default/metrics", id="empty segment"),
+        pytest.param(f"{BASE}/../v1/metrics", id="dots"),
+        pytest.param(f"{BASE}/%2e%2e/metrics", id="escaped dots"),
+        pytest.param(f"{BASE}/./metrics", id="dot"),
+    ],
+)
+async def test_paths_that_servers_read_differently(api_database: str, tmp_path: Path, path: str) -> None:
+    async with behind(api_database, tmp_path) as (client, server):
+        before = len(server.requests)
+        assert (await client.get(path)).code == 404
+        assert [r.target for r in server.requests[before:] if r.target != BASE] == []
+
+
+async def test_authorization_comes_first(api_database: str, tmp_path: Path) -> None:
+    as_jane = {"impersonate-user": "jane"}
+    async with behind(api_database, tmp_path) as (client, server):
+        status = failure(await client.request("GET", METRICS, headers=as_jane), 403, "Forbidden")
+        assert status["message"] == (
+            'metrics.metrics.example.com is forbidden: User "jane" cannot list resource "metrics" in API group '
+            '"metrics.example.com" in the namespace "default"'
+        )
+        assert server.of(METRICS) == []
+        rule = {"apiGroups": ["metrics.example.com"], "resources": ["metrics/deleted"], "verbs": ["list"]}
+        rbac = "/apis/rbac.authorization.k8s.io/v1"
+        (await client.post(f"{rbac}/clusterroles", {"metadata": {"name": "r"}, "rules": [rule]})).ok(201)
+        binding = {
+            "metadata": {"name": "r"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "jane"}],
+        }
+        (await client.post(f"{rbac}/clusterrolebindings", binding)).ok(201)
+        # What stands for a subresource here means nothing to the other server: it would list them all.
+        failure(await client.request("GET", f"{METRICS}?deleted=true", headers=as_jane), 403, "Forbidden")
+        (await client.patch(f"{rbac}/clusterroles/r", {"rules": [{**rule, "resources": ["metrics"]}]})).ok(200)
+
+        async def allowed() -> bool:
+            return (await client.request("GET", METRICS, headers=as_jane)).code == 200
+
+        await eventually(allowed)
+        seen = (await client.request("GET", METRICS, headers=as_jane)).ok(200)
+    headers = dict(seen["headers"])
+    assert headers["x-remote-user"] == "jane"
+    assert "impersonate-user" not in headers
+
+
+# --- conditions
+
+
+@pytest.mark.parametrize(
+    "spec, reason, message",
+    [
+        pytest.param(
+            {"service": {"namespace": "default", "name": "none"}},
+            "ServiceNotFound",
+            'service/none in "default" is not present',
+            id="no service",
+        ),
+        pytest.param(
+            {"service": {"namespace": "default", "name": "inside"}},
+            "EndpointsNotFound",
+            'cannot find endpointslices for service/inside in "default"',
+            id="no endpoints",
+        ),
+        pytest.param(
+            {"service": {"namespace": "default", "name": "inside", "port": 9}},
+            "ServicePortError",
+            'service/inside in "default" is not listening on port 9',
+            id="another port",
+        ),
+        pytest.param(
+            {"service": {"namespace": "default", "name": "outside", "port": 1}},
+            "FailedDiscoveryCheck",
+            "failing or missing response from https://outside.default.svc:1/apis/metrics.example.com/v1: Get "
+            '"https://outside.default.svc:1/apis/metrics.example.com/v1": dial tcp 127.0.0.1:1: the address is not one '
+            "that webhooks may be called at (setting --allow-egress-to)",
+            id="egress",
+        ),
+        pytest.param(
+            {"caBundle": "bm90IGEgY2VydGlmaWNhdGU="},
+            "FailedDiscoveryCheck",
+            "unable to load root certificates: unable to parse bytes as PEM block",
+            id="no certificates",
+        ),
+    ],
+)
+async def test_reasons(api_database: str, tmp_path: Path, spec: dict[str, Any], reason: str, message: str) -> None:
+    async with backend(tmp_path / "server") as server, serving(api_database, tmp_path, **placed(server)) as client:
+        services = "/api/v1/namespaces/default/services"
+        inside = {"metadata": {"name": "inside"}, "spec": {"ports": [{"port": 443}]}}
+        (await client.post(services, inside)).ok(201)
+        outside = {"metadata": {"name": "outside"}, "spec": {"type": "ExternalName", "externalName": "127.0.0.1"}}
+        (await client.post(services, outside)).ok(201)
+        await register(client, server, available=False, **spec)
+        condition = await wait_for_condition(client, NAME, "False")
+        assert condition["reason"] == reason
+        assert message in condition["message"]
+        found = await client.get(METRICS)
+        assert (found.code, found.text) == (503, "service unavailable\n")
+        assert found.header("content-type") == "text/plain; charset=utf-8"
+
+
+async def test_the_certificate_is_verified(api_database: str, tmp_path: Path) -> None:
+    async with (
+        backend(tmp_path / "server", name="other.kube-system.svc") as server,
+        serving(api_database, tmp_path, **placed(server)) as client,
+    ):
+        await register(client, server, available=False)
+        condition = await wait_for_condition(client, NAME, "False")
+        assert "tls: failed to verify certificate: x509: certificate is not valid" in condition["message"]
+        path = f"/apis/apiregistration.k8s.io/v1/apiservices/{NAME}"
+        (await client.patch(path, {"spec": {"caBundle": None, "insecureSkipTLSVerify": True}})).ok(200)
+        await wait_for_condition(client, NAME, "True")
+        (await client.get(METRICS)).ok(200)
+
+
+async def test_the_service_may_be_an_external_name(api_database: str, tmp_path: Path) -> None:
+    async with (
+        backend(tmp_path / "server", name="outside.default.svc") as server,
+        serving(api_database, tmp_path, allow_egress_to=("127.0.0.1/32",)) as client,
+    ):
+        outside = {"metadata": {"name": "outside"}, "spec": {"type": "ExternalName", "externalName": "127.0.0.1"}}
+        (await client.post("/api/v1/namespaces/default/services", outside)).ok(201)
+        await register(client, server, service={"namespace": "default", "name": "outside", "port": server.port})
+        (await client.get(METRICS)).ok(200)
+
+
+async def test_a_server_comes_and_goes(api_database: str, tmp_path: Path) -> None:
+    alive = False
+
+    async def discovery(request: Request) -> None:
+        await request.answer_json({}, 200 if alive else 500)
+
+    async with backend(tmp_path / "server") as server, serving(api_database, tmp_path, **placed(server)) as client:
+        server.discovery = discovery
+        await register(client, server, available=False)
+        condition = await wait_for_condition(client, NAME, "False")
+        assert condition["message"].endswith(f"bad status from https://metrics.kube-system.svc:443{BASE}: 500")
+        exposed = (await client.get("/metrics")).text
+        assert f'aggregator_unavailable_apiservice{{name="{NAME}"}} 1.0' in exposed
+        alive = True
+        await wait_for_condition(client, NAME, "True")
+        exposed = (await client.get("/metrics")).text
+        assert f'aggregator_unavailable_apiservice{{name="{NAME}"}} 0.0' in exposed
+
+
+async def test_what_is_no_longer_registered_is_not_found(api_database: str, tmp_path: Path) -> None:
+    async with behind(api_database, tmp_path) as (client, _):
+        (await client.get(METRICS)).ok(200)
+        (await client.delete(f"/apis/apiregistration.k8s.io/v1/apiservices/{NAME}")).ok(200)
+        assert (await client.get(METRICS)).code == 404
+
+
+# --- tenants
+
+
+def tenant(name: str) -> dict[str, Any]:
+    return {"apiVersion": "tenancy.registry/v1", "kind": "Tenant", "metadata": {"name": name}}
+
+
+async def test_tenants_have_servers_of_their_own(api_database: str, tmp_path: Path) -> None:
+    async def answer_by(text: str) -> Callable[[Request], Any]:
+        async def answer(request: Request) -> None:
+            await request.answer_json({"server": text})
+
+        return answer
+
+    async with (
+        backend(tmp_path / "one", await answer_by("one")) as one,
+        backend(tmp_path / "two", await answer_by("two"), name="other.kube-system.svc") as two,
+        serving(api_database, tmp_path, **placed(one, services={"other.kube-system": two})) as client,
+    ):
+        tenants = "/clusters/system/apis/tenancy.registry/v1/tenants"
+        for name in ("acme", "globex"):
+            (await client.post(tenants, tenant(name))).ok(201)
+        acme, globex = client.of_tenant("acme"), client.of_tenant("globex")
+        await register(acme, one)
+        assert (await globex.get(METRICS)).code == 404
+        assert (await client.get(METRICS)).code == 404
+        assert "metrics.example.com" not in (await globex.get("/apis")).text
+        await register(globex, two, service={"namespace": "kube-system", "name": "other"})
+        assert (await acme.get(METRICS)).ok(200) == {"server": "one"}
+        assert (await globex.get(METRICS)).ok(200) == {"server": "two"}
+        # What is passed on has no trace of the tenant in its path.
+        assert one.requests[-1].target == METRICS
+
+
+async def test_a_server_knows_for_which_tenant_it_is_asked(api_database: str, tmp_path: Path) -> None:
+    """Anybody may name the server of another tenant: it must not take their word for who asks."""
+    config_map = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
+    async with serving(api_database, tmp_path) as client:
+        tenants = "/clusters/system/apis/tenancy.registry/v1/tenants"
+        for name in ("acme", "globex"):
+            (await client.post(tenants, tenant(name))).ok(201)
+        found = {}
+
+        async def are_there() -> bool:
+            for name in ("acme", "globex"):
+                found[name] = await client.of_tenant(name).get(config_map)
+            return all(answer.code == 200 for answer in found.values())
+
+        await eventually(are_there)
+        authorities = {n: answer.json["data"]["requestheader-client-ca-file"] for n, answer in found.items()}
+    assert authorities["acme"] != authorities["globex"]
+    async with (
+        backend(tmp_path / "server", client_ca=authorities["acme"]) as server,
+        serving(api_database, tmp_path, **placed(server)) as client,
+    ):
+        await register(client.of_tenant("acme"), server)
+        (await client.of_tenant("acme").get(METRICS)).ok(200)
+        await register(client.of_tenant("globex"), server, available=False)
+        assert (await client.of_tenant("globex").get(METRICS)).code == 503
+    assert {request.target for request in server.requests} == {BASE, METRICS}
+    assert len(server.of(METRICS)) == 1

@@ -1,0 +1,167 @@
+"""Requests that switch protocols (WebSocket, SPDY), and streams over real connections: a started server, a raw client."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import ssl
+import urllib.request
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.aggregation.backend import BASE, NAME, SERVICE, Answer, Backend, Request, backend
+from tests.aggregation.test_apiservices import PATH, api_service
+from tests.running import RunningServer, data_folder, running_server
+
+EXEC = f"{BASE}/namespaces/default/metrics/a/exec"
+
+
+@contextlib.asynccontextmanager
+async def started(folder: Path, answer: Answer) -> AsyncIterator[tuple[RunningServer, Backend]]:
+    async with backend(folder / "server", answer) as server:
+        with data_folder() as data:
+            arguments = ("--webhook-services", f"{SERVICE}=127.0.0.1:{server.port}")
+            start = asyncio.to_thread(lambda: contexts.enter_context(running_server(data, *arguments)))
+            with contextlib.ExitStack() as contexts:
+                running = await start
+                spec = {"service": {"namespace": "kube-system", "name": "metrics"}, "caBundle": server.bundle}
+                await asyncio.to_thread(_ask, running, PATH, api_service(NAME, **spec))
+                for _ in range(600):
+                    found = await asyncio.to_thread(_ask, running, f"{PATH}/{NAME}")
+                    if "Passed" in json.dumps(found):
+                        break
+                    await asyncio.sleep(0.05)
+                yield running, server
+
+
+def _ask(server: RunningServer, path: str, body: Any = None) -> Any:
+    request = urllib.request.Request(
+        server.url + path,
+        None if body is None else json.dumps(body).encode(),
+        {"authorization": f"Bearer {server.token}", "content-type": "application/json"},
+    )
+    with urllib.request.urlopen(request, context=ssl.create_default_context(cafile=str(server.authority))) as answer:
+        return json.loads(answer.read())
+
+
+async def connect(server: RunningServer) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    context = ssl.create_default_context(cafile=str(server.authority))
+    return await asyncio.open_connection("127.0.0.1", server.port, ssl=context)
+
+
+def upgrade(server: RunningServer, *lines: str) -> bytes:
+    head = (
+        f"GET {EXEC}?command=ls HTTP/1.1", "host: a", f"authorization: Bearer {server.token}",
+        "connection: Upgrade", "upgrade: websocket", *lines,
+    )  # fmt: skip
+    return "\r\n".join(head).encode() + b"\r\n\r\n"
+
+
+async def echo(request: Request) -> None:
+    assert dict(request.headers)["upgrade"] == "websocket"
+    request.writer.write(b"HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\r\nhello ")
+    while data := await request.reader.read(100_000):
+        request.writer.write(data.upper())
+        await request.writer.drain()
+    request.writer.close()
+
+
+@pytest.mark.slow
+async def test_upgrades(tmp_path: Path) -> None:
+    closed = asyncio.Event()
+
+    async def answer(request: Request) -> None:
+        if request.header("x-refuse"):
+            await request.answer(b"no", 403)
+        elif request.header("x-plain"):
+            await request.answer(b"no")
+        else:
+            await echo(request)
+            closed.set()
+
+    async with started(tmp_path, answer) as (server, behind), asyncio.timeout(120):
+        # Both directions, more than any buffer holds.
+        reader, writer = await connect(server)
+        writer.write(upgrade(server))
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 101 ")
+        assert b"upgrade: websocket" in head.lower()
+        assert b"content-length" not in head.lower()
+        assert b"transfer-encoding" not in head.lower()
+        assert await reader.readexactly(6) == b"hello "
+        large = b"a" * 3_000_000
+
+        async def send() -> None:
+            writer.write(large)
+            await writer.drain()
+
+        sending = asyncio.create_task(send())
+        assert await reader.readexactly(len(large)) == large.upper()
+        await sending
+        # The end of one side is the end of the other.
+        writer.close()
+        await closed.wait()
+        request = behind.of(EXEC)[0]
+        assert (request.header("x-remote-user"), request.all("authorization")) == ("admin", [])
+        # A server that does not switch: its error comes back, anything else is one.
+        for header, expected in (("x-refuse: 1", b"HTTP/1.1 403 "), ("x-plain: 1", b"HTTP/1.1 503 ")):
+            reader, writer = await connect(server)
+            writer.write(upgrade(server, header))
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(expected)
+            if b"503" in expected:
+                text = b"error trying to reach service: invalid upgrade response: status code 200\n"
+                assert await reader.readexactly(len(text)) == text
+            writer.close()
+        # What comes before the answer may be another request: it is never taken for a part of the stream.
+        reader, writer = await connect(server)
+        writer.write(upgrade(server) + b"GET /readyz HTTP/1.1\r\nhost: a\r\n\r\n")
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 503 ")
+        writer.close()
+
+
+@pytest.mark.slow
+async def test_streams(tmp_path: Path) -> None:
+    """A long upload and an endless answer hold no more than buffers, and the server stops all the same."""
+    gone = asyncio.Event()
+
+    async def answer(request: Request) -> None:
+        if request.method == "PUT":
+            await request.answer_json({"size": len(request.body), "chunked": request.header("transfer-encoding")})
+            return
+        request.writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+        with contextlib.suppress(OSError):
+            while True:
+                request.writer.write(b"10000\r\n" + b"a" * 65536 + b"\r\n")
+                await request.writer.drain()
+        gone.set()
+
+    async with started(tmp_path, answer) as (server, _), asyncio.timeout(120):
+        reader, writer = await connect(server)
+        lines = (
+            f"PUT {BASE}/namespaces/default/metrics/a HTTP/1.1", "host: a", f"authorization: Bearer {server.token}",
+            "transfer-encoding: chunked",
+        )  # fmt: skip
+        writer.write("\r\n".join(lines).encode() + b"\r\n\r\n")
+        for _ in range(32):
+            writer.write(b"10000\r\n" + b"a" * 65536 + b"\r\n")
+            await writer.drain()
+        writer.write(b"0\r\n\r\n")
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200 ")
+        assert json.loads(await reader.readuntil(b"}")) == {"size": 32 * 65536, "chunked": "chunked"}
+        writer.close()
+        reader, writer = await connect(server)
+        watch = (f"GET {BASE}/metrics?watch=1 HTTP/1.1", "host: a", f"authorization: Bearer {server.token}")
+        writer.write("\r\n".join(watch).encode() + b"\r\n\r\n")
+        await reader.readuntil(b"\r\n\r\n")
+        await reader.readexactly(1_000_000)
+        # The client reads no more: neither does the server, and it stops as soon as it is asked to.
+        assert await asyncio.to_thread(server.stop, timeout_seconds=60) == 0
+        await gone.wait()
+        writer.close()
