@@ -292,11 +292,20 @@ class Settings:
         True, "Keep SQL views of custom resources for reports, and the data that they read (docs/sql.md).", switch
     )
 
+    console: bool = setting(True, "Serve the console, pages for browsers at /console (docs/console.md).", switch)
+    console_oidc_client_id: str = setting(
+        "", "Client id with which the console signs people in at an issuer of --authentication-config: the issuer that "
+        "has it among its audiences. The client is public, and its redirect URI is https://<host>/console/.",
+        header_text, shown="no sign-in at an issuer"
+    )  # fmt: skip
+
     def __post_init__(self) -> None:
         if (self.tls_cert_file is None) != (self.tls_private_key_file is None):
             raise SettingsError("--tls-cert-file and --tls-private-key-file go together")
         if (self.audit_policy_file is None) != (self.audit_log_path is None and not self.audit_to_database):
             raise SettingsError("--audit-policy-file goes together with --audit-log-path or --audit-to-database")
+        if self.console_oidc_client_id and self.authentication_config is None:
+            raise SettingsError("--console-oidc-client-id needs --authentication-config")
         if self.plain_http and self.tls_cert_file is not None:
             raise SettingsError("--plain-http and --tls-cert-file exclude each other")
 

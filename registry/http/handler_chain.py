@@ -4,6 +4,7 @@
     audit           records it, where the settings ask for an audit log
     instrumentation metrics and the access log
     errors          failures become Status documents
+    console         pages for browsers, where the settings serve them
     fairness        tenants take turns
     authentication  who is asking
     tenancy         which tenant is asked
@@ -27,6 +28,8 @@ from registry.api.request import Backend
 from registry.api.tenant_bootstrap import TenantBootstrapper
 from registry.audit.log import AuditLog
 from registry.authorization.tenants import Tenants
+from registry.console.app import Console
+from registry.console.oidc import SignIn
 from registry.flowcontrol.byte_shares import MIB, Answers, Uploads
 from registry.flowcontrol.evaluation import Evaluations
 from registry.flowcontrol.fair_queue import FairQueue
@@ -36,6 +39,7 @@ from registry.http.hosts import HostPattern
 from registry.http.middleware.audit import AuditMiddleware
 from registry.http.middleware.authentication import AuthenticationMiddleware
 from registry.http.middleware.authorization import AuthorizationMiddleware
+from registry.http.middleware.console import ConsoleMiddleware
 from registry.http.middleware.errors import ErrorsMiddleware
 from registry.http.middleware.fairness import FairnessMiddleware
 from registry.http.middleware.impersonation import ImpersonationMiddleware
@@ -71,6 +75,8 @@ def handler_chain(
     app = TenancyMiddleware(app, tenants, backend.store, hosts)
     app = AuthenticationMiddleware(app, backend.authentication)
     app = FairnessMiddleware(app, queue)
+    if settings.console:
+        app = ConsoleMiddleware(app, Console(SignIn(settings)))
     app = ErrorsMiddleware(app)
     app = InstrumentationMiddleware(app, access_log=settings.access_log)
     if audit is not None:

@@ -1,0 +1,204 @@
+"""Signing in at an external issuer: authorization code with PKCE (RFC 7636), for a public client.
+
+The page makes the verifier, keeps it, and goes to the issuer. The code that it comes back with is exchanged here and
+not by the page, so that the page needs to reach nothing but this server, and issuers need not allow its origin.
+
+The issuer is the one of `--authentication-config` that accepts the client's id as an audience: an ID token is for the
+client that asked for it. What is sent to the issuer is bounded in size, number and time; where to is fixed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import ssl
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlencode, urlsplit
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+
+from registry.authentication.oidc.configuration import BadConfiguration, Issuer, load_configuration
+from registry.codec.model import DecodeError
+from registry.settings import Settings
+from registry.webhooks.answers import decode_bounded_json
+from registry.webhooks.connection import Origin, Unreachable
+from registry.webhooks.egress import EgressPolicy
+from registry.webhooks.endpoint import parse_https_url
+from registry.webhooks.errors import CallFailed
+from registry.webhooks.https import Answer, HttpsClient, Limits
+
+logger = logging.getLogger(__name__)
+
+OIDC_PATH: Final = "/api/oidc"
+SCOPE: Final = "openid profile email groups"
+# The issuer's document is read again after so long; the file of issuers each time.
+_FRESH_SECONDS: Final = 600.0
+_TIMEOUT_SECONDS: Final = 15.0
+# Exchanges under way in a process: each waits for the issuer, and anybody may begin one.
+_AT_ONCE: Final = 8
+_BODY_BYTES: Final = 16 * 1024
+_MAX_VALUES: Final = 20_000
+_LIMITS: Final = Limits(
+    resolve_seconds=5, connect_seconds=5, tls_seconds=5, head_seconds=10, body_seconds=5, body_bytes=1 << 20
+)
+_WELL_KNOWN: Final = "/.well-known/openid-configuration"
+_VERIFIER: Final = re.compile(r"[A-Za-z0-9._~-]{43,128}")
+
+
+class SignInFailed(Exception):
+    """The text is for the person who signs in; `code` is the HTTP status."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class SignIn:
+    """`respond` answers requests of the page."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._client_id = settings.console_oidc_client_id
+        self._file = settings.authentication_config
+        self._own_issuer = settings.service_account_issuer
+        self._policy = EgressPolicy(settings.allow_egress_to)
+        self._under_way = 0
+        self._document: tuple[float, Issuer, Mapping[str, Any]] | None = None
+
+    async def respond(self, request: Request) -> Response:
+        headers = {"Cache-Control": "no-store"}
+        try:
+            if request.method == "GET":
+                return JSONResponse(await self._beginning(), headers=headers)
+            if request.method == "POST":
+                return JSONResponse(await self._exchange(request), headers=headers)
+        except SignInFailed as failure:
+            return JSONResponse({"message": str(failure)}, failure.code, headers)
+        return JSONResponse({"message": "only GET and POST are allowed"}, 405, {"Allow": "GET, POST"})
+
+    async def _beginning(self) -> dict[str, str]:
+        """{'issuer': ..., 'authorizationEndpoint': ..., 'clientId': ..., 'scope': ...}, or {}."""
+        if self._file is None or not self._client_id:
+            return {}
+        issuer, document = await self._discover()
+        offered = document.get("scopes_supported")
+        scopes = [s for s in SCOPE.split() if s == "openid" or (isinstance(offered, list) and s in offered)]
+        return {
+            "issuer": issuer.url,
+            "authorizationEndpoint": _endpoint(document, "authorization_endpoint"),
+            "clientId": self._client_id,
+            "scope": " ".join(scopes),
+        }
+
+    async def _exchange(self, request: Request) -> dict[str, str]:
+        """{'idToken': ...} for {'code': ..., 'codeVerifier': ..., 'redirectUri': ...}."""
+        if self._file is None or not self._client_id:
+            raise SignInFailed(404, "no issuer is configured for the console")
+        sent = await _read(request)
+        redirect = urlsplit(sent["redirectUri"])
+        if redirect.netloc != request.headers.get("host") or redirect.path != "/console/" or redirect.query:
+            raise SignInFailed(400, "redirectUri must be the console of this server")
+        if not _VERIFIER.fullmatch(sent["codeVerifier"]):
+            raise SignInFailed(400, "codeVerifier must have 43 to 128 unreserved characters")
+        issuer, document = await self._discover()
+        form = {
+            "grant_type": "authorization_code",
+            "client_id": self._client_id,
+            "code": sent["code"],
+            "code_verifier": sent["codeVerifier"],
+            "redirect_uri": sent["redirectUri"],
+        }
+        token = (await self._call(issuer, _endpoint(document, "token_endpoint"), form)).get("id_token")
+        if not isinstance(token, str):
+            raise SignInFailed(502, "the issuer has sent no ID token")
+        return {"idToken": token}
+
+    async def _discover(self) -> tuple[Issuer, Mapping[str, Any]]:
+        issuer = await asyncio.to_thread(self._issuer)
+        known = self._document
+        if known is not None and known[1] == issuer and time.monotonic() - known[0] < _FRESH_SECONDS:
+            return issuer, known[2]
+        url = issuer.discovery_url or issuer.url.removesuffix("/") + _WELL_KNOWN
+        document = await self._call(issuer, url)
+        if document.get("issuer") != issuer.url:
+            raise SignInFailed(502, f"{url} is the document of another issuer")
+        self._document = (time.monotonic(), issuer, document)
+        return issuer, document
+
+    def _issuer(self) -> Issuer:
+        assert self._file is not None
+        try:
+            issuers = load_configuration(Path(self._file), self._own_issuer).issuers
+        except BadConfiguration as error:
+            logger.error("signing in at the console: the authentication configuration cannot be used: %s", error)
+            raise SignInFailed(500, "the server's authentication configuration cannot be used") from error
+        found = next((issuer for issuer in issuers if self._client_id in issuer.audiences), None)
+        if found is None:
+            raise SignInFailed(500, f"no issuer of the server accepts tokens for the client {self._client_id}")
+        return found
+
+    async def _call(self, issuer: Issuer, text: str, form: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """The JSON object with which the issuer answers a GET, or a POST of a form."""
+        if self._under_way >= _AT_ONCE:
+            raise SignInFailed(429, "too many people are signing in: try again in a moment")
+        self._under_way += 1
+        client = HttpsClient(self._policy, _LIMITS)
+        try:
+            url = parse_https_url(text)
+            target = f"{url.path or '/'}{'?' if url.query else ''}{url.query}"
+            headers = {"Accept": "application/json"}
+            if form is not None:
+                headers["Content-Type"] = "application/x-www-form-urlencoded"
+            body = urlencode(form).encode() if form is not None else b""
+            async with asyncio.timeout(_TIMEOUT_SECONDS):
+                origin = Origin(url.host, url.port, issuer.ca)
+                return await client.exchange(origin, "POST" if body else "GET", target, headers, body, _decode)
+        except (CallFailed, Unreachable, ssl.SSLError, TimeoutError) as error:
+            logger.warning("signing in at the console: %s: %s", text[:200], str(error) or type(error).__name__)
+            raise SignInFailed(502, "the issuer cannot be reached") from error
+        finally:
+            self._under_way -= 1
+            await client.aclose()
+
+
+def _decode(answer: Answer) -> dict[str, Any]:
+    try:
+        value = decode_bounded_json(answer.data, max_values=_MAX_VALUES)
+    except DecodeError as error:
+        raise SignInFailed(502, "the issuer's answer is not JSON") from error
+    if not isinstance(value, dict):
+        raise SignInFailed(502, "the issuer's answer is not a JSON object")
+    if answer.status != 200:
+        # RFC 6749, 5.2: one of a few words such as invalid_grant.
+        raise SignInFailed(400, f"the issuer refuses: {str(value.get('error', answer.status))[:100]}")
+    return value
+
+
+def _endpoint(document: Mapping[str, Any], name: str) -> str:
+    url = document.get(name)
+    if not isinstance(url, str) or not url.startswith("https://"):
+        raise SignInFailed(502, f"the issuer's document has no {name}")
+    return url
+
+
+async def _read(request: Request) -> dict[str, str]:
+    body = b""
+    try:
+        async for piece in request.stream():
+            body += piece
+            if len(body) > _BODY_BYTES:
+                raise SignInFailed(413, "the request is too long")
+    except ClientDisconnect as error:
+        raise SignInFailed(400, "the request has ended early") from error
+    try:
+        value = decode_bounded_json(body, max_values=100)
+    except DecodeError as error:
+        raise SignInFailed(400, "the request is not JSON") from error
+    names = ("code", "codeVerifier", "redirectUri")
+    if not isinstance(value, dict) or not all(isinstance(value.get(name), str) for name in names):
+        raise SignInFailed(400, f"the request must have {', '.join(names)}")
+    return {name: value[name] for name in names}

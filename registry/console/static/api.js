@@ -1,0 +1,125 @@
+// The REST API, with the token of whom is signed in: requests, errors as the server words them, and watches.
+
+const ROOT = new URL("../", import.meta.url).href.replace(/\/$/, "");
+export const TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+export const METADATA_LIST = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json";
+export const AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
+export const MERGE_PATCH = "application/merge-patch+json";
+export const APPLY_PATCH = "application/apply-patch+yaml";
+export const MANAGER = "console";
+
+/** A Status: `code` is 0 if the server was not reached. */
+export class ApiError extends Error {
+  constructor(code, message, status = {}) {
+    super(message);
+    this.code = code;
+    this.reason = status.reason ?? "";
+    this.causes = status.details?.causes ?? [];
+  }
+}
+
+export class Api {
+  /** `onExpired` is called when the server does not accept the token (any more). */
+  constructor(token, onExpired = () => {}) {
+    this.token = token;
+    this.onExpired = onExpired;
+    this.warnings = [];
+  }
+
+  /** The decoded answer. Raises ApiError. */
+  async json(method, path, { body, type, accept = "application/json", signal } = {}) {
+    const response = await this.send(method, path, { body, type, accept, signal });
+    return await response.json();
+  }
+
+  get = (path, options) => this.json("GET", path, options);
+  post = (path, body, options) => this.json("POST", path, { ...options, body });
+
+  /** The answer's head; its body is not read yet. Raises ApiError. */
+  async send(method, path, { body, type = "application/json", accept = "application/json", signal } = {}) {
+    const token = this.token;
+    const headers = { Accept: accept };
+    if (token) headers.Authorization = `Bearer ${token}`;
+    if (body !== undefined) headers["Content-Type"] = type;
+    const sent = body === undefined || typeof body === "string" ? body : JSON.stringify(body);
+    let response;
+    try {
+      response = await fetch(ROOT + path, { method, headers, body: sent, signal, cache: "no-store", credentials: "omit" });
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+      throw new ApiError(0, "The server cannot be reached.");
+    }
+    if (response.ok) return response;
+    if (response.status === 401 && token === this.token) this.onExpired();
+    throw await errorOf(response);
+  }
+
+  /** What is the console's own: /console/api/oidc. */
+  console = (method, name, body) => this.json(method, `/console/api/${name}`, { body });
+
+  /** The events of a watch, until it ends or is aborted: `{type, object}`. Raises ApiError. */
+  async *watch(path, { accept, signal }) {
+    const response = await this.send("GET", path, { accept, signal });
+    for await (const line of lines(response.body)) {
+      const event = JSON.parse(line);
+      if (event.type === "ERROR") throw new ApiError(event.object.code ?? 500, event.object.message ?? "", event.object);
+      yield event;
+    }
+  }
+}
+
+async function errorOf(response) {
+  const text = await response.text().catch(() => "");
+  try {
+    // Of those who ask for YAML errors are YAML, too.
+    const isYaml = response.headers.get("content-type")?.includes("yaml");
+    const status = isYaml ? (await import("./logic/yamldoc.js")).parseYaml(text).value : JSON.parse(text);
+    return new ApiError(response.status, status.message || `The server answers ${response.status}.`, status);
+  } catch {
+    return new ApiError(response.status, `The server answers ${response.status}.`);
+  }
+}
+
+async function* lines(body) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  try {
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      const parts = (rest + value).split("\n");
+      rest = parts.pop();
+      yield* parts.filter((line) => line !== "");
+    }
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError(0, "The connection was cut.");
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+}
+
+// -- what the user may do
+
+/** Answers of SelfSubjectAccessReviews, each asked once in half a minute. */
+export class Rights {
+  #known = new Map();
+
+  constructor(api, prefix) {
+    this.api = api;
+    this.prefix = prefix;
+  }
+
+  /** Whether `{verb, group, resource, subresource, namespace, name}` is allowed; false if that cannot be found out. */
+  may(attributes) {
+    const key = JSON.stringify(attributes);
+    const known = this.#known.get(key);
+    if (known && Date.now() - known.at < 30_000) return known.answer;
+    const review = { apiVersion: "authorization.k8s.io/v1", kind: "SelfSubjectAccessReview", spec: { resourceAttributes: attributes } };
+    const answer = this.api
+      .post(`${this.prefix}/apis/authorization.k8s.io/v1/selfsubjectaccessreviews`, review)
+      .then((done) => done.status?.allowed === true, () => (this.#known.delete(key), false));
+    this.#known.set(key, { at: Date.now(), answer });
+    return answer;
+  }
+}

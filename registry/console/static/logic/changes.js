@@ -1,0 +1,40 @@
+// What a merge patch changes, as a few lines for people.
+import { formatFieldPath } from "./paths.js";
+
+/** `{spec: {image: "b:2", old: null}}` is [{path: "spec.image", text: "\"b:2\""}, {path: "spec.old", text: "removed"}]. */
+export function changesOf(patch, most = 6) {
+  const out = [];
+  collect(patch, [], out);
+  const told = out.filter(({ path }) => path !== "metadata.generation");
+  return { changes: told.slice(0, most), more: Math.max(0, told.length - most) };
+}
+
+function collect(value, path, out) {
+  if (typeof value === "object" && value !== null && !Array.isArray(value) && Object.keys(value).length > 0) {
+    for (const [name, inner] of Object.entries(value)) collect(inner, [...path, name], out);
+    return;
+  }
+  const text = value === null ? "removed" : JSON.stringify(value);
+  out.push({ path: formatFieldPath(path), text: text.length > 80 ? `${text.slice(0, 79)}…` : text });
+}
+
+/**
+ * Times in the states of a condition, from the states of an object, oldest first: `[{time, object}]`, where `object` is
+ * null from a deletion on. `[{type, spans: [{status, reason, from, to}]}]`, times in ms; the last spans end at `now`.
+ */
+export function conditionSpans(states, now) {
+  const types = new Map();
+  states.forEach((state, index) => {
+    const from = Date.parse(state.time);
+    const to = index + 1 < states.length ? Date.parse(states[index + 1].time) : now;
+    const conditions = state.object?.status?.conditions;
+    for (const { type, status, reason = "" } of Array.isArray(conditions) ? conditions : []) {
+      if (!types.has(type)) types.set(type, []);
+      const spans = types.get(type);
+      const last = spans.at(-1);
+      if (last && last.to === from && last.status === status && last.reason === reason) last.to = to;
+      else spans.push({ status, reason, from, to });
+    }
+  });
+  return [...types].map(([type, spans]) => ({ type, spans }));
+}

@@ -1,0 +1,85 @@
+// The kinds that a tenant serves, from the aggregated discovery documents of /api and /apis.
+
+/**
+ * `{group, version, plural, kind, singular, namespaced, verbs, shortNames, categories, subresources, preferred}` of each
+ * resource in each version; `preferred` is the version that its group names first.
+ */
+export function kindsOf(documents) {
+  const kinds = [];
+  for (const document of documents) {
+    for (const item of document.items ?? []) {
+      const group = item.metadata?.name ?? "";
+      const seen = new Set();
+      for (const version of item.versions ?? []) {
+        for (const resource of version.resources ?? []) {
+          kinds.push({
+            group,
+            version: version.version,
+            plural: resource.resource,
+            kind: resource.responseKind?.kind ?? resource.resource,
+            singular: resource.singularResource ?? "",
+            namespaced: resource.scope === "Namespaced",
+            verbs: resource.verbs ?? [],
+            shortNames: resource.shortNames ?? [],
+            categories: resource.categories ?? [],
+            subresources: (resource.subresources ?? []).map((one) => one.subresource),
+            preferred: !seen.has(resource.resource),
+          });
+          seen.add(resource.resource);
+        }
+      }
+    }
+  }
+  return kinds.sort((a, b) => compare(a.group, b.group) || compare(a.plural, b.plural));
+}
+
+const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+
+export function findKind(kinds, group, version, plural) {
+  return kinds.find((one) => one.group === group && one.version === version && one.plural === plural);
+}
+
+/** The kind that an owner reference or an event names by apiVersion and kind. */
+export function kindOfReference(kinds, apiVersion, kind) {
+  const [version, group] = (apiVersion ?? "").split("/").reverse();
+  return (
+    kinds.find((one) => one.group === (group ?? "") && one.version === version && one.kind === kind) ??
+    kinds.find((one) => one.group === (group ?? "") && one.kind === kind && one.preferred)
+  );
+}
+
+/** `backups.demo.example.com`, or `configmaps` in the core. */
+export function qualifiedName(kind) {
+  return kind.group ? `${kind.plural}.${kind.group}` : kind.plural;
+}
+
+export function apiVersionOf(kind) {
+  return kind.group ? `${kind.group}/${kind.version}` : kind.version;
+}
+
+/** Whether the kind is one that the server has by itself: not of a definition. */
+export function isBuiltin(kind) {
+  return !kind.group.includes(".") || kind.group.endsWith(".k8s.io");
+}
+
+/**
+ * Kinds that match what was typed, best first: a short name or a whole name, the beginning of one, any part of one, a
+ * category, a group.
+ */
+export function searchKinds(kinds, text) {
+  const wanted = text.trim().toLowerCase();
+  const rank = (kind) => {
+    const names = [kind.plural, kind.singular, kind.kind.toLowerCase()];
+    if ([...kind.shortNames, ...names, qualifiedName(kind)].includes(wanted)) return 0;
+    if ([...names, qualifiedName(kind)].some((name) => name.startsWith(wanted))) return 1;
+    if (names.some((name) => name.includes(wanted))) return 2;
+    if (kind.categories.some((one) => one.startsWith(wanted))) return 3;
+    return kind.group.includes(wanted) ? 4 : 5;
+  };
+  const ranked = kinds.filter((kind) => kind.preferred && kind.verbs.includes("list")).map((kind) => [rank(kind), kind]);
+  if (!wanted) return ranked.map(([, kind]) => kind);
+  return ranked
+    .filter(([value]) => value < 5)
+    .sort(([a, x], [b, y]) => a - b || Number(isBuiltin(x)) - Number(isBuiltin(y)) || x.plural.length - y.plural.length)
+    .map(([, kind]) => kind);
+}

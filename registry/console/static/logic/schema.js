@@ -1,0 +1,213 @@
+// Schemas of OpenAPI as the server publishes them: what is below a path, what is wrong with a value.
+//
+// The server decides. What is checked here is what can be said at once while somebody types: types, required and unknown
+// fields, enumerations, ranges, lengths, patterns. Rules in CEL and references are left to the server's dry run.
+
+const ANY = {};
+
+/** The schema of a kind in an OpenAPI v3 document; undefined if there is none. `$ref`s stay in it, see `resolve`. */
+export function schemaOfKind(document, group, version, kind) {
+  const schemas = Object.values(document?.components?.schemas ?? {});
+  return schemas.find((schema) =>
+    (schema["x-kubernetes-group-version-kind"] ?? []).some(
+      (one) => one.group === group && one.version === version && one.kind === kind,
+    ),
+  );
+}
+
+/** The schema with its reference followed: `{allOf: [{$ref}], description}` is the referenced one with that description. */
+export function resolve(schema, document) {
+  let found = schema ?? ANY;
+  for (let steps = 0; steps < 16; steps += 1) {
+    const reference = found.$ref ?? (found.allOf?.length === 1 ? found.allOf[0].$ref : undefined);
+    if (!reference) return found;
+    const target = document?.components?.schemas?.[reference.split("/").pop()] ?? ANY;
+    const { $ref: _ref, allOf: _allOf, ...own } = found;
+    found = { ...target, ...own };
+  }
+  return found;
+}
+
+/** "string", "integer", "int-or-string", "map of string", "list of object", "any". */
+export function typeText(schema, document) {
+  const found = resolve(schema, document);
+  if (found["x-kubernetes-int-or-string"]) return "int-or-string";
+  if (found.type === "array") return `list of ${typeText(found.items, document)}`;
+  if (found.type === "object" || found.properties) {
+    const values = found.additionalProperties;
+    return values && typeof values === "object" && !found.properties ? `map of ${typeText(values, document)}` : "object";
+  }
+  return found.type ? `${found.type}${found.format ? ` (${found.format})` : ""}` : "any";
+}
+
+/** The fields below a schema: `[{name, schema, required}]`, through lists and maps; required ones first come as they are. */
+export function fieldsOf(schema, document) {
+  let found = resolve(schema, document);
+  while (found.type === "array" || isMap(found)) {
+    found = resolve(found.type === "array" ? found.items : found.additionalProperties, document);
+  }
+  const required = new Set(found.required ?? []);
+  return Object.entries(found.properties ?? {}).map(([name, one]) => {
+    return { name, schema: resolve(one, document), required: required.has(name) };
+  });
+}
+
+const isMap = (schema) => typeof schema.additionalProperties === "object" && !schema.properties;
+
+/** What a schema says of its values, in words: ["default: 7", "minimum: 1", "one of: a, b"]. */
+export function constraintsOf(schema) {
+  const out = [];
+  if ("default" in schema) out.push(`default: ${JSON.stringify(schema.default)}`);
+  if (schema.enum) out.push(`one of: ${schema.enum.map((one) => JSON.stringify(one)).join(", ")}`);
+  for (const [word, text] of Object.entries(WORDS)) if (word in schema) out.push(`${text}: ${schema[word]}`);
+  if (schema.uniqueItems) out.push("no item twice");
+  if (schema.nullable) out.push("may be null");
+  if (schema["x-kubernetes-preserve-unknown-fields"]) out.push("keeps unknown fields");
+  if (schema["x-kubernetes-list-type"] === "map") {
+    out.push(`items by ${(schema["x-kubernetes-list-map-keys"] ?? []).join(", ")}`);
+  }
+  if (schema["x-kubernetes-list-type"] === "set") out.push("a set");
+  return out;
+}
+
+const WORDS = {
+  minimum: "minimum", maximum: "maximum", multipleOf: "multiple of", minLength: "minimal length",
+  maxLength: "maximal length", pattern: "pattern", minItems: "minimal items", maxItems: "maximal items",
+  minProperties: "minimal properties", maxProperties: "maximal properties",
+};
+
+/** Rules in CEL: `[{rule, message}]`. */
+export function rulesOf(schema) {
+  return schema["x-kubernetes-validations"] ?? [];
+}
+
+/** Whether the description says that the field is deprecated. */
+export function isDeprecated(schema) {
+  return schema.deprecated === true || /^\s*deprecated\b/i.test(schema.description ?? "");
+}
+
+/** The schema of what is at a path: ["spec", "rules", 0]; undefined if the schema does not know it. */
+export function schemaAt(schema, path, document) {
+  let found = resolve(schema, document);
+  for (const part of path) {
+    let next;
+    if (typeof part === "number") next = found.items;
+    else next = found.properties?.[part] ?? (typeof found.additionalProperties === "object" ? found.additionalProperties : undefined);
+    if (next === undefined) return undefined;
+    found = resolve(next, document);
+  }
+  return found;
+}
+
+const MOST = 100;
+
+/** What is wrong with a value: `[{path, message, severity}]`, at most 100; severity is "error" or "warning". */
+export function validate(value, schema, document) {
+  const faults = [];
+  check(value, resolve(schema, document), [], { faults, document });
+  return faults.slice(0, MOST);
+}
+
+function check(given, schema, path, context) {
+  const value = typeof given === "bigint" ? Number(given) : given; // larger integers than 2^53 are parsed as such
+  if (context.faults.length >= MOST || path.length > 64) return;
+  const fail = (message, severity = "error") => context.faults.push({ path, message, severity });
+  if (value === null || value === undefined) {
+    // The server drops nulls where there is a default, and in places where they are allowed by neither it says so.
+    if (value === null && !schema.nullable && schema.type && !("default" in schema)) fail(`must be ${article(schema.type)}`);
+    return;
+  }
+  if (!hasType(value, schema)) {
+    fail(`must be ${schema["x-kubernetes-int-or-string"] ? "an integer or a string" : article(schema.type)}`);
+    return;
+  }
+  if (schema.enum && !schema.enum.some((one) => JSON.stringify(one) === JSON.stringify(value))) {
+    fail(`must be one of ${schema.enum.map((one) => JSON.stringify(one)).join(", ")}`);
+  }
+  if (typeof value === "number") checkNumber(value, schema, fail);
+  else if (typeof value === "string") checkString(value, schema, fail);
+  else if (Array.isArray(value)) checkList(value, schema, path, context, fail);
+  else if (typeof value === "object") checkObject(value, schema, path, context, fail);
+}
+
+function checkNumber(value, schema, fail) {
+  if (value < schema.minimum) fail(`must be at least ${schema.minimum}`);
+  if (value > schema.maximum) fail(`must be at most ${schema.maximum}`);
+}
+
+function checkString(value, schema, fail) {
+  const length = [...value].length;
+  if (length < schema.minLength) fail(`must have at least ${schema.minLength} characters`);
+  if (length > schema.maxLength) fail(`must have at most ${schema.maxLength} characters`);
+  if (schema.pattern && value.length < 1000 && matches(schema.pattern, value) === false) {
+    fail(`must match ${schema.pattern}`);
+  }
+}
+
+/** Undefined for patterns that only the server's engine (RE2) understands, or that might be slow here. */
+function matches(pattern, value) {
+  if (pattern.length > 200 || /[*+}]\)*[*+{]|\(\?[^:]/.test(pattern)) return undefined;
+  try {
+    return new RegExp(pattern, "u").test(value);
+  } catch {
+    return undefined;
+  }
+}
+
+function checkList(value, schema, path, context, fail) {
+  if (value.length < schema.minItems) fail(`must have at least ${schema.minItems} items`);
+  if (value.length > schema.maxItems) fail(`must have at most ${schema.maxItems} items`);
+  const items = resolve(schema.items, context.document);
+  value.forEach((item, index) => check(item, items, [...path, index], context));
+}
+
+function checkObject(value, schema, path, context, fail) {
+  for (const name of schema.required ?? []) if (!(name in value)) fail(`${name} is required`);
+  const others = schema.additionalProperties;
+  const isOpen = !schema.properties || schema["x-kubernetes-preserve-unknown-fields"] || others === true;
+  const isEmbedded = schema["x-kubernetes-embedded-resource"];
+  for (const [name, inner] of Object.entries(value)) {
+    const known = schema.properties?.[name] ?? (typeof others === "object" ? others : undefined);
+    if (known) check(inner, resolve(known, context.document), [...path, name], context);
+    else if (!isOpen && !(isEmbedded && ["apiVersion", "kind", "metadata"].includes(name))) {
+      context.faults.push({ path: [...path, name], message: `the schema has no field ${name}`, severity: "warning" });
+    }
+  }
+}
+
+function hasType(value, schema) {
+  if (schema["x-kubernetes-int-or-string"]) return typeof value === "string" || Number.isInteger(value);
+  switch (schema.type) {
+    case "string": return typeof value === "string";
+    case "boolean": return typeof value === "boolean";
+    case "integer": return Number.isInteger(value);
+    case "number": return typeof value === "number";
+    case "array": return Array.isArray(value);
+    case "object": return typeof value === "object" && !Array.isArray(value);
+    default: return true;
+  }
+}
+
+const article = (type) => `${/^[aeio]/.test(type) ? "an" : "a"} ${type === "array" ? "array (list)" : type}`;
+
+/** A first text for a new object: what is required, with defaults and the first allowed values. */
+export function skeleton(schema, document, depth = 0) {
+  const found = resolve(schema, document);
+  if ("default" in found) return found.default;
+  if (found.enum?.length) return found.enum[0];
+  switch (found.type) {
+    case "object": {
+      const out = {};
+      if (depth < 6) {
+        for (const name of found.required ?? []) {
+          if (found.properties?.[name]) out[name] = skeleton(found.properties[name], document, depth + 1);
+        }
+      }
+      return out;
+    }
+    case "array": return found.minItems > 0 ? [skeleton(found.items, document, depth + 1)] : [];
+    case "integer": case "number": return Math.max(found.minimum ?? 0, 0);
+    case "boolean": return false;
+    default: return "";
+  }
+}

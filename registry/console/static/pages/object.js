@@ -1,0 +1,223 @@
+// One object: its YAML, history, events, relations. And a new one.
+import { ApiError } from "../api.js";
+import { findKind } from "../logic/kinds.js";
+import { resourcePath } from "../logic/paths.js";
+import { CORE, kindArgs, NONE, objectRoute } from "../logic/routes.js";
+import { schemaOfKind, skeleton } from "../logic/schema.js";
+import { Age, Dialog, ErrorNotice, Heading, html, Loading, Notice, Status, Tabs, useConsole, useLoaded, useRights, useTitle } from "../ui.js";
+import { useEffect, useState } from "../vendor/preact.js";
+import { Unknown } from "./objects.js";
+
+/** The OpenAPI document of a group and version, and the kind's schema in it; nulls where there is none. */
+export async function loadSchema(api, prefix, kind) {
+  const name = kind.group ? `apis/${kind.group}/${kind.version}` : `api/${kind.version}`;
+  try {
+    const document = await api.get(`${prefix}/openapi/v3/${name}`);
+    return { document, schema: schemaOfKind(document, kind.group, kind.version, kind.kind) };
+  } catch {
+    return { document: null, schema: undefined };
+  }
+}
+
+export default function ObjectPage({ args, query }) {
+  const { kinds } = useConsole();
+  const [group, version, plural, place, name] = args;
+  const kind = findKind(kinds, group === CORE ? "" : group, version, plural);
+  useTitle(name);
+  if (!kind) return html`<${Unknown} args=${args} />`;
+  return html`<${Known} kind=${kind} namespace=${place === NONE ? "" : place} name=${name} tab=${query.tab ?? "yaml"} />`;
+}
+
+const TAB_MODULES = {
+  yaml: () => import("./yaml.js"),
+  history: () => import("./history.js"),
+  events: () => import("./events.js"),
+  relations: () => import("./relations.js"),
+};
+
+function Known({ kind, namespace, name, tab }) {
+  const { api, tenant, go, notify, rights } = useConsole();
+  const live = useObject(kind, namespace, name);
+  const [deleting, setDeleting] = useState(false);
+  const resource = { group: kind.group, resource: kind.plural, namespace: kind.plural === "namespaces" && !kind.group ? name : namespace, name };
+  const may = useRights({
+    update: { ...resource, verb: "update" }, patch: { ...resource, verb: "patch" }, delete: { ...resource, verb: "delete" },
+    history: { ...resource, verb: "get", subresource: "history" },
+    restore: { ...resource, verb: "create", subresource: "restore" },
+  });
+  const module = useLoaded(async () => ({ tab, View: (await (TAB_MODULES[tab] ?? TAB_MODULES.yaml)()).default }), [tab]);
+  const { object, error } = live;
+  const tabs = [["yaml", "YAML"], ...(may.history && kind.plural !== "secrets" ? [["history", "History"]] : []), ["events", "Events"], ["relations", "Relations"]];
+  const list = { page: "objects", args: kindArgs(kind), query: { ns: namespace } };
+  const { href } = useConsole();
+  const crumbs = [[kind.kind, href({ ...list, query: {} })], ...(namespace ? [[namespace, href(list)]] : []), [name]];
+  return html`<${Heading} parts=${crumbs} about=${html`<${Summary} object=${object} kind=${kind} gone=${live.gone} />`}>
+      ${may.delete && object && !live.gone && html`<button type="button" class="danger" onClick=${() => setDeleting(true)}>Delete</button>`}
+    </>
+    ${error && html`<${ErrorNotice} error=${error} again=${live.again} />`}
+    ${live.message && html`<${Notice} kind="warning">${live.message}</>`}
+    ${live.gone && html`<${Gone} kind=${kind} namespace=${namespace} name=${name} />`}
+    <${Tabs} tabs=${tabs} current=${tab} href=${(id) => objectRoute(tenant, kind, namespace, name, { tab: id === "yaml" ? "" : id })} />
+    ${!object && !error ? html`<${Loading} />`
+      : module.value?.tab === tab && (object || tab === "history") && html`<${module.value.View} key=${tab} kind=${kind} namespace=${namespace} name=${name} object=${object} gone=${live.gone} may=${may} />`}
+    ${deleting && html`<${Deletion} kind=${kind} object=${object} onClose=${() => setDeleting(false)} onDone=${() => (setDeleting(false), notify(`${name} is deleted, or will be when its finalizers are done.`), go(list))} />`}`;
+}
+
+/** The object as the server has it now: loaded, then watched. A cut watch loads it again. */
+function useObject(kind, namespace, name) {
+  const { api, tenant, session } = useConsole();
+  const [state, setState] = useState({ object: null, error: null, gone: false, message: "" });
+  const [turn, setTurn] = useState(0);
+  useEffect(() => {
+    const abort = new AbortController();
+    const set = (fields) => abort.signal.aborted || setState((old) => ({ ...old, ...fields }));
+    follow(api, tenant, kind, namespace, name, set, abort.signal).catch(() => {});
+    return () => abort.abort();
+  }, [api, tenant, kind, namespace, name, turn, session]);
+  return { ...state, again: () => setTurn(turn + 1) };
+}
+
+async function follow(api, tenant, kind, namespace, name, set, signal) {
+  const query = { fieldSelector: `metadata.name=${name}` };
+  let pause = 500;
+  while (!signal.aborted) {
+    try {
+      const object = await api.get(resourcePath(tenant, kind, { namespace, name }), { signal });
+      set({ object, error: null, gone: false, message: "" });
+      if (!kind.verbs.includes("watch")) return;
+      const resourceVersion = object.metadata.resourceVersion;
+      const path = resourcePath(tenant, kind, { namespace, query: { ...query, watch: 1, resourceVersion } });
+      for await (const event of api.watch(path, { signal })) {
+        pause = 500;
+        if (event.type === "DELETED") set({ object: event.object, gone: true });
+        else set({ object: event.object, gone: false });
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error.code === 404) {
+        return set({ gone: true, error: new ApiError(404, `There is no ${kind.kind} ${name}.`) });
+      }
+      if (error.code === 403 || error.code === 400) return set({ error: error.code === 403 ? error : null });
+      if (error.code !== 410) set({ message: error.code === 401 ? "Your sign-in has expired." : `${error.message} Trying again.` });
+    }
+    await new Promise((resolve) => setTimeout(resolve, pause));
+    pause = Math.min(pause * 2, 15_000);
+  }
+}
+
+function Summary({ object, kind, gone }) {
+  if (!object) return kind.kind;
+  const { metadata, status } = object;
+  const ready = (Array.isArray(status?.conditions) ? status.conditions : []).find((one) => ["Ready", "Available", "Established"].includes(one.type));
+  return html`${kind.kind}${metadata.creationTimestamp && html` · created <${Age} time=${metadata.creationTimestamp} /> ago`} · revision ${metadata.resourceVersion}
+    ${metadata.deletionTimestamp && html` · <${Status} text="Terminating" />`}${gone && html` · <${Status} text="deleted" />`}
+    ${ready && html` · ${ready.type}: <${Status} text=${ready.status} />`}
+    ${typeof status?.phase === "string" && html` · <${Status} text=${status.phase} />`}`;
+}
+
+function Gone({ kind, namespace, name }) {
+  const { href } = useConsole();
+  return html`<${Notice} kind="warning">This object has been deleted. <a href=${href({ page: "deleted", args: kindArgs(kind), query: { ns: namespace, name } })}>See what can be brought back</a>.</>`;
+}
+
+/** Deletes an object, after showing what depends on it. */
+function Deletion({ kind, object, onClose, onDone }) {
+  const { api, tenant, kinds } = useConsole();
+  const [policy, setPolicy] = useState("Background");
+  const [typed, setTyped] = useState("");
+  const [error, setError] = useState(null);
+  const [busy, setBusy] = useState(false);
+  const { metadata } = object;
+  const isLarge = ["namespaces", "customresourcedefinitions", "tenants"].includes(kind.plural);
+  const dependents = useLoaded((signal) => dependentsOf(api, tenant, kinds, kind, object, signal), [metadata.uid]);
+  const remove = async () => {
+    setBusy(true);
+    setError(null);
+    // The very object that was looked at: if it was replaced or changed, the server answers 409 and nothing is deleted.
+    const body = { apiVersion: "v1", kind: "DeleteOptions", propagationPolicy: policy, preconditions: { uid: metadata.uid } };
+    try {
+      await api.send("DELETE", resourcePath(tenant, kind, { namespace: metadata.namespace, name: metadata.name }), { body });
+      onDone();
+    } catch (failure) {
+      setError(failure);
+      setBusy(false);
+    }
+  };
+  return html`<${Dialog} title=${`Delete ${kind.kind} ${metadata.name}`} onClose=${onClose}>
+    <div class="body">
+      ${dependents.loading && !dependents.value ? html`<${Loading} what="Looking for what depends on it" />` : html`<${Dependents} found=${dependents.value} error=${dependents.error} policy=${policy} />`}
+      ${!isLarge && html`<label class="field">What depends on it
+        <select value=${policy} onChange=${(event) => setPolicy(event.target.value)}>
+          <option value="Background">is deleted afterwards (background)</option>
+          <option value="Foreground">is deleted first (foreground)</option>
+          <option value="Orphan">stays, without this owner (orphan)</option>
+        </select></label>`}
+      ${isLarge && html`<label class="field">Type its name to confirm<input value=${typed} onInput=${(event) => setTyped(event.target.value)} spellcheck=${false} autocomplete="off" /></label>`}
+      ${(metadata.finalizers ?? []).length > 0 && html`<p class="quiet">It stays until its finalizers are done: ${metadata.finalizers.join(", ")}.</p>`}
+      <${ErrorNotice} error=${error} />
+    </div>
+    <footer><button type="button" onClick=${onClose}>Cancel</button>
+      <button type="button" class="danger" disabled=${busy || (isLarge && typed !== metadata.name)} onClick=${remove}>Delete</button></footer>
+  </>`;
+}
+
+/** `{lines: [[text, count]], partly}`: what goes with a definition, a namespace or an object. */
+async function dependentsOf(api, tenant, kinds, kind, object, signal) {
+  const { countObjects, findDependents, forEachAtOnce } = await import("../relations.js");
+  const { metadata, spec } = object;
+  if (kind.plural === "customresourcedefinitions") {
+    const served = kinds.find((one) => one.group === spec.group && one.plural === spec.names.plural && one.preferred);
+    const count = served && (await countObjects(api, tenant, served, { signal }));
+    return { lines: [[`${spec.names.kind} objects, all of which are deleted`, count ?? "unknown"]], partly: [] };
+  }
+  if (kind.plural === "namespaces" && !kind.group) {
+    const lines = [];
+    const inside = kinds.filter((one) => one.namespaced && one.preferred && one.verbs.includes("list"));
+    await forEachAtOnce(inside, async (one) => {
+      const count = await countObjects(api, tenant, one, { namespace: metadata.name, signal });
+      if (count) lines.push([one.kind, count]);
+    }, signal);
+    return { lines: lines.sort(([, a], [, b]) => b - a), partly: [] };
+  }
+  const { found, partly } = await findDependents(api, tenant, kinds, [metadata.uid], metadata.namespace ?? "", { signal });
+  return { lines: found.map((one) => [`${one.kind.kind} ${one.metadata.namespace ? `${one.metadata.namespace}/` : ""}${one.metadata.name}`, ""]), partly };
+}
+
+function Dependents({ found, error, policy }) {
+  if (error || !found) return html`<${Notice} kind="warning">What depends on it could not be found out.</>`;
+  const { lines, partly } = found;
+  return html`${lines.length === 0 ? html`<p>Nothing that you can see depends on it.</p>`
+    : html`<p>${policy === "Orphan" ? "These stay:" : "These go with it:"}</p><ul class="dependents">${lines.slice(0, 20).map(([text, count]) => html`<li>${text} ${count !== "" && html`<strong>${count}</strong>`}</li>`)}</ul>
+      ${lines.length > 20 && html`<p>and ${lines.length - 20} more</p>`}`}
+    ${partly.length > 0 && html`<p class="quiet">Not looked through: ${partly.slice(0, 5).join("; ")}${partly.length > 5 ? " …" : ""}</p>`}`;
+}
+
+/** The page of an object that is not there yet. */
+export function NewObject({ args, query }) {
+  const { kinds, href, tenant, api } = useConsole();
+  const [group, version, plural] = args;
+  const kind = findKind(kinds, group === CORE ? "" : group, version, plural);
+  useTitle(`New ${kind?.kind ?? plural}`);
+  const module = useLoaded(async () => {
+    const [{ default: View, prefixOf }, { toYaml }] = await Promise.all([import("./yaml.js"), import("../logic/yamldoc.js")]);
+    if (!kind) return null;
+    const { schema, document } = await loadSchema(api, prefixOf(tenant), kind);
+    return { View, text: toYaml(template(kind, query.ns, schema, document)) };
+  }, [kind]);
+  if (!kind) return html`<${Unknown} args=${args} />`;
+  return html`<${Heading} parts=${[[kind.kind, href({ page: "objects", args: kindArgs(kind), query: { ns: query.ns } })], [`New ${kind.kind}`]]} />
+    ${module.error && html`<${ErrorNotice} error=${module.error} again=${module.again} />`}
+    ${module.value ? html`<${module.value.View} kind=${kind} namespace=${query.ns ?? ""} template=${module.value.text} may=${{ create: true }} />` : html`<${Loading} />`}`;
+}
+
+/** What a new object needs: names, and the required fields of its spec. */
+function template(kind, namespace, schema, document) {
+  const { metadata: _metadata, status: _status, apiVersion: _version, kind: _kind, ...rest } = schema ? skeleton(schema, document) : {};
+  const spec = schema?.properties?.spec ? { spec: skeleton(schema.properties.spec, document) } : {};
+  return {
+    apiVersion: kind.group ? `${kind.group}/${kind.version}` : kind.version,
+    kind: kind.kind,
+    metadata: { name: "", ...(kind.namespaced ? { namespace: namespace || "default" } : {}) },
+    ...spec, ...rest,
+  };
+}

@@ -1,0 +1,293 @@
+// An object as YAML: checked while somebody types (schema here, dry run on the server), saved, applied. Nothing typed is
+// lost: not by a reload, an expired token, a server that is away, nor by somebody else's change, which is shown as a
+// difference.
+import { APPLY_PATCH, MANAGER } from "../api.js";
+import { Difference, Editor } from "../editor.js";
+import { apiVersionOf } from "../logic/kinds.js";
+import { formatFieldPath, parseFieldPath, resourcePath, tenantPrefix } from "../logic/paths.js";
+import { objectRoute } from "../logic/routes.js";
+import { constraintsOf, fieldsOf, rulesOf, schemaAt, typeText, validate } from "../logic/schema.js";
+import { ageOf } from "../logic/text.js";
+import { parseYaml, pathAt, rangeOf, withoutManagedFields, withResourceVersion } from "../logic/yamldoc.js";
+import { dropDraft, loadDraft, saveDraft } from "../session.js";
+import { Dialog, ErrorNotice, html, Loading, Notice, useConsole, useLoaded } from "../ui.js";
+import { useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
+import { loadSchema } from "./object.js";
+
+export const prefixOf = tenantPrefix;
+const YAML = "application/yaml";
+// How long after the last key the server is asked, in ms.
+const PAUSE = 700;
+
+/** `object` is what the server has now; without one the text makes a new object, and begins as `template`. */
+export default function YamlView(props) {
+  const { api, tenant } = useConsole();
+  const { kind, namespace, name, object, template } = props;
+  const schema = useLoaded(() => loadSchema(api, prefixOf(tenant), kind), [kind]);
+  const first = useLoaded((signal) => (object ? loadText(api, tenant, kind, namespace, name, signal) : template), [kind, name]);
+  if (first.error && !first.value) return html`<${ErrorNotice} error=${first.error} again=${first.again} />`;
+  if (first.value === undefined || !schema.value) return html`<${Loading} />`;
+  return html`<${TextEditor} ...${props} first=${first.value} schema=${schema.value} />`;
+}
+
+/** The object in YAML as the server writes it: no value passes through JavaScript. */
+async function loadText(api, tenant, kind, namespace, name, signal) {
+  const response = await api.send("GET", resourcePath(tenant, kind, { namespace, name }), { accept: YAML, signal });
+  return withoutManagedFields(await response.text());
+}
+
+function TextEditor({ kind, namespace, name, object, gone, may, first, schema }) {
+  const { api, tenant, go, notify, user } = useConsole();
+  const isNew = !object;
+  // Of secrets nothing is kept beyond the page.
+  const place = kind.plural === "secrets" ? null : JSON.stringify([user, tenant, kind.group, kind.plural, namespace, name ?? ""]);
+  const draft = useMemo(() => (place ? loadDraft(place) : null), [place]);
+  const [saved, setSaved] = useState(first);
+  const [text, setText] = useState(draft?.text ?? first);
+  const [restored, setRestored] = useState(draft);
+  const [found, setFound] = useState({ local: [], server: [], asked: "" });
+  const [error, setError] = useState(null);
+  const [conflict, setConflict] = useState(null);
+  const [busy, setBusy] = useState(false);
+  const [cursor, setCursor] = useState(0);
+  const handle = useRef();
+  const dirty = text !== saved;
+  const canSave = isNew || ((may.update || may.patch) && !gone);
+
+  // What is typed is kept, until it is saved or given up.
+  useEffect(() => {
+    if (!place) return;
+    if (dirty) saveDraft(place, { text, base: versionOf(saved), at: new Date().toISOString() });
+    else dropDraft(place);
+  }, [text, saved]);
+  useEffect(() => {
+    const warn = (event) => dirty && !place && event.preventDefault();
+    addEventListener("beforeunload", warn);
+    return () => removeEventListener("beforeunload", warn);
+  }, [dirty]);
+
+  // Somebody else's change: taken over while nothing is typed, offered as a difference otherwise.
+  const theirVersion = object?.metadata.resourceVersion;
+  const changed = !isNew && !gone && theirVersion && theirVersion !== versionOf(saved);
+  useEffect(() => {
+    if (!changed || dirty) return;
+    const abort = new AbortController();
+    loadText(api, tenant, kind, namespace, name, abort.signal).then((theirs) => (setSaved(theirs), setText(theirs)), () => {});
+    return () => abort.abort();
+  }, [theirVersion, dirty]);
+
+  const parsed = useMemo(() => parseYaml(text), [text]);
+  const local = useMemo(() => localFaults(parsed, schema, kind, isNew), [parsed, schema]);
+  // The server's word on the text, by a dry run of what saving would do.
+  useEffect(() => {
+    if (!dirty || !canSave || local.some((one) => one.fatal)) return;
+    const abort = new AbortController();
+    const timer = setTimeout(async () => {
+      try {
+        await write({ dryRun: "All", fieldValidation: "Strict" }, text, abort.signal);
+        setFound({ server: [], asked: text });
+      } catch (failure) {
+        if (failure.name !== "AbortError" && failure.code !== 409) setFound({ server: serverFaults(failure), asked: text });
+      }
+    }, PAUSE);
+    return () => (clearTimeout(timer), abort.abort());
+  }, [text, saved]);
+  const faults = [...local, ...(found.asked === text ? found.server : [])].map((one) => ({ ...one, ...placeOf(one, parsed) }));
+  useEffect(() => handle.current?.lint(), [found]);
+
+  async function write(query, body, signal) {
+    const value = parseYaml(body).value ?? {};
+    const target = { namespace: value.metadata?.namespace || namespace, query: { fieldManager: MANAGER, ...query } };
+    const path = resourcePath(tenant, kind, isNew ? target : { ...target, name });
+    const response = await api.send(isNew ? "POST" : "PUT", path, { body, type: YAML, accept: YAML, signal });
+    return withoutManagedFields(await response.text());
+  }
+  const attempt = async (work) => {
+    setBusy(true);
+    setError(null);
+    try {
+      await work();
+    } catch (failure) {
+      if (failure.code === 409 && !isNew) await showConflict(failure);
+      else setError(failure);
+    } finally {
+      setBusy(false);
+    }
+  };
+  const accept = (result, word) => {
+    setSaved(result);
+    setText(result);
+    setRestored(null);
+    setConflict(null);
+    notify(word);
+  };
+  const save = (body = text) => attempt(async () => {
+    const result = await write({ fieldValidation: "Strict" }, body);
+    accept(result, isNew ? "Created." : "Saved.");
+    if (isNew) {
+      if (place) dropDraft(place);
+      const { metadata } = parseYaml(result).value;
+      go(objectRoute(tenant, kind, metadata.namespace, metadata.name));
+    }
+  });
+  const apply = (force) => attempt(async () => {
+    const query = { fieldManager: MANAGER, fieldValidation: "Strict", ...(force ? { force: true } : {}) };
+    const path = resourcePath(tenant, kind, { namespace, name, query });
+    const { document } = parseYaml(text);
+    for (const field of ["resourceVersion", "managedFields"]) document.deleteIn(["metadata", field]);
+    const response = await api.send("PATCH", path, { body: document.toString({ lineWidth: 0 }), type: APPLY_PATCH, accept: YAML });
+    accept(withoutManagedFields(await response.text()), "Applied.");
+  });
+  const showConflict = async (failure) => {
+    if (failure?.causes.some((cause) => cause.reason === "FieldManagerConflict")) return setConflict({ owners: failure });
+    try {
+      const theirs = await loadText(api, tenant, kind, namespace, name);
+      setConflict({ theirs, mine: withResourceVersion(text, versionOf(theirs)) });
+    } catch (problem) {
+      setError(problem);
+    }
+  };
+  const giveUp = () => {
+    setText(saved);
+    setRestored(null);
+    setError(null);
+  };
+
+  return html`
+    ${restored && dirty && html`<${Notice} kind="warning">What you typed ${ageOf(restored.at)} ago was not saved, and is here again.
+      ${restored.base !== versionOf(first) && !isNew ? " The object has changed since." : ""}</>`}
+    ${changed && dirty && html`<${Notice} kind="warning"><p>${changeText(object)} Your text is untouched.</p>
+      <button type="button" onClick=${() => showConflict()}>Show the difference</button></>`}
+    ${error && html`<${ErrorNotice} error=${error} />`}
+    <div class="bar-row">
+      ${canSave ? html`
+        <button type="button" class="main" disabled=${busy || !dirty && !isNew || (!isNew && !may.update)} onClick=${() => save()}>${isNew ? "Create" : "Save"}</button>
+        ${!isNew && may.patch && html`<button type="button" disabled=${busy || !dirty} onClick=${() => apply(false)} title="Server-side apply: you own the fields of the text, and fields of other managers are conflicts">Apply</button>`}
+        ${dirty && html`<button type="button" onClick=${giveUp}>Discard</button>`}
+        <span class="quiet" role="status">${stateText(dirty, faults, found.asked === text, isNew)}</span>`
+        : html`<span class="quiet">${gone ? "" : "You may read this object, and not change it."}</span>`}
+    </div>
+    <div class="split">
+      <${Editor} text=${text} onChange=${setText} onCursor=${setCursor} onSave=${() => canSave && (dirty || isNew) && save()} readOnly=${false} handle=${handle}
+        label=${isNew ? `New ${kind.kind} in YAML` : `${kind.kind} ${name} in YAML`} faults=${() => faults} complete=${(context) => completions(context, schema)} />
+      <aside class="card help" aria-label="Faults, and the field at the cursor" tabindex="0">
+        ${faults.length > 0 && html`<h2>${faults.length === 1 ? "One fault" : `${faults.length} faults`}</h2><ul class="faults">
+          ${faults.slice(0, 50).map((one) => html`<li><button type="button" onClick=${() => jump(handle, one)}>${formatFieldPath(one.path ?? []) || `line ${lineOf(text, one.from)}`}</button><br />${one.message}</li>`)}</ul>`}
+        <${FieldHelp} path=${pathAt(parsed.document, cursor)} schema=${schema} />
+      </aside>
+    </div>
+    ${conflict?.theirs !== undefined && html`<${Conflict} conflict=${conflict} onClose=${() => setConflict(null)} onTake=${() => (setSaved(conflict.theirs), setText(conflict.theirs), setConflict(null))}
+      onKeep=${(mine) => (setSaved(conflict.theirs), setText(mine), setConflict(null))} onSave=${(mine) => (setSaved(conflict.theirs), setText(mine), setConflict(null), save(mine))} />`}
+    ${conflict?.owners && html`<${OwnerConflict} failure=${conflict.owners} onClose=${() => setConflict(null)} onForce=${() => (setConflict(null), apply(true))} />`}`;
+}
+
+const versionOf = (text) => /^ {2}resourceVersion: "?(\d+)"?$/m.exec(text)?.[1] ?? "";
+
+const lineOf = (text, offset) => text.slice(0, offset).split("\n").length;
+
+function changeText(object) {
+  const newest = (object.metadata.managedFields ?? []).filter((one) => one.time).sort((a, b) => (a.time < b.time ? 1 : -1))[0];
+  return `The object was changed meanwhile${newest ? ` by ${newest.manager}, ${ageOf(newest.time)} ago` : ""}.`;
+}
+
+function stateText(dirty, faults, asked, isNew) {
+  if (faults.length > 0) return "";
+  if (!dirty) return isNew ? "" : "No changes";
+  return asked ? "The server would accept this" : "Checking…";
+}
+
+/** Faults that can be seen without the server; `fatal` ones are those with which it need not be asked. */
+function localFaults({ value, errors }, { schema, document }, kind, isNew) {
+  if (errors.length > 0) return errors.map((one) => ({ ...one, severity: "error", fatal: true }));
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return [{ from: 0, to: 0, message: "This must be an object.", severity: "error", fatal: true }];
+  const faults = [];
+  if (value.apiVersion !== apiVersionOf(kind)) faults.push({ path: ["apiVersion"], message: `must be ${apiVersionOf(kind)} here`, severity: "error", fatal: true });
+  if (value.kind !== kind.kind) faults.push({ path: ["kind"], message: `must be ${kind.kind} here`, severity: "error", fatal: true });
+  if (isNew && !value.metadata?.name && !value.metadata?.generateName) faults.push({ path: ["metadata", "name"], message: "a name is required", severity: "error", fatal: true });
+  return schema ? [...faults, ...validate(value, schema, document)] : faults;
+}
+
+function serverFaults(failure) {
+  if (failure.code === 0 || failure.code === 401) return [];
+  if (failure.causes.length === 0) return [{ path: [], message: failure.message, severity: "error" }];
+  return failure.causes.map((cause) => ({ path: parseFieldPath(cause.field ?? ""), message: cause.message, severity: "error" }));
+}
+
+const placeOf = (fault, parsed) => (fault.from !== undefined ? {} : rangeOf(parsed.document, fault.path));
+
+function jump(handle, { from }) {
+  const { view } = handle.current;
+  view.dispatch({ selection: { anchor: from }, scrollIntoView: true });
+  view.focus();
+}
+
+/** Names of fields where a field may begin, values where the schema has a few. */
+function completions(context, { schema, document }) {
+  if (!schema) return null;
+  const line = context.state.doc.lineAt(context.pos);
+  const before = line.text.slice(0, context.pos - line.from);
+  const key = /^(\s*(?:- )*)([\w-]*)$/.exec(before);
+  const value = /^\s*(?:- )*[\w-]+:\s+(\S*)$/.exec(before);
+  if (!key && !value) return null;
+  if (!context.explicit && !(key?.[2] || value?.[1])) return null;
+  const path = pathOfLine(context.state.doc, line.number, key ? key[1].length : undefined);
+  const at = path && schemaAt(schema, path, document);
+  if (!at) return null;
+  if (value) {
+    const options = at.enum ?? (at.type === "boolean" ? [true, false] : null);
+    return options && { from: context.pos - value[1].length, options: options.map((one) => ({ label: String(one), type: "constant" })) };
+  }
+  const options = fieldsOf(at, document).map(({ name, schema: field, required }) => {
+    const type = typeText(field, document);
+    const suffix = type === "object" || type.startsWith("list") || type.startsWith("map") ? ":" : ": ";
+    return { label: name, apply: name + suffix, detail: `${type}${required ? ", required" : ""}`, info: field.description || undefined, boost: required ? 1 : 0 };
+  });
+  return { from: context.pos - key[2].length, options };
+}
+
+/** The path above a line by indentation, which also works while the text is no YAML: with the line's own key if `indent` is undefined. */
+function pathOfLine(doc, number, indent) {
+  const path = [];
+  let column = indent;
+  for (let at = number; at >= 1; at -= 1) {
+    const found = /^(\s*(?:- )*)([\w./-]+):/.exec(doc.line(at).text);
+    if (!found) continue;
+    const width = found[1].length;
+    if (column !== undefined && (at === number || width >= column)) continue;
+    path.unshift(found[2]);
+    if (found[1].includes("-")) path.unshift(0);
+    column = found[1].includes("-") ? found[1].indexOf("-") + 1 : width;
+    if (width === 0) break;
+  }
+  return path;
+}
+
+function FieldHelp({ path, schema: { schema, document } }) {
+  const found = schema && schemaAt(schema, path, document);
+  if (!found) return html`<p class="quiet">Ctrl-Space completes names of fields. Tab leaves the editor.</p>`;
+  return html`<h2 class="mono">${formatFieldPath(path) || "The object"}</h2>
+    <p class="mono">${typeText(found, document)}</p>
+    ${found.description && html`<p>${found.description}</p>`}
+    ${constraintsOf(found).map((one) => html`<p class="quiet mono">${one}</p>`)}
+    ${rulesOf(found).map((one) => html`<p class="quiet"><code>${one.rule}</code><br />${one.message}</p>`)}
+    ${fieldsOf(found, document).length > 0 && html`<p class="quiet">Fields: ${fieldsOf(found, document).map((one) => one.name + (one.required ? "*" : "")).join(", ")}</p>`}`;
+}
+
+function Conflict({ conflict, onClose, onTake, onKeep, onSave }) {
+  const [mine, setMine] = useState(conflict.mine);
+  return html`<${Dialog} title="The object was changed meanwhile" wide=${true} onClose=${onClose}>
+    <div class="body"><p>Left is what the server has now, right is your text, which you can edit. The arrows take a change over from the left.</p>
+      <${Difference} left=${conflict.theirs} right=${conflict.mine} leftLabel="On the server" rightLabel="Yours" onRight=${setMine} /></div>
+    <footer><button type="button" onClick=${onTake}>Take the server's</button><button type="button" onClick=${() => onKeep(mine)}>Go on editing mine</button>
+      <button type="button" class="main" onClick=${() => onSave(mine)}>Save mine</button></footer>
+  </>`;
+}
+
+function OwnerConflict({ failure, onClose, onForce }) {
+  return html`<${Dialog} title="Others own these fields" onClose=${onClose}>
+    <div class="body"><p>You would change fields that another manager has applied:</p>
+      <ul>${failure.causes.map((cause) => html`<li><code>${cause.field}</code> ${cause.message}</li>`)}</ul>
+      <p class="quiet">Leave them out of your text, or take them over: then the other manager has the conflict when it applies again.</p></div>
+    <footer><button type="button" onClick=${onClose}>Back to the text</button><button type="button" class="danger" onClick=${onForce}>Take them over</button></footer>
+  </>`;
+}

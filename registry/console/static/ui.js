@@ -1,0 +1,217 @@
+// What pages are made of. Texts from the server only ever become text nodes and attributes: `html` makes elements of its
+// own template alone, and the Content-Security-Policy (Trusted Types) refuses markup that is made of strings.
+import { createContext, html, useCallback, useContext, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
+import { ageOf, timeText } from "./logic/text.js";
+
+export { html };
+
+/** `{api, rights, session, tenant, kinds, go, notify, confirm}`: what every page needs. */
+export const Console = createContext(null);
+export const useConsole = () => useContext(Console);
+
+/**
+ * The result of `load(signal)`, which runs again when one of `inputs` changes or `again()` is called:
+ * `{value, error, loading, again}`. The last value stays while it runs.
+ */
+export function useLoaded(load, inputs) {
+  const [state, setState] = useState({ value: undefined, error: null, loading: true });
+  const [turn, setTurn] = useState(0);
+  useEffect(() => {
+    const abort = new AbortController();
+    setState((old) => ({ ...old, loading: true }));
+    Promise.resolve(load(abort.signal)).then(
+      (value) => abort.signal.aborted || setState({ value, error: null, loading: false }),
+      (error) => abort.signal.aborted || setState((old) => ({ ...old, error, loading: false })),
+    );
+    return () => abort.abort();
+  }, [...inputs, turn]);
+  return { ...state, again: useCallback(() => setTurn((old) => old + 1), []) };
+}
+
+/** Whether the user may do each of `wanted`, `{name: attributes}`: an object of booleans, false until it is known. */
+export function useRights(wanted) {
+  const { rights } = useConsole();
+  const [found, setFound] = useState({});
+  useEffect(() => {
+    let gone = false;
+    const names = Object.keys(wanted);
+    Promise.all(names.map((name) => rights.may(wanted[name]))).then((answers) => {
+      if (!gone) setFound(Object.fromEntries(names.map((name, index) => [name, answers[index]])));
+    });
+    return () => (gone = true);
+  }, [rights, JSON.stringify(wanted)]);
+  return found;
+}
+
+export function useTitle(title) {
+  useEffect(() => {
+    document.title = title ? `${title} · registry` : "registry";
+  }, [title]);
+}
+
+/** A message for people: `kind` is "info", "good", "warning" or "error". */
+export function Notice({ kind = "info", children }) {
+  return html`<div class=${`notice ${kind}`} role=${kind === "error" ? "alert" : "status"}>${children}</div>`;
+}
+
+export function ErrorNotice({ error, again }) {
+  if (!error) return null;
+  const texts = {
+    0: "Nothing that you typed is lost. Try again when the server is back.",
+    401: "Your sign-in has expired. Sign in again: nothing that you typed is lost.",
+    403: "Your rights do not include this.",
+    410: "This is older than what the server keeps.",
+    429: "The server is busy, or a limit of the tenant is reached. Try again in a moment.",
+  };
+  return html`<${Notice} kind="error">
+    <p>${error.message}</p>
+    ${texts[error.code] && html`<p class="quiet">${texts[error.code]}</p>`}
+    ${again && html`<button type="button" onClick=${again}>Try again</button>`}
+  </>`;
+}
+
+export function Loading({ what = "Loading" }) {
+  return html`<p class="loading" role="status">${what}…</p>`;
+}
+
+export function Empty({ children }) {
+  return html`<div class="empty">${children}</div>`;
+}
+
+/** How long ago, with the time itself on hover. */
+export function Age({ time }) {
+  return time ? html`<time datetime=${time} title=${timeText(time)}>${ageOf(time)}</time>` : "";
+}
+
+const GOOD = /^(true|active|ready|running|established|bound|healthy|succeeded|complete|completed|available|ok|normal)$/i;
+const BAD = /^(failed|error|crashloopbackoff|terminating|unhealthy|suspended|degraded|lost|warning)$/i;
+
+/** A word of a status, coloured by what it usually means. */
+export function Status({ text }) {
+  const value = String(text ?? "");
+  const kind = GOOD.test(value) ? "good" : BAD.test(value) ? "bad" : value ? "plain" : "none";
+  return html`<span class=${`status ${kind}`}>${value}</span>`;
+}
+
+export function Tabs({ tabs, current, href }) {
+  return html`<nav class="tabs" aria-label="Views">
+    ${tabs.map(([id, label]) => html`<a key=${id} href=${href(id)} aria-current=${id === current ? "page" : undefined}>${label}</a>`)}
+  </nav>`;
+}
+
+/** `parts` is a list of `[text, href]`; the last is where we are. */
+export function Heading({ parts, children, about }) {
+  return html`<header class="heading">
+    <div>
+      ${parts.length > 1 && html`<nav class="crumbs" aria-label="Where this is">
+        ${parts.slice(0, -1).map(([text, href]) => html`<a href=${href}>${text}</a>`)}
+      </nav>`}
+      <h1>${parts.at(-1)[0]}</h1>
+      ${about && html`<p class="about">${about}</p>`}
+    </div>
+    <div class="actions">${children}</div>
+  </header>`;
+}
+
+/** A modal dialog. Escape and the close button call `onClose`. */
+export function Dialog({ title, onClose, wide = false, children }) {
+  const dialog = useRef();
+  useLayoutEffect(() => {
+    dialog.current.showModal();
+  }, []);
+  const cancelled = (event) => {
+    event.preventDefault();
+    onClose?.();
+  };
+  return html`<dialog ref=${dialog} class=${wide ? "wide" : ""} aria-labelledby="dialog-title" onCancel=${cancelled}>
+    <header><h2 id="dialog-title">${title}</h2>
+      ${onClose && html`<button type="button" class="icon" aria-label="Close" onClick=${onClose}>✕</button>`}</header>
+    ${children}
+  </dialog>`;
+}
+
+/** A text with a button that copies it. */
+export function Copyable({ text, label }) {
+  const [done, setDone] = useState(false);
+  const copy = async () => {
+    await navigator.clipboard?.writeText(text).catch(() => {});
+    setDone(true);
+    setTimeout(() => setDone(false), 1500);
+  };
+  return html`<figure class="copyable">
+    ${label && html`<figcaption>${label}</figcaption>`}
+    <pre tabindex="0">${text}</pre>
+    <button type="button" onClick=${copy} aria-label=${`Copy: ${label ?? "this text"}`}>${done ? "Copied" : "Copy"}</button>
+  </figure>`;
+}
+
+const ROW_HEIGHT = 33; // as in app.css
+
+/**
+ * A table of any number of rows, of which those in view are in the document. `columns`: `[{id, title, label, cell(row),
+ * numeric, sortable, about}]`; `onEnd` is called when the last rows come into view; `sort` is "age" or "-age".
+ */
+export function VirtualTable({ label, columns, rows, keyOf, sort, onSort, onEnd, rowClass, total }) {
+  const box = useRef();
+  const [view, setView] = useState({ top: 0, height: 900 });
+  const look = useCallback(() => {
+    const { scrollTop, clientHeight } = box.current;
+    setView((old) => (old.top === scrollTop && old.height === clientHeight ? old : { top: scrollTop, height: clientHeight }));
+  }, []);
+  useEffect(() => {
+    look();
+    const observer = new ResizeObserver(look);
+    observer.observe(box.current);
+    return () => observer.disconnect();
+  }, []);
+  const begin = Math.max(0, Math.floor(view.top / ROW_HEIGHT) - 10);
+  const end = Math.min(rows.length, Math.ceil((view.top + view.height) / ROW_HEIGHT) + 10);
+  useEffect(() => {
+    if (rows.length - end < 40) onEnd?.();
+  }, [end, rows.length, onEnd]);
+  // Up and down go from row to row, also to rows that are not in the document yet.
+  const onKey = (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 15, PageUp: -15 }[event.key];
+    if (!step || event.target.closest("thead")) return;
+    event.preventDefault();
+    const row = event.target.closest("tr[data-index]");
+    const wanted = Math.max(0, Math.min(rows.length - 1, row ? Number(row.dataset.index) + step : 0));
+    const place = wanted * ROW_HEIGHT;
+    const { scrollTop, clientHeight } = box.current;
+    if (place < scrollTop) box.current.scrollTop = place;
+    else if (place + 3 * ROW_HEIGHT > scrollTop + clientHeight) box.current.scrollTop = place + 3 * ROW_HEIGHT - clientHeight;
+    look();
+    requestAnimationFrame(() => requestAnimationFrame(() => box.current?.querySelector(`tr[data-index="${wanted}"] a`)?.focus({ preventScroll: true })));
+  };
+  const sorted = (id) => (sort === id ? "ascending" : sort === `-${id}` ? "descending" : undefined);
+  const head = (column) => {
+    if (!onSort || column.sortable === false) return column.title;
+    const state = sorted(column.id);
+    const mark = state === "ascending" ? "▲" : state === "descending" ? "▼" : "";
+    return html`<button type="button" onClick=${() => onSort(state === "ascending" ? `-${column.id}` : column.id)}>
+      ${column.title}<span aria-hidden="true" class="mark">${mark}</span></button>`;
+  };
+  return html`<div class="table-box" ref=${box} onScroll=${look} onKeyDown=${onKey} tabindex="0" role="region" aria-label=${label}>
+    <table aria-rowcount=${total ?? rows.length}>
+      <thead><tr>${columns.map((column) => html`<th key=${column.id} scope="col" title=${column.about} aria-sort=${sorted(column.id)} class=${column.numeric ? "numeric" : ""}>${head(column)}</th>`)}</tr></thead>
+      <tbody>
+        ${begin > 0 && html`<tr class="spacer" aria-hidden="true"><td colspan=${columns.length} style=${{ height: `${begin * ROW_HEIGHT}px` }}></td></tr>`}
+        ${rows.slice(begin, end).map((row, offset) => html`<tr key=${keyOf(row)} data-index=${begin + offset} class=${rowClass?.(row) ?? ""}>
+          ${columns.map((column) => html`<td key=${column.id} class=${column.numeric ? "numeric" : ""}>${column.cell(row)}</td>`)}
+        </tr>`)}
+        ${end < rows.length && html`<tr class="spacer" aria-hidden="true"><td colspan=${columns.length} style=${{ height: `${(rows.length - end) * ROW_HEIGHT}px` }}></td></tr>`}
+      </tbody>
+    </table>
+  </div>`;
+}
+
+/** A bar for how much of a limit is used. */
+export function Meter({ used, limit, text, label }) {
+  if (limit === undefined || limit === null) return html`<span class="meter-text">${text}</span>`;
+  const share = limit > 0 ? Math.min(1, used / limit) : 1;
+  const kind = share >= 0.95 ? "bad" : share >= 0.8 ? "near" : "fine";
+  return html`<span class="meter" role="img" aria-label=${`${label}: ${text}`}>
+    <span class="bar"><span class=${kind} style=${{ width: `${(share * 100).toFixed(1)}%` }}></span></span>
+    <span class="meter-text">${text}</span>
+  </span>`;
+}

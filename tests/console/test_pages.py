@@ -1,0 +1,239 @@
+"""The console in a real browser: signing in, looking, editing, as users of different rights."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from tests.console.browser import Page, origin_of
+from tests.console.conftest import go, sign_in
+from tests.console.seed import API, GROUP, MERGE, SHOP, manifest, ok
+from tests.running import RunningServer
+
+pytestmark = pytest.mark.slow
+
+BACKUPS = f"/objects/{GROUP}/v1/backups"
+NIGHTLY = f"/object/{GROUP}/v1/backups/prod/nightly"
+
+
+_EDITOR = "document.querySelector('.editor')?.shadowRoot.querySelector('.cm-content')"
+# Selects a text of one line of the editor, which may be in several elements.
+_SELECT = """(text => {
+    const line = [...EDITOR.querySelectorAll('.cm-line')].find(one => one.textContent.includes(text));
+    const begin = line.textContent.indexOf(text), end = begin + text.length;
+    const range = document.createRange(), walk = document.createTreeWalker(line, NodeFilter.SHOW_TEXT);
+    for (let at = 0, node; (node = walk.nextNode()); at += node.length) {
+        if (at <= begin && begin < at + node.length) range.setStart(node, begin - at);
+        if (at < end && end <= at + node.length) range.setEnd(node, end - at);
+    }
+    EDITOR.focus();
+    getSelection().removeAllRanges();
+    getSelection().addRange(range);
+    return new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+})""".replace("EDITOR", _EDITOR)
+
+
+def edit(page: Page, old: str, new: str) -> None:
+    """Selects the first `old` of the editor and types `new`."""
+    page.wait(f"{_EDITOR}?.innerText.includes({json.dumps(old)})")
+    page.evaluate(f"{_SELECT}({json.dumps(old)})")
+    page.type(new)
+
+
+def test_signing_in_with_a_token_leaves_no_trace_of_it(
+    page: Page, server: RunningServer, tokens: dict[str, str]
+) -> None:
+    token = tokens["editor"]
+    sign_in(page, server, token)
+    page.wait_text("editor")
+    go(page, "#/~" + BACKUPS, "billing-1")
+    assert token not in page.evaluate("location.href")
+    assert page.evaluate("localStorage.length") == 0
+    assert page.evaluate("document.cookie") == ""
+    assert token not in server.log
+    page.evaluate("location.reload()")
+    page.wait_text("billing-1")  # a reload does not end the session
+    page.click("Sign out")
+    page.wait("!!document.querySelector('input[name=token]')")
+    assert page.evaluate("sessionStorage.length") == 0
+    assert {origin_of(url) for url in page.requests if not url.startswith("data:")} <= {server.url, "about://"}
+
+
+def test_a_wrong_token_is_refused(page: Page, server: RunningServer) -> None:
+    page.open(f"{server.url}/console/")
+    page.fill("input[name=token]", "registry.shop.no.token")
+    page.click("Sign in")
+    page.wait_text("The server does not accept this token.")
+
+
+def test_signing_in_with_a_kubeconfig(page: Page, server: RunningServer, tokens: dict[str, str]) -> None:
+    config = {
+        "current-context": "certificate",
+        "clusters": [{"name": "c", "cluster": {"server": f"{server.url}/clusters/shop"}}],
+        "users": [{"name": "t", "user": {"token": tokens["editor"]}}, {"name": "x", "user": {"client-certificate-data": "…"}}],
+        "contexts": [
+            {"name": "certificate", "context": {"cluster": "c", "user": "x"}},
+            {"name": "token", "context": {"cluster": "c", "user": "t"}},
+        ],
+    }  # fmt: skip
+    page.open(f"{server.url}/console/")
+    page.click("Kubeconfig")
+    page.fill("textarea", json.dumps(config))
+    page.wait_text("signs in with a client certificate, which a page cannot use")
+    page.evaluate(
+        "(s => { s.value = 'token'; s.dispatchEvent(new Event('change', {bubbles: true})); })(document.querySelector('select'))"
+    )
+    page.click("Sign in to shop")
+    page.wait_text("Sign out")
+    assert page.evaluate("location.hash").startswith("#/shop")
+
+
+def test_objects_are_live_filtered_and_sorted(
+    page: Page, server: RunningServer, tokens: dict[str, str], http: Any
+) -> None:
+    sign_in(page, server, tokens["editor"])
+    go(page, "#/~" + BACKUPS, "39 objects")
+    page.wait_text("live")
+    path = f"{SHOP}{API}/namespaces/default/backups"
+    ok(http.post(path, json=manifest("Backup", "aaa-live", {"schedule": "9 9 * * *"})))
+    page.wait_text("aaa-live")
+    ok(http.patch(f"{path}/aaa-live/status", json={"status": {"phase": "Pondering"}}, headers=MERGE))
+    page.wait_text("Pondering")
+    ok(http.delete(f"{path}/aaa-live"))
+    page.wait_no_text("aaa-live")
+    page.click("Keep")
+    page.wait("document.querySelector('th[aria-sort=ascending]')?.innerText.startsWith('Keep')")
+    values = "[...document.querySelectorAll('tbody td.numeric')].map(e => Number(e.innerText))"
+    assert page.evaluate(values) == sorted(page.evaluate(values))
+    page.fill("input[placeholder=Filter]", "failed mail")
+    page.wait_text("10 of 39 objects")
+    go(page, f"#/~{BACKUPS}?labels=team%3Dstorage&ns=prod", "nightly")
+    page.wait_text("4 objects")
+
+
+def test_an_object_is_checked_while_somebody_types_and_saved(
+    page: Page, server: RunningServer, tokens: dict[str, str], http: Any
+) -> None:
+    sign_in(page, server, tokens["editor"])
+    path = f"{SHOP}{API}/namespaces/default/backups/storage-4"
+    go(page, f"#/~/object/{GROUP}/v1/backups/default/storage-4", "No changes")
+    edit(page, "keep: 7", "keep: 0")
+    page.wait_text("must be at least 1")  # the schema, at once
+    edit(page, "keep: 0", "keep: 1")
+    edit(page, "paused: false", "paused: true")
+    page.wait_text("a paused backup must keep more than one")  # the rule, by the server's dry run
+    assert ok(http.get(path))["spec"]["keep"] == 7
+    edit(page, "keep: 1", "keep: 5")
+    page.wait_text("The server would accept this")
+    page.click("Save")
+    page.wait_text("Saved.")
+    assert ok(http.get(path))["spec"] == {"keep": 5, "paused": True, "schedule": "4 3 * * *", "target": "disk"}
+
+
+def test_a_new_object(page: Page, server: RunningServer, tokens: dict[str, str], http: Any) -> None:
+    sign_in(page, server, tokens["editor"])
+    go(page, f"#/~/new/{GROUP}/v1/backups?ns=prod", "a name is required")
+    edit(page, 'name: ""', "name: fresh")
+    edit(page, 'schedule: ""', 'schedule: "1 2 3 4 5"')
+    page.wait_text("The server would accept this")
+    page.click("Create")
+    page.wait_text("Created.")
+    page.wait("location.hash.endsWith('/prod/fresh')")
+    ok(http.delete(f"{SHOP}{API}/namespaces/prod/backups/fresh"))
+    page.wait_text("This object has been deleted.")
+
+
+def test_a_conflict_is_shown_as_a_difference_and_nothing_typed_is_lost(
+    page: Page, server: RunningServer, tokens: dict[str, str], http: Any
+) -> None:
+    sign_in(page, server, tokens["editor"])
+    path = f"{SHOP}{API}/namespaces/default/backups/mail-7"
+    go(page, f"#/~/object/{GROUP}/v1/backups/default/mail-7", "No changes")
+    edit(page, "keep: 10", "keep: 44")
+    ok(http.patch(f"{path}?fieldManager=someone", json={"spec": {"target": "cloud"}}, headers=MERGE))
+    page.wait_text("The object was changed meanwhile by someone")
+    page.evaluate("location.reload()")
+    page.wait_text("was not saved, and is here again")
+    page.wait_text("keep: 44")
+    page.click("Save")
+    page.wait_text("Left is what the server has now, right is your text")
+    page.wait_text("target: cloud")
+    page.wait_text("keep: 44")
+    page.click("Save mine")
+    page.wait_text("Saved.")
+    saved = ok(http.get(path))["spec"]
+    assert (saved["keep"], saved["target"]) == (44, "disk")
+
+
+def test_the_conflicts_of_an_apply_name_the_manager(
+    page: Page, server: RunningServer, tokens: dict[str, str], http: Any
+) -> None:
+    sign_in(page, server, tokens["editor"])
+    path = f"{SHOP}{API}/namespaces/default/backups/search-2"
+    applied = manifest("Backup", "search-2", {"keep": 30, "schedule": "2 3 * * *"})
+    apply = {"Content-Type": "application/apply-patch+yaml"}
+    ok(http.patch(f"{path}?fieldManager=gitops&force=true", content=json.dumps(applied), headers=apply))
+    go(page, f"#/~/object/{GROUP}/v1/backups/default/search-2", "No changes")
+    edit(page, "keep: 30", "keep: 31")
+    page.click("Apply")
+    page.wait_text('conflict with "gitops"')
+    page.click("Take them over")
+    page.wait_text("Applied.")
+    assert ok(http.get(path))["spec"]["keep"] == 31
+
+
+def test_a_reader_sees_no_button_that_would_be_refused(
+    page: Page, server: RunningServer, tokens: dict[str, str]
+) -> None:
+    sign_in(page, server, tokens["reader"])
+    go(page, "#/~" + BACKUPS, "live")
+    go(page, "#/~" + NIGHTLY, "You may read this object, and not change it.")
+    buttons = "[...document.querySelectorAll('main button, main a.button')].map(e => e.innerText)"
+    assert not {"Save", "Apply", "Delete", "New", "Deleted"} & set(page.evaluate(buttons))
+    go(page, "#/~" + BACKUPS, "39 objects")
+    assert page.evaluate(buttons + ".filter(e => ['New', 'Deleted'].includes(e))") == []
+    go(page, "#/~/definitions", "backups.demo.example.com")
+    assert "Tenants" not in page.text
+
+
+def test_a_user_of_a_tenant_sees_no_other(page: Page, server: RunningServer, tokens: dict[str, str]) -> None:
+    sign_in(page, server, tokens["editor"])
+    go(page, "#/~/kinds", "Backup")
+    assert "Tenants" not in page.text
+    go(page, "#/labs", "Your rights do not include this.")
+    go(page, "#/no-such-tenant", "Your rights do not include this.")
+
+
+def test_somebody_without_rights_reads_why(page: Page, server: RunningServer, tokens: dict[str, str]) -> None:
+    sign_in(page, server, tokens["nobody"])
+    go(page, "#/~" + BACKUPS, "You may not list all namespaces.")
+
+
+def test_the_token_expires(page: Page, server: RunningServer, tokens: dict[str, str], http: Any) -> None:
+    """What was typed is still there after signing in again."""
+    sign_in(page, server, tokens["editor"])
+    go(page, f"#/~/object/{GROUP}/v1/backups/default/mail-11", "No changes")
+    edit(page, "keep: 5", "keep: 55")
+    page.evaluate(
+        "sessionStorage.setItem('registry.session', JSON.stringify({token: 'registry.shop.x.y', tenant: '~'}))"
+    )
+    page.evaluate("location.reload()")
+    page.wait_text("The server does not accept your token any more.")
+    page.fill("dialog input[name=token]", tokens["editor"])
+    page.click("Sign in")
+    page.wait_text("was not saved, and is here again")
+    page.wait_text("keep: 55")
+    page.wait_text("The server would accept this")
+    page.click("Discard")
+    page.wait_text("No changes")
+
+
+def test_first_rows_are_there_at_once(page: Page, server: RunningServer, tokens: dict[str, str]) -> None:
+    sign_in(page, server, tokens["editor"])
+    go(page, "#/~/kinds", "Backup")
+    began = time.monotonic()
+    go(page, "#/~" + BACKUPS, "billing-1")
+    assert time.monotonic() - began < 5
