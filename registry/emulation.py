@@ -1,8 +1,8 @@
 """The version of Kubernetes that this process behaves as.
 
 It is set once, before anything is compiled or served (`--emulate-version`), and is the same for all tenants of a
-process, as kube-apiserver's --emulated-version is. What a version changed is a member of `Emulated`, so that a search
-for it finds every place that asks.
+process, as kube-apiserver's --emulated-version is. A search for `is_1_37` finds all that this version changes; they are
+listed in docs/emulation.md.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Emulated:
-    """A version by what clients read of it, and what it has that versions before it lack."""
+    """A version by what clients read of it."""
 
     minor: int
     git_version: str

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from registry import emulation
 from registry.webhooks.egress import EgressPolicy
 from registry.webhooks.services import parse_services
 
@@ -253,6 +254,10 @@ class Settings:
     webhook_service_template: str = setting(
         "", "DNS name of every other service, such as {name}.{namespace}.svc.cluster.local.", shown="none"
     )
+    emulate_version: str = setting(
+        emulation.DEFAULT, "Version of Kubernetes whose behaviour the server has: " + " or ".join(emulation.NAMES) +
+        ". Set it alike in all processes of a database.", one_of(*emulation.NAMES)
+    )  # fmt: skip
     serve_apiextensions_v1beta1: bool = setting(
         True, "Also serve definitions in the older form, apiextensions.k8s.io/v1beta1.", switch
     )

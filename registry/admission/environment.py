@@ -20,10 +20,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from registry.admission.authorizer import Authorizer, Decisions, request_check
 from registry.admission.dynamic import to_value
-from registry.admission.messages import MESSAGES, MUTATION_FUNCTIONS
+from registry.admission.messages import MESSAGES, mutation_functions
 from registry.budget import Budget, BudgetExceeded
 from registry.cel.checker.checker import Checked, check
-from registry.cel.checker.declarations import FUNCTIONS
 from registry.cel.common import types
 from registry.cel.common.types import Type, list_of, map_of, struct
 from registry.cel.common.values import (
@@ -212,7 +211,7 @@ def check_text(text: str, scope: Scope) -> tuple[Checked, str]:
     checked = check(
         _parse(text),
         scope.names(),
-        functions=MUTATION_FUNCTIONS if scope.patches else FUNCTIONS,
+        functions=mutation_functions() if scope.patches else None,
         messages=MESSAGES if scope.patches else None,
     )
     issues = checked.issues or literal_issues(checked)

@@ -7,10 +7,11 @@ Follows apiserver pkg/cel/mutation/{typeresolver,dynamic/objects,jsonpatch}.go.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from registry.admission.dynamic import plain
-from registry.cel.checker.declarations import FUNCTIONS, Function, Overload
+from registry.cel.checker.declarations import Function, Overload, declared_functions
 from registry.cel.common import types
 from registry.cel.common.types import Type
 from registry.cel.common.values import MISSING, EvalError, MapValue, Value, equal, register_type
@@ -128,8 +129,9 @@ def escape_key(value: Value) -> str:
 
 
 _ESCAPE = Overload("string_jsonpatch_escapeKey_string", "jsonpatch.escapeKey", (types.STRING,), types.STRING, False, ())
-# The functions of all expressions, and those that only mutations may call.
-MUTATION_FUNCTIONS: Final = {
-    **FUNCTIONS,
-    "jsonpatch.escapeKey": Function("jsonpatch.escapeKey", (_ESCAPE,), {(False, 1): (_ESCAPE,)}),
-}
+_FOR_MUTATIONS: Final = {"jsonpatch.escapeKey": Function("jsonpatch.escapeKey", (_ESCAPE,), {(False, 1): (_ESCAPE,)})}
+
+
+def mutation_functions() -> Mapping[str, Function]:
+    """The functions of all expressions, and those that only mutations may call."""
+    return {**declared_functions(), **_FOR_MUTATIONS}

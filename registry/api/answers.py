@@ -84,14 +84,14 @@ class Event:
 Answer = ObjectAnswer | ListAnswer | DocumentAnswer | WatchAnswer
 
 
-def deleted_status(served: Served, name: str, uid: str) -> DocumentAnswer:
-    """The Status of an object that is gone."""
+def deleted_status(served: Served, name: str, uid: str, revision: int = 0) -> DocumentAnswer:
+    """The Status of an object that is gone; `revision` is that of its deletion, 0 where the answer has none."""
     details = {"name": name, "group": served.resource.group, "kind": served.resource.name, "uid": uid}
     return DocumentAnswer(
         {
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": {},
+            "metadata": {"resourceVersion": str(revision)} if revision else {},
             "status": "Success",
             "details": {k: v for k, v in details.items() if v},
         }

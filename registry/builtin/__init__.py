@@ -1,8 +1,9 @@
 """The resources that every tenant has, as definitions served by the same machinery as everybody's.
 
-Each YAML file beside this one holds definitions in the form of a CustomResourceDefinition's spec, with two words
-more: `strategy` names the life rules of the kind (registry/api/strategies), `verbs` what it can do if not everything.
-They are read once and shared by all tenants.
+Each YAML file beside this one holds definitions in the form of a CustomResourceDefinition's spec, with three words
+more: `strategy` names the life rules of the kind (registry/api/strategies), `verbs` what it can do if not everything,
+and `since` the version of Kubernetes that a version of the kind came with. They are read once for each version of
+Kubernetes, and shared by all tenants.
 """
 
 from __future__ import annotations
@@ -17,17 +18,29 @@ import yaml
 
 from registry.definitions.compiled import compile_definition
 from registry.definitions.model import Definition
+from registry.emulation import emulated
+
+
+def definitions() -> Sequence[Definition]:
+    """Every built-in definition that the emulated version has, in order of the files' names."""
+    return _definitions(emulated().minor)
 
 
 @cache
-def definitions() -> Sequence[Definition]:
-    """Every built-in definition, in order of the files' names."""
+def _definitions(minor: int) -> Sequence[Definition]:
     files = sorted((f for f in resources.files(__name__).iterdir() if f.name.endswith(".yaml")), key=lambda f: f.name)
     found = []
     for file in files:
         for document in yaml.safe_load_all(file.read_text(encoding="utf-8")):
+            document["versions"] = [v for v in document["versions"] if _is_there(v, minor)]
             found.append(_definition(document))
     return found
+
+
+def _is_there(version: dict[str, Any], minor: int) -> bool:
+    """Whether 1.`minor` of Kubernetes has a version of a kind; takes the word `since` out of it."""
+    since = str(version.pop("since", "1.0"))
+    return int(since.partition(".")[2]) <= minor
 
 
 @cache

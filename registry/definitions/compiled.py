@@ -15,6 +15,7 @@ from registry.definitions.conversion import RULES
 from registry.definitions.model import Column, Definition, Names, Scale, Version
 from registry.definitions.packed import PackedSchema, pack
 from registry.definitions.priority import priority_key
+from registry.emulation import emulated
 from registry.schema.compiled import CompiledSchema
 from registry.schema.model import KEEPS_ALL
 
@@ -41,7 +42,7 @@ def compile_definition(crd: Json) -> Definition:
         uid=meta.get("uid") or "",
         revision=int(meta.get("resourceVersion") or 0),
         established=is_true(crd, "Established"),
-        terminating=is_true(crd, "Terminating"),
+        terminating=is_true(crd, "Terminating") or (emulated().is_1_37 and bool(meta.get("deletionTimestamp"))),
         conversion=conversion,
         conversion_rules=rules,
         reporting=_annotations(meta, "reporting.registry/"),

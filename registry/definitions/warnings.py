@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from registry.definitions.internal import internal_spec
+from registry.emulation import emulated
 from registry.schema.field import go_quote
 from registry.schema.structural.bounds import nodes, validate_bounds
 
@@ -49,19 +50,45 @@ _STRING_FORMATS = frozenset(
 
 
 def warnings(crd: Json, old: Json | None = None) -> list[str]:
-    """Texts such as `unrecognized format "x"`, one for each place; on an update only formats that are new.
+    """Texts such as `unrecognized format "x"`, one for each place; on an update only those of what is new.
 
     The caller merges equal texts, as it does for all warnings.
     """
     known = set(_unrecognized_formats(old)) if old is not None else set()
-    return [f"unrecognized format {go_quote(f)}" for f in _unrecognized_formats(crd) if f not in known]
+    found = [f"unrecognized format {go_quote(f)}" for f in _unrecognized_formats(crd) if f not in known]
+    if emulated().is_1_37:
+        before = _items_of_sets(old) if old is not None else set()
+        found += [
+            f"x-kubernetes-list-type: set for items of type {go_quote(kind)} is not supported by server-side apply or "
+            "CEL validation rules"
+            for kind in sorted(_items_of_sets(crd) - before)
+        ]
+    return found
 
 
-def _unrecognized_formats(crd: Json) -> Iterator[str]:
+def _schemas(crd: Json) -> Iterator[Json]:
     spec = internal_spec(crd)
     for validation in (spec.schema, *(v.schema for v in spec.versions or ())):
         schema = (validation or {}).get("openAPIV3Schema")
-        if schema is None or validate_bounds(schema, ""):
+        if schema is not None:
+            yield schema
+
+
+def _items_of_sets(crd: Json) -> set[str]:
+    """The types of items that are no scalars, of all lists that are said to be sets."""
+    found = set()
+    for schema in _schemas(crd):
+        for node in nodes(schema):
+            items = node.get("items") if node.get("x-kubernetes-list-type") == "set" else None
+            kind = items.get("type") if isinstance(items, Mapping) else None
+            if kind in ("object", "array"):
+                found.add(kind)
+    return found
+
+
+def _unrecognized_formats(crd: Json) -> Iterator[str]:
+    for schema in _schemas(crd):
+        if validate_bounds(schema, ""):
             continue
         for node in nodes(schema):
             text = node.get("format")

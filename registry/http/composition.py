@@ -38,6 +38,7 @@ from registry.controllers.namespace_defaults import Trust
 from registry.controllers.reporting import ReportingController
 from registry.controllers.storage_migration.runner import MigrationSettings
 from registry.conversion.converter import Converter
+from registry.emulation import emulate
 from registry.flowcontrol.watchdog import Watchdog
 from registry.http import metrics
 from registry.http.aggregated import Aggregation
@@ -65,6 +66,7 @@ class Serving(NamedTuple):
 @contextlib.asynccontextmanager
 async def serving(settings: Settings, stopping: asyncio.Event) -> AsyncIterator[Serving]:
     """Until the block ends the database is open and the controllers run."""
+    emulate(settings.emulate_version)
     async with contextlib.AsyncExitStack() as stack:
         converter = await stack.enter_async_context(contextlib.aclosing(_converter(settings)))
         store = await stack.enter_async_context(_store(settings))

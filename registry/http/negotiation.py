@@ -54,13 +54,15 @@ class UnsupportedMediaType(ValueError):
 @dataclass(frozen=True, slots=True)
 class Representation:
     """What the client gets. `transform` is empty, Table, PartialObjectMetadata or its list, of meta.k8s.io/`version`;
-    for discovery APIGroupDiscoveryList of apidiscovery.k8s.io. `pretty` asks for indented JSON.
+    for discovery APIGroupDiscoveryList of apidiscovery.k8s.io. `pretty` asks for indented JSON, `drops_owners` for
+    objects without metadata.managedFields (KEP-5958).
     """
 
     encoding: str = JSON
     transform: str = ""
     version: str = ""
     pretty: bool = False
+    drops_owners: bool = False
 
     @property
     def media_type(self) -> str:
@@ -250,7 +252,15 @@ def _represent(params: Mapping[str, str], encoding: str, allows: _Allows) -> Rep
     if not allows(encoding, target):
         return None
     pretty = params.get("pretty") == "1"
-    return Representation(encoding, *((target.kind, target.version) if target else ("", "")), pretty)
+    drops_owners = encoding == JSON and _drops(params.get("drop", ""))
+    return Representation(encoding, *((target.kind, target.version) if target else ("", "")), pretty, drops_owners)
+
+
+def _drops(text: str) -> bool:
+    """Whether `metadata.managedFields` is among the fields to leave out, `a+b`. Other fields are not left out; a
+    list that names a field twice is none."""
+    fields = text.split("+")
+    return "metadata.managedFields" in fields and len(set(fields)) == len(fields)
 
 
 def _clauses(accept: str) -> list[_Clause]:

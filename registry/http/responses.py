@@ -37,6 +37,7 @@ from registry.codec.json_encode import encode_json
 from registry.codec.protobuf.envelope import encode_list, encode_list_item, encode_object
 from registry.codec.stored import decode_stored
 from registry.codec.yaml_encode import encode_yaml
+from registry.emulation import emulated
 from registry.flowcontrol.byte_shares import HeldAnswer
 from registry.flowcontrol.evaluation import evaluate
 from registry.flowcontrol.time_slice import TimeSlice
@@ -155,21 +156,28 @@ class Form:
         self.table = table
         self.include = include
         self._custom = custom
-        self.is_plain = representation.transform == "" and representation.encoding == JSON and not representation.pretty
+        # A parameter that servers before 1.37 ignore.
+        self._drops_owners = representation.drops_owners and emulated().is_1_37
+        self.is_plain = (
+            representation.transform == ""
+            and representation.encoding == JSON
+            and not representation.pretty
+            and not self._drops_owners
+        )
         self.cache_key = (representation, include, table.key if table is not None else None)
 
     def of_object(self, obj: Object, now: float, *, headers: bool = True) -> Mapping[str, Any]:
         """One object in its form; a Table of one row."""
         match self.representation.transform:
             case "":
-                return obj
+                return self.as_asked(obj)
             case kind if kind == TABLE:
                 assert self.table is not None
                 row = self.table.row(obj, now, self.include, self.representation.version)
                 metadata = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
                 return self.table.document([row], metadata, self.representation.version, headers)
             case kind if kind == PARTIAL:
-                return partial_object_metadata(obj, self.representation.version)
+                return self.as_asked(partial_object_metadata(obj, self.representation.version))
             case _ if self._custom:
                 raise plain_internal("content is not a list")
             case _:
@@ -177,6 +185,12 @@ class Form:
                     f"you requested {PARTIAL_LIST}, but the requested object is not a list "
                     f"({go_type(obj['apiVersion'], obj['kind'])})"
                 )
+
+    def as_asked(self, obj: Mapping[str, Any]) -> Mapping[str, Any]:
+        """`obj` without the fields that the client does not want."""
+        if not self._drops_owners or "managedFields" not in (obj.get("metadata") or ()):
+            return obj
+        return {**obj, "metadata": {k: v for k, v in obj["metadata"].items() if k != "managedFields"}}
 
 
 def form_of(representation: Representation, table: Table, query: Query, *, custom: bool) -> Form:
@@ -442,10 +456,10 @@ def _item(obj: Object, form: Form, now: float, budget: Budget, *, is_builtin: bo
     if form.table is not None:
         return form.table.row(obj, now, form.include, form.representation.version, budget)
     if form.representation.transform == PARTIAL_LIST:
-        return partial_object_metadata(obj, form.representation.version)
+        return form.as_asked(partial_object_metadata(obj, form.representation.version))
     if is_builtin and form.representation.encoding != PROTOBUF:
         del obj["apiVersion"], obj["kind"]
-    return obj
+    return form.as_asked(obj)
 
 
 async def _stream(

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from registry.api.tables.table import CREATED_DESCRIPTION, NAME_DESCRIPTION, Table, age, column_definition
+from registry.emulation import emulated
 
 Json = Any
 Object = Mapping[str, Json]
@@ -21,6 +22,8 @@ Cell = Callable[[Object, float], Json]
 
 
 def builtin_table(group: str, kind: str) -> Table:
+    if emulated().is_1_37 and (group, kind) == ("apiextensions.k8s.io", "CustomResourceDefinition"):
+        return _DEFINITIONS
     return _TABLES.get((group, kind), _DEFAULT)
 
 
@@ -166,6 +169,30 @@ _AGE = _text("Age", CREATED_DESCRIPTION, _age)
 _CREATED_AT = column_definition("Created At", "date", description=CREATED_DESCRIPTION), _created_age
 
 _DEFAULT = Table([_NAME[0], _CREATED_AT[0]], lambda obj, now, budget: [_name(obj, now), _created_age(obj, now)], None)
+
+
+def _served_versions(obj: Object, now: float) -> str:
+    """`v1(storage),v1beta1`."""
+    versions = [version for version in _walk(obj, ("spec", "versions")) or () if version.get("served")]
+    return ",".join(sorted(v.get("name", "") + ("(storage)" if v.get("storage") else "") for v in versions))
+
+
+def _is_established(obj: Object, now: float) -> bool:
+    conditions = _walk(obj, ("status", "conditions")) or ()
+    return any(c.get("type") == "Established" and c.get("status") == "True" for c in conditions)
+
+
+# Of definitions, from 1.37 on (apiextensions-apiserver pkg/registry/customresourcedefinition/tableconvertor).
+_DEFINITIONS = _table(
+    _NAME,
+    _text("Scope", "Cluster/Namespaced", _at("spec", "scope")),
+    _text("Versions", "Served versions", _served_versions),
+    _CREATED_AT,
+    _text("Group", "API group", _at("spec", "group"), 1),
+    _text("Kind", "CustomResource kind", _at("spec", "names", "kind"), 1),
+    _text("ShortNames", "Short names", lambda obj, now: ",".join(_walk(obj, ("spec", "names", "shortNames")) or ()), 1),
+    (column_definition("Established", "boolean", priority=1, description="Established status"), _is_established),
+)
 
 _CONFIG_MAP_DATA = (
     "Data contains the configuration data. Each key must consist of alphanumeric characters, '-', '_' or '.'. Values "

@@ -22,6 +22,7 @@ from registry.apply.objects import has_same_contents
 from registry.codec.model import Decoded
 from registry.codec.model import DecodeError as CodecError
 from registry.codec.yaml_decode import decode_yaml
+from registry.emulation import emulated
 from registry.flowcontrol.evaluation import evaluate
 from registry.schema.field import invalid as invalid_field
 
@@ -70,16 +71,21 @@ def decode_configuration(body: Body) -> Decoded:
     try:
         decoded = body.read(decode_yaml)
     except CodecError as error:
-        raise bad_request(f"error decoding YAML: error converting YAML to JSON: {error}") from error
+        raise bad_request(f"error decoding {_noun()}: error converting YAML to JSON: {error}") from error
     if decoded.value is None:
         decoded.value = {}
     if not isinstance(decoded.value, dict):
         word = {list: "array", str: "string", bool: "bool"}.get(type(decoded.value), "number")
         raise bad_request(
-            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal "
+            f"error decoding {_noun()}: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal "
             f"{word} into Go value of type map[string]interface {{}}"
         )
     return decoded
+
+
+def _noun() -> str:
+    """What errors call the configuration: since 1.37 it need not be YAML."""
+    return "patch" if emulated().is_1_37 else "YAML"
 
 
 def note_duplicates(request: ResourceRequest, decoded: Decoded, options: WriteOptions) -> None:
@@ -88,5 +94,5 @@ def note_duplicates(request: ResourceRequest, decoded: Decoded, options: WriteOp
         return
     if options.field_validation == "Strict":
         errors = ", ".join(decoded.strict_errors())
-        raise bad_request(f"error strict decoding YAML: error converting YAML to JSON: {errors}")
+        raise bad_request(f"error strict decoding {_noun()}: error converting YAML to JSON: {errors}")
     request.context.warnings.extend(decoded.duplicates)

@@ -32,6 +32,7 @@ from registry.api.verbs.pipeline import Draft, Operation, Outcome, Start, render
 from registry.api.verbs.rows import remove, replace
 from registry.api.verbs.update import CONFLICT_TRIES, copy_of
 from registry.apply.values import equal
+from registry.emulation import emulated
 from registry.store.errors import InUse
 from registry.store.types import ObjectKey, Row
 
@@ -82,26 +83,33 @@ class DeleteOperation(Operation[Answer]):
         if held:
             mark(obj, request.context, strategy.grace_seconds(self.options))
         if self.dry_run or (held and equal(obj, old)):
-            return Outcome(obj=obj) if held else self._removed(request, draft)
+            return Outcome(obj=obj) if held else self._removed(request, draft, None)
         actor = request.actor(manager_of(write_options({}, "UpdateOptions"), request.context.user_agent), "delete")
         try:
             if held:
                 stored = await request.run_with_conversions(lambda: request.served.body(obj))
                 row, guards = await replace(request, draft.start, obj, old, stored, actor, unless_used=unless_used)
                 return Outcome(row, guards=guards)
-            await remove(request, draft.start, obj, actor, unless_used=unless_used)
+            committed = await remove(request, draft.start, obj, actor, unless_used=unless_used)
         except InUse as used:
             raise await in_use(request) from used
-        return self._removed(request, draft)
+        return self._removed(request, draft, committed.revision)
 
-    def _removed(self, request: ResourceRequest, draft: Draft) -> Outcome:
+    def _removed(self, request: ResourceRequest, draft: Draft, revision: int | None) -> Outcome:
+        """`revision` is that of the deletion, which is in the answer from 1.37 on; None of a dry run."""
+        old, row = draft.old, draft.start.row
+        assert old is not None
+        assert row is not None
         if request.served.strategy.returns_deleted_object:
-            return Outcome(obj=draft.old)
-        return Outcome(draft.start.row)
+            if revision is not None and emulated().is_1_37:
+                old = {**old, "metadata": {**old["metadata"], "resourceVersion": str(revision)}}
+            return Outcome(obj=old)
+        return Outcome(row if revision is None else replace_fields(row, revision=revision))
 
     async def answer(self, request: ResourceRequest, outcome: Outcome) -> Answer:
         if outcome.row is not None and outcome.guards is None:
-            return deleted_status(request.served, request.name, outcome.row.uid)
+            revision = 0 if self.dry_run or not emulated().is_1_37 else outcome.row.revision
+            return deleted_status(request.served, request.name, outcome.row.uid, revision)
         return await render(request, outcome)
 
 
@@ -122,7 +130,9 @@ def _precondition(request: ResourceRequest, what: str, wanted: str, found: str) 
     served = request.served
     if served.kind.name in _OF_THEIR_OWN and served.definition.builtin:
         # Namespaces and definitions have a deletion of their own in the original, in the words of its storage.
-        why = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+        is_lower = emulated().is_1_37 and served.kind.name == "CustomResourceDefinition"
+        begin = "precondition" if is_lower else "Precondition"
+        why = f"{begin} failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
         return conflict(served.resource, request.name, why)
     # The kind stands where the resource belongs, by a slip of the original that clients may have met.
     return conflict(kind_of(served, {}), request.name, why)

@@ -9,7 +9,7 @@ from registry.api.dependents import FOREGROUND, ORPHAN, DeletedObject, effects_o
 from registry.api.request import QUOTAS, ResourceRequest
 from registry.api.served import Object, StoredForm, labels_of, owners_of
 from registry.api.verbs.pipeline import Start
-from registry.store.types import Actor, Contents, Guards, ObjectKey, Operation, Row, Uid, Write
+from registry.store.types import Actor, Committed, Contents, Guards, ObjectKey, Operation, Row, Uid, Write
 
 
 async def insert(
@@ -81,7 +81,7 @@ async def replace(
 
 async def remove(
     request: ResourceRequest, start: Start, last: Object, actor: Actor, *, unless_used: Contents | None = None
-) -> None:
+) -> Committed:
     """`last` is the object as it goes. Raises as `replace` does."""
     served, row = request.served, start.row
     assert row is not None
@@ -97,11 +97,12 @@ async def remove(
         unless_used=unless_used,
         **effects_of(served.strategy, last, last),
     )
-    await request.commit(write)
+    committed = await request.commit(write)
     _notify_deleted(request, last, Uid(row.uid))
     if served.namespaced and request.namespace not in request.catalog.unbounded_namespaces:
         # There may be quotas in which it counted.
         request.backend.enqueue(request.tenant, QUOTAS, ObjectKey(f"{request.namespace}/"))
+    return committed
 
 
 # ---- what the garbage collector is notified of

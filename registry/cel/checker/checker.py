@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from registry.cel.checker.declarations import FUNCTIONS, IDENTS, Function
+from registry.cel.checker.declarations import IDENTS, Function, declared_functions
 from registry.cel.common import types
 from registry.cel.common.escaping import RESERVED
 from registry.cel.common.types import Substitutions, Type, TypeKind, TypeTooLargeError
@@ -71,13 +71,16 @@ def check(
     parsed: Parsed,
     variables: Mapping[str, Type],
     *,
-    functions: Mapping[str, Function] = FUNCTIONS,
+    functions: Mapping[str, Function] | None = None,
     messages: Messages | None = None,
 ) -> Checked:
-    """Checks what was parsed with these variables. Issues of the parser are handed on."""
+    """Checks what was parsed with these variables. Issues of the parser are handed on.
+
+    `functions` are those that may be called, by default those of the emulated version.
+    """
     if parsed.root is None:
         return Checked(parsed, parsed.issues, {}, {}, {})
-    checker = _Checker(variables, functions, messages)
+    checker = _Checker(variables, declared_functions() if functions is None else functions, messages)
     try:
         checker.check(parsed.root)
         final = checker.final_types()

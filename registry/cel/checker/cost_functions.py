@@ -198,6 +198,13 @@ def _each_element(call: Call) -> CallCost | None:
     return CallCost(multiply(call.target_size(), cost))
 
 
+def _includes(call: Call) -> CallCost | None:
+    """What is not known to be a list may be one of as many elements as the value has parts."""
+    if call.target is not None and not call.target.type.parameters:
+        return CallCost(multiply(call.target_size(), ONE))
+    return _each_element(call)
+
+
 def _read_argument(factor: float = TRAVERSAL) -> _Estimate:
     return lambda call: CallCost(times(call.size(0), factor)) if call.arguments else None
 
@@ -314,6 +321,7 @@ def _estimate_each(estimate: _Estimate, names: Iterable[str]) -> dict[str, _Esti
 _KUBERNETES: Final[dict[str, _Estimate]] = {
     "check": lambda _: CallCost(_CHECK),
     **_estimate_each(_each_element, ("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf")),
+    "includes": _includes,
     "url": _url,
     **_estimate_each(_read_target, ("lowerAscii", "upperAscii", "substring", "trim")),
     "replace": _replace,

@@ -21,6 +21,7 @@ from typing import Final
 
 from registry.cel.common import types
 from registry.cel.common.types import Type, list_of, map_of, optional_of, param, struct, type_of
+from registry.emulation import emulated
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -575,7 +576,19 @@ def _read(*tables: str) -> Mapping[str, Function]:
     return MappingProxyType(functions)
 
 
-FUNCTIONS: Final = _read(_OPERATORS, _comparisons(), _STANDARD, _LIBRARIES, _by_element(), _formats())
+_TABLES = (_OPERATORS, _comparisons(), _STANDARD, _LIBRARIES, _by_element(), _formats())
+_SINCE_1_37 = """
+includes
+    list_includes_dyn_dyn: dyn.(dyn) -> bool
+"""
+FUNCTIONS: Final = _read(*_TABLES)
+_FUNCTIONS_1_37: Final = _read(*_TABLES, _SINCE_1_37)
+
+
+def declared_functions() -> Mapping[str, Function]:
+    """The functions that expressions may call in the emulated version."""
+    return _FUNCTIONS_1_37 if emulated().is_1_37 else FUNCTIONS
+
 
 IDENTS: Final[Mapping[str, Type]] = MappingProxyType(
     {

@@ -17,6 +17,7 @@ from typing import Final
 from registry.cel.common import types
 from registry.cel.common.escaping import escape
 from registry.cel.common.types import Type
+from registry.emulation import emulated
 from registry.schema.model import UNSET, Structural
 
 ROOT_NAME: Final = "selfType"
@@ -100,12 +101,32 @@ def with_object_meta(schema: Structural) -> Structural:
     return replace(
         schema,
         items=None,
-        properties={**properties, "kind": _ANY_STRING, "apiVersion": _ANY_STRING, "metadata": _OBJECT_META},
+        properties={**properties, "kind": _ANY_STRING, "apiVersion": _ANY_STRING, "metadata": _object_meta(metadata)},
     )
 
 
 _ANY_STRING: Final = Structural(type="string")
-_OBJECT_META: Final = Structural(type="object", properties={"name": _ANY_STRING, "generateName": _ANY_STRING})
+# The longest name, and the longest that leaves room for a generated ending.
+_MAX_NAME: Final = 253
+_MAX_GENERATE_NAME: Final = _MAX_NAME - 1
+
+
+def _object_meta(given: Structural | None) -> Structural:
+    """What rules see of metadata. From 1.37 on names are no longer than they can be, which makes them cheaper."""
+    if not emulated().is_1_37:
+        return Structural(type="object", properties={"name": _ANY_STRING, "generateName": _ANY_STRING})
+    of = given.properties if given is not None else {}
+    bounds = {"name": _MAX_NAME, "generateName": _MAX_GENERATE_NAME}
+    return Structural(
+        type="object", properties={name: _capped(of.get(name), longest) for name, longest in bounds.items()}
+    )
+
+
+def _capped(given: Structural | None, longest: int) -> Structural:
+    """A string of at most `longest` characters, or of fewer where the schema says so."""
+    if given is not None and given.max_length is not None:
+        longest = min(longest, given.max_length)
+    return Structural(type="string", max_length=longest)
 
 
 def _is_string(schema: Structural | None) -> bool:

@@ -1,4 +1,4 @@
-"""Lists: what Kubernetes adds (isSorted, sum, min, max) and cel-go's lists extension, version 3.
+"""Lists: what Kubernetes adds (isSorted, sum, min, max, from 1.37 on includes) and cel-go's lists extension, version 3.
 
 indexOf and lastIndexOf share their names with strings and are in strings.py.
 
@@ -50,6 +50,22 @@ def minimum(value: Value) -> Value:
 @member("max", 1, cost=list_traversal)
 def maximum(value: Value) -> Value:
     return _extreme(elements(value), "max", -1)
+
+
+@member("includes", 2, cost=list_traversal)
+def includes(target: Value, item: Value) -> bool:
+    """Whether an element of a list is equal to `item`, or what is no list is. What cannot be compared is not equal."""
+    if not is_list(target):
+        return _is_equal(target, item)
+    spend(len(target))
+    return any(_is_equal(element, item) for element in elements(target))
+
+
+def _is_equal(left: Value, right: Value) -> bool:
+    try:
+        return equal(left, right)
+    except EvalError:
+        return False
 
 
 def _extreme(items: list[Value], name: str, worse: int) -> Value:

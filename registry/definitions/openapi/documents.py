@@ -19,7 +19,7 @@ from registry.definitions.compiled import schema_digest, schema_json
 from registry.definitions.discovery import Subresources, standard_subresources, verbs_of
 from registry.definitions.model import Definition, Version
 from registry.definitions.openapi.paths import BUILTIN, CUSTOM, Resource, paths_v3
-from registry.definitions.openapi.types import CUSTOM_GROUPS, GroupVersion, shared_types, type_name
+from registry.definitions.openapi.types import GroupVersion, custom_groups, shared_types, type_name
 from registry.emulation import emulated
 from registry.schema.openapi import V3_PREFIX, metadata_v3, published_v3, type_meta
 
@@ -100,7 +100,7 @@ def openapi_v3(
         schemas |= input_schemas(resource, published_v3)
         paths |= paths_v3(resource)
     is_builtin = any(definition.builtin for definition, _ in members)
-    groups: Iterable[GroupVersion] = dict.fromkeys((("", "v1"), (group, version))) if is_builtin else CUSTOM_GROUPS
+    groups: Iterable[GroupVersion] = dict.fromkeys((("", "v1"), (group, version))) if is_builtin else custom_groups()
     schemas |= shared_types((paths, schemas), groups, v3=True)
     components: Json = {"schemas": dict(sorted(schemas.items()))}
     if is_builtin:

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from registry.emulation import emulated
 from registry.schema.openapi import META, V2_PREFIX, V3_PREFIX
 
 Json = dict[str, Any]
@@ -59,9 +60,18 @@ def _versions(groups: Mapping[str, str]) -> tuple[GroupVersion, ...]:
     return tuple((group, version) for group in sorted(groups) for version in groups[group].split())
 
 
-# What documents of definitions name, and the one document of v2.
-CUSTOM_GROUPS = _versions(_GROUPS)
-ALL_GROUPS = _versions({**_GROUPS, **_MORE_GROUPS})
+def custom_groups() -> tuple[GroupVersion, ...]:
+    """What documents of definitions name."""
+    return _versions(_groups())
+
+
+def all_groups() -> tuple[GroupVersion, ...]:
+    """What the one document of v2 names."""
+    return _versions({**_groups(), **_MORE_GROUPS})
+
+
+def _groups() -> Mapping[str, str]:
+    return {**_GROUPS, "storagemigration.k8s.io": "v1 v1beta1"} if emulated().is_1_37 else _GROUPS
 
 
 def type_name(short: str) -> str:

@@ -21,7 +21,7 @@ from registry.definitions.openapi.documents import (
     resource_of,
 )
 from registry.definitions.openapi.paths import Form, paths_v3
-from registry.definitions.openapi.types import ALL_GROUPS, shared_types
+from registry.definitions.openapi.types import all_groups, shared_types
 from registry.schema.openapi import V2_PREFIX, metadata_v2, published_v2
 
 Json = dict[str, Any]
@@ -43,7 +43,7 @@ def openapi_v2(definitions: Iterable[Definition], subresources: Subresources = s
                     schemas[resource.list_name] = list_schema(definition, version, resource, metadata)
                 schemas |= input_schemas(resource, published_v2)
                 paths |= {path: _item(item, resource.form) for path, item in paths_v3(resource).items()}
-    schemas |= shared_types((paths, schemas), ALL_GROUPS, v3=False)
+    schemas |= shared_types((paths, schemas), all_groups(), v3=False)
     return {
         "swagger": "2.0",
         "info": info(),

@@ -1,0 +1,256 @@
+"""What Kubernetes 1.37 changed, and what a server that emulates 1.36 does in its place."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from registry import emulation
+from registry.builtin import definitions
+from registry.cel.checker.schema_types import declare
+from registry.definitions.warnings import warnings
+from registry.schema.model import from_json
+from tests.api.client import APPLY, Client
+from tests.api.errors import failure
+from tests.api.widgets import DEFINITIONS, NAMESPACES, WIDGETS, define, definition, make, widget
+from tests.application import serving
+from tests.definitions.crds import crd, prepared
+
+MIGRATIONS = "/apis/storagemigration.k8s.io/{}/storageversionmigrations"
+
+
+@pytest.fixture(params=emulation.NAMES)
+def version(request: pytest.FixtureRequest) -> Iterator[str]:
+    emulation.emulate(request.param)
+    yield request.param
+    emulation.emulate(emulation.DEFAULT)
+
+
+@pytest.fixture(params=emulation.NAMES)
+async def both(request: pytest.FixtureRequest, api_database: str, tmp_path: Path) -> AsyncIterator[tuple[Client, bool]]:
+    """A server of each version, and whether it is the newer one."""
+    async with serving(api_database, tmp_path, emulate_version=request.param) as client:
+        yield client, request.param == "1.37"
+    emulation.emulate(emulation.DEFAULT)
+
+
+def of_lists(*items: str, list_type: str = "set") -> dict[str, Any]:
+    properties = {
+        f"p{i}": {"type": "array", "x-kubernetes-list-type": list_type, "items": {"type": kind}}
+        for i, kind in enumerate(items)
+    }
+    found: dict[str, Any] = prepared(crd({"type": "object", "properties": properties}))
+    return found
+
+
+def unsupported(kind: str) -> str:
+    return (
+        f'x-kubernetes-list-type: set for items of type "{kind}" is not supported by server-side apply or CEL '
+        "validation rules"
+    )
+
+
+@pytest.mark.parametrize(
+    "new, old, kinds",
+    [
+        pytest.param(of_lists("string", "integer"), None, [], id="scalars"),
+        pytest.param(of_lists("object", "array", "object"), None, ["array", "object"], id="each type once, sorted"),
+        pytest.param(of_lists("object", list_type="atomic"), None, [], id="no set"),
+        pytest.param(of_lists("object", "array"), of_lists("object"), ["array"], id="new on an update"),
+        pytest.param(of_lists("object"), of_lists("object", "array"), [], id="there before"),
+    ],
+)
+def test_sets_of_what_is_no_scalar(version: str, new: Any, old: Any, kinds: list[str]) -> None:
+    assert warnings(new, old) == ([unsupported(kind) for kind in kinds] if version == "1.37" else [])
+
+
+@pytest.mark.parametrize(
+    "metadata, name, generate_name",
+    [
+        pytest.param({}, 253, 252, id="no schema"),
+        pytest.param({"name": {"type": "string", "maxLength": 10}}, 10, 252, id="a shorter one"),
+        pytest.param({"name": {"type": "string", "maxLength": 300}}, 253, 252, id="a longer one"),
+    ],
+)
+def test_names_are_no_longer_than_they_can_be(
+    version: str, metadata: dict[str, Any], name: int, generate_name: int
+) -> None:
+    schema = {"type": "object", "properties": {"metadata": {"type": "object", "properties": metadata}}}
+    declared = declare(from_json(schema), resource_root=True)
+    assert declared is not None
+    found = declared.property("metadata")
+    assert found is not None
+    sizes = [found.property(field).max_elements for field in ("name", "generateName")]  # type: ignore[union-attr]
+    assert sizes == [4 * name, 4 * generate_name] if version == "1.37" else sizes[0] == sizes[1] > 1_000_000
+
+
+def test_versions_of_built_in_kinds(version: str) -> None:
+    [migrations] = [d for d in definitions() if d.group == "storagemigration.k8s.io"]
+    assert list(migrations.versions) == (["v1", "v1beta1"] if version == "1.37" else ["v1beta1"])
+    assert migrations.storage_version == "v1beta1"
+
+
+async def test_the_version_that_clients_read(both: tuple[Client, bool]) -> None:
+    api, newer = both
+    found = (await api.get("/version")).ok()
+    assert (found["gitVersion"], found["minor"]) == (("v1.37.0", "37") if newer else ("v1.36.2", "36"))
+    assert (await api.get("/openapi/v2")).ok()["info"]["version"] == found["gitVersion"]
+
+
+async def test_storage_migrations_at_v1(both: tuple[Client, bool]) -> None:
+    api, newer = both
+    migration = {
+        "apiVersion": "storagemigration.k8s.io/v1",
+        "kind": "StorageVersionMigration",
+        "metadata": {"name": "m"},
+        "spec": {"resource": {"group": "test.example.com", "resource": "widgets"}},
+    }
+    answer = await api.post(MIGRATIONS.format("v1"), migration)
+    if not newer:
+        failure(answer, 404, "NotFound")
+        return
+    made = answer.ok(201)
+    assert answer.warnings == []
+    again = (await api.get(MIGRATIONS.format("v1beta1") + "/m")).ok()
+    assert again["apiVersion"] == "storagemigration.k8s.io/v1beta1"
+    assert (again["metadata"]["uid"], again["spec"]) == (made["metadata"]["uid"], made["spec"])
+
+
+RULES = {
+    "a list": ("self.list.includes('b')", {"list": ["a", "b"]}, {"list": ["a"]}),
+    "one value": ("self.name.includes('b')", {"name": "b"}, {"name": "abc"}),
+    "elements of other types": ("[dyn(1), dyn('b')].includes(self.name)", {"name": "b"}, {"name": "x"}),
+    "numbers": ("[1, 2].includes(self.size)", {"size": 2}, {"size": 3}),
+}
+
+
+@pytest.mark.parametrize("rule, good, bad", RULES.values(), ids=RULES)
+async def test_includes(both: tuple[Client, bool], rule: str, good: dict[str, Any], bad: dict[str, Any]) -> None:
+    api, newer = both
+    spec = {
+        "type": "object",
+        "x-kubernetes-validations": [{"rule": rule}],
+        "properties": {
+            "list": {"type": "array", "maxItems": 10, "items": {"type": "string", "maxLength": 10}},
+            "name": {"type": "string", "maxLength": 10},
+            "size": {"type": "integer"},
+        },
+    }
+    gears = definition("gears", "Gear", schema={"type": "object", "properties": {"spec": spec}})
+    if not newer:
+        status = failure(await api.post(DEFINITIONS, gears), 422, "Invalid")
+        assert "undeclared reference to 'includes'" in status["message"]
+        return
+    await define(api, gears)
+    path = WIDGETS.replace("widgets", "gears")
+    gear = {"apiVersion": "test.example.com/v1", "kind": "Gear"}
+    (await api.post(path, {**gear, "metadata": {"name": "good"}, "spec": good})).ok(201)
+    failure(await api.post(path, {**gear, "metadata": {"name": "bad"}, "spec": bad}), 422, "Invalid")
+
+
+async def test_the_table_of_definitions(both: tuple[Client, bool]) -> None:
+    api, newer = both
+    table = (await api.get(DEFINITIONS, accept="application/json;as=Table;v=v1;g=meta.k8s.io")).ok()
+    columns = [(c["name"], c["type"], c["priority"]) for c in table["columnDefinitions"]]
+    [cells] = [row["cells"] for row in table["rows"] if row["cells"][0].startswith("widgets.")]
+    if not newer:
+        assert columns == [("Name", "string", 0), ("Created At", "date", 0)]
+        return
+    assert columns == [
+        ("Name", "string", 0),
+        ("Scope", "string", 0),
+        ("Versions", "string", 0),
+        ("Created At", "date", 0),
+        ("Group", "string", 1),
+        ("Kind", "string", 1),
+        ("ShortNames", "string", 1),
+        ("Established", "boolean", 1),
+    ]
+    assert cells[1:3] == ["Namespaced", "v1(storage)"]
+    assert cells[3].endswith("Z")
+    assert cells[4:] == ["test.example.com", "Widget", "wd", True]
+
+
+async def test_no_object_is_made_once_its_definition_is_to_go(both: tuple[Client, bool]) -> None:
+    """kube-apiserver 1.36 looks at the condition alone, which anybody who may write the status can take away."""
+    api, newer = both
+    (await api.post(WIDGETS, widget("a", metadata={"finalizers": ["example.com/hold"]}))).ok(201)
+    name = f"{DEFINITIONS}/widgets.test.example.com"
+    (await api.delete(name)).ok()
+    conditions = (await api.get(name)).ok()["status"]["conditions"]
+    left = [c for c in conditions if c["type"] != "Terminating"]
+    (await api.patch(f"{name}/status", {"status": {"conditions": left}})).ok()
+    answer = await api.post(f"{WIDGETS}?dryRun=All", widget("b"))
+    if newer:
+        status = failure(answer, 403, "Forbidden")
+        assert "create not allowed while custom resource definition is terminating" in status["message"]
+    (await api.patch(f"{WIDGETS}/a", {"metadata": {"finalizers": None}})).ok()
+
+
+async def test_the_answer_of_a_deletion_has_its_revision(both: tuple[Client, bool]) -> None:
+    api, newer = both
+    [made] = await make(api, "a")
+    assert (await api.delete(f"{WIDGETS}/a?dryRun=All")).ok()["metadata"] == {}
+    metadata = (await api.delete(f"{WIDGETS}/a")).ok()["metadata"]
+    if not newer:
+        assert metadata == {}
+        return
+    assert int(metadata["resourceVersion"]) > int(made["metadata"]["resourceVersion"])
+    listed = (await api.get(WIDGETS)).ok()["metadata"]
+    assert int(listed["resourceVersion"]) >= int(metadata["resourceVersion"])
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "s"}}
+    accounts = f"{NAMESPACES}/default/serviceaccounts"
+    before = (await api.post(accounts, account)).ok(201)["metadata"]["resourceVersion"]
+    assert int((await api.delete(f"{accounts}/s")).ok()["metadata"]["resourceVersion"]) > int(before)
+
+
+async def test_what_cannot_be_applied_is_called_a_patch(both: tuple[Client, bool]) -> None:
+    api, newer = both
+    status = failure(await api.patch(f"{WIDGETS}/a?fieldManager=m", b"a: [", APPLY), 400, "BadRequest")
+    assert status["message"].startswith(f"error decoding {'patch' if newer else 'YAML'}: error converting YAML to JSON")
+
+
+async def test_preconditions_of_definitions(both: tuple[Client, bool]) -> None:
+    api, newer = both
+    options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "x"}}
+    status = failure(await api.delete(f"{DEFINITIONS}/widgets.test.example.com", options), 409, "Conflict")
+    assert f"{'precondition' if newer else 'Precondition'} failed: UID in precondition: x" in status["message"]
+
+
+FORMS = {
+    "an object": ("/a", "application/json;drop=metadata.managedFields", ("metadata",)),
+    "a list": ("", "application/json;drop=metadata.managedFields", ("items", 0, "metadata")),
+    "pretty": ("/a?pretty=1", "application/json;drop=metadata.managedFields", ("metadata",)),
+    "other fields, too": ("/a", "application/json;drop=metadata.x+metadata.managedFields", ("metadata",)),
+    "its metadata": (
+        "/a",
+        "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1;drop=metadata.managedFields",
+        ("metadata",),
+    ),
+}
+
+
+@pytest.mark.parametrize("path, accept, place", FORMS.values(), ids=FORMS)
+async def test_owners_can_be_left_out(
+    both: tuple[Client, bool], path: str, accept: str, place: tuple[str | int, ...]
+) -> None:
+    api, newer = both
+    await make(api, "a", size=1)
+    answer = await api.get(f"{WIDGETS}{path}", accept=accept)
+    metadata = answer.ok()
+    for step in place:
+        metadata = metadata[step]
+    assert metadata["name"] == "a"
+    assert ("managedFields" not in metadata) is newer
+    assert answer.header("content-type") == "application/json"
+
+
+@pytest.mark.parametrize("drop", ["", "metadata.annotations", "metadata.managedFields+metadata.managedFields"])
+async def test_what_is_not_a_list_of_fields_is_ignored(both: tuple[Client, bool], drop: str) -> None:
+    api, _ = both
+    await make(api, "a", size=1)
+    found = (await api.get(f"{WIDGETS}/a", accept=f"application/json;drop={drop}")).ok()
+    assert found["metadata"]["managedFields"]
