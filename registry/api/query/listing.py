@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
-from typing import Final
+from typing import Final, NamedTuple
 
 from prometheus_client import Counter
 
@@ -20,7 +20,7 @@ from registry.query.ordering import order_text
 from registry.query.planner import plans, suggestion
 from registry.query.tokens import Token, encode_token
 from registry.store.errors import IndexNotReady, QueryTooLarge, RevisionExpired
-from registry.store.types import ObjectKey, ResourceName
+from registry.store.types import ObjectKey, ResourceName, Row
 
 # What the controller that builds indexes gets: the key is the name of the resource.
 INDEXES: Final = ResourceName("indexes.query.registry")
@@ -82,6 +82,38 @@ def sources(query: ListQuery) -> list[Source]:
         namespace=request.namespace if served.namespaced else "",
     )
     return [*(ByIndex(query, plan) for plan in found), Scan(query)]
+
+
+async def matching(query: ListQuery) -> AsyncGenerator[Matching, None]:
+    """All that matches a query without a limit, at one revision; there is one batch at least. 400 as of a list."""
+    unfinished = False
+    for source in sources(query):
+        try:
+            batches = source.batches()
+            if source.is_streamed:
+                first = await anext(batches, ())
+            else:
+                async with aclosing(batches):
+                    first = [hit for batch in [part async for part in batches] for hit in batch]
+        except IndexNotReady:
+            unfinished = True
+            _build(query)
+        except QueryTooLarge:
+            continue
+        else:
+            yield Matching([hit.row for hit in first], source.revision)
+            async with aclosing(batches):
+                async for batch in batches:
+                    yield Matching([hit.row for hit in batch], source.revision)
+            return
+    raise _refusal(query, unfinished=unfinished)
+
+
+class Matching(NamedTuple):
+    """Rows that match, at one revision."""
+
+    rows: Sequence[Row]
+    revision: int
 
 
 async def _page(query: ListQuery, source: Source) -> ListAnswer:

@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from registry.api.errors import bad_request
 from registry.api.options import ListOptions
+from registry.api.query.filters import hidden_paths, parse_filter, visible
 from registry.api.request import ResourceRequest
 from registry.api.served import Served
 from registry.api.verbs.list import Selection, list_revision, parse_selection
 from registry.query.constraints import Constraints, constraints_of
-from registry.query.fields import Path, path_text
+from registry.query.fields import Path
 from registry.query.indexes import is_hidden
-from registry.query.language import Filter, FilterError, compile_filter
+from registry.query.language import Filter
 from registry.query.ordering import Order, OrderError, parse_order
-from registry.query.paths import paths_of
 from registry.query.planner import without_keys
 from registry.query.tokens import Token, TokenError, decode_token, digest
-from registry.reporting.redaction import without
-from registry.store.reporting.model import LAST_APPLIED
 from registry.store.types import ObjectKey
 
 COUNTS: Final = ("", "exact", "estimated")
 MAX_OFFSET: Final = 10_000
-_SECRETS: Final[tuple[Path, ...]] = (("data",), ("stringData",))
-# Of what is encrypted at rest nothing but metadata can be looked into; values in annotations may be copies.
-_OPEN: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +64,17 @@ def is_query(options: ListOptions) -> bool:
     return bool(options.filter or options.order_by or options.offset or options.count)
 
 
+def of_state(options: ListOptions) -> ListOptions:
+    """The list of what a watch begins with."""
+    return ListOptions(
+        label_selector=options.label_selector, field_selector=options.field_selector, filter=options.filter
+    )
+
+
 def parse_query(request: ResourceRequest, options: ListOptions) -> ListQuery:
     served = request.served
-    selection = parse_selection(request, options)
+    plain = replace(options, filter="", order_by="", offset=0, count="")
+    selection = parse_selection(request, plain)
     hidden = hidden_paths(request)
     wanted = parse_filter(request, options.filter, hidden) if options.filter else None
     if options.count not in COUNTS:
@@ -114,28 +117,6 @@ def parse_query(request: ResourceRequest, options: ListOptions) -> ListQuery:
     )
 
 
-def parse_filter(request: ResourceRequest, text: str, hidden: Sequence[Path]) -> Filter:
-    """Of the version that the request asks for. 400 where it is wrong, or names what is hidden."""
-    try:
-        found = compile_filter(text, request.served.version.schema().structural)
-    except FilterError as error:
-        raise bad_request(f"filter: {error}") from error
-    for path in paths_of(found):
-        if is_hidden(path, hidden):
-            raise bad_request(f'filter: "{path_text(path)}" is sensitive and cannot be queried')
-    return found
-
-
-def text_test(request: ResourceRequest, text: str, decode: Callable[[str], Any]) -> Callable[[str], bool]:
-    """A test of the JSON of objects, for a watch. Raises FilterTooExpensive."""
-    hidden = hidden_paths(request)
-    found = parse_filter(request, text, hidden)
-    if found.uses_now:
-        raise bad_request("filter: a watch cannot use now, for objects would come and go without a change")
-    now = request.context.now
-    return lambda body: found.matches(visible(decode(body), hidden), now)
-
-
 def _order(served: Served, text: str | None, hidden: Sequence[Path]) -> Order | None:
     if text is None:
         return None
@@ -147,21 +128,3 @@ def _order(served: Served, text: str | None, hidden: Sequence[Path]) -> Order | 
         if is_hidden(term.field.path, hidden):
             raise bad_request(f'orderBy: "{term.field.text}" is sensitive and cannot be queried')
     return without_keys(order, namespaced=served.namespaced)
-
-
-def hidden_paths(request: ResourceRequest) -> tuple[Path, ...]:
-    """What no filter and no order sees, so that nobody finds it out by asking."""
-    served = request.served
-    if request.backend.store.indexing.seals(served.resource_name):
-        names = [name for name in served.version.schema().structural.properties if name not in _OPEN]
-        return (*((name,) for name in names), ("metadata", "annotations"))
-    if not served.definition.revision:
-        return _SECRETS if served.resource_name == "secrets" else ()
-    return served.sensitive
-
-
-def visible(obj: Mapping[str, Any], hidden: Sequence[Path]) -> Mapping[str, Any]:
-    """The object without what is hidden, nor kubectl's copy of it."""
-    if not hidden:
-        return obj
-    return without(without(obj, hidden), (("metadata", "annotations", LAST_APPLIED),))

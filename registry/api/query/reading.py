@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from registry.api.errors import bad_request
+from registry.api.query.filters import TOO_EXPENSIVE
 from registry.api.query.parsing import ListQuery
 from registry.api.request import ResourceRequest
 from registry.api.selectors import NAME, NAMESPACE, satisfies
@@ -85,7 +86,7 @@ class Examiner:
                     hit for i in some if (hit := self._hit(rows[i], texts[i])) is not None
                 ], repeatable=True)  # fmt: skip
             except FilterTooExpensive as error:
-                raise _too_expensive() from error
+                raise bad_request(TOO_EXPENSIVE) from error
         return found
 
     def _hit(self, row: Row, text: str) -> Hit | None:
@@ -108,10 +109,6 @@ class Examiner:
         ):
             return False
         return selection.fields.shows is None or selection.fields.shows(text)
-
-
-def _too_expensive() -> Exception:
-    return bad_request("filter: evaluating it on the objects costs more than a query may: simplify it, or select less")
 
 
 class Scan:

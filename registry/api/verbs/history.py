@@ -33,6 +33,7 @@ from registry.api.errors import (
 )
 from registry.api.freshness import wait_for_revision
 from registry.api.options import Query, WriteOptions, list_options, manager_of, write_options
+from registry.api.query.reading import MAX_EXAMINED
 from registry.api.request import Body, ResourceRequest
 from registry.api.selectors import satisfies
 from registry.api.served import Object, Served
@@ -46,6 +47,7 @@ from registry.apply.diff import json_diff, merge_diff
 from registry.codec.json_decode import decode_json
 from registry.codec.model import DecodeError as SyntaxFault
 from registry.codec.yaml_decode import decode_yaml
+from registry.flowcontrol.evaluation import evaluate
 from registry.reporting.redaction import without
 from registry.schema.values import deep_copy
 from registry.store.errors import RevisionExpired
@@ -189,12 +191,11 @@ async def _gone(request: ResourceRequest, after: ObjectKey, limit: int) -> tuple
     sensitive, and are left out of the answer.
     """
     selection = parse_selection(
-        request,
-        list_options({k: v for k, v in request.query.items() if k in ("fieldSelector", "labelSelector")}),
-        by_identity=True,
+        request, list_options({k: v for k, v in request.query.items() if k in _SELECTING}), by_identity=True
     )
+    matches, examined = selection.fields.shows, 0
     key, accepts = selection.fields.key, selection.fields.accepts
-    rows = MAX_LIMIT if accepts is not None or selection.requirements else limit
+    rows = MAX_LIMIT if accepts is not None or selection.requirements or matches is not None else limit
     found: list[LoggedChange] = []
     while True:
         past = await request.backend.store.list_deleted(
@@ -208,12 +209,31 @@ async def _gone(request: ResourceRequest, after: ObjectKey, limit: int) -> tuple
         request.check_fresh(past.state)
         for position, logged in enumerate(past.changes, 1):
             if (accepts is None or accepts(logged.key)) and satisfies(selection.requirements, logged.previous_labels):
+                if matches is not None:
+                    examined += 1
+                    if examined > MAX_EXAMINED:
+                        raise bad_request(f"the query would look into more than {MAX_EXAMINED} objects")
+                    if not await _matches(request, logged, matches):
+                        continue
                 found.append(logged)
                 if len(found) == limit:
                     return replace(past, changes=found), past.more or position < len(past.changes)
         if not past.more:
             return replace(past, changes=found), False
         after = past.changes[-1].key
+
+
+_SELECTING: Final = frozenset({"fieldSelector", "labelSelector", "filter", "orderBy", "offset", "count"})
+
+
+async def _matches(request: ResourceRequest, logged: LoggedChange, matches: Callable[[str], bool]) -> bool:
+    """Whether a filter matches the last state, which it sees as the answer shows it."""
+    row = _old_row(logged)
+    try:
+        text = await request.text(row) if row is not None else None
+    except VersionGone:
+        return False
+    return text is not None and await evaluate(lambda: matches(text), repeatable=True)
 
 
 async def state(request: ResourceRequest) -> ObjectAnswer:

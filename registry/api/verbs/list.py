@@ -21,6 +21,7 @@ from registry.api.conversions import Image, VersionGone
 from registry.api.errors import StatusError, bad_request, expired
 from registry.api.freshness import wait_for_revision
 from registry.api.options import ListOptions, list_options, parse_revision, validate_list_options
+from registry.api.query.filters import text_test
 from registry.api.request import ResourceRequest
 from registry.api.selectors import NAME, NAMESPACE, FieldTerm, parse_field_selector, parse_label_selector, required_name
 from registry.api.served import field_value
@@ -37,8 +38,9 @@ CONVERTED_AHEAD_BYTES = 16 << 20
 class Fields(NamedTuple):
     """What a field selector comes to: at most one key, requirements for SQL, and a filter of keys.
 
-    `shows` is a filter of the JSON of objects at the version that is asked for: where versions are converted by more
-    than their name, the fields of an object are others at each, and what is stored beside it is of one only.
+    `shows` is a test of the JSON of objects at the version that is asked for: a filter (docs/query.md), and terms of
+    the selector where versions are converted by more than their name: the fields of an object are others at each, and
+    what is stored beside it is of one only.
     """
 
     key: ObjectKey | None
@@ -190,6 +192,10 @@ def parse_selection(request: ResourceRequest, options: ListOptions, *, by_identi
     fields = _fields(request, options.field_selector, by_identity=by_identity)
     requirements = (*labels.requirements, *fields.requirements)
     validate_list_options(options)
+    if options.order_by or options.offset or options.count:
+        raise bad_request("orderBy, offset and count are parameters of lists in one tenant")
+    if options.filter:
+        fields = fields._replace(shows=_both(fields.shows, text_test(request, options.filter, watches=options.watch)))
     return Selection(request, fields, requirements)
 
 
@@ -267,6 +273,10 @@ def _text_test(terms: Sequence[FieldTerm]) -> Callable[[str], bool]:
         return all((field_value(obj, term.field) == term.value) is term.equal for term in terms)
 
     return shows
+
+
+def _both(first: Callable[[str], bool] | None, second: Callable[[str], bool]) -> Callable[[str], bool]:
+    return second if first is None else lambda text: first(text) and second(text)
 
 
 def _nothing(_: ObjectKey) -> bool:

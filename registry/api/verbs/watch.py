@@ -22,6 +22,8 @@ from registry.api.definition_changes import Following
 from registry.api.errors import StatusError, expired, plain_internal, too_large
 from registry.api.freshness import wait_for_revision
 from registry.api.options import ListOptions, list_options, parse_revision
+from registry.api.query.listing import matching
+from registry.api.query.parsing import of_state, parse_query
 from registry.api.request import CatalogStale, ResourceRequest
 from registry.api.verbs.event_filter import EventFilter
 from registry.api.verbs.list import Selection, row_texts, select
@@ -29,7 +31,7 @@ from registry.budget import BudgetExceeded
 from registry.codec.json_encode import encode_json_text
 from registry.store.errors import RevisionExpired, StoreError
 from registry.store.feed.subscription import Subscription
-from registry.store.types import Change, Page, ResourceName, Row
+from registry.store.types import Change, ResourceName, Row
 
 # Clients reconnect after 70 seconds of silence (kopf), and kube-apiserver sends a bookmark a minute.
 BOOKMARK_SECONDS = 50.0
@@ -83,7 +85,7 @@ class Source(Protocol[R]):
 
 async def watch(request: ResourceRequest) -> WatchAnswer:
     options = replace(list_options(request.query), watch=True)
-    return await watch_source(TenantSource(select(request, options)), options)
+    return await watch_source(TenantSource(select(request, options), options), options)
 
 
 class TenantSource:
@@ -92,9 +94,10 @@ class TenantSource:
     look_seconds = math.inf
     follows_definition = True
 
-    def __init__(self, selection: Selection) -> None:
+    def __init__(self, selection: Selection, options: ListOptions) -> None:
         self.request = selection.request
         self._selection = selection
+        self._options = options
         self._filter = EventFilter(selection)
 
     async def wait(self, revision: int) -> None:
@@ -103,7 +106,9 @@ class TenantSource:
     async def revision(self) -> int:
         return (await self.request.backend.store.state(self.request.tenant)).revision
 
-    def pages(self) -> AsyncGenerator[Page, None]:
+    def pages(self) -> AsyncGenerator[PageOf[Row], None]:
+        if self._options.filter:
+            return matching(parse_query(self.request, of_state(self._options)))
         return self._selection.pages()
 
     async def texts(self, rows: Sequence[Row]) -> Sequence[str]:

@@ -49,7 +49,7 @@ async def serve(request: ResourceRequest, across: Across, verb: str) -> Answer:
         raise method_not_supported(request.served.resource, verb)
     if across.provider is not None:
         await _require_exported(request, across.provider)
-    view = View(request, across)
+    view = View(request, across, watches=verb == "watch")
     return await (_list(view) if verb == "list" else watch(view))
 
 

@@ -6,11 +6,14 @@ Each object tells its tenant in an annotation.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from registry.api.errors import bad_request
 from registry.api.freshness import wait_until
 from registry.api.options import list_options
+from registry.api.query.filters import text_test
+from registry.api.query.reading import MAX_EXAMINED
 from registry.api.request import ResourceRequest
 from registry.api.selectors import satisfies
 from registry.api.served import Served
@@ -18,6 +21,7 @@ from registry.api.verbs.list import Fields, image_of, parse_selection
 from registry.authorization.wildcard import Across
 from registry.codec.json_encode import encode_json_text
 from registry.codec.stored import decode_stored
+from registry.flowcontrol.evaluation import evaluate
 from registry.store.bounds import READ_BYTES
 from registry.store.reads.wildcard import START, WildcardPage, WildcardRow
 from registry.store.sharing import BindingSpan
@@ -30,13 +34,16 @@ _CHUNK: Final = 500
 class View:
     """What one request sees of the tenants."""
 
-    def __init__(self, request: ResourceRequest, across: Across) -> None:
+    def __init__(self, request: ResourceRequest, across: Across, *, watches: bool) -> None:
         self.request = request
         self.across = across
         self.options = list_options(request.query)
-        self.selection = parse_selection(request, self.options)
-        if self.selection.fields.shows is not None:
+        selection = parse_selection(request, replace(self.options, filter=""))
+        if selection.fields.shows is not None:
             raise bad_request("fields of a definition whose versions are converted cannot be selected across tenants")
+        self._filter = text_test(request, self.options.filter, watches=watches) if self.options.filter else None
+        self.selection = replace(selection, fields=selection.fields._replace(shows=self._filter))
+        self._examined = 0
         self._served: dict[TenantId, tuple[int, Served | None]] = {}
 
     @property
@@ -70,13 +77,11 @@ class View:
                 after=after,
                 limit=limit or _CHUNK,
             )
-            for position, row in enumerate(page.rows):
-                if not self._selects(row):
-                    continue
-                found.append(row)
-                if limit and len(found) == limit:
-                    more = page.more or any(self._selects(r) for r in page.rows[position + 1 :])
-                    return WildcardPage(found, page.revision, more)
+            selected = await self._selected(page.rows)
+            left = limit - len(found) if limit else len(selected)
+            found += selected[:left]
+            if limit and len(found) == limit:
+                return WildcardPage(found, page.revision, page.more or len(selected) > left)
             size = sum([len(one.row.body) for one in found])
             if not page.more or (found and not limit) or size > READ_BYTES:
                 return WildcardPage(found, page.revision, page.more)
@@ -91,6 +96,24 @@ class View:
                 return
             page = await self.page(page.revision, page.rows[-1].place, 0)
 
+    async def _selected(self, rows: Sequence[WildcardRow]) -> Sequence[WildcardRow]:
+        """Those that the selectors and the filter select. 400 where a filter would look into too many."""
+        rows = [row for row in rows if self._selects(row)]
+        matches = self._filter
+        if matches is None:
+            return rows
+        self._examined += len(rows)
+        if self._examined > MAX_EXAMINED:
+            raise bad_request(
+                f"the query would look into more than {MAX_EXAMINED} objects: select fewer by namespace or labels"
+            )
+        found = []
+        for row in rows:
+            text = await self._text(row)
+            if text is not None and await evaluate(lambda text=text: matches(text), repeatable=True):  # type: ignore[misc]
+                found.append(row)
+        return found
+
     def _selects(self, row: WildcardRow) -> bool:
         fields = self.fields
         return (
@@ -103,18 +126,20 @@ class View:
         found = []
         for one in rows:
             served = await self.served(one.tenant)
-            if served is None:
-                continue
-            if served.conversions is not None:
-                text = (await served.conversions.texts(served, [image_of(one.row)]))[0]
-            else:
-                text = (
-                    served.leniently().text(one.row)
-                    if one.row.version not in served.definition.versions
-                    else served.text(one.row)
-                )
-            found.append(annotate(text, served, one.tenant.name))
+            text = await self._text(one)
+            if served is not None and text is not None:
+                found.append(annotate(text, served, one.tenant.name))
         return found
+
+    async def _text(self, one: WildcardRow) -> str | None:
+        """The object as its tenant serves it, None where it does not."""
+        served = await self.served(one.tenant)
+        if served is None:
+            return None
+        if served.conversions is not None:
+            return (await served.conversions.texts(served, [image_of(one.row)]))[0]
+        known = one.row.version in served.definition.versions
+        return (served if known else served.leniently()).text(one.row)
 
     async def spans(self) -> list[BindingSpan]:
         sharing, across = self.request.backend.store.sharing, self.across
