@@ -7,18 +7,24 @@ Follows kube-aggregator pkg/controllers/status/{remote/remote_available_controll
 
 from __future__ import annotations
 
+import itertools
+import re
 import time
-from collections.abc import Iterable
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qs
 
 from prometheus_client import Counter
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import REGISTRY, Collector
 
 from registry.aggregation.backends import Backends, NotLocated
+from registry.aggregation.discovery import NONE_KNOWN, Json, Resources, resources_of
 from registry.aggregation.model import APIServer
 from registry.caches import LruCache
+from registry.codec.model import DecodeError
 from registry.store.types import Tenant, TenantId
+from registry.webhooks.answers import decode_bounded_json, run_aside
 from registry.webhooks.connection import Unreachable
 from registry.webhooks.streaming import TooManyConnections
 
@@ -26,6 +32,10 @@ CHECK_SECONDS: Final = 5.0
 # A server that answers quickly but wrongly is asked again; one answer is enough.
 _TRIES: Final = 3
 _DOCUMENT_BYTES: Final = 4 * 1024 * 1024
+_SERIALS: Final = itertools.count(1)
+_OPENAPI_INDEX_BYTES: Final = 1024 * 1024
+_MAX_VALUES: Final = 50_000
+_is_hash: Final = re.compile("[0-9A-Za-z_-]{1,256}").fullmatch
 _MESSAGE_CHARACTERS: Final = 1024
 # A check counts for so long.
 _KNOWN_SECONDS: Final = 120.0
@@ -49,8 +59,55 @@ class Verdict(NamedTuple):
 PASSED: Final = Verdict("True", "Passed", "all checks passed")
 
 
-async def check(backends: Backends, tenant: Tenant, server: APIServer) -> Verdict:
-    """Asks the server, for CHECK_SECONDS at the most."""
+class Finding(NamedTuple):
+    """What a check has found. `resources` are the entries of the server's APIResourceList, None where there is none.
+
+    `openapi` is the hash of its OpenAPI document, "" where it has none.
+    """
+
+    verdict: Verdict
+    resources: Sequence[Json] | None = None
+    openapi: str = ""
+
+
+async def inspect(backends: Backends, tenant: Tenant, server: APIServer) -> Finding:
+    """Checks a server, and asks one that answers for its OpenAPI."""
+    verdict, body = await check(backends, tenant, server)
+    if not verdict.is_available:
+        return Finding(verdict)
+    try:
+        resources = await run_aside(len(body), lambda: resources_of(decode_bounded_json(body, max_values=_MAX_VALUES)))
+    except DecodeError:
+        resources = None
+    return Finding(verdict, resources, await _openapi_hash(backends, tenant, server))
+
+
+async def _openapi_hash(backends: Backends, tenant: Tenant, server: APIServer) -> str:
+    try:
+        found = await backends.fetch(
+            tenant, server, "/openapi/v3", seconds=CHECK_SECONDS, limit_bytes=_OPENAPI_INDEX_BYTES
+        )
+        if found.status != 200:
+            return ""
+        return openapi_hash(decode_bounded_json(found.body, max_values=_MAX_VALUES), server.path.strip("/"))
+    except (Unreachable, TooManyConnections, TimeoutError, DecodeError):
+        return ""
+
+
+def openapi_hash(index: Any, path: str) -> str:
+    """The hash of a document in an index of OpenAPI documents; "" where it is not listed."""
+    paths = index.get("paths") if isinstance(index, dict) else None
+    entry = paths.get(path) if isinstance(paths, dict) else None
+    url = entry.get("serverRelativeURL") if isinstance(entry, dict) else None
+    if not isinstance(url, str):
+        return ""
+    [found] = parse_qs(url.partition("?")[2]).get("hash", [""])[:1]
+    # Without a hash of its own any will do: it only tells clients when to ask again.
+    return found if _is_hash(found) else "0"
+
+
+async def check(backends: Backends, tenant: Tenant, server: APIServer) -> tuple[Verdict, bytes]:
+    """Asks the server, for CHECK_SECONDS at the most. Returns its discovery document, too."""
     problem = ""
     end = time.monotonic() + CHECK_SECONDS
     for _ in range(_TRIES):
@@ -62,7 +119,7 @@ async def check(backends: Backends, tenant: Tenant, server: APIServer) -> Verdic
                 tenant, server, server.path, seconds=left, limit_bytes=_DOCUMENT_BYTES, fresh=True
             )
         except NotLocated as error:
-            return Verdict("False", error.reason, str(error))
+            return Verdict("False", error.reason, str(error)), b""
         except TimeoutError:
             problem = f'Get "{_url(server)}": context deadline exceeded'
         except Unreachable as error:
@@ -71,10 +128,10 @@ async def check(backends: Backends, tenant: Tenant, server: APIServer) -> Verdic
             problem = f'Get "{_url(server)}": too many connections'
         else:
             if 200 <= found.status < 300:
-                return PASSED
+                return PASSED, found.body
             problem = f"bad status from {_url(server)}: {found.status}"
     message = f"failing or missing response from {_url(server)}: {problem}"
-    return Verdict("False", "FailedDiscoveryCheck", message[:_MESSAGE_CHARACTERS])
+    return Verdict("False", "FailedDiscoveryCheck", message[:_MESSAGE_CHARACTERS]), b""
 
 
 def _url(server: APIServer) -> str:
@@ -84,9 +141,13 @@ def _url(server: APIServer) -> str:
 
 
 class _Known(NamedTuple):
+    """`resources` and `openapi` are those of the last check that has found any."""
+
     server: APIServer
     verdict: Verdict
     at: float
+    resources: Resources
+    openapi: str
 
 
 class Availability:
@@ -103,11 +164,32 @@ class Availability:
             return None
         return known.verdict.is_available
 
-    def note(self, tenant: Tenant, server: APIServer, verdict: Verdict) -> None:
-        before = self._known.peek((tenant.id, server.name))
+    def note(self, tenant: Tenant, server: APIServer, finding: Finding) -> None:
+        key, verdict = (tenant.id, server.name), finding.verdict
+        before = self._known.peek(key)
         if not verdict.is_available and (before is None or before.verdict.is_available):
             UNAVAILABLE.labels(verdict.reason).inc()
-        self._known.put((tenant.id, server.name), _Known(server, verdict, time.monotonic()))
+        resources = NONE_KNOWN
+        openapi = finding.openapi
+        if before is not None and before.server == server:
+            resources = before.resources
+            openapi = openapi if verdict.is_available else before.openapi
+        if finding.resources is not None and finding.resources != resources.entries:
+            resources = Resources(finding.resources, True, next(_SERIALS))
+        resources = resources._replace(is_current=finding.resources is not None)
+        self._known.put(key, _Known(server, verdict, time.monotonic(), resources, openapi))
+
+    def resources(self, tenant: Tenant, server: APIServer) -> Resources:
+        """What the server serves, as far as it is known."""
+        known = self._known.peek((tenant.id, server.name))
+        if known is None or known.server != server:
+            return NONE_KNOWN
+        return known.resources
+
+    def openapi(self, tenant: Tenant, server: APIServer) -> str:
+        """The hash of its OpenAPI document; "" where none is known."""
+        known = self._known.peek((tenant.id, server.name))
+        return known.openapi if known is not None and known.server == server else ""
 
     def forget(self, tenant: Tenant, names: Iterable[str]) -> None:
         for name in names:

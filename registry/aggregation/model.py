@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from registry.aggregation.priorities import version_order
 from registry.definitions.conditions import is_true
-from registry.definitions.priority import Key, priority_key
+from registry.definitions.priority import Key
 
 GROUP: Final = "apiregistration.k8s.io"
 PLURAL: Final = "apiservices"
@@ -60,7 +61,7 @@ class APIServer:
     @property
     def order(self) -> tuple[int, Key]:
         """Sorts the versions of one group, the preferred one first."""
-        return (-self.version_priority, priority_key(self.version))
+        return version_order(self.version_priority, self.version)
 
 
 class Aggregated:

@@ -67,7 +67,7 @@ def handler_chain(
     hosts = HostPattern(settings.tenant_host_pattern) if settings.tenant_host_pattern else None
 
     # Innermost first.
-    app: ASGIApp = router(backend, stopping, settings.service_account_jwks_uri)
+    app: ASGIApp = router(backend, aggregation.monitor, stopping, settings.service_account_jwks_uri)
     app = AggregationMiddleware(app, backend, aggregation, queue, stopping)
     app = TenantLimitsMiddleware(app, queue, Rates(), uploads, answers, evaluations, TenantBootstrapper(backend))
     app = AuthorizationMiddleware(app, backend.policies, tenants)

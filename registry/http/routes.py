@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute, Match, NoMatchFound, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from registry.api.request import Backend
+from registry.controllers.api_services.monitor import Monitor
 from registry.http.documents import process
 from registry.http.documents.cache import DocumentCache
 from registry.http.documents.discovery import DiscoveryEndpoint
@@ -26,13 +27,13 @@ from registry.http.resources import ResourceEndpoint
 from registry.http.responses import PageNotFound
 
 
-def router(backend: Backend, stopping: asyncio.Event, jwks_uri: str) -> Router:
+def router(backend: Backend, monitor: Monitor, stopping: asyncio.Event, jwks_uri: str) -> Router:
     cache = DocumentCache()
-    openapi = OpenAPIEndpoint(backend.catalogs, cache)
+    openapi = OpenAPIEndpoint(backend.catalogs, monitor, cache)
     openid = OpenIDEndpoint(backend.tokens, jwks_uri)
     routes = [
         Route(lambda info: info.resource != "", ResourceEndpoint(backend, stopping)),
-        Route(lambda info: info.is_api, DiscoveryEndpoint(backend.catalogs, cache)),
+        Route(lambda info: info.is_api, DiscoveryEndpoint(backend.catalogs, monitor, cache)),
         Route(lambda info: info.document_path.startswith("/openapi/v3/"), openapi.v3),
         Route(path("/openapi/v3"), openapi.v3_index),
         Route(path("/openapi/v2"), openapi.v2),

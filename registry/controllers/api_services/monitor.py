@@ -16,9 +16,10 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Final, Self
 
-from registry.aggregation.availability import Availability, Verdict, check
+from registry.aggregation.availability import Availability, Verdict, inspect
 from registry.aggregation.backends import Backends
-from registry.aggregation.model import AVAILABLE, GROUP, PLURAL, APIServer
+from registry.aggregation.discovery import Resources
+from registry.aggregation.model import AVAILABLE, GROUP, PLURAL, Aggregated, APIServer
 from registry.api.api_services import API_SERVICES
 from registry.api.catalog import TenantCatalog
 from registry.api.errors import StatusError
@@ -48,6 +49,8 @@ _MANAGER: Final = "kube-apiserver"
 # Checks of a tenant begin no sooner one after the other, whatever happens, and a request waits no longer for the first.
 _PAUSE_SECONDS: Final = 0.1
 _FIRST_CHECK_SECONDS: Final = 1.0
+# Discovery waits no longer for other servers.
+DISCOVERY_WAIT_SECONDS: Final = 0.1
 
 
 class Monitor:
@@ -102,6 +105,12 @@ class Monitor:
             await self.touch(tenant).wait_until_checked(_FIRST_CHECK_SECONDS)
             known = self.availability.is_available(tenant, server)
         return server.available if known is None else known
+
+    async def resources(self, tenant: Tenant, aggregated: Aggregated) -> dict[tuple[str, str], Resources]:
+        """What the servers serve, by group and version. Waits for the first check of the tenant, but not for long."""
+        if not self.availability.names_of(tenant):
+            await self.touch(tenant).wait_until_checked(DISCOVERY_WAIT_SECONDS)
+        return {key: self.availability.resources(tenant, server) for key, server in aggregated.servers.items()}
 
     def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
         if resource == API_SERVICES and (tenant.id, key) not in self._writing:
@@ -163,10 +172,10 @@ class Monitor:
 
         async def check_one(server: APIServer) -> bool:
             async with places:
-                verdict = await check(self._backends, tenant, server)
-                self.availability.note(tenant, server, verdict)
-                await self._write(tenant, server, verdict)
-                return verdict.is_available
+                finding = await inspect(self._backends, tenant, server)
+                self.availability.note(tenant, server, finding)
+                await self._write(tenant, server, finding.verdict)
+                return finding.verdict.is_available
 
         return await asyncio.gather(*(check_one(server) for server in servers))
 

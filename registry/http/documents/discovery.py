@@ -5,13 +5,17 @@ Follows apiserver pkg/endpoints/discovery.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from starlette.types import Receive, Scope, Send
 
+from registry.aggregation.discovery import Resources, merge_aggregated, merge_group, merge_group_list
+from registry.aggregation.priorities import local_priority
 from registry.api.catalog import Catalogs, TenantCatalog
 from registry.api.errors import not_acceptable, resource_not_found
 from registry.builtin.subresources import subresources_of
+from registry.controllers.api_services.monitor import Monitor
 from registry.definitions import discovery
 from registry.http.documents.answers import is_large, send_with_etag
 from registry.http.documents.cache import Document, DocumentCache, document
@@ -29,22 +33,26 @@ class _NothingServed(Exception):
 
 
 class DiscoveryEndpoint:
-    def __init__(self, catalogs: Catalogs, cache: DocumentCache) -> None:
+    def __init__(self, catalogs: Catalogs, monitor: Monitor, cache: DocumentCache) -> None:
         self._catalogs = catalogs
+        self._monitor = monitor
         self._cache = cache
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         state: RequestState = scope[STATE]
         info, representation = state.info, _representation(state)
-        catalog = await self._catalogs.current(state.authorized.tenant)
+        tenant = state.authorized.tenant
+        catalog = await self._catalogs.current(tenant)
+        resources = await self._monitor.resources(tenant, catalog.aggregated) if catalog.aggregated else {}
 
         def make() -> Document:
-            value = _document(catalog, info, representation)
+            value = _document(catalog, info, representation, resources)
             if value is None:
                 raise _NothingServed
             return document(encoded(value, representation))
 
-        key = ("discovery", catalog.serial, info.document_path, representation)
+        known = tuple((found.serial, found.is_current) for found in resources.values())
+        key = ("discovery", catalog.serial, info.document_path, representation, known)
         try:
             found = await self._cache.get(key, make, aside=is_large(catalog))
         except _NothingServed:
@@ -65,7 +73,32 @@ def _representation(state: RequestState) -> Representation:
     return prettify(found, state.info.query, state.headers)
 
 
-def _document(catalog: TenantCatalog, info: RequestInfo, representation: Representation) -> Any:
+def _document(
+    catalog: TenantCatalog,
+    info: RequestInfo,
+    representation: Representation,
+    resources: Mapping[tuple[str, str], Resources],
+) -> Any:
+    local = _local_document(catalog, info, representation)
+    aggregated = catalog.aggregated
+    if not aggregated or info.version or (isinstance(local, dict) and local.get("kind") == "APIVersions"):
+        return local
+
+    def priority(group: str, version: str) -> tuple[int, int]:
+        return local_priority(group, version, builtin=catalog.is_builtin_group(group))
+
+    if info.group:
+        if not any(group == info.group for group, _ in aggregated.servers):
+            return local
+        head = {"kind": "APIGroup", "apiVersion": "v1"}
+        return {**head, **merge_group(local, aggregated, info.group, priority)}
+    if representation.transform:
+        core = info.document_path == "/api"
+        return merge_aggregated(local, aggregated, resources, priority, core=core)
+    return merge_group_list(local, aggregated, priority)
+
+
+def _local_document(catalog: TenantCatalog, info: RequestInfo, representation: Representation) -> Any:
     definitions = list(catalog.definitions())
     core = info.path.startswith("/api/") or info.document_path == "/api"
     if info.version:

@@ -17,6 +17,7 @@ from registry.api.catalog import Catalogs, TenantCatalog
 from registry.builtin.subresources import subresources_of
 from registry.caches import LruCache
 from registry.codec.json_encode import encode_json
+from registry.controllers.api_services.monitor import Monitor
 from registry.definitions.model import Definition
 from registry.definitions.openapi.documents import openapi_v3, openapi_v3_hashes, openapi_v3_index
 from registry.definitions.openapi.proto import ACCEPTED, MEDIA_TYPE, encode_v2
@@ -26,6 +27,7 @@ from registry.http.documents.cache import Document, DocumentCache, document
 from registry.http.negotiation import negotiate_types
 from registry.http.request_state import STATE, RequestState
 from registry.http.responses import Headers, headers_for, send_body
+from registry.store.types import Tenant
 
 # Catalogs whose hashes are kept: some 200 bytes for each version of a group.
 _HASHES_LIMIT: Final = 64
@@ -33,8 +35,9 @@ _JSON: Final = "application/json"
 
 
 class OpenAPIEndpoint:
-    def __init__(self, catalogs: Catalogs, cache: DocumentCache) -> None:
+    def __init__(self, catalogs: Catalogs, monitor: Monitor, cache: DocumentCache) -> None:
         self._catalogs = catalogs
+        self._monitor = monitor
         self._cache = cache
         self._hashes: LruCache[int, dict[str, str]] = LruCache(_HASHES_LIMIT)
 
@@ -59,7 +62,11 @@ class OpenAPIEndpoint:
 
     async def v3_index(self, scope: Scope, receive: Receive, send: Send) -> None:
         state: RequestState = scope[STATE]
-        hashes = await self._hashes_of(await self._catalogs.current(state.authorized.tenant))
+        tenant = state.authorized.tenant
+        catalog = await self._catalogs.current(tenant)
+        hashes = await self._hashes_of(catalog)
+        if catalog.aggregated:
+            hashes = dict(sorted({**hashes, **await self._aggregated_hashes(tenant, catalog)}.items()))
         prefix = _prefix(state)
         # kube-apiserver leaves the media type of the index to be guessed.
         await send_with_etag(send, scope, document(encode_json(openapi_v3_index(hashes, prefix))), TEXT)
@@ -86,6 +93,13 @@ class OpenAPIEndpoint:
 
         found = await self._cache.get(("v3", name, tag), make, aside=is_large(catalog))
         await send_with_etag(send, scope, found, _JSON, _immutable() if wanted else ())
+
+    async def _aggregated_hashes(self, tenant: Tenant, catalog: TenantCatalog) -> dict[str, str]:
+        """Of the documents of other servers; requests for them are passed on (registry/http/aggregated.py)."""
+        await self._monitor.resources(tenant, catalog.aggregated)
+        servers = catalog.aggregated.servers.values()
+        hashes = {server.path.strip("/"): self._monitor.availability.openapi(tenant, server) for server in servers}
+        return {path: tag for path, tag in hashes.items() if tag}
 
     async def _hashes_of(self, catalog: TenantCatalog) -> dict[str, str]:
         found = self._hashes.get(catalog.serial)

@@ -1,0 +1,173 @@
+"""Discovery of what other servers serve, merged into that of what is served here.
+
+What a server serves is known from its last check (availability.py), so that no document waits for a server; of one that
+does not answer the last known resources are listed, as `Stale`. Pure.
+
+Follows kube-aggregator pkg/apiserver/{handler_apis,handler_discovery}.go and apiserver
+pkg/endpoints/installer.go (ConvertGroupVersionIntoToDiscovery).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from registry.aggregation.model import Aggregated, APIServer
+from registry.aggregation.priorities import version_order
+
+Json = dict[str, Any]
+# Of a version of a group that is served here.
+LocalPriority = Callable[[str, str], tuple[int, int]]
+
+RESOURCES_LIMIT: Final = 1000
+_TEXTS: Final = ("name", "singularName", "kind", "group", "version")
+_LISTS: Final = ("verbs", "shortNames", "categories")
+
+
+class Resources(NamedTuple):
+    """The entries of an APIResourceList. `is_current` is false where the server has not answered lately.
+
+    `serial` stands for the entries: others have another one, in this process.
+    """
+
+    entries: Sequence[Json]
+    is_current: bool
+    serial: int = 0
+
+
+NONE_KNOWN: Final = Resources((), False)
+
+
+def resources_of(document: Any) -> list[Json] | None:
+    """The entries of an APIResourceList; None for anything else."""
+    entries = document.get("resources") if isinstance(document, dict) else None
+    if not isinstance(entries, list) or document.get("kind") not in ("APIResourceList", None):
+        return None
+    return [entry for entry in entries[:RESOURCES_LIMIT] if _is_resource(entry)]
+
+
+def _is_resource(entry: Any) -> bool:
+    return (
+        isinstance(entry, dict)
+        and bool(entry.get("name"))
+        and all(isinstance(entry.get(name, ""), str) for name in _TEXTS)
+        and all(_is_list_of_texts(entry.get(name) or []) for name in _LISTS)
+    )
+
+
+def _is_list_of_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
+
+
+# -- the older form
+
+
+def merge_group_list(document: Json, aggregated: Aggregated, priority: LocalPriority) -> Json:
+    """/apis with the groups of other servers."""
+    groups = {group["name"]: group for group in document["groups"]}
+    order = list(groups)
+    for name in sorted({server.group for server in aggregated.servers.values() if server.group}):
+        groups[name] = merge_group(groups.get(name), aggregated, name, priority)
+        if name not in order:
+            _insert(
+                order, name, aggregated, {g: [v["version"] for v in groups[g]["versions"]] for g in order}, priority
+            )
+    return {**document, "groups": [groups[name] for name in order]}
+
+
+def merge_group(local: Json | None, aggregated: Aggregated, name: str, priority: LocalPriority) -> Json:
+    """A group with the versions of other servers; `local` is what is served here."""
+    versions = _versions([v["version"] for v in local["versions"]] if local else [], aggregated, name, priority)
+    found = [{"groupVersion": f"{name}/{v}", "version": v} for v in versions]
+    return {**(local or {}), "name": name, "versions": found, "preferredVersion": found[0]}
+
+
+# -- the aggregated form
+
+
+def merge_aggregated(
+    document: Json,
+    aggregated: Aggregated,
+    resources: Mapping[tuple[str, str], Resources],
+    priority: LocalPriority,
+    *,
+    core: bool,
+) -> Json:
+    """An APIGroupDiscoveryList with the groups of other servers, of /api with `core`."""
+    items = {item["metadata"].get("name", ""): item for item in document["items"]}
+    order = list(items)
+    for name in sorted({server.group for server in aggregated.servers.values() if bool(server.group) != core}):
+        local = {v["version"]: v for v in items.get(name, {}).get("versions", ())}
+        merged = []
+        for version in _versions(list(local), aggregated, name, priority):
+            server = aggregated.servers.get((name, version))
+            merged.append(local[version] if server is None else _version(server, resources))
+        items[name] = {"metadata": {"name": name} if name else {}, "versions": merged}
+        if name not in order:
+            _insert(order, name, aggregated, {g: [v["version"] for v in items[g]["versions"]] for g in order}, priority)
+    return {**document, "items": [items[name] for name in order]}
+
+
+def _version(server: APIServer, resources: Mapping[tuple[str, str], Resources]) -> Json:
+    found = resources.get((server.group, server.version), NONE_KNOWN)
+    entry: Json = {"version": server.version}
+    if listed := _aggregated_resources(found.entries):
+        entry["resources"] = listed
+    return {**entry, "freshness": "Current" if found.is_current else "Stale"}
+
+
+def _aggregated_resources(entries: Sequence[Json]) -> list[Json]:
+    """Subresources below their resources; one without is left out."""
+    parents: dict[str, Json] = {}
+    for entry in entries:
+        name, slash, _ = entry["name"].partition("/")
+        if not slash:
+            parents[name] = _aggregated_resource(entry)
+    for entry in entries:
+        name, slash, subresource = entry["name"].partition("/")
+        if slash and name in parents:
+            below = {"subresource": subresource, "responseKind": _kind(entry), "verbs": entry.get("verbs") or []}
+            parents[name].setdefault("subresources", []).append(below)
+    return list(parents.values())
+
+
+def _aggregated_resource(entry: Json) -> Json:
+    resource: Json = {
+        "resource": entry["name"],
+        "responseKind": _kind(entry),
+        "scope": "Namespaced" if entry.get("namespaced") else "Cluster",
+        "singularResource": entry.get("singularName") or "",
+        "verbs": entry.get("verbs") or [],
+    }
+    return resource | {name: entry[name] for name in ("shortNames", "categories") if entry.get(name)}
+
+
+def _kind(entry: Json) -> Json:
+    return {"group": entry.get("group") or "", "version": entry.get("version") or "", "kind": entry.get("kind") or ""}
+
+
+# -- order
+
+
+def _versions(local: list[str], aggregated: Aggregated, group: str, priority: LocalPriority) -> list[str]:
+    """All versions of a group, the preferred one first."""
+    orders = {version: version_order(priority(group, version)[1], version) for version in local}
+    for server in aggregated.servers.values():
+        if server.group == group:
+            orders[server.version] = server.order
+    return sorted(orders, key=lambda version: orders[version])
+
+
+def _insert(
+    order: list[str], name: str, aggregated: Aggregated, versions: Mapping[str, list[str]], priority: LocalPriority
+) -> None:
+    """Puts a group before the first one of a lower priority, or of the same and a later name."""
+
+    def rank(group: str) -> tuple[int, str]:
+        found = [priority(group, v)[0] for v in versions.get(group, ()) if (group, v) not in aggregated.servers]
+        found += [server.group_priority for server in aggregated.servers.values() if server.group == group]
+        return (-max(found), group)
+
+    mine = rank(name)
+    place = next((i for i, other in enumerate(order) if rank(other) > mine), len(order))
+    order.insert(place, name)

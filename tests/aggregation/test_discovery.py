@@ -1,0 +1,217 @@
+"""Discovery and OpenAPI of what is served here and by other servers, in one document."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from registry.aggregation.discovery import Resources, merge_aggregated, merge_group, merge_group_list, resources_of
+from registry.aggregation.model import Aggregated, APIServer, ServiceReference
+from registry.aggregation.priorities import local_priority
+from tests.aggregation.backend import (
+    BASE,
+    GROUP,
+    NAME,
+    RESOURCES,
+    Request,
+    backend,
+    placed,
+    register,
+    wait_for_condition,
+)
+from tests.aggregation.test_apiservices import PATH, api_service
+from tests.api.client import Client, eventually
+from tests.application import serving
+
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+def server(group: str, version: str, group_priority: int = 1000, version_priority: int = 15) -> APIServer:
+    return APIServer(group, version, ServiceReference("n", "s", 443), "", False, group_priority, version_priority)
+
+
+def priority(group: str, version: str) -> tuple[int, int]:
+    return local_priority(group, version, builtin=group.endswith("k8s.io"))
+
+
+def group(name: str, *versions: str) -> dict[str, Any]:
+    found = [{"groupVersion": f"{name}/{v}", "version": v} for v in versions]
+    return {"name": name, "versions": found, "preferredVersion": found[0]}
+
+
+LOCAL = [group("apiregistration.k8s.io", "v1"), group("rbac.authorization.k8s.io", "v1"), group("b.example.com", "v1")]
+
+
+@pytest.mark.parametrize(
+    "servers, names",
+    [
+        pytest.param([server("c.example.com", "v1")], ["b.example.com", "c.example.com"], id="by name"),
+        pytest.param([server("a.example.com", "v1")], ["a.example.com", "b.example.com"], id="before by name"),
+        pytest.param([server("z.example.com", "v1", 2000)], ["z.example.com", "b.example.com"], id="by priority"),
+        pytest.param([server("z.example.com", "v1", 1)], ["b.example.com", "z.example.com"], id="last"),
+        pytest.param(
+            [server("z.example.com", "v1", 1), server("z.example.com", "v2", 3000)],
+            ["z.example.com", "b.example.com"],
+            id="the highest of the versions counts",
+        ),
+    ],
+)
+def test_the_order_of_groups(servers: list[APIServer], names: list[str]) -> None:
+    merged = merge_group_list({"groups": LOCAL}, Aggregated(servers), priority)
+    assert [g["name"] for g in merged["groups"]] == ["apiregistration.k8s.io", "rbac.authorization.k8s.io", *names]
+
+
+@pytest.mark.parametrize(
+    "versions, expected",
+    [
+        pytest.param({"v2": 50}, ["v1", "v2"], id="lower priority"),
+        pytest.param({"v2": 100}, ["v2", "v1"], id="equal priority, by the version"),
+        pytest.param({"v1beta1": 200}, ["v1beta1", "v1"], id="higher priority"),
+        pytest.param({"v1": 15}, ["v1"], id="the version that is served here, too"),
+    ],
+)
+def test_the_versions_of_a_group(versions: dict[str, int], expected: list[str]) -> None:
+    servers = [server("b.example.com", version, 1000, found) for version, found in versions.items()]
+    merged = merge_group(LOCAL[2], Aggregated(servers), "b.example.com", priority)
+    assert [v["version"] for v in merged["versions"]] == expected
+    assert merged["preferredVersion"]["version"] == expected[0]
+
+
+def test_the_aggregated_form() -> None:
+    entries: list[dict[str, Any]] = [
+        {"name": "a", "singularName": "one", "namespaced": True, "kind": "A", "verbs": ["get"], "shortNames": ["x"]},
+        {"name": "a/status", "kind": "A", "verbs": ["get"]},
+        {"name": "b/scale", "group": "autoscaling", "version": "v1", "kind": "Scale", "verbs": ["get"]},
+    ]
+    found = {("a.example.com", "v1"): Resources(entries, True)}
+    servers = Aggregated([server("a.example.com", "v1"), server("a.example.com", "v2"), server("", "v1")])
+    merged = merge_aggregated({"items": []}, servers, found, priority, core=False)
+    [item] = merged["items"]
+    assert item == {
+        "metadata": {"name": "a.example.com"},
+        "versions": [
+            {"version": "v2", "freshness": "Stale"},
+            {
+                "version": "v1",
+                "resources": [
+                    {
+                        "resource": "a",
+                        "responseKind": {"group": "", "version": "", "kind": "A"},
+                        "scope": "Namespaced",
+                        "singularResource": "one",
+                        "verbs": ["get"],
+                        "shortNames": ["x"],
+                        "subresources": [
+                            {
+                                "subresource": "status",
+                                "responseKind": {"group": "", "version": "", "kind": "A"},
+                                "verbs": ["get"],
+                            }
+                        ],
+                    }
+                ],
+                "freshness": "Current",
+            },
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    "document, found",
+    [
+        pytest.param(RESOURCES, RESOURCES["resources"], id="a list"),
+        pytest.param({"kind": "APIResourceList", "resources": [{"name": 1}, "a", {"name": "a"}]}, [{"name": "a"}], id="odd"),
+        pytest.param({"kind": "APIResourceList", "resources": [{"name": "a", "verbs": "get"}]}, [], id="no verbs"),
+        pytest.param({"kind": "Status"}, None, id="another kind"),
+        pytest.param([], None, id="no object"),
+    ],
+)  # fmt: skip
+def test_what_is_taken_of_a_server(document: Any, found: Any) -> None:
+    assert resources_of(document) == found
+
+
+async def freshness(client: Client) -> dict[str, Any]:
+    document = (await client.get("/apis", accept=AGGREGATED)).ok(200)
+    [item] = [i for i in document["items"] if i["metadata"]["name"] == GROUP]
+    [version] = item["versions"]
+    return dict(version)
+
+
+async def test_documents(api_database: str, tmp_path: Path) -> None:
+    alive = True
+
+    async def discovery(request: Request) -> None:
+        await request.answer_json(RESOURCES, 200 if alive else 500)
+
+    async def answer(request: Request) -> None:
+        if request.target == "/openapi/v3":
+            url = f"/openapi/v3{BASE}?hash=ABC"
+            await request.answer_json({"paths": {BASE.strip("/"): {"serverRelativeURL": url}}})
+        else:
+            await request.answer_json({"openapi": "3.0.0", "paths": {}})
+
+    async with backend(tmp_path / "server", answer) as behind, serving(api_database, tmp_path, **placed(behind)) as api:
+        behind.discovery = discovery
+        await register(api, behind)
+        assert (await api.get(BASE)).ok(200) == RESOURCES
+        groups = [g["name"] for g in (await api.get("/apis")).ok(200)["groups"]]
+        assert groups[0] == "apiregistration.k8s.io"
+        assert GROUP in groups
+        assert (await api.get(f"/apis/{GROUP}")).ok(200)["kind"] == "APIGroup"
+        version = await freshness(api)
+        assert (version["freshness"], [r["resource"] for r in version["resources"]]) == ("Current", ["metrics"])
+        index = (await api.get("/openapi/v3")).ok(200)["paths"]
+        assert index[BASE.strip("/")] == {"serverRelativeURL": f"/openapi/v3{BASE}?hash=ABC"}
+        assert (await api.get(f"/openapi/v3{BASE}?hash=ABC")).ok(200)["openapi"] == "3.0.0"
+        # What was known is still listed, as old.
+        alive = False
+        (await api.patch(f"{PATH}/{NAME}", {"metadata": {"labels": {"a": "b"}}})).ok(200)
+        await wait_for_condition(api, NAME, "False")
+        version = await freshness(api)
+        assert (version["freshness"], [r["resource"] for r in version["resources"]]) == ("Stale", ["metrics"])
+        (await api.delete(f"{PATH}/{NAME}")).ok(200)
+        assert GROUP not in (await api.get("/apis")).text
+        assert BASE.strip("/") not in (await api.get("/openapi/v3")).ok(200)["paths"]
+
+
+async def test_discovery_does_not_wait(api_database: str, tmp_path: Path) -> None:
+    async def hang(request: Request) -> None:
+        await asyncio.sleep(3600)
+
+    async with backend(tmp_path / "server") as behind, serving(api_database, tmp_path, **placed(behind)) as client:
+        behind.discovery = hang
+        spec = {"service": {"namespace": "kube-system", "name": "metrics"}, "caBundle": behind.bundle}
+        (await client.get("/apis", accept=AGGREGATED)).ok(200)
+        (await client.post(PATH, api_service(NAME, **spec))).ok(201)
+
+        async def slowest() -> float:
+            began = time.monotonic()
+            assert (await freshness(client))["freshness"] == "Stale"
+            return time.monotonic() - began
+
+        # Of several, for the machine may be busy; a server that is waited for would take seconds.
+        assert min([await slowest() for _ in range(5)]) < 0.25
+
+
+async def test_discovery_follows_the_server(api_database: str, tmp_path: Path) -> None:
+    first: dict[str, Any] = {"name": "metrics", "kind": "Metric", "namespaced": True, "verbs": ["get"]}
+    resources = [first]
+
+    async def discovery(request: Request) -> None:
+        await request.answer_json({**RESOURCES, "resources": resources})
+
+    async with backend(tmp_path / "server") as behind, serving(api_database, tmp_path, **placed(behind)) as client:
+        behind.discovery = discovery
+        await register(client, behind)
+        assert len((await freshness(client))["resources"]) == 1
+        resources.append({**first, "name": "others"})
+        (await client.patch(f"{PATH}/{NAME}", {"metadata": {"labels": {"a": "b"}}})).ok(200)
+
+        async def listed() -> bool:
+            return len((await freshness(client))["resources"]) == 2
+
+        await eventually(listed)
