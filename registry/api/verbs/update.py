@@ -30,6 +30,7 @@ from registry.api.verbs.create import CreateOperation
 from registry.api.verbs.driver import run
 from registry.api.verbs.pipeline import Draft, HandoverUnconfirmed, Operation, Outcome, Start, render
 from registry.api.verbs.rows import remove, replace
+from registry.apply.objects import is_unchanged
 from registry.emulation import emulated
 from registry.flowcontrol.evaluation import evaluate
 from registry.schema.field import invalid as invalid_field
@@ -131,6 +132,9 @@ class UpdateOperation(Operation[ObjectAnswer]):
         if not self.owned:
             # Found with the rest, so before the server puts its own fields back.
             finished = request.served.strategy.finish(new)
+            if (given := new["metadata"].get("managedFields")) is not None:
+                # An empty list, which Go's JSON leaves out, clears them.
+                finished = {**finished, "metadata": {**finished["metadata"], "managedFields": given}}
             owned = own_update(request, old, finished, self.manager)
             new["metadata"]["managedFields"] = owned["metadata"].get("managedFields") or []
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
@@ -163,6 +167,9 @@ class UpdateOperation(Operation[ObjectAnswer]):
         if not new["metadata"].get("managedFields"):
             new["metadata"].pop("managedFields", None)
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
+        if is_unchanged(old, new) and "managedFields" in new["metadata"]:
+            # Times alone are no reason to write (handlers/fieldmanager/equality.go).
+            new["metadata"]["managedFields"] = old["metadata"]["managedFields"]
         context.warnings.extend(strategy.warnings(new, old))
 
     async def commit(self, request: ResourceRequest, draft: Draft) -> Outcome:
