@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
-from collections.abc import Iterator
 from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from registry.cli.errors import CommandError
+from registry.cli.manifests import documents_of, read_definition
 
 if TYPE_CHECKING:
     from registry.conversion.declarative.plan import Plan
-    from registry.schema.field import FieldError
 
 Object = dict[str, Any]
 
@@ -35,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(typed: dict[str, Any]) -> int:
-    documents = [document for name in typed["file"] for document in _documents(Path(name))]
+    documents = [document for name in typed["file"] for document in documents_of(Path(name))]
     definitions = [d for d in documents if d.get("kind") == "CustomResourceDefinition"]
     if len(definitions) != 1:
         raise CommandError(f"there must be one CustomResourceDefinition in the files, not {len(definitions)}")
@@ -47,7 +45,7 @@ def check(given: Object, samples: list[Object], *, quiet: bool) -> int:
     from registry.conversion.declarative.check import losses_of, validate_rules
     from registry.definitions.conversion import RULES
 
-    crd, errors = _definition(given)
+    crd, errors = read_definition(given)
     if RULES not in (crd["metadata"].get("annotations") or {}):
         raise CommandError(f"the definition has no annotation {RULES}")
     errors = errors or validate_rules(crd)
@@ -66,27 +64,6 @@ def check(given: Object, samples: list[Object], *, quiet: bool) -> int:
             )
     verdicts = [_try(crd, plan, sample, quiet=quiet) for sample in samples]  # each is to be printed
     return 0 if all(verdicts) else 1
-
-
-def _definition(given: Object) -> tuple[Object, list[FieldError]]:
-    """The definition as it would be stored, whichever version it is given in, and what is wrong with it."""
-    from registry.definitions import decode, defaulting, strategy, validation
-    from registry.definitions.v1beta1 import conversion
-    from registry.definitions.v1beta1 import decode as beta
-
-    try:
-        if given.get("apiVersion") != beta.API_VERSION:
-            crd: Object = decode.decode_definition(given).definition
-            defaulting.default_definition(crd)
-            crd = strategy.prepare_for_create(crd)
-            return crd, validation.validate_create(crd)
-        crd = beta.decode_definition(given).definition
-        beta.default_definition(crd)
-        crd = strategy.prepare_for_create(crd)
-        errors = validation.validate_create(crd, demands=validation.OF_V1BETA1, spec=conversion.internal_beta(crd))
-        return conversion.to_v1(crd), errors
-    except decode.StructDecodeError as error:
-        raise CommandError(f"the definition cannot be read: {error}") from error
 
 
 def _plan(crd: Object) -> Plan:
@@ -139,34 +116,3 @@ def _try(crd: Object, plan: Plan, sample: Object, *, quiet: bool) -> bool:
             if not exact:
                 print(f"# {name} back at {own}:\n{encode_yaml(again).decode()}---")
     return well
-
-
-def _documents(path: Path) -> Iterator[Object]:
-    from registry.codec.model import DecodeError
-    from registry.codec.yaml_decode import decode_yaml
-
-    try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise CommandError(f"{path}: {error}") from error
-    for document in re.split(r"^---[ \t]*(?:#.*)?$", text, flags=re.MULTILINE):
-        try:
-            value = decode_yaml(document.encode()).value
-        except DecodeError as error:
-            raise CommandError(f"{path}: {error}") from error
-        if value is None:
-            continue
-        if not isinstance(value, dict):
-            raise CommandError(f"{path}: a document is not an object")
-        yield from _items(value, path)
-
-
-def _items(document: Object, path: Path) -> Iterator[Object]:
-    """Those of a List, as `kubectl get -o yaml` writes one; else the document."""
-    if document.get("kind") != "List":
-        yield document
-        return
-    for item in document.get("items") or ():
-        if not isinstance(item, dict):
-            raise CommandError(f"{path}: an item is not an object")
-        yield item

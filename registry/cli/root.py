@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "psql": Command("psql", "open psql on the database, or print its URL where there is no psql"),
     "sql": Command("sql", "make, withdraw or list read-only logins for SQL reports"),
     "encryption": Command("encryption", "keys of the encryption at rest"),
+    "cel": Command("cel", "check the validation rules of a definition, and try them on objects"),
     "convert": Command("convert", "try the conversion rules of a definition, without a server"),
     "history": Command("history", "when an object changed, who changed it, and which fields"),
     "diff": Command("diff", "the difference between two revisions of an object"),

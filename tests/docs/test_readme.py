@@ -55,6 +55,7 @@ PAGES = {
     "access": r"^yes$",
     "admission": r"no more than 3 replicas here",
     "authentication": r"is revoked",
+    "cel": r"message: what is suspended has no replicas",
     "conversion": r"edge: v1beta1 to v1, and back: the same",
     "history": r"protected from deletion while it has objects, and it has 3 objects",
     "security": r"",

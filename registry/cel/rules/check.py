@@ -44,12 +44,12 @@ def check_rules(
     """
     if not _mentions_rules(schema):
         return []
-    walk = _Walk(tuple(error.field for error in schema_errors), unchanged)
+    walk = Walk(tuple(error.field for error in schema_errors), unchanged)
     walk.entries(schema, path)
     if compiles:
         walk.blocked += tuple(error.field for error in walk.errors)
         root = from_json(schema)
-        walk.compile(_Node(root, None, None, bool(root.validations), 1), path, None)
+        walk.compile(SchemaNode(root, None, None, bool(root.validations), 1), path, None)
         walk.total(path)
     return walk.errors
 
@@ -68,26 +68,26 @@ def _mentions_rules(schema: Any) -> bool:
 
 
 @dataclass(slots=True)
-class _Node:
+class SchemaNode:
     """A node of the schema on the way down: what is known of its type and of how often it can occur.
 
     `cardinality` is None where some list or map above has no limit.
     """
 
     schema: Structural
-    parent: _Node | None
+    parent: SchemaNode | None
     name: str | None  # of the property, None for items and additionalProperties
     in_scope: bool
     cardinality: int | None
     declared: Declared | None = None
     failed: bool = False
 
-    def child(self, schema: Structural, name: str | None = None) -> _Node:
+    def child(self, schema: Structural, name: str | None = None) -> SchemaNode:
         cardinality = self.cardinality
         if cardinality is not None:
             limit = _max_elements(self.schema)
             cardinality = None if limit is None else min(cardinality * limit, LIMIT)
-        return _Node(schema, self, name, self.in_scope or bool(schema.validations), cardinality)
+        return SchemaNode(schema, self, name, self.in_scope or bool(schema.validations), cardinality)
 
     def type(self) -> Declared | None:
         """The type of this node, found in that of its parent if that is needed anyway, because it has rules, too."""
@@ -119,7 +119,7 @@ def _max_elements(schema: Structural) -> int | None:
 
 
 @dataclass(slots=True)
-class _Walk:
+class Walk:
     """The walk over one schema: the errors so far, where schema errors are, and the cost of all rules."""
 
     blocked: tuple[str, ...]
@@ -146,7 +146,7 @@ class _Walk:
         for position, entry in enumerate(schema.get(_VALIDATIONS) or ()):
             self.errors.extend(entry_errors(entry or {}, schema, f"{path}.{_VALIDATIONS}[{position}]"))
 
-    def compile(self, node: _Node, path: str, uncorrelatable: str | None) -> None:
+    def compile(self, node: SchemaNode, path: str, uncorrelatable: str | None) -> None:
         """Compiles the rules at `node` and below. `uncorrelatable` is the innermost list above whose items have no
         old items to be compared with."""
         schema = node.schema
@@ -164,7 +164,7 @@ class _Walk:
         length = len(path)
         return any(field.startswith(path) and field[length : length + 1] in ("", ".", "[") for field in self.blocked)
 
-    def node(self, node: _Node, path: str, uncorrelatable: str | None) -> None:
+    def node(self, node: SchemaNode, path: str, uncorrelatable: str | None) -> None:
         declared = node.type()
         if declared is None:
             self.errors.append(

@@ -133,11 +133,13 @@ class CompiledRule:
         "program",
         "reason",
         "simple",
+        "source",
         "text",
         "uses_old",
     )
 
     def __init__(self, rule: ValidationRule, node: Node) -> None:
+        self.source = rule.rule
         self.optional = bool(rule.optional_old_self)
         self.reason = rule.reason
         self.label = trim_space(rule.message) if rule.message else trim_space(rule.rule)

@@ -79,7 +79,7 @@ class Rules:
         correlation = Correlation(obj, old, root.schema) if ratchet and old is not None else None
         seconds = _SECONDS
         for exact in (False, True):
-            run = _Run(exact)
+            run = Run(exact)
             try:
                 with Budget(EVALUATION_ELEMENTS, seconds) as work:
                     run.node(root, path, obj, old, correlation, None)
@@ -88,7 +88,7 @@ class Rules:
                     seconds = work.seconds
                     continue
                 run.error(root, path, _OUT_OF_BUDGET)
-            except _Stop:
+            except Stopped:
                 pass
             if warnings is not None:
                 warnings.extend(run.warnings)
@@ -96,11 +96,11 @@ class Rules:
         raise AssertionError("an exact run counts to the end")
 
 
-class _Stop(Exception):
+class Stopped(Exception):
     """No further rules are run."""
 
 
-class _Run:
+class Run:
     """One walk over an object. An exact run stops where the budget ends; the other one raises CostExceeded there.
 
     `budget` is what may be spent of the costs of CEL."""
@@ -193,7 +193,7 @@ class _Run:
                 check_time()
             except BudgetExceeded:
                 self.error(node, path, _OUT_OF_BUDGET)
-                raise _Stop from None
+                raise Stopped from None
         for rule in rules:
             if rule.simple and typed and not self.exact:
                 # Nearly all rules are of this kind and hold; what does not hold is looked at again below.
@@ -291,13 +291,13 @@ class _Run:
                 f"due to call cost exceeds limit for messageExpression: {go_quote(rule.expression)}"
             )
             self.report(invalid(where, node.schema.type, text), ratcheted)
-            raise _Stop from None
+            raise Stopped from None
         cost = frame[COST]
         if cost > self.budget:
             if not self.exact:
                 raise CostExceeded
             self.report(invalid(where, node.schema.type, _MESSAGE_OUT_OF_BUDGET), ratcheted)
-            raise _Stop
+            raise Stopped
         self.budget -= cost
         text = trim_space(value) if type(value) is str else ""
         fits = text and "\n" not in text and len(text.encode("utf-8", "replace")) <= _MAX_MESSAGE_BYTES
@@ -335,7 +335,7 @@ class _Run:
         if not self.exact:
             raise CostExceeded
         self.error(node, path, text)
-        raise _Stop
+        raise Stopped
 
 
 def _below(
