@@ -86,11 +86,17 @@ class Condition:
         self._said: float | None = None
         self._times = 0
 
-    def hold(self, reason: str) -> None:
+    def since_seconds(self) -> float:
+        """For how long it has held; 0 where it does not."""
+        return 0.0 if self._since is None else time.monotonic() - self._since
+
+    def hold(self, reason: str, *, silent: bool = False) -> None:
         now = time.monotonic()
         self._times += 1
         if self._since is None:
             self._since = now
+        if silent:
+            return
         if self._said is None:
             if now - self._since >= self._delay_seconds:
                 self._said = now
@@ -106,6 +112,27 @@ class Condition:
             if self._said is not None:
                 self._logger.warning("%s after %.1f s", self._ends, time.monotonic() - self._since)
             self._since, self._said, self._times = None, None, 0
+
+
+class RateLimited:
+    """Warnings that many requests have in common: of each kind one in some seconds, with the number left out."""
+
+    def __init__(self, logger: logging.Logger, seconds: float = 10.0) -> None:
+        self._logger = logger
+        self._seconds = seconds
+        # Kind → when the last line was, and how many were left out since.
+        self._said: dict[str, tuple[float, int]] = {}
+
+    def warn(self, kind: str, text: str, *values: object) -> None:
+        """Kinds are few: names of classes."""
+        at, skipped = self._said.get(kind, (-self._seconds, 0))
+        now = time.monotonic()
+        if now - at < self._seconds:
+            self._said[kind] = (at, skipped + 1)
+            return
+        self._said[kind] = (now, 0)
+        more = f" (and {skipped} like it before)" if skipped else ""
+        self._logger.warning(text + "%s", *values, more)
 
 
 class TextFormatter(logging.Formatter):

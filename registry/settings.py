@@ -274,6 +274,12 @@ class Settings:
     migrate_storage_rate: int = setting(
         1000, "Objects that a process migrates per second at most.", whole_number(1, 1_000_000)
     )
+    shutdown_delay_seconds: int = setting(
+        0,
+        "How long the server goes on to accept connections after the signal to stop, while /readyz fails: as long as"
+        " load balancers need to notice.",
+        whole_number(0, 3600),
+    )
     shutdown_seconds: int = setting(
         30, "How long requests in flight may take to finish when the server stops.", whole_number(0, 3600)
     )

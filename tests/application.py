@@ -17,6 +17,7 @@ import pytest_asyncio
 from starlette.applications import Starlette
 
 from registry.http.app import create_app
+from registry.http.serving.stopping import Stopping
 from registry.settings import Settings
 from tests.api.client import Client, eventually
 from tests.api.widgets import WIDGETS, define, widgets_definition
@@ -30,7 +31,7 @@ async def running(database_url: str, folder: Path, **settings: Any) -> AsyncIter
     """A started application; `app.state.stopping` is set before it ends, as the server does."""
     _write_token(folder)
     app = create_app(Settings(data_dir=folder, database_url=database_url, plain_http=True, **settings))
-    app.state.stopping = asyncio.Event()
+    app.state.stopping = Stopping()
     async with app.router.lifespan_context(app):
         try:
             yield app

@@ -20,6 +20,7 @@ from registry.cli.servers import DATA_DIR_VARIABLE, announced
 from registry.http.encryption import encryption_of, prepare
 from registry.http.serving import server
 from registry.http.serving.server import APPLICATION, ServeError
+from registry.http.serving.stopping import end_by
 from registry.http.serving.supervisor import Supervisor
 from registry.http.serving.tls import TlsError
 from registry.postgres.priority import ReportPriorities
@@ -85,6 +86,7 @@ def work(settings: Settings, *, listener: int, link: int, number: int, applicati
             socket.socket(fileno=listener),
             application=application,
             when_ready=lambda: _notify_ready(parent),
+            when_stopping=lambda: end_by(settings.shutdown_delay_seconds + max(1, settings.shutdown_seconds)),
             parent=parent,
         )
     except (ServeError, TlsError) as problem:
@@ -139,6 +141,8 @@ def _run(settings: Settings, listeners: list[socket.socket], application: str, w
     def stopping() -> None:
         seconds = settings.shutdown_seconds
         print(f"registry: stopping; requests in flight have {seconds} s, unless Ctrl-C comes again", file=sys.stderr)
+        # PostgreSQL, where it is embedded, and what waits for the last requests end beside each other.
+        end_by(settings.shutdown_delay_seconds + max(1, seconds))
 
     if len(listeners) == 1:
         server.run(settings, listeners[0], application=application, when_ready=welcome, when_stopping=stopping)

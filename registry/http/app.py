@@ -6,15 +6,17 @@ watches.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
+import sys
 from collections.abc import AsyncIterator
 
 from starlette.applications import Starlette
-from starlette.types import Lifespan, Receive, Scope, Send
+from starlette.types import Lifespan, Message, Receive, Scope, Send
 
 from registry.http.composition import serving
+from registry.http.serving.stopping import Stopping
 from registry.settings import Settings
+from registry.store.errors import StoreError
 
 
 def create_app(settings: Settings) -> Starlette:
@@ -34,11 +36,22 @@ class Application(Starlette):
 
     def __init__(self, lifespan: Lifespan[Starlette]) -> None:
         super().__init__(lifespan=lifespan)
-        self.state.stopping = asyncio.Event()
+        self.state.stopping = Stopping()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Requests pass neither Starlette's own middlewares nor its routes: the handler chain has both."""
         if scope["type"] == "http":
             await self.state.handler(scope, receive, send)
         else:
-            await super().__call__(scope, receive, send)
+            await super().__call__(scope, receive, _without_traceback(send))
+
+
+def _without_traceback(send: Send) -> Send:
+    """Of a start that fails Starlette sends the traceback, which is no use where the database is away."""
+
+    async def send_reason(message: Message) -> None:
+        if message["type"] == "lifespan.startup.failed" and isinstance(error := sys.exception(), StoreError):
+            message = {**message, "message": f"the database: {error}"}
+        await send(message)
+
+    return send_reason

@@ -46,6 +46,7 @@ from registry.http.credentials import credentials
 from registry.http.encryption import encryption_of
 from registry.http.handler_chain import handler_chain
 from registry.http.serving.server import root_certificates
+from registry.http.serving.stopping import Stopping
 from registry.settings import Settings
 from registry.store.store import Store
 from registry.webhooks.client import WebhookClient
@@ -64,7 +65,7 @@ class Serving(NamedTuple):
 
 
 @contextlib.asynccontextmanager
-async def serving(settings: Settings, stopping: asyncio.Event) -> AsyncIterator[Serving]:
+async def serving(settings: Settings, stopping: Stopping) -> AsyncIterator[Serving]:
     """Until the block ends the database is open and the controllers run."""
     emulate(settings.emulate_version)
     async with contextlib.AsyncExitStack() as stack:

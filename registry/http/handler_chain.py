@@ -20,8 +20,6 @@ the path names the tenant, and looking up a token is work that tenants share fai
 
 from __future__ import annotations
 
-import asyncio
-
 from starlette.types import ASGIApp
 
 from registry.api.request import Backend
@@ -48,6 +46,7 @@ from registry.http.middleware.request_info import RequestInfoMiddleware
 from registry.http.middleware.tenancy import TenancyMiddleware
 from registry.http.middleware.tenant_limits import TenantLimitsMiddleware
 from registry.http.routes import router
+from registry.http.serving.stopping import Stopping
 from registry.settings import Settings
 
 
@@ -57,7 +56,7 @@ def handler_chain(
     tenants: Tenants,
     audit: AuditLog | None,
     aggregation: Aggregation,
-    stopping: asyncio.Event,
+    stopping: Stopping,
 ) -> ASGIApp:
     """The application that answers requests. `stopping` ends watches; without `audit` nothing is audited."""
     queue = FairQueue()

@@ -6,7 +6,6 @@ path a second time.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from starlette.datastructures import URLPath
@@ -25,9 +24,10 @@ from registry.http.request_info import RequestInfo
 from registry.http.request_state import STATE
 from registry.http.resources import ResourceEndpoint
 from registry.http.responses import PageNotFound
+from registry.http.serving.stopping import Stopping
 
 
-def router(backend: Backend, monitor: Monitor, stopping: asyncio.Event, jwks_uri: str) -> Router:
+def router(backend: Backend, monitor: Monitor, stopping: Stopping, jwks_uri: str) -> Router:
     cache = DocumentCache()
     openapi = OpenAPIEndpoint(backend.catalogs, monitor, cache)
     openid = OpenIDEndpoint(backend.tokens, jwks_uri)

@@ -17,6 +17,7 @@ import asyncio
 import contextlib
 import contextvars
 import logging
+import time
 import weakref
 from typing import Final
 
@@ -37,6 +38,10 @@ CONNECT_TIMEOUT_SECONDS: Final = 5.0
 # How often the probe asks, and how long it waits for an answer.
 PROBE_SECONDS: Final = 1.0
 PROBE_LIMIT_SECONDS: Final = 2.0
+# For those who ask how it stands: readiness is answered at once, whatever hangs.
+ANSWER_SECONDS: Final = 0.05
+# The clocks of this process and of PostgreSQL differ by more than tokens and leases can bear.
+CLOCK_SECONDS: Final = 30.0
 # While PostgreSQL is away, how often it is looked for.
 RETRY_SECONDS: Final = 0.25
 # Nothing has answered for so long: it is away. A restart and a promotion are over by then.
@@ -60,6 +65,10 @@ class Database:
         self._failing_since: float | None = None
         self._connections: weakref.WeakSet[Connection] = weakref.WeakSet()
         self._probe: asyncio.Task[None] | None = None
+        # Set to have the probe ask now; replaced by a new one with each answer.
+        self._asked = asyncio.Event()
+        self._answer = asyncio.Event()
+        self.clock_problem: str | None = None
         self._condition = Condition(logger, "PostgreSQL is away", "PostgreSQL is back")
 
     def start(self) -> None:
@@ -78,6 +87,16 @@ class Database:
         if self.away is not None:
             raise Unavailable(self.away)
 
+    async def ping(self) -> None:
+        """Raises Unavailable unless PostgreSQL answers the probe; what is unknown for a moment counts as before."""
+        self._asked.set()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await self._answer.wait()
+        self.require()
+        if self._failing_since is not None:
+            raise Unavailable("PostgreSQL does not answer")
+
     async def connect(
         self, purpose: str, *, lookups_only: bool = False, attempt_seconds: int = session.CONNECT_ATTEMPT_SECONDS
     ) -> Connection:
@@ -88,7 +107,9 @@ class Database:
         )
         try:
             if self.timelines is not None:
+                connection.call_limit_seconds = attempt_seconds
                 await self.timelines.admit(connection)
+                connection.call_limit_seconds = session.CALL_LIMIT_SECONDS
         except BaseException:
             connection.pgconn.finish()
             raise
@@ -129,16 +150,23 @@ class Database:
                     self._note_failure(first_line(error))
                 else:
                     self._note_answer()
-                await asyncio.sleep(PROBE_SECONDS if self._failing_since is None else RETRY_SECONDS)
+                answer, self._answer = self._answer, asyncio.Event()
+                answer.set()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(PROBE_SECONDS if self._failing_since is None else RETRY_SECONDS):
+                        await self._asked.wait()
+                self._asked.clear()
         finally:
             if connection is not None:
                 connection.pgconn.finish()
 
     async def _ask(self, connection: Connection) -> None:
-        if self.timelines is None:
-            await connection.execute("SELECT 1")
-        else:
+        if self.timelines is not None:
             await self.timelines.admit(connection)
+        cursor = await connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8")
+        row = await cursor.fetchone()
+        ahead = row[0] - time.time() if row is not None else 0.0
+        self.clock_problem = f"PostgreSQL's clock is {ahead:+.0f} s off" if abs(ahead) > CLOCK_SECONDS else None
 
     def _note_answer(self) -> None:
         self._failing_since = None

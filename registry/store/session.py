@@ -113,10 +113,12 @@ async def connect(
     )
     try:
         connection.add_notice_handler(connection._note)
+        connection.call_limit_seconds = attempt_seconds
         arrays.register(connection)
         await connection.execute(_SESSION, prepare=False)
         if lookups_only:
             await connection.execute(_LOOKUPS_ONLY, prepare=False)
+        del connection.call_limit_seconds
     except BaseException:
         await connection.close()
         raise

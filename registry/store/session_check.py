@@ -7,42 +7,75 @@ load plpgsql, in which our functions are written.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from typing import Final
 
 import psycopg
 
-from registry.store.connection import connect
+from registry.store.database import ANSWER_SECONDS, PROBE_LIMIT_SECONDS, Database
 from registry.store.errors import Unavailable
+from registry.store.session import Connection
+from registry.store.statements import statement
+from registry.store.translate import first_line
 
 # What was found is good for so long: no more sessions are opened, however many ask.
 _GOOD_SECONDS: Final = 5.0
 _BAD_SECONDS: Final = 1.0
 
 
+MIGRATION: Final = statement(
+    "migration", "The migration that the database is at.", "SELECT version_num FROM alembic_version"
+)
+
+
 class SessionCheck:
-    def __init__(self, dsn: str) -> None:
-        self._dsn = dsn
-        self._lock = asyncio.Lock()
+    def __init__(self, database: Database) -> None:
+        self._database = database
         self._until = 0.0
         self._problem: str | None = None
+        self._trying: asyncio.Task[None] | None = None
+        # The newest migration that was seen.
+        self._migration = ""
+        self.migration_problem: str | None = None
 
     async def require(self) -> None:
-        """Raises Unavailable."""
-        async with self._lock:
-            now = asyncio.get_running_loop().time()
-            if now >= self._until:
-                self._problem = await self._try()
-                self._until = now + (_GOOD_SECONDS if self._problem is None else _BAD_SECONDS)
+        """Raises Unavailable. What is not found out within a moment is answered by what was known before."""
+        self._database.require()
+        if self._trying is None and asyncio.get_running_loop().time() >= self._until:
+            self._trying = asyncio.create_task(
+                self._try(), name="registry session check", context=contextvars.Context()
+            )
+        if self._trying is not None:
+            await asyncio.wait([self._trying], timeout=ANSWER_SECONDS)
         if self._problem is not None:
             raise Unavailable(self._problem)
 
-    async def _try(self) -> str | None:
+    async def close(self) -> None:
+        if self._trying is not None:
+            self._trying.cancel()
+            await asyncio.gather(self._trying, return_exceptions=True)
+
+    async def _try(self) -> None:
         try:
-            connection = await connect(self._dsn, "health")
+            connection = await self._database.connect("health", attempt_seconds=round(PROBE_LIMIT_SECONDS))
             try:
                 await connection.execute("DO $$ BEGIN PERFORM 1; END $$", prepare=False)
+                await self._look_at_migration(connection)
             finally:
                 await connection.close()
+            self._problem = None
         except (psycopg.Error, OSError) as error:
-            return f"PostgreSQL opens no session that works: {str(error).partition(chr(10))[0]}"
-        return None
+            self._problem = f"PostgreSQL opens no session that works: {first_line(error)}"
+        finally:
+            good = self._problem is None
+            self._until = asyncio.get_running_loop().time() + (_GOOD_SECONDS if good else _BAD_SECONDS)
+            self._trying = None
+
+    async def _look_at_migration(self, connection: Connection) -> None:
+        cursor = await connection.execute(MIGRATION.sql, prepare=False)
+        row = await cursor.fetchone()
+        found = row[0] if row else ""
+        if found >= self._migration:
+            self._migration, self.migration_problem = found, None
+        else:
+            self.migration_problem = f"the database is at migration {found or 'none'}, below {self._migration}"

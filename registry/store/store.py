@@ -11,7 +11,7 @@ import asyncio
 import datetime
 import logging
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final, Self
@@ -108,7 +108,7 @@ class Store:
             make_partitions=self.make_partitions,
             connections=writers,
         )
-        self._session_check = SessionCheck(dsn)
+        self._session_check = SessionCheck(self.database)
         # Its own, so that queries that read much hold up no other list.
         self._query_pool = Pool(self.database, "query", QUERY_CONNECTIONS, settings=indexed.SESSION)
         self._index_reads = IndexReads(self._query_pool)
@@ -144,6 +144,7 @@ class Store:
         if self._housekeeping is not None:
             self._housekeeping.cancel()
             await asyncio.gather(self._housekeeping, return_exceptions=True)
+        await self._session_check.close()
         await self.database.close()
         await self._feed.close()
         await self._writer.close()
@@ -484,9 +485,18 @@ class Store:
         return await compaction.compact(self._pool, self._retention)
 
     async def ping(self) -> None:
-        """Raises Unavailable unless PostgreSQL answers."""
-        async with self._pool.connection() as connection:
-            await connection.execute("SELECT 1")
+        """Raises Unavailable unless PostgreSQL answers. Returns within some 50 ms."""
+        await self.database.ping()
+
+    def problems(self) -> dict[str, Callable[[], str | None]]:
+        """What else can be wrong, by the name of a health check: each says what is wrong now, None for nothing."""
+        return {
+            "migrations": lambda: self._session_check.migration_problem,
+            "feed": self._feed.problem,
+            "disk": lambda: self._writer.problem(full=True),
+            "writes": lambda: self._writer.problem(full=False),
+            "clock": lambda: self.database.clock_problem,
+        }
 
     async def try_session(self) -> None:
         """Raises Unavailable unless PostgreSQL has lately opened a new session that can run our functions."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import ssl
 import time
 from collections.abc import AsyncIterator, Callable
 from types import TracebackType
@@ -22,7 +23,7 @@ PATIENCE_SECONDS = 120.0
 class ServerClient:
     """The administrator at one server."""
 
-    def __init__(self, url: str, token: str) -> None:
+    def __init__(self, url: str, token: str, verify: ssl.SSLContext | bool = True) -> None:
         limits = httpx.Limits(max_connections=50)
         self._http = httpx.AsyncClient(
             base_url=url,
@@ -30,6 +31,7 @@ class ServerClient:
             limits=limits,
             timeout=PATIENCE_SECONDS,
             trust_env=False,
+            verify=verify,
         )
 
     async def __aenter__(self) -> Self:

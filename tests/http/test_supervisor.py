@@ -177,3 +177,23 @@ def _unread(connection: socket.socket) -> int:
         if int(fields[2].rpartition(":")[2], 16) == port and fields[3] == "01":
             return int(fields[4].rpartition(":")[2], 16)
     return -1
+
+
+def test_connections_do_not_wait_for_a_worker_that_has_died() -> None:
+    """While it starts again its sibling takes them; where all are dead they are refused at once."""
+    with supervisor() as (process, url):
+        pids = children(process.pid, "worker")
+        wait_until(lambda: serving(url, set(pids)), "both serve")
+        # It cannot come back while the parent is stopped.
+        process.send_signal(signal.SIGSTOP)
+        try:
+            os.kill(pids[0], signal.SIGKILL)
+            wait_until(lambda: not alive(pids[0]), "it is gone")
+            assert {int(httpx.get(url, timeout=5).text) for _ in range(20)} == {pids[1]}
+            os.kill(pids[1], signal.SIGKILL)
+            wait_until(lambda: not alive(pids[1]), "both are gone")
+            with pytest.raises(httpx.ConnectError):
+                httpx.get(url, timeout=5)
+        finally:
+            process.send_signal(signal.SIGCONT)
+        wait_until(lambda: answering(url) is not None, "one is back")

@@ -4,7 +4,8 @@
     GET /readyz?verbose    [+]ping ok
                            [+]database ok
                            ...
-                           readyz check passed
+                           [-]feed failed: reason withheld
+                           readyz check failed
     GET /readyz/database   one check
 
 Follows apiserver pkg/server/healthz/healthz.go (handleRootHealth, adaptCheckToHandler).
@@ -12,15 +13,17 @@ Follows apiserver pkg/server/healthz/healthz.go (handleRootHealth, adaptCheckToH
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from logging import WARNING
 from typing import Final, NamedTuple
 
 from starlette.types import Receive, Scope, Send
 
 from registry.http.documents.answers import TEXT, send_document
 from registry.http.request_state import STATE
+from registry.http.serving.stopping import Stopping
+from registry.logs import Condition
 from registry.schema.field import go_quote
 from registry.store.errors import StoreError
 from registry.store.store import Store
@@ -39,8 +42,8 @@ class Check(NamedTuple):
     run: Callable[[], Awaitable[object]]
 
 
-class Stopping(Exception):
-    """The process takes no further requests."""
+class CheckFailed(Exception):
+    """The text is the reason, for the log."""
 
 
 class HealthEndpoint:
@@ -88,28 +91,49 @@ class HealthEndpoint:
             await send_document(send, scope, 500, TEXT, b"internal server error: reason withheld\n")
 
 
+# By the name of the check: checks are asked for every few seconds, and more often while they fail.
+_failing: Final[dict[str, Condition]] = {}
+
+
 async def _failure(check: Check) -> Exception | None:
     try:
         await check.run()
-    except (StoreError, Stopping) as error:
-        logger.warning("the health check %s failed: %s", check.name, error)
+    except (StoreError, CheckFailed) as error:
+        condition = _failing.setdefault(
+            check.name,
+            Condition(
+                logger, f"the health check {check.name} fails", f"the health check {check.name} passes", level=WARNING
+            ),
+        )
+        condition.hold(str(error))
         return error
+    if check.name in _failing:
+        _failing[check.name].end()
     return None
 
 
-def health_endpoints(store: Store, stopping: asyncio.Event) -> list[HealthEndpoint]:
+def health_endpoints(store: Store, stopping: Stopping) -> list[HealthEndpoint]:
     """Alive is what answers at all: a process without its database must not be restarted for that."""
 
     async def ping() -> None:
         pass
 
     async def shutdown() -> None:
-        if stopping.is_set():
-            raise Stopping("the process stops")
+        if stopping.is_stopping:
+            raise CheckFailed("the process stops")
 
     database = [Check("ping", ping), Check("database", lambda: store.ping()), Check("new-session", store.try_session)]
+    others = [Check(name, _check_of(find)) for name, find in store.problems().items()]
     return [
         HealthEndpoint("healthz", database),
         HealthEndpoint("livez", [Check("ping", ping)]),
-        HealthEndpoint("readyz", [*database, Check("shutdown", shutdown)]),
+        HealthEndpoint("readyz", [*database, *others, Check("shutdown", shutdown)]),
     ]
+
+
+def _check_of(find: Callable[[], str | None]) -> Callable[[], Awaitable[None]]:
+    async def run() -> None:
+        if (problem := find()) is not None:
+            raise CheckFailed(problem)
+
+    return run

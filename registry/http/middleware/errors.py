@@ -26,9 +26,13 @@ from registry.http.middleware.instrumentation import CLIENT_CLOSED_REQUEST
 from registry.http.negotiation import Representation, error_encoding
 from registry.http.request_state import STATE, RequestState
 from registry.http.responses import PageNotFound, send_page_not_found, send_status
+from registry.logs import RateLimited
 from registry.store.errors import StoreError
 
 logger = logging.getLogger("registry.requests")
+
+# While PostgreSQL is away every request fails for the same reason.
+_store_errors: Final = RateLimited(logger)
 
 _FORESEEN: Final = (StatusError, TooManyRequests, BudgetExceeded, EvaluationStopped, StoreError)
 
@@ -80,7 +84,7 @@ def _status_of(error: Exception, scope: Scope, state: RequestState) -> StatusErr
         case EvaluationStopped():
             return StatusError(503, "ServiceUnavailable", str(error), {})
         case StoreError():
-            logger.warning("%s %s: %r", scope["method"], loggable(scope["path"]), error)
+            _store_errors.warn(type(error).__name__, "%s %s: %r", scope["method"], loggable(scope["path"]), error)
             return from_store(error)
         case _:
             logger.error("request failed: %s %s", scope["method"], loggable(scope["path"]), exc_info=error)

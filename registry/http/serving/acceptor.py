@@ -27,6 +27,9 @@ REFUSED: Final = Counter("registry_connections_refused", "Connections closed at 
 
 # A client that has connected has this long for its TLS handshake; afterwards the limits of protocol.py count.
 HANDSHAKE_SECONDS: Final = 30.0
+# For a client's part of the end of a TLS connection. One that has gone would else hold the connection, and the end of
+# the process, for half a minute.
+GOODBYE_SECONDS: Final = 1.0
 # What else a process has open: PostgreSQL, webhooks, files.
 OTHER_FILES: Final = 128
 # The first bytes of a request without TLS (tlsRecordHeaderLooksLikeHTTP, and the methods that it does not know).
@@ -130,6 +133,7 @@ class Acceptor:
                 accepted,
                 ssl=self.context,
                 ssl_handshake_timeout=HANDSHAKE_SECONDS if self.context is not None else None,
+                ssl_shutdown_timeout=GOODBYE_SECONDS if self.context is not None else None,
             )
         except OSError as problem:  # an SSLError is one, and so is a time-out
             logger.debug("a connection did not come about: %s", problem)

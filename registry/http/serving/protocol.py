@@ -210,6 +210,8 @@ class Protocol(HttpToolsProtocol):
     # Whether there is a connection, or was.
     was_made = False
     _is_lost = False
+    # Whether the next answer is the last one of the connection.
+    is_last = False
     _reading_head = False
     _reading_body = False
     # Of the last request: its head as it came and as it was parsed, its trailers.
@@ -250,6 +252,12 @@ class Protocol(HttpToolsProtocol):
         certificate = tls.getpeercert(binary_form=True) if tls is not None else None
         if certificate is not None:
             self._extensions = {"tls": {"client_certificate": certificate}}
+
+    def drain(self) -> None:
+        """Ends the connection with the next answer; one that is idle may still bring a request that is on its way."""
+        self.is_last = True
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.keep_alive = False
 
     @property
     def shows_certificate(self) -> bool:
@@ -383,7 +391,7 @@ class Protocol(HttpToolsProtocol):
         scope["path"] = unquote(path) if "%" in path else path
         scope["raw_path"] = url.path
         scope["query_string"] = url.query or b""
-        keep_alive = version != "1.0" and parser.should_keep_alive()
+        keep_alive = version != "1.0" and parser.should_keep_alive() and not self.is_last
         before, cycle = self.cycle, Cycle(self, scope, expects_continue=self.expect_100_continue, keep_alive=keep_alive)
         scope[IS_GONE] = cycle.is_gone  # type: ignore[typeddict-unknown-key]
         scope[ABORT] = cycle.abort  # type: ignore[typeddict-unknown-key]

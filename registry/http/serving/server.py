@@ -24,6 +24,7 @@ from starlette.applications import Starlette
 from registry.http.serving import tls
 from registry.http.serving.acceptor import Acceptor, most_connections
 from registry.http.serving.protocol import Protocol
+from registry.http.serving.stopping import Stopping
 from registry.http.serving.tls_files import TlsFiles
 from registry.settings import Settings
 
@@ -36,6 +37,10 @@ KEEP_ALIVE_SECONDS = 75
 # How often the files of TLS are looked at.
 LOOK_SECONDS = 60.0
 BACKLOG = 2048
+# After the signal to stop, for a request that is on its way in a connection that idles.
+IDLE_SECONDS = 1.0
+# Of the time to stop: for the application, after the requests.
+APPLICATION_SECONDS = 5.0
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -46,8 +51,9 @@ class ServeError(Exception):
 def bind(host: str, port: int, count: int) -> list[socket.socket]:
     """`count` listening sockets on one port, one for each process.
 
-    On Linux the kernel spreads connections evenly over sockets that share a port. They stay open in the parent, so
-    that what waits in a queue survives the death of a process. Elsewhere one socket is shared by all.
+    On Linux the kernel spreads connections evenly over sockets that share a port and listen. Of several those that are
+    returned only keep the port: each process is given a `twin`, listens when it serves, and what waits for it is
+    refused when it dies, so that nobody waits for its successor. Elsewhere one socket is shared by all.
     """
     try:
         # The first without SO_REUSEPORT: with it, another server's port would be shared instead of refused.
@@ -64,6 +70,21 @@ def bind(host: str, port: int, count: int) -> list[socket.socket]:
         raise ServeError(f"cannot listen on {host} port {port}: {reason}") from problem
 
 
+def twin(listener: socket.socket) -> socket.socket:
+    """A socket for a process: bound to the same port and not listening yet, or the same socket where one is shared."""
+    if sys.platform != "linux":
+        return listener.dup()
+    made = socket.socket(listener.family, listener.type, listener.proto)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    if listener.family == socket.AF_INET6:
+        only = listener.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
+        made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, only)
+    made.bind(listener.getsockname())
+    made.setblocking(False)
+    return made
+
+
 def _listen(host: str, port: int, *, reuse_port: bool) -> socket.socket:
     family, kind, protocol, _, address = socket.getaddrinfo(
         host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -76,7 +97,8 @@ def _listen(host: str, port: int, *, reuse_port: bool) -> socket.socket:
         if family == socket.AF_INET6 and host in ("::", ""):
             made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         made.bind(address)
-        made.listen(BACKLOG)
+        if not reuse_port:
+            made.listen(BACKLOG)
         made.setblocking(False)
     except OSError:
         made.close()
@@ -163,7 +185,7 @@ class Server(uvicorn.Server):
         self._acceptor: Acceptor | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        self._app.state.stopping = asyncio.Event()
+        self._app.state.stopping = Stopping()
         # Connections are accepted by us: uvicorn is to have no listener of its own.
         await super().startup([])
         if self.lifespan.should_exit:
@@ -172,6 +194,9 @@ class Server(uvicorn.Server):
         self._acceptor = Acceptor(
             sockets or [], self._protocol, context, most_connections(self._settings.max_connections)
         )
+        for listener in sockets or []:
+            # Only now: until it listens the kernel gives its connections to others on the same port.
+            listener.listen(BACKLOG)
         self._acceptor.start()
         if self._parent is not None:
             asyncio.get_running_loop().add_reader(self._parent, self._parent_is_gone)
@@ -187,13 +212,60 @@ class Server(uvicorn.Server):
         return Protocol(self.config, self.server_state, self.lifespan.state, when_lost)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """In place of uvicorn's, which waits for the application without a limit."""
         self._when_stopping()
+        loop = asyncio.get_running_loop()
+        self._app.state.stopping.begin()
+        self._drain()
+        await self._sleep(self._settings.shutdown_delay_seconds)
+        deadline = loop.time() + self._settings.shutdown_seconds
         self._app.state.stopping.set()
         if self._acceptor is not None:
             self._acceptor.stop()
         if self._parent is not None:
-            asyncio.get_running_loop().remove_reader(self._parent)
-        await super().shutdown(sockets)
+            loop.remove_reader(self._parent)
+        for listener in sockets or []:
+            listener.close()
+        self._drain()
+        # A part of the time is the application's, whose writes must not be given up for a client that does not read.
+        await self._finish_requests(deadline - min(APPLICATION_SECONDS, self._settings.shutdown_seconds / 3))
+        if self.force_exit:
+            return
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self.lifespan.shutdown()
+        except TimeoutError:
+            logger.error("the application did not end in time")
+
+    def _drain(self) -> None:
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, Protocol):
+                connection.drain()
+
+    async def _sleep(self, seconds: float) -> None:
+        """For so long, or until a second signal. Connections that are made meanwhile have one answer."""
+        end = asyncio.get_running_loop().time() + seconds
+        while asyncio.get_running_loop().time() < end and not self.force_exit:
+            await asyncio.sleep(0.1)
+            self._drain()
+
+    async def _finish_requests(self, deadline: float) -> None:
+        """Waits for the requests in flight; those of idle connections may be on their way when the signal comes."""
+        loop = asyncio.get_running_loop()
+        idle_until = min(loop.time() + IDLE_SECONDS, deadline)
+        while (self.server_state.connections or self.server_state.tasks) and not self.force_exit:
+            if loop.time() >= deadline:
+                logger.error("%d requests did not finish in time and are cancelled", len(self.server_state.tasks))
+                for task in self.server_state.tasks:
+                    task.cancel()
+                for connection in list(self.server_state.connections):
+                    connection.transport.abort()
+                await asyncio.sleep(0.1)
+                return
+            if loop.time() >= idle_until:
+                for connection in list(self.server_state.connections):
+                    connection.shutdown()  # with an answer under way, at its end
+            await asyncio.sleep(0.05)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

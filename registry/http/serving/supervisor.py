@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
 
-from registry.http.serving.server import APPLICATION, STOP_SIGNALS, ServeError
+from registry.http.serving.server import APPLICATION, STOP_SIGNALS, ServeError, twin
 from registry.settings import Settings, to_environment
 
 logger = logging.getLogger(__name__)
@@ -32,7 +32,8 @@ KILL_AFTER_SECONDS = 5.0
 
 @dataclass
 class Worker:
-    """One place at the port. `process` None: it is dead and starts again at `start_at` (of time.monotonic)."""
+    """One place at the port, which `listener` keeps. `process` None: it is dead and starts again at `start_at` (of
+    time.monotonic)."""
 
     number: int
     listener: socket.socket
@@ -100,7 +101,8 @@ class Supervisor:
 
     def _start(self, worker: Worker) -> None:
         ours, theirs = socket.socketpair()
-        handed = [worker.listener.fileno(), theirs.fileno()]
+        listener = twin(worker.listener)
+        handed = [listener.fileno(), theirs.fileno()]
         worker.process = subprocess.Popen(
             [sys.executable, "-m", "registry", "worker", "--listener", str(handed[0]), "--link", str(handed[1]),
              "--number", str(worker.number), "--application", self._application],
@@ -110,6 +112,7 @@ class Supervisor:
             start_new_session=True,
         )  # fmt: skip
         theirs.close()
+        listener.close()
         ours.setblocking(False)
         worker.link, worker.ready, worker.started_at = ours, False, time.monotonic()
         self._selector.register(ours, selectors.EVENT_READ, worker)
@@ -169,7 +172,8 @@ class Supervisor:
         """Pass the signal on and wait. A second signal is passed on too: it ends the workers at once."""
         for worker in self._workers:
             worker.listener.close()
-        deadline = time.monotonic() + self._settings.shutdown_seconds + KILL_AFTER_SECONDS
+        settings = self._settings
+        deadline = time.monotonic() + settings.shutdown_delay_seconds + settings.shutdown_seconds + KILL_AFTER_SECONDS
         passed = 0
         while any(worker.process is not None for worker in self._workers):
             if passed < len(self._signals):

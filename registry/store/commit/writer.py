@@ -24,9 +24,10 @@ import contextvars
 import logging
 import random
 import struct
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import psycopg
 
@@ -67,6 +68,18 @@ OnCommit = Callable[[dict[DomainId, int]], None]
 MakePartitions = Callable[[], Awaitable[object]]
 
 
+# How long a refusal counts as the state of things where nobody writes.
+REFUSAL_SECONDS: Final = 10.0
+
+
+class Refusal(NamedTuple):
+    """Why PostgreSQL did not take a write; `at` by time.monotonic."""
+
+    at: float
+    is_full: bool
+    reason: str
+
+
 class Writer:
     """`on_commit` is called with the newest revision of each domain that a transaction has written to."""
 
@@ -81,6 +94,15 @@ class Writer:
         Cancelled before the write was sent, nothing is written; cancelled later, it is written all the same.
         """
         return await self._connections[tenant.domain % len(self._connections)].submit(tenant, write)
+
+    def problem(self, *, full: bool) -> str | None:
+        """Why PostgreSQL has lately refused writes, and taken none since: for want of room, or for another reason."""
+        now = time.monotonic()
+        for connection in self._connections:
+            refusal = connection.refusal
+            if refusal is not None and now - refusal.at < REFUSAL_SECONDS and refusal.is_full == full:
+                return refusal.reason
+        return None
 
     async def close(self) -> None:
         """Takes no more writes and ends when those accepted are committed."""
@@ -99,6 +121,7 @@ class WriterConnection:
         # Connections that were given up in the middle of a call: their backends may wait for standbys for as long as
         # these are away, and are ended on the next connection.
         self._given_up: list[recovery.Link] = []
+        self.refusal: Refusal | None = None
         self._refused = Condition(logger, "PostgreSQL refuses writes", "PostgreSQL takes writes again")
         self._lost = Condition(
             logger, "a commit lost its connection", "commits are answered again", level=logging.WARNING
@@ -175,7 +198,9 @@ class WriterConnection:
         else:
             if link.connection.is_unreplicated and not await self._confirm(batch, link.connection):
                 return
-            self._refused.end()
+            if self.refusal is not None:
+                self.refusal = None
+                self._refused.end()
             near = self._resolve(batch, rows)
             if near:
                 await self._commit(near, exact=True)
@@ -205,6 +230,7 @@ class WriterConnection:
                 await self._commit(batch, again=False)
         elif is_transient(error):
             self._refused.hold(first_line(error))
+            self.refusal = Refusal(time.monotonic(), isinstance(error, psycopg.errors.DiskFull), first_line(error))
             _fail(batch, translate(error))
         else:
             await self._one_by_one(batch, translate(error))

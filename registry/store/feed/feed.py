@@ -48,6 +48,9 @@ RING_BYTES: Final = 48 << 20
 # Watches end every some minutes and come again at once: the ring of a domain outlives its last subscription for that.
 LINGER_SECONDS: Final = 60.0
 
+# Watches that have not gone on for so long make the process unready.
+STILL_SECONDS: Final = 5.0
+
 # Domains asked for in one read.
 MAX_DOMAINS: Final = 200
 
@@ -184,6 +187,13 @@ class Feed:
         for feed in self._domains.values():
             _end(feed, Unavailable("the store is closed"))
 
+    def problem(self) -> str | None:
+        """How far watches are behind, where they stand still."""
+        if self._unread.since_seconds() < STILL_SECONDS:
+            return None
+        behind = sum(feed.newest - feed.position for feed in self._domains.values())
+        return f"watches are behind by {behind} revisions"
+
     def look_again(self) -> None:
         """Looks at all domains: what is known of them may not be so any more."""
         self._heard({})
@@ -228,8 +238,8 @@ class Feed:
                 await asyncio.sleep(POLL_SECONDS)
 
     def _note_unread(self, error: StoreError) -> None:
-        if self._database.away is None:  # else that has its own line
-            self._unread.hold(str(error))
+        # While PostgreSQL is away, that has its own line.
+        self._unread.hold(str(error), silent=self._database.away is not None)
 
     async def _read(self) -> None:
         """Reads until nothing is known to be left."""

@@ -1,0 +1,45 @@
+"""How a process ends: what it announces, and the time after which it ends whatever happens.
+
+signal      /readyz fails, answers carry Connection: close          Stopping.begin
+  + delay   no more connections are accepted, watches end           Stopping
+  + ...     requests in flight end; the application ends
+at the      the process is ended: something hangs                   end_by
+latest
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+
+logger = logging.getLogger(__name__)
+
+
+class Stopping(asyncio.Event):
+    """Set when watches shall end. `is_stopping` is true before that, from the signal on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._begun = False
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._begun or self.is_set()
+
+    def begin(self) -> None:
+        self._begun = True
+
+
+def end_by(seconds: float) -> None:
+    """Ends this process after some seconds, from a thread of its own: nothing that hangs can keep it. PostgreSQL, where
+    it is embedded, is stopped by its own watchdog then."""
+    timer = threading.Timer(seconds, _end)
+    timer.daemon = True
+    timer.start()
+
+
+def _end() -> None:
+    logger.critical("what has to end did not end in time: the process ends now")
+    os._exit(1)

@@ -1,0 +1,124 @@
+"""A TCP proxy before PostgreSQL that can be made to fail: it freezes, cuts, delays or refuses connections."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+
+class Proxy:
+    """Listens on loopback, in a thread of its own; its methods are for other threads.
+
+    Frozen, it takes connections and acknowledges what comes, and carries nothing.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self._target = (host, port)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
+        self._ready = threading.Event()
+        self._flowing: asyncio.Event
+        self._delay_seconds = 0.0
+        self._refuses = False
+        self._writers: set[asyncio.StreamWriter] = set()
+        self.port = 0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._ready.wait(30)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(30)
+
+    def freeze(self) -> None:
+        self._call(lambda: self._flowing.clear())
+
+    def thaw(self) -> None:
+        self._call(lambda: self._flowing.set())
+
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        self.freeze()
+        try:
+            yield
+        finally:
+            self.thaw()
+
+    def cut(self) -> None:
+        """Resets all connections."""
+        self._call(self._cut)
+
+    def refuse(self, *, refuses: bool = True) -> None:
+        """Cuts all, and each new one at once."""
+        self._refuses = refuses
+        self.cut()
+
+    def delay(self, seconds: float) -> None:
+        """For each piece that is carried."""
+        self._delay_seconds = seconds
+
+    def url(self, url: str) -> str:
+        """The URL of PostgreSQL, through this proxy."""
+        return url.replace(f"{self._target[0]}:{self._target[1]}", f"127.0.0.1:{self.port}")
+
+    def _call(self, function: object) -> None:
+        done = threading.Event()
+
+        def run() -> None:
+            function()  # type: ignore[operator]
+            done.set()
+
+        self._loop.call_soon_threadsafe(run)
+        assert done.wait(30)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._flowing = asyncio.Event()
+        self._flowing.set()
+        server = self._loop.run_until_complete(asyncio.start_server(self._serve, "127.0.0.1", 0))
+        self.port = server.sockets[0].getsockname()[1]
+        self._ready.set()
+        self._loop.run_forever()
+        self._cut()
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
+        self._loop.run_until_complete(asyncio.sleep(0.05))
+        server.close()
+        self._loop.close()
+
+    def _cut(self) -> None:
+        for writer in list(self._writers):
+            writer.transport.abort()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._refuses:
+            writer.transport.abort()
+            return
+        try:
+            far_reader, far_writer = await asyncio.open_connection(*self._target)
+        except OSError:
+            writer.transport.abort()
+            return
+        self._writers |= {writer, far_writer}
+        try:
+            await asyncio.gather(self._carry(reader, far_writer), self._carry(far_reader, writer))
+        finally:
+            self._writers -= {writer, far_writer}
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(1 << 16):
+                await self._flowing.wait()
+                if self._delay_seconds:
+                    await asyncio.sleep(self._delay_seconds)
+                writer.write(data)
+                await writer.drain()
+        writer.transport.abort()
