@@ -22,6 +22,7 @@ from typing import Any, Final
 from registry.budget import MatchingExceeded
 from registry.caches import LruCache
 from registry.schema.checks import Check
+from registry.schema.default_pruning import prune_defaults
 from registry.schema.defaulting import Defaulter, compile_defaulter
 from registry.schema.embedded import EmbeddedResources
 from registry.schema.fast_prune import compile_fast_prune
@@ -54,7 +55,7 @@ class CompiledSchema:
 
     @cached_property
     def structural(self) -> Structural:
-        return from_json(self.json)
+        return prune_defaults(from_json(self.json))
 
     @cached_property
     def ownership_schema(self) -> Structural:
