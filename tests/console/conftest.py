@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -65,24 +64,3 @@ def tokens(server: RunningServer) -> dict[str, str]:
         }
         ok(http.post(f"{base}/clusterrolebindings", json=binding))
     return made
-
-
-SignedIn = Callable[..., None]
-
-
-def sign_in(page: Page, server: RunningServer, token: str, route: str = "") -> None:
-    page.open(f"{server.url}/console/{route}")
-    page.fill("input[name=token]", token)
-    page.click("Sign in")
-    page.wait_text("Sign out")
-
-
-def go(page: Page, route: str, text: str) -> None:
-    page.evaluate(f"void (location.hash = {route!r})")
-    page.wait_text(text)
-
-
-@contextlib.contextmanager
-def other_tab(browser: Browser) -> Iterator[Page]:
-    with browser.page() as page:
-        yield page

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.console.browser import Page, origin_of
-from tests.console.conftest import go, sign_in
+from tests.console.pictures import go, sign_in
 from tests.console.seed import API, GROUP, MERGE, SHOP, manifest, ok
 from tests.running import RunningServer
 

@@ -7,7 +7,7 @@ import { CORE, formatRoute, HOME, kindArgs, parseRoute } from "./logic/routes.js
 import { SignIn } from "./pages/signin.js";
 import { clearSession, finishSignIn, loadSession, saveSession } from "./session.js";
 import { Console, Dialog, ErrorNotice, html, Loading, Notice, useConsole, useLoaded } from "./ui.js";
-import { render, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
+import { Component, render, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 
 const PAGES = {
   overview: () => import("./pages/overview.js"),
@@ -90,7 +90,7 @@ function Frame({ api, session, route, signOut }) {
       <a class="skip" href="#main" onClick=${(event) => (event.preventDefault(), document.getElementById("main").focus())}>Skip to the page</a>
       <header class="top">
         <button type="button" class="menu" aria-expanded=${menu} aria-label="Menu" onClick=${() => setMenu(!menu)}>☰</button>
-        <a class="brand" href=${formatRoute({ tenant })}><img src="icon.svg" alt="" /><span>registry</span></a>
+        <a class="brand" href=${formatRoute({ tenant })} aria-label="registry: overview"><img src="icon.svg" alt="" /><span>registry</span></a>
         <${TenantChoice} tenant=${tenant} home=${session.tenant} all=${tenants.value} />
         <span class="grow"></span>
         <button type="button" class="search" onClick=${() => setPalette(true)}>Find a kind <kbd>/</kbd></button>
@@ -120,7 +120,21 @@ function Page({ route }) {
   if (loaded.error) return html`<${ErrorNotice} error=${{ code: 0, message: "A part of the console could not be loaded." }} again=${loaded.again} />`;
   if (loaded.value?.page !== page) return html`<${Loading} />`;
   const Found = loaded.value.module[page === "new" ? "NewObject" : "default"];
-  return html`<${Found} key=${[page, ...route.args].join("/")} args=${route.args} query=${route.query} />`;
+  const place = [page, ...route.args].join("/");
+  return html`<${Caught} key=${place}><${Found} args=${route.args} query=${route.query} /></>`;
+}
+
+/** What a page cannot draw leaves the frame around it as it is. */
+class Caught extends Component {
+  static getDerivedStateFromError(error) {
+    return { error };
+  }
+
+  render({ children }, { error }) {
+    if (!error) return children;
+    return html`<${Notice} kind="error"><p>This page cannot show what the server has sent: ${error.message}</p>
+      <button type="button" onClick=${() => this.setState({ error: null })}>Try again</button></>`;
+  }
 }
 
 async function whoAmI(api, tenant) {

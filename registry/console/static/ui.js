@@ -181,7 +181,7 @@ export function VirtualTable({ label, columns, rows, keyOf, sort, onSort, onEnd,
     if (place < scrollTop) box.current.scrollTop = place;
     else if (place + 3 * ROW_HEIGHT > scrollTop + clientHeight) box.current.scrollTop = place + 3 * ROW_HEIGHT - clientHeight;
     look();
-    requestAnimationFrame(() => requestAnimationFrame(() => box.current?.querySelector(`tr[data-index="${wanted}"] a`)?.focus({ preventScroll: true })));
+    requestAnimationFrame(() => requestAnimationFrame(() => box.current?.querySelector(`tr[data-index="${wanted}"] a:not([tabindex="-1"])`)?.focus({ preventScroll: true })));
   };
   const sorted = (id) => (sort === id ? "ascending" : sort === `-${id}` ? "descending" : undefined);
   const head = (column) => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { changesOf, conditionSpans } from "../../../registry/console/static/logic/changes.js";
+import { changesOf, conditionsOf, conditionSpans } from "../../../registry/console/static/logic/changes.js";
 import { layout } from "../../../registry/console/static/logic/graph.js";
 import { contextsOf, tenantOfServer } from "../../../registry/console/static/logic/kubeconfig.js";
 import { kindOfReference, kindsOf, searchKinds } from "../../../registry/console/static/logic/kinds.js";
@@ -93,6 +93,7 @@ test("time in the states of a condition, over an absence", () => {
   const times = [0, 10, 20, 30, 40].map((seconds) => new Date(seconds * 1000).toISOString());
   const spans = conditionSpans([of(times[0], "False"), of(times[1], "True"), of(times[2], "True"), of(times[3], null), of(times[4], "True")], 50_000);
   assert.deepEqual(spans[0].spans.map((one) => [one.status, one.from / 1000, one.to / 1000]), [["False", 0, 10], ["True", 10, 30], ["True", 40, 50]]);
+  for (const conditions of [null, "x", [null, "text", 5, { type: 1, status: "True" }, { type: "A" }]]) assert.deepEqual(conditionsOf({ status: { conditions } }), []);
   assert.deepEqual(conditionSpans([{ time: times[0], object: { status: { conditions: "none" } } }], 1), []);
 });
 

@@ -19,6 +19,18 @@ function collect(value, path, out) {
 }
 
 /**
+ * The conditions of an object, those that are of the usual form: a schema may allow anything in their place.
+ * `[{type, status, reason, lastTransitionTime}]`.
+ */
+export function conditionsOf(object) {
+  const found = object?.status?.conditions;
+  const isText = (value) => typeof value === "string";
+  return (Array.isArray(found) ? found : [])
+    .filter((one) => isText(one?.type) && isText(one.status))
+    .map((one) => ({ type: one.type, status: one.status, reason: isText(one.reason) ? one.reason : "", lastTransitionTime: one.lastTransitionTime }));
+}
+
+/**
  * Times in the states of a condition, from the states of an object, oldest first: `[{time, object}]`, where `object` is
  * null from a deletion on. `[{type, spans: [{status, reason, from, to}]}]`, times in ms; the last spans end at `now`.
  */
@@ -27,8 +39,7 @@ export function conditionSpans(states, now) {
   states.forEach((state, index) => {
     const from = Date.parse(state.time);
     const to = index + 1 < states.length ? Date.parse(states[index + 1].time) : now;
-    const conditions = state.object?.status?.conditions;
-    for (const { type, status, reason = "" } of Array.isArray(conditions) ? conditions : []) {
+    for (const { type, status, reason } of conditionsOf(state.object)) {
       if (!types.has(type)) types.set(type, []);
       const spans = types.get(type);
       const last = spans.at(-1);

@@ -28,7 +28,6 @@ function List({ kind, args, query }) {
     return api.get(resourcePath(tenant, kind, { namespace: ns, query: selected }), { signal });
   };
   const first = useLoaded((signal) => (setMore([]), load("", signal)), [ns, name]);
-  const may = useRights({ undelete: { group: kind.group, resource: kind.plural, namespace: ns, verb: "create", subresource: "undelete" } });
   const pages = [first.value, ...more].filter(Boolean);
   const items = pages.flatMap((page) => page.items).map((entry) => ({ ...entry, ...(entry.object?.metadata ?? entry), resourceVersion: entry.resourceVersion, at: entry.time }));
   const next = pages.at(-1)?.metadata.continue;
@@ -50,12 +49,13 @@ function List({ kind, args, query }) {
     ${!first.value && !first.error ? html`<${Loading} />` : items.length === 0 ? !first.error && html`<${Empty}>Nothing that was deleted is still kept.</>`
       : html`<${VirtualTable} label="Deleted objects" columns=${columns} rows=${items} keyOf=${(one) => `${one.namespace}/${one.name}/${one.uid}`} />`}
     ${next && html`<p><button type="button" onClick=${loadMore}>More</button></p>`}
-    ${shown && html`<${Shown} kind=${kind} entry=${shown} may=${may.undelete} onClose=${() => setShown(null)} />`}`;
+    ${shown && html`<${Shown} kind=${kind} entry=${shown} onClose=${() => setShown(null)} />`}`;
 }
 
-function Shown({ kind, entry, may, onClose }) {
+function Shown({ kind, entry, onClose }) {
   const { api, tenant, notify, go } = useConsole();
   const [error, setError] = useState(null);
+  const may = useRights({ undelete: { group: kind.group, resource: kind.plural, namespace: entry.namespace ?? "", name: entry.name, verb: "create", subresource: "undelete" } });
   const { managedFields: _fields, ...metadata } = entry.object?.metadata ?? {};
   const text = entry.object ? toYaml({ ...entry.object, metadata }) : entry.message ?? "";
   const undelete = async () => {
@@ -70,6 +70,6 @@ function Shown({ kind, entry, may, onClose }) {
   };
   return html`<${Dialog} title=${`${entry.name} as it was last`} wide=${true} onClose=${onClose}>
     <div class="body"><${ErrorNotice} error=${error} /><pre tabindex="0">${text}</pre></div>
-    <footer><button type="button" onClick=${onClose}>Close</button>${may && html`<button type="button" class="main" onClick=${undelete}>Undelete</button>`}</footer>
+    <footer><button type="button" onClick=${onClose}>Close</button>${may.undelete && html`<button type="button" class="main" onClick=${undelete}>Undelete</button>`}</footer>
   </>`;
 }

@@ -1,5 +1,6 @@
 // Objects and writes of a kind over time, and how long its objects have been in their present state.
 import { METADATA_LIST } from "../api.js";
+import { conditionsOf } from "../logic/changes.js";
 import { resourcePath } from "../logic/paths.js";
 import { binned, countOverTime } from "../logic/scales.js";
 import { countText, durationText } from "../logic/text.js";
@@ -80,8 +81,8 @@ const CLASSES = [["under a minute", 60], ["under an hour", 3600], ["under a day"
 async function statesOf(api, tenant, kind, namespace, signal) {
   const list = await api.get(resourcePath(tenant, kind, { namespace, query: { limit: MOST_WHOLE } }), { signal });
   const types = new Map();
-  for (const { status } of list.items) {
-    for (const one of Array.isArray(status?.conditions) ? status.conditions : []) {
+  for (const object of list.items) {
+    for (const one of conditionsOf(object)) {
       const key = `${one.type} is ${one.status}`;
       types.set(key, [...(types.get(key) ?? []), (Date.now() - Date.parse(one.lastTransitionTime)) / 1000]);
     }

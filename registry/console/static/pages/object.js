@@ -1,5 +1,6 @@
 // One object: its YAML, history, events, relations. And a new one.
 import { ApiError } from "../api.js";
+import { conditionsOf } from "../logic/changes.js";
 import { findKind } from "../logic/kinds.js";
 import { resourcePath } from "../logic/paths.js";
 import { CORE, kindArgs, NONE, objectRoute } from "../logic/routes.js";
@@ -108,7 +109,7 @@ async function follow(api, tenant, kind, namespace, name, set, signal) {
 function Summary({ object, kind, gone }) {
   if (!object) return kind.kind;
   const { metadata, status } = object;
-  const ready = (Array.isArray(status?.conditions) ? status.conditions : []).find((one) => ["Ready", "Available", "Established"].includes(one.type));
+  const ready = conditionsOf(object).find((one) => ["Ready", "Available", "Established"].includes(one.type));
   return html`${kind.kind}${metadata.creationTimestamp && html` · created <${Age} time=${metadata.creationTimestamp} /> ago`} · revision ${metadata.resourceVersion}
     ${metadata.deletionTimestamp && html` · <${Status} text="Terminating" />`}${gone && html` · <${Status} text="deleted" />`}
     ${ready && html` · ${ready.type}: <${Status} text=${ready.status} />`}

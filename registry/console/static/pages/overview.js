@@ -5,7 +5,7 @@ import { HOME, kindArgs } from "../logic/routes.js";
 import { bytesText, countText } from "../logic/text.js";
 import { countObjects, forEachAtOnce } from "../relations.js";
 import { Bars } from "../plots.js";
-import { ErrorNotice, Heading, html, Meter, Status, useConsole, useLoaded, useTitle } from "../ui.js";
+import { ErrorNotice, Heading, html, Meter, Status, useConsole, useLoaded, useRights, useTitle } from "../ui.js";
 import { useEffect, useState } from "../vendor/preact.js";
 import { healthOf, SYSTEM, TENANTS, usageOf } from "./tenants.js";
 
@@ -34,6 +34,7 @@ export default function Overview() {
     return usage && { usage, object: await api.get(resourcePath(SYSTEM, TENANTS, { name }), { signal }).catch(() => null) };
   }, [name]);
   const quotas = useLoaded((signal) => api.get(resourcePath(tenant, QUOTAS, { query: { limit: 100 } }), { signal }).catch(() => ({ items: [] })), [tenant]);
+  const may = useRights({ define: { verb: "create", group: "apiextensions.k8s.io", resource: "customresourcedefinitions" } });
   const version = useLoaded((signal) => api.get("/version", { signal }), []);
   const counted = custom.filter((kind) => counts.get(qualifiedName(kind)) > 0).sort((a, b) => counts.get(qualifiedName(b)) - counts.get(qualifiedName(a)));
   return html`<${Heading} parts=${[[name || "Your tenant"]]} about=${state.value?.object?.spec?.displayName ?? ""} />
@@ -44,7 +45,7 @@ export default function Overview() {
     </div>
     ${version.error && html`<${ErrorNotice} error=${version.error} again=${version.again} />`}
     <section class="card"><h2>Objects</h2>
-      ${custom.length === 0 ? html`<p>This tenant has no kinds of its own yet. <a href=${href({ page: "new", args: ["apiextensions.k8s.io", "v1", "customresourcedefinitions"] })}>Define one</a>, or apply a definition with kubectl.</p>`
+      ${custom.length === 0 ? html`<p>This tenant has no kinds of its own yet. ${may.define && html`<a href=${href({ page: "new", args: ["apiextensions.k8s.io", "v1", "customresourcedefinitions"] })}>Define one</a>, or apply a definition with kubectl.`}</p>`
         : counted.length > 0 ? html`<${Bars} title="Objects of each kind" bars=${counted.slice(0, 12).map((kind) => ({ name: kind.kind, value: counts.get(qualifiedName(kind)), text: countText(counts.get(qualifiedName(kind))) }))} />` : html`<p class="quiet">None that you can see${counts.size < Math.min(most, custom.length) ? " yet: counting" : ""}.</p>`}
       <p>${custom.slice(0, most).map((kind) => html`<a key=${qualifiedName(kind)} class="chip" href=${href({ page: "objects", args: kindArgs(kind) })}>${kind.kind} ${counts.has(qualifiedName(kind)) ? countText(counts.get(qualifiedName(kind)) ?? 0) : ""}</a>`)}</p>
       ${custom.length > most && html`<button type="button" onClick=${() => setMost(most + 100)}>Count ${Math.min(100, custom.length - most)} more kinds</button>`}</section>

@@ -1,5 +1,6 @@
 // All tenants, with what they use and may use: for those who may list them.
-import { resourcePath } from "../logic/paths.js";
+import { Rights } from "../api.js";
+import { resourcePath, tenantPrefix } from "../logic/paths.js";
 import { formatRoute, objectRoute } from "../logic/routes.js";
 import { bytesText, countText, plural } from "../logic/text.js";
 import { filterRows, sortRows } from "../logic/rows.js";
@@ -20,6 +21,7 @@ export default function Tenants({ query }) {
     return { rows: tenants.map((one) => rowOfTenant(one, usage.get(one.metadata.name))), problem: usages.error };
   }, []);
   const { sort = "" } = query;
+  const create = useLoaded(() => new Rights(api, tenantPrefix(SYSTEM)).may({ verb: "create", group: TENANTS.group, resource: TENANTS.plural }), []);
   const rows = loaded.value?.rows ?? [];
   const shown = useMemo(() => sortRows(filterRows(rows, text), sort, []), [rows, text, sort]);
   const figure = (index, format) => (row) => {
@@ -41,7 +43,7 @@ export default function Tenants({ query }) {
   ];
   const ill = rows.filter((row) => !["Active", "Ready"].includes(row.health)).length;
   return html`<${Heading} parts=${[["Tenants"]]} about=${loaded.value ? `${plural(rows.length, "tenant")}${ill ? `, ${ill} need attention` : ""}` : ""}>
-      <a class="button main" href=${formatRoute({ tenant: SYSTEM, page: "new", args: [TENANTS.group, TENANTS.version, TENANTS.plural] })}>New</a></>
+      ${create.value && html`<a class="button main" href=${formatRoute({ tenant: SYSTEM, page: "new", args: [TENANTS.group, TENANTS.version, TENANTS.plural] })}>New</a>`}</>
     <div class="bar-row"><input type="search" aria-label="Search tenants" placeholder="Search" value=${text} onInput=${(event) => setText(event.target.value)} />
       <button type="button" onClick=${loaded.again}>Look again</button></div>
     <${ErrorNotice} error=${loaded.error} again=${loaded.again} />

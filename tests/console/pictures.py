@@ -1,0 +1,79 @@
+"""Every page of the console, and the pictures of them in docs/console: `python -m tests.console.pictures`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final
+
+from tests.console.browser import CHROMIUM, Page, running_browser
+from tests.console.seed import GROUP, seed
+from tests.running import RunningServer, data_folder, running_server
+
+PICTURES: Final = Path(__file__).parents[2] / "docs" / "console"
+_NIGHTLY: Final = f"#/shop/object/{GROUP}/v1/backups/prod/nightly"
+_DEFINITION: Final = f"#/shop/definition/backups.{GROUP}"
+# Where each page is, and a text by which it is there.
+PAGES: Final = {
+    "overview": ("#/shop", "count/backups"),
+    "kinds": ("#/shop/kinds", "Backup"),
+    "objects": (f"#/shop/objects/{GROUP}/v1/backups", "billing-37"),
+    "object": (_NIGHTLY, "No changes"),
+    "new": (f"#/shop/new/{GROUP}/v1/backups", "a name is required"),
+    "history": (f"{_NIGHTLY}?tab=history", "Compare two"),
+    "events": (f"{_NIGHTLY}?tab=events", "SlowTarget"),
+    "relations": (f"{_NIGHTLY}?tab=relations", "Look again"),
+    "deleted": (f"#/shop/deleted/{GROUP}/v1/backups", "billing-5"),
+    "definitions": ("#/shop/definitions", f"backups.{GROUP}"),
+    "definition": (_DEFINITION, "Stored versions"),
+    "schema": (f"{_DEFINITION}?tab=schema", "When to back up"),
+    "figures": (f"{_DEFINITION}?tab=figures", "Ready is True"),
+    "sql": (f"{_DEFINITION}?tab=sql", "registry sql grant analyst"),
+    "tenants": ("#/~/tenants", "team-9"),
+}
+
+
+def sign_in(page: Page, server: RunningServer, token: str) -> None:
+    page.open(f"{server.url}/console/")
+    page.fill("input[name=token]", token)
+    page.click("Sign in")
+    page.wait_text("Sign out")
+
+
+def go(page: Page, route: str, text: str) -> None:
+    """Opens a page, and waits until a text is on it."""
+    page.evaluate(f"void (location.hash = {route!r})")
+    page.wait_text(text)
+    page.wait("document.fonts.status === 'loaded' && !document.querySelector('.loading')")
+
+
+def take(page: Page, server: RunningServer, folder: Path) -> None:
+    page.size(1100, 700)
+    page.open(f"{server.url}/console/")
+    page.wait("!!document.querySelector('input[name=token]')")
+    page.screenshot(folder / "sign-in.png")
+    sign_in(page, server, server.token)
+    for name, (route, text) in PAGES.items():
+        go(page, route, text)
+        page.evaluate("new Promise(done => setTimeout(done, 400))")  # until what has just changed looks like the rest
+        page.screenshot(folder / f"{name}.png")
+    go(page, *PAGES["history"])
+    page.click("Difference")
+    page.wait_text("What changed in nightly")
+    page.evaluate("new Promise(done => setTimeout(done, 400))")
+    page.screenshot(folder / "difference.png")
+
+
+def main() -> None:
+    if CHROMIUM is None:
+        sys.exit("chromium is not on this machine")
+    PICTURES.mkdir(exist_ok=True)
+    with data_folder() as data, running_server(data / "data") as server, running_browser() as browser:
+        seed(server)
+        with browser.page() as page:
+            take(page, server, PICTURES)
+            assert page.problems == [], page.problems
+
+
+if __name__ == "__main__":
+    main()

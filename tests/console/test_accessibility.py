@@ -1,0 +1,116 @@
+"""Every page by axe (deque.com/axe), in light and dark, and by keyboard alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.console.browser import Page
+from tests.console.pictures import PAGES, go, sign_in
+from tests.running import RunningServer
+
+pytestmark = pytest.mark.slow
+
+AXE = Path(__file__).with_name("vendor") / "axe.min.js"
+_RUN = """axe.run(document, {resultTypes: ['violations']}).then(found => found.violations
+    .filter(one => ['serious', 'critical'].includes(one.impact))
+    .map(one => `${one.id}: ${one.help}: ${one.nodes.slice(0, 3).map(node => node.html.slice(0, 200) + ' ' + node.failureSummary).join(' | ')}`))"""
+
+
+def faults(page: Page) -> Any:
+    return page.evaluate(_RUN)
+
+
+def with_axe(page: Page) -> None:
+    """axe makes styles of its own, which the policy of the page forbids."""
+    page.call("Page.setBypassCSP", enabled=True)
+
+
+def test_axe_finds_no_serious_fault(page: Page, server: RunningServer) -> None:
+    with_axe(page)
+    page.open(f"{server.url}/console/")
+    page.wait("!!document.querySelector('input[name=token]')")
+    page.evaluate(AXE.read_text() + ";0")
+    found = {"sign-in": faults(page)}
+    page.fill("input[name=token]", server.token)
+    page.click("Sign in")
+    page.wait_text("Sign out")
+    for name, (route, text) in PAGES.items():
+        go(page, route, text)
+        for dark in (False, True):
+            page.size(1280, 800, dark=dark)
+            found[f"{name}{' dark' if dark else ''}"] = faults(page)
+    page.size(420, 800)
+    go(page, *PAGES["objects"])
+    found["objects narrow"] = faults(page)
+    page.click("New")
+    page.wait_text("a name is required")
+    found["new narrow"] = faults(page)
+    assert {name: what for name, what in found.items() if what} == {}
+
+
+def test_dialogs_by_axe(page: Page, server: RunningServer) -> None:
+    with_axe(page)
+    sign_in(page, server, server.token)
+    page.evaluate(AXE.read_text() + ";0")
+    go(page, *PAGES["history"])
+    page.click("Difference")
+    page.wait_text("What changed in nightly")
+    found = {"difference": faults(page)}
+    page.press("Escape")
+    page.wait("!document.querySelector('dialog')")
+    page.click("Delete")
+    page.wait_text("These go with it:")
+    found["delete"] = faults(page)
+    page.click("Cancel")
+    page.press("k", ctrl=True)
+    page.wait("!!document.querySelector('.palette')")
+    found["palette"] = faults(page)
+    assert {name: what for name, what in found.items() if what} == {}
+
+
+_FOCUSED = "(e => e.getAttribute('aria-label') || e.innerText || e.name || '')(document.activeElement)"
+
+
+def test_the_keyboard_alone_leads_from_signing_in_to_a_saved_object(
+    page: Page, server: RunningServer, tokens: dict[str, str]
+) -> None:
+    page.open(f"{server.url}/console/")
+    page.wait("document.activeElement?.name === 'token'")
+    page.type(tokens["editor"])
+    page.press("Enter")
+    page.wait_text("Sign out")
+    page.press("/")
+    page.wait("document.activeElement?.getAttribute('role') === 'combobox'")
+    page.type("bac")
+    page.wait_text("backups.demo.example.com")
+    page.press("Enter")
+    page.wait_text("billing-1")
+    for _ in range(60):  # to the first row
+        page.press("Tab")
+        if page.evaluate("!!document.activeElement.closest('tbody')"):
+            break
+    first = page.evaluate(_FOCUSED)
+    page.press("ArrowDown")
+    page.wait(f"{_FOCUSED} !== {first!r}")
+    page.press("Enter")
+    page.wait("location.hash.includes('/object/')")
+    page.wait_text("No changes")
+    assert first
+    for _ in range(60):
+        page.press("Tab")
+        if page.evaluate("document.activeElement.className === 'editor'"):
+            break
+    assert page.evaluate("document.activeElement.className") == "editor"
+    page.press("Tab")  # out of it again: no trap
+    assert page.evaluate("document.activeElement.className") != "editor"
+
+
+def test_each_page_has_one_heading_and_a_title(page: Page, server: RunningServer) -> None:
+    sign_in(page, server, server.token)
+    for route, text in PAGES.values():
+        go(page, route, text)
+        assert page.evaluate("document.querySelectorAll('h1').length") == 1
+        assert page.evaluate("document.title").endswith("registry")
