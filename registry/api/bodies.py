@@ -15,12 +15,13 @@ from registry.api.request import Body, ResourceRequest
 from registry.api.served import Object, Served
 from registry.api.strategies.base import ObjectDecodeError
 from registry.codec.go_text import json_type
-from registry.codec.json_decode import decode_json
+from registry.codec.json_decode import decode_json, decode_repeated_json
 from registry.codec.model import Decoded, JsonNumberError
 from registry.codec.model import DecodeError as SyntaxFault
 from registry.codec.protobuf.envelope import MessageError, UnknownKind
 from registry.codec.protobuf.envelope import decode_object as decode_protobuf
 from registry.codec.yaml_decode import decode_yaml
+from registry.definitions.structs.base import RepeatedField
 from registry.schema.objectmeta.decoding import owner_reference_warnings
 
 # How much of a body an error shows (runtime/serializer/json).
@@ -36,6 +37,8 @@ def decode_object(request: ResourceRequest, body: Body, options: WriteOptions) -
         _recognize(served, error.decoded.value, body.data)
         raise cannot_be_handled(served, str(error)) from error
     obj = _recognize(served, decoded.value, body.data)
+    if decoded.duplicates and body.media_type == "json" and served.strategy.tells_repeated:
+        obj = with_repeated(obj, decoded, body.data)
     unknown: list[str] = []
     obj = decode_kind(served, obj, unknown)
     kind = obj.get("kind")
@@ -73,9 +76,22 @@ def note_fields(request: ResourceRequest, options: WriteOptions, decoded: Decode
     request.context.warnings.extend(field_faults(decoded.duplicates, unknown))
 
 
+def with_repeated(obj: Object, decoded: Decoded, data: bytes) -> Object:
+    """`obj` for a kind that tells of repeated fields itself, in the order in which it comes to unknown ones."""
+    repeated = decode_repeated_json(data)
+    if not isinstance(repeated, dict):
+        return obj
+    decoded.duplicates = []
+    for name in ("apiVersion", "kind"):  # filled in where the body leaves them out
+        if name in obj:
+            repeated[name] = obj[name]
+    return repeated
+
+
 def field_faults(duplicates: list[str], unknown: list[str]) -> list[str]:
     """`duplicates` are whole texts already (JSON and YAML word them differently), `unknown` are paths."""
-    return [*dict.fromkeys(duplicates), *(f'unknown field "{path}"' for path in unknown)]
+    paths = (f'{"duplicate" if isinstance(path, RepeatedField) else "unknown"} field "{path}"' for path in unknown)
+    return [*dict.fromkeys(duplicates), *dict.fromkeys(paths)]
 
 
 def _parse(served: Served, body: Body) -> Decoded:

@@ -22,7 +22,7 @@ import orjson
 
 from registry.codec.json_encode import encode_json
 from registry.codec.json_scan import scan
-from registry.codec.model import MAX_DEPTH, Decoded
+from registry.codec.model import MAX_DEPTH, Decoded, Repeated
 
 # Digits become "0", all else a blank: a run of 19 is an integer that may not fit into an int64.
 _DIGITS = bytes(0x30 if 0x30 <= code <= 0x39 else 0x20 for code in range(256))
@@ -43,6 +43,15 @@ def decode_json(data: bytes, max_depth: int = MAX_DEPTH) -> Decoded:
     if value is _NOT_READ:
         return scan(data, max_depth)
     return Decoded(value)
+
+
+def decode_repeated_json(data: bytes) -> Any:
+    """The value of JSON that has been decoded before, with a Repeated for each object that gives a key twice; None of
+    text that C scanners do not take."""
+    try:
+        return _REPEATING_DECODER.decode(data.decode())
+    except (ValueError, RecursionError):
+        return None
 
 
 def decode_canonical_json(data: bytes) -> Decoded | None:
@@ -96,6 +105,11 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
+def _repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    return value if len(value) == len(pairs) else Repeated(pairs)
+
+
 def _float(literal: str) -> float:
     value = float(literal)
     if math.isinf(value):
@@ -116,4 +130,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_float, parse
 # Where some integer may be beyond int64 (or a text holds as many digits), each is looked at.
 _LONG_DECODER = json.JSONDecoder(
     object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant
+)
+_REPEATING_DECODER = json.JSONDecoder(
+    object_pairs_hook=_repeated, parse_int=_integer, parse_float=_float, parse_constant=_constant
 )

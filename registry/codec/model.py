@@ -23,6 +23,14 @@ MAX_DEPTH = 10000
 MAX_STRICT_ERRORS = 100
 
 
+class Repeated(dict[str, Json]):
+    """An object in which a key was given more than once: a dict of the last values, with all `pairs` in their order."""
+
+    def __init__(self, pairs: list[tuple[str, Json]]) -> None:
+        super().__init__(pairs)
+        self.pairs = pairs
+
+
 @dataclass(slots=True)
 class Decoded:
     """A decoded body.

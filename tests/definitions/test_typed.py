@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from registry.codec.json_decode import decode_repeated_json
 from registry.codec.model import MAX_STRICT_ERRORS
-from registry.definitions.structs.base import MAX_UNKNOWN_CHARACTERS, StructDecodeError
+from registry.definitions.structs.base import MAX_UNKNOWN_CHARACTERS, RepeatedField, StructDecodeError
 from registry.definitions.structs.scalars import BOOL, BYTES, STRING
 from registry.definitions.structs.structs import (
     STRINGS,
@@ -85,3 +86,43 @@ def test_unknown_fields_are_bounded() -> None:
     unknown = decode(Outer, {"one": {f"{name}{i}": 1 for i in range(1000)}}).unknown
     assert MAX_UNKNOWN_CHARACTERS <= sum(map(len, unknown)) < MAX_UNKNOWN_CHARACTERS + 20_000
     assert len(decode(Outer, {"one": {f"x{i}": 1 for i in range(1000)}}).unknown) == MAX_STRICT_ERRORS
+
+
+REPEATED: dict[str, tuple[str, Any, list[str]]] = {
+    "a text: the last": ('{"one": {"name": "a", "name": "b"}}', {"one": {"name": "b"}}, ["=one.name"]),
+    "a struct: what both say": (
+        '{"one": {"name": "a", "on": true}, "one": {"name": "b"}}',
+        {"one": {"name": "b", "on": True}},
+        ["=one"],
+    ),
+    "behind a pointer": (
+        '{"maybe": {"name": "a"}, "maybe": {"on": true}}',
+        {"maybe": {"name": "a", "on": True}},
+        ["=maybe"],
+    ),
+    "null takes away what is behind a pointer": ('{"maybe": {"name": "a"}, "maybe": null}', {}, ["=maybe"]),
+    "null leaves a struct": ('{"one": {"name": "a"}, "one": null}', {"one": {"name": "a"}}, ["=one"]),
+    "a list: element by element": (
+        '{"many": [{"name": "a"}, {"name": "b"}], "many": [{"on": true}]}',
+        {"many": [{"name": "a", "on": True}]},
+        ["=many"],
+    ),
+    "a map: the keys of both": (
+        '{"by": {"a": "1", "b": "2"}, "by": {"a": "3"}}',
+        {"by": {"a": "3", "b": "2"}},
+        ["=by"],
+    ),
+    "a key of a map": ('{"by": {"a": "1", "a": "2"}}', {"by": {"a": "2"}}, ["=by.a"]),
+    "unknown fields in the order of the document": (
+        '{"one": {"x": 1, "name": "a"}, "y": 1, "one": {"z": 1}, "y": 2}',
+        {"one": {"name": "a"}},
+        ["one.x", "y", "=one", "one.z", "y"],
+    ),
+}
+
+
+@pytest.mark.parametrize("text, value, faults", REPEATED.values(), ids=REPEATED)
+def test_fields_that_are_given_twice(text: str, value: Any, faults: list[str]) -> None:
+    found = decode(Outer, decode_repeated_json(text.encode()))
+    assert found.value == value
+    assert [f"={path}" if isinstance(path, RepeatedField) else path for path in found.unknown] == faults

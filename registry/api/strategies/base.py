@@ -148,6 +148,8 @@ class Strategy(Protocol):
     has_grace_period: bool
     # A body may leave out kind and apiVersion.
     completes_type: bool
+    # Decoding tells of fields that are given twice (registry/codec/model.py, Repeated), among the unknown ones.
+    tells_repeated: bool
     # Subresources beside status and scale.
     subresources: Sequence[str]
     # Nothing is stored: creating asks a question, and the answer is the object with a status (reviews).

@@ -40,6 +40,7 @@ class CustomStrategy:
     returns_deleted_object = False
     has_grace_period = False
     completes_type = False
+    tells_repeated = False
     controlled = False
     propagates = True
     policy_without_orphans = "Background"

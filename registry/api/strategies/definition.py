@@ -25,6 +25,7 @@ class DefinitionStrategy(BuiltinStrategy):
     allow_unconditional_update = False
     controlled = True
     propagates = False
+    tells_repeated = True
     scheme = "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:55"
     known_versions: Sequence[str] = ("apiextensions.k8s.io/v1beta1",)
     convert_for_owners: Callable[[Object, str], Object] | None = staticmethod(convert)

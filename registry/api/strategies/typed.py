@@ -23,6 +23,7 @@ class TypedStrategy(BuiltinStrategy):
     """`struct` decodes; a kind overrides `default`, `errors` and `update_errors` as it needs."""
 
     struct: ClassVar[typed.Struct]
+    tells_repeated = True
     has_status: ClassVar[bool] = False
     # The kind's own rules look at the metadata, and are the stricter ones.
     checks_metadata: ClassVar[bool] = True

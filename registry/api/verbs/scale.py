@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from registry.api.answers import DocumentAnswer
-from registry.api.bodies import field_faults, read_body
+from registry.api.bodies import field_faults, read_body, with_repeated
 from registry.api.errors import bad_request, internal_error
 from registry.api.options import WriteOptions, manager_of, write_options
 from registry.api.ownership import own_apply_scale, own_scale
@@ -93,7 +93,10 @@ async def update_scale(request: ResourceRequest, body: Body) -> DocumentAnswer:
     unknown: list[str] = []
     try:
         decoded = read_body(body, "autoscaling/v1", "Scale")
-        scale = _decode(decoded.value, unknown)
+        value = decoded.value
+        if decoded.duplicates and body.media_type == "json":
+            value = with_repeated(value, decoded, body.data)
+        scale = _decode(value, unknown)
     except (CodecError, StructDecodeError) as error:
         raise bad_request(_UNDECODABLE) from error
     faults = field_faults(decoded.duplicates, unknown)

@@ -13,6 +13,10 @@ from registry.codec.model import MAX_STRICT_ERRORS
 Link = tuple[Any, str | int, str | None, bool]
 
 
+class RepeatedField(str):
+    """The path of a field that was given twice, among those of unknown fields."""
+
+
 class StructDecodeError(ValueError):
     """The body is not of the type; the text is Go's: `json: cannot unmarshal string into Go struct field ...`."""
 
@@ -24,15 +28,17 @@ MAX_UNKNOWN_CHARACTERS = 1 << 18
 
 @dataclass(slots=True)
 class Context:
+    """`unknown` gets the paths of unknown fields and, as RepeatedField, of repeated ones, in the document's order."""
+
     unknown: list[str]
     quiet: int = 0  # below a type with its own decoder unknown fields are dropped without a word
     characters: int = 0  # in the paths of unknown fields
 
-    def note(self, link: Link) -> None:
-        """Notes an unknown field."""
+    def note(self, link: Link, kind: type[str] = str) -> None:
+        """Notes an unknown field, or a repeated one."""
         if not self.quiet and len(self.unknown) < MAX_STRICT_ERRORS and self.characters < MAX_UNKNOWN_CHARACTERS:
             path = _path(link)
-            self.unknown.append(path)
+            self.unknown.append(path if kind is str else kind(path))
             self.characters += len(path)
 
 
@@ -47,6 +53,10 @@ class GoType:
         raise NotImplementedError
 
     def encode(self, value: Any) -> Any:
+        return value
+
+    def merge(self, before: Any, value: Any) -> Any:
+        """What a field holds that was given twice, both decoded: Go decodes the second time into what is there."""
         return value
 
     def is_empty(self, value: Any) -> bool:

@@ -83,7 +83,7 @@ def plain_numbers(value: Any) -> Any:
     """JSON whose whole floats have become integers: 2.0 is stored as 2."""
     if type(value) is float:
         return _whole(value)
-    if type(value) is dict:
+    if isinstance(value, dict):
         return {k: plain_numbers(v) for k, v in value.items()}
     if type(value) is list:
         return [plain_numbers(v) for v in value]

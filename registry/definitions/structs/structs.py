@@ -18,11 +18,12 @@ Follows encoding/json's decode.go as forked in sigs.k8s.io/json (internal/golang
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from registry.definitions.structs.base import Context, GoType, Link, StructDecodeError, mismatch
+from registry.codec.model import Repeated
+from registry.definitions.structs.base import Context, GoType, Link, RepeatedField, StructDecodeError, mismatch
 from registry.definitions.structs.scalars import STRING
 
 # The reference accepts 10,000 levels. Whatever walks a definition here does so recursively, and orjson writes no more
@@ -40,6 +41,9 @@ class Pointer(GoType):
 
     def decode(self, value: Any, link: Link, context: Context) -> Any:
         return self.element.decode(value, link, context)
+
+    def merge(self, before: Any, value: Any) -> Any:
+        return self.element.merge(before, value)
 
     def encode(self, value: Any) -> Any:
         return self.element.encode(value)
@@ -63,6 +67,10 @@ class Slice(GoType):
             for i, v in enumerate(value)
         ]
 
+    def merge(self, before: Any, value: Any) -> Any:
+        """Element by element: the room of the first list is used again."""
+        return [self.element.merge(before[i], v) if i < len(before) else v for i, v in enumerate(value)]
+
     def encode(self, value: Any) -> Any:
         if value is None:
             return None  # nil, in a map or a list
@@ -77,13 +85,18 @@ class Map(GoType):
         self.element, self.go = element, f"map[string]{element.go}"
 
     def decode(self, value: Any, link: Link, context: Context) -> Any:
-        if type(value) is not dict:
+        if not isinstance(value, dict):
             raise mismatch(value, link, self.go)
-        element = self.element
-        return {
-            k: element.zero if v is None else element.decode(v, (link, k, None, False), context)
-            for k, v in value.items()
-        }
+        element, out = self.element, {}
+        for k, v in members(value):
+            step = (link, k, None, False)
+            if k in out:
+                context.note(step, RepeatedField)
+            out[k] = element.zero if v is None else element.decode(v, step, context)
+        return out
+
+    def merge(self, before: Any, value: Any) -> Any:
+        return {**before, **value}
 
     def encode(self, value: Any) -> Any:
         encode = self.element.encode
@@ -104,7 +117,7 @@ class OneOf(GoType):
     def decode(self, value: Any, link: Link, context: Context) -> Any:
         context.quiet += 1
         try:
-            return self._decode(value, (link[0], link[1], link[2], True), context)
+            return self._decode(plain(value), (link[0], link[1], link[2], True), context)
         finally:
             context.quiet -= 1
 
@@ -141,17 +154,28 @@ class Struct(GoType):
         return {}
 
     def decode(self, value: Any, link: Link, context: Context) -> Any:
-        if type(value) is not dict:
+        if not isinstance(value, dict):
             raise mismatch(value, link, self.go)
         types, name = self._types, self.name
-        out = {}
-        for key, v in value.items():
-            field_type = types.get(key)
+        out: dict[str, Any] = {}
+        for key, v in members(value):
+            field_type, step = types.get(key), (link, key, name, False)
             if field_type is None:
-                context.note((link, key, name, False))
-            elif v is not None:
-                out[key] = field_type.decode(v, (link, key, name, False), context)
+                context.note(step)
+                continue
+            is_repeated = key in out
+            if is_repeated:
+                context.note(step, RepeatedField)
+            if v is not None:
+                decoded = field_type.decode(v, step, context)
+                out[key] = field_type.merge(out[key], decoded) if is_repeated else decoded
+            elif is_repeated and field_type.by_reference:
+                del out[key]
         return out
+
+    def merge(self, before: Any, value: Any) -> Any:
+        types = self._types
+        return {**before, **{k: types[k].merge(before[k], v) if k in before else v for k, v in value.items()}}
 
     def encode(self, value: Any) -> Any:
         types = self._types
@@ -176,12 +200,27 @@ class Struct(GoType):
         return False  # Go never leaves out a struct
 
 
+def members(value: dict[str, Any]) -> Iterable[tuple[str, Any]]:
+    """The members of an object as the document has them, those that were given twice, too."""
+    if type(value) is not Repeated:
+        return value.items()
+    given = {key for key, _ in value.pairs}
+    return [*value.pairs, *((key, v) for key, v in value.items() if key not in given)]
+
+
+def plain(value: Any) -> Any:
+    """The value with the last of what was given twice."""
+    if isinstance(value, dict):
+        return {key: plain(v) for key, v in value.items()}
+    return [plain(v) for v in value] if type(value) is list else value
+
+
 STRINGS = Slice(STRING)
 
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """The decoded value, and the paths of unknown fields in the order of the document."""
+    """The decoded value, and the paths of unknown and repeated fields in the order of the document."""
 
     value: dict[str, Any]
     unknown: list[str]
@@ -208,11 +247,11 @@ def deeper_than(value: Any, limit: int) -> bool:
     for _ in range(limit):
         below: list[Any] = []
         for v in level:
-            if type(v) is dict:
+            if isinstance(v, dict):
                 below.extend(v.values())
             elif type(v) is list:
                 below.extend(v)
         if not below:
             return False
         level = below
-    return any(type(v) is dict or type(v) is list for v in level)
+    return any(isinstance(v, dict | list) for v in level)
