@@ -116,10 +116,11 @@ class TenantCatalog:
         if found is None:
             definition = self._by_resource.get((group, plural))
             wanted = definition.versions.get(version) if definition else None
-            if definition is None or wanted is None or not wanted.served:
+            if definition is None or wanted is None:
                 return None
             found = self.at_version(definition, wanted)
-        return found
+        # Controllers ask for versions that are not served, too, so that one may be known already.
+        return found if found.version.served else None
 
     def is_unresolvable(self, group: str, version: str, plural: str) -> bool:
         """Whether a definition has its names but cannot be served, for its conversion webhook cannot be verified."""

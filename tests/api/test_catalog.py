@@ -1,0 +1,25 @@
+"""The catalog of a tenant: what it serves does not depend on what has been asked of it before."""
+
+from __future__ import annotations
+
+import pytest
+
+from registry.api.catalog import TenantCatalog
+from registry.api.strategies import strategy_for
+from registry.definitions.compiled import compile_definition
+from registry.store.types import Guards
+from tests.definitions.crds import crd, established, version
+
+WIDGETS = compile_definition(established(crd(versions=[version("v1"), version("v2", storage=False, served=False)])))
+KEY = (WIDGETS.group, WIDGETS.names.plural)
+
+
+@pytest.mark.parametrize("asked", [(), ("v1",), ("v2",), ("v2", "v1")], ids=lambda asked: "-".join(asked) or "none")
+def test_a_version_that_is_not_served_is_found_by_nobody(asked: tuple[str, ...]) -> None:
+    catalog = TenantCatalog(Guards(1, 1), {KEY: WIDGETS}, {}, strategy_for)
+    for name in asked:  # as controllers do, which read objects at whatever version they are stored at
+        assert catalog.at_version(WIDGETS, WIDGETS.versions[name]).version.name == name
+    assert catalog.served(WIDGETS.group, "v2", WIDGETS.names.plural) is None
+    served = catalog.served(WIDGETS.group, "v1", WIDGETS.names.plural)
+    assert served is not None
+    assert served.version.name == "v1"
