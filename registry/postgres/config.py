@@ -35,6 +35,9 @@ def files(
         "hba_file": str(folder / "pg_hba.conf"),
         "ident_file": str(folder / "pg_ident.conf"),
         "password_encryption": "scram-sha-256",
+        # Loaded at the start, and so by every session: a session that loads it later might find the one of another
+        # release, when the package has been upgraded under the running server.
+        "shared_preload_libraries": "plpgsql",
         **_tuning(major, compression),
         **overrides,
     }

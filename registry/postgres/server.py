@@ -6,7 +6,8 @@ What it promises:
   known by their operating system account (peer); TCP, with a password, on loopback only, only when asked for;
 - it ends when this process ends, however that happens: a watchdog holds the other end of a pipe;
 - what a crash leaves behind (an orphan, a stale or broken postmaster.pid) is cleared away on the next start;
-- should PostgreSQL itself die, it is started again, and nothing that was acknowledged is lost.
+- should PostgreSQL itself die, it is started again, and nothing that was acknowledged is lost;
+- when its programs are replaced, by an upgrade of the package, it is restarted in order on the new ones.
 
 The folder:   lock · postgresql.conf · pg_hba.conf · pg_ident.conf · local.conf (the owner's own settings, optional)
               data/ (PGDATA) · run/ (the socket) · password (for TCP) · postgres.log · url · compression
@@ -34,10 +35,11 @@ from urllib.parse import quote
 
 import psycopg
 
+from registry.files import Stamp, stamp_of
 from registry.postgres import config as embedded_config
 from registry.postgres import orphans
 from registry.postgres.account import Account, AccountError, account_for
-from registry.postgres.binaries import Binaries, BinariesError, find_binaries
+from registry.postgres.binaries import Binaries, BinariesError, find_binaries, version_of
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +55,9 @@ START_RETRY_SECONDS = 5.0
 READY_SECONDS = 120.0
 STOP_SECONDS = 30.0
 POLL_SECONDS = 0.005
+# How often it is looked whether its programs have been replaced. They must have stayed the same once before a restart:
+# an upgrade replaces many files.
+PROGRAMS_SECONDS = 10.0
 LOG_LIMIT_BYTES = 10_000_000
 
 # Reads until its pipe ends, which is when we end, then stops the server. Runs under the server's account.
@@ -89,6 +94,8 @@ class EmbeddedPostgres:
         self._process: subprocess.Popen[bytes] | None = None
         self._watchdog: subprocess.Popen[bytes] | None = None
         self._keeper: threading.Thread | None = None
+        # Of the program that runs.
+        self._program: Stamp
         self._stopping = threading.Event()
         # Held while a process is made and while `_stopping` is set: what is made is seen by `stop`, or is not made.
         self._spawning = threading.Lock()
@@ -294,6 +301,7 @@ class EmbeddedPostgres:
         log = self.folder / "postgres.log"
         if log.exists() and log.stat().st_size > LOG_LIMIT_BYTES:
             log.replace(self.folder / "postgres.log.1")
+        self._program = self._program_stamp()
         # What users store may stand in messages: the log is ours alone.
         with open(log, "ab", opener=_private) as output:
             self._process = subprocess.Popen(
@@ -348,13 +356,15 @@ class EmbeddedPostgres:
             self._watchdog = None
 
     def _keep_running(self) -> None:
-        """Start the server again when it dies without our asking. Runs in a thread of its own."""
+        """Start the server again when it dies without our asking, and when its programs have been replaced. Runs in a
+        thread of its own."""
         while True:
-            assert self._process is not None
-            code = self._process.wait()
+            restarts = self._wait_for_end()
             if self._stopping.is_set():
                 return
-            logger.error("PostgreSQL ended unexpectedly (%s): starting it again", code)
+            if not restarts:
+                assert self._process is not None
+                logger.error("PostgreSQL ended unexpectedly (%s): starting it again", self._process.returncode)
             try:
                 self._launch()
             except (EmbeddedPostgresError, OSError) as problem:
@@ -364,6 +374,33 @@ class EmbeddedPostgres:
                 # A full disk may have been the reason, and may be over later; the answers are 503 until then.
                 if self._stopping.wait(5):
                     return
+
+    def _wait_for_end(self) -> bool:
+        """Until the server has ended; whether by us, to run on programs that have been replaced."""
+        assert self._process is not None
+        seen = self._program
+        while True:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(PROGRAMS_SECONDS)
+                return False
+            before, seen = seen, self._program_stamp()
+            if seen != self._program and seen == before and (version := self._usable_version()) is not None:
+                logger.warning("PostgreSQL's programs have been replaced (%s): restarting it on %s",
+                               self._binaries.version, version)  # fmt: skip
+                self._binaries = Binaries(self._binaries.folder, version)
+                self._end_process(self._process)
+                return True
+
+    def _usable_version(self) -> str | None:
+        """That of the programs that are there now; None where they cannot open our data."""
+        with contextlib.suppress(OSError):
+            version = version_of(self._binaries.folder, self._account)
+            if version is not None and Binaries(self._binaries.folder, version).major == self._major_of_data():
+                return version
+        return None
+
+    def _program_stamp(self) -> Stamp:
+        return stamp_of(Path(self._binaries.program("postgres")))
 
     def _end_process(self, process: subprocess.Popen[bytes]) -> None:
         """SIGINT is PostgreSQL's fast shutdown: transactions in flight are rolled back, what is committed is kept."""
