@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from registry.cli.errors import CommandError
+from registry.cli.progress import Progress
 from registry.cli.servers import database_url
 from registry.http.encryption import KEYS_VARIABLE, encryption_of
 from registry.settings import Settings, SettingsError, load
@@ -62,7 +63,13 @@ async def _rotate(settings: Settings, rate: int) -> int:
         raise SettingsError(f"there are no keys: set --encryption-key-file or {KEYS_VARIABLE}")
     pool = _pool(settings)
     try:
-        done = await resealing.rotate(pool, Sealing(pool, encryption), rate=rate)
+        with Progress("objects and changes sealed") as progress:
+            done = await resealing.rotate(
+                pool,
+                Sealing(pool, encryption),
+                rate=rate,
+                tell=lambda so_far: progress.show(so_far.objects + so_far.changes, None),
+            )
     finally:
         await pool.close()
     print(

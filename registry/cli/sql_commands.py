@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -88,6 +89,13 @@ async def _grant(url: str, settings: Settings, typed: dict[str, Any]) -> None:
         await connection.close()
     # A password that was brought along is known to those who need it, and this may end in a log.
     print(login_url(url, settings, wish.name, None if wish.password else password))
+    if settings.database_url is None and "port" not in parse_qs(urlsplit(url).query):
+        print(
+            "This URL works on this machine only, for root and the account that runs PostgreSQL: it leads to a socket. "
+            "For other accounts start `registry serve --postgres-port 5432`; for other machines use a PostgreSQL of "
+            "your own (--database-url).",
+            file=sys.stderr,
+        )
 
 
 def _wish(typed: dict[str, Any]) -> Wish:

@@ -231,6 +231,24 @@ def test_what_objects_hold_does_not_steer_the_terminal(shop: Registry) -> None:
     assert "\x1b" not in shop.run("diff", "order", "esc").stdout
 
 
+def test_a_query_filters_sorts_and_counts(shop: Registry) -> None:
+    for name, size in (("q1", 1), ("q2", 2), ("q3", 3), ("q4", 4)):
+        shop.ask("POST", API, {"apiVersion": "shop.example.com/v1", "kind": "Order", "spec": {"size": size},
+                               "metadata": {"name": name, "labels": {"of": "query"}}})  # fmt: skip
+    label = 'object.metadata.labels.of == "query"'
+    done = shop.run("query", "orders", "--where", f'{label} && object.metadata.name != "q2"', "--order-by",
+                    "metadata.name desc", "-o", "name")  # fmt: skip
+    assert (done.stdout.splitlines(), done.returncode) == (["orders/q4", "orders/q3", "orders/q1"], 0), done.stderr
+    done = shop.run("query", "orders", "-A", "--where", label, "--limit", "1", "--offset", "1", "--count")
+    assert [re.split(r" {3,}", line)[:2] for line in done.stdout.splitlines()] == [
+        ["NAMESPACE", "NAME"],
+        ["default", "q2"],
+        ["4 match"],
+    ]
+    assert "undefined field 'nosuch'" in shop.run("query", "orders", "--where", "object.nosuch == 1").stderr
+    assert len(json.loads(shop.run("query", "orders", "-l", "of=query", "-o", "json").stdout)["items"]) == 4
+
+
 @pytest.mark.kubectl
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on this machine")
 def test_kubectl_runs_it_as_a_plugin(shop: Registry, tmp_path: Path) -> None:
