@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from registry.aggregation.priorities import version_order
-from registry.definitions.conditions import is_true
+from registry.definitions.conditions import find, is_true
 from registry.definitions.priority import Key
 
 GROUP: Final = "apiregistration.k8s.io"
@@ -96,8 +96,13 @@ def api_server(obj: Mapping[str, Any]) -> APIServer | None:
         spec["groupPriorityMinimum"],
         spec["versionPriority"],
         obj["metadata"].get("uid") or "",
-        is_true(obj, AVAILABLE),
+        _was_available(obj),
     )
+
+
+def _was_available(obj: Mapping[str, Any]) -> bool:
+    """By the stored condition, unless it is of the time before there was a service."""
+    return is_true(obj, AVAILABLE) and (find(obj, AVAILABLE) or {}).get("reason") != "Local"
 
 
 def _pem(bundle: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from registry.aggregation.automatic import Written
 from registry.api.catalog import Catalogs, TenantCatalog
 from registry.api.commit_refusals import commit_refusal
 from registry.api.conversions import SharedConversions, run_with_conversions
@@ -71,6 +72,8 @@ class Backend:
     # Whether objects are written with the documents that SQL reports read.
     reports: bool = False
     locks: ObjectLocks = field(default_factory=ObjectLocks)
+    # The APIServices of what is served here (registry/api/automatic_api_services.py).
+    api_services: Written = field(default_factory=Written)
 
     def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
         """Has controllers reconcile an object."""

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from registry.api.admission.namespace_lifecycle import NAMESPACES
+from registry.api.api_services import API_SERVICES
 from registry.api.bound_definitions import BINDINGS
 from registry.api.catalog import DEFINITIONS
 from registry.api.request import QUOTAS, Backend
@@ -21,6 +22,7 @@ from registry.authentication.tokens.service_accounts import SECRETS, SERVICE_ACC
 from registry.authorization.rbac.stored import CLUSTER_ROLES
 from registry.controllers import aggregation, definitions, namespaces, policy_status, quota, sharing, tenants
 from registry.controllers.account_secrets import reconcile_account, reconcile_secret
+from registry.controllers.api_services import automatic
 from registry.controllers.controller_client import ControllerClient
 from registry.controllers.garbage.collector import RENEW_SECONDS, Collector
 from registry.controllers.namespace_defaults import Trust, ensure_defaults, namespace_to_complete
@@ -35,6 +37,7 @@ from registry.store.types import ObjectKey, ResourceName, Tenant
 logger = logging.getLogger(__name__)
 
 _CONTROLLERS: Final[dict[ResourceName, Callable[[ControllerClient, ObjectKey], Awaitable[None]]]] = {
+    API_SERVICES: automatic.reconcile,
     DEFINITIONS: definitions.reconcile,
     NAMESPACES: namespaces.reconcile,
     POLICIES: policy_status.reconcile,
@@ -115,10 +118,14 @@ class ControllerManager:
         """Something is due for this object, or may be."""
         if resource == CLUSTER_ROLES:
             self._queue.enqueue(Work(tenant, resource, aggregation.ALL, Look.OBJECT))
+        elif resource == API_SERVICES:
+            self._queue.delay(Work(tenant, resource, automatic.ALL, Look.OBJECT), automatic.REST_SECONDS)
         elif resource == POLICIES:
             self._queue.delay(Work(tenant, resource, key, Look.OBJECT), policy_status.REST_SECONDS)
         elif resource in _CONTROLLERS:
             self._queue.enqueue(Work(tenant, resource, key, Look.OBJECT))
+        if resource == DEFINITIONS:
+            self._queue.delay(Work(tenant, API_SERVICES, automatic.ALL, Look.OBJECT), automatic.REST_SECONDS)
         self._migrator.enqueue(tenant, resource, key)
         if resource == tenants.TENANTS:
             self._removal.enqueue(Work(tenant, resource, key, Look.OBJECT))

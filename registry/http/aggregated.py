@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from registry import logs
 from registry.aggregation import headers as fields
-from registry.aggregation.backends import Backends
+from registry.aggregation.backends import Backends, NotLocated
 from registry.aggregation.model import APIServer
 from registry.api.catalog import TenantCatalog
 from registry.api.errors import StatusError
@@ -50,6 +50,7 @@ _PROMPT_SECONDS: Final = 0.05
 _REPEATABLE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 _LONG_SUBRESOURCES: Final = frozenset({"attach", "exec", "proxy", "log", "portforward"})
+_UNAVAILABLE: Final = "service unavailable"
 _OPENAPI: Final = "/openapi/v3"
 _REDIRECT: Final = b"the backend attempted to redirect this request, which is not permitted"
 
@@ -106,7 +107,7 @@ class AggregationMiddleware:
             raise PageNotFound
         self._queue.release(state.seat)  # what follows is the work of another server
         if not await self._monitor.is_available(tenant, server):
-            await _send_text(send, scope, 503, "service unavailable")
+            await _send_text(send, scope, 503, _UNAVAILABLE)
             return
         exchange = _Exchange(self._backends, self._stopping, scope, receive, send, server)
         try:
@@ -186,6 +187,8 @@ class _Exchange:
             await self._run(target)
         except Lost as error:
             self._end_broken(error)
+        except NotLocated as error:
+            raise Unavailable(_UNAVAILABLE) from error
         except Unreachable as error:
             raise Unavailable(f"error trying to reach service: {error}") from error
         except fields.InvalidHeader as error:

@@ -443,5 +443,5 @@ async def test_a_server_knows_for_which_tenant_it_is_asked(api_database: str, tm
         (await client.of_tenant("acme").get(METRICS)).ok(200)
         await register(client.of_tenant("globex"), server, available=False)
         assert (await client.of_tenant("globex").get(METRICS)).code == 503
-    assert {request.target for request in server.requests} == {BASE, METRICS}
+    assert {request.target for request in server.requests} == {BASE, METRICS, "/openapi/v3"}
     assert len(server.of(METRICS)) == 1

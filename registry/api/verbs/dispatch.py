@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from registry.aggregation.model import GROUP as API_REGISTRATION
 from registry.api.admission.escalation import Authority
 from registry.api.answers import Answer
+from registry.api.automatic_api_services import ensure_api_services
 from registry.api.default_roles import ensure_default_roles
 from registry.api.errors import method_not_supported, not_found
 from registry.api.options import list_options
@@ -42,6 +44,8 @@ async def serve(
     """The answer of `verb`; `body` is there for create, update and patch, `options_body` for a delete that has one."""
     if request.served.definition.group == RBAC:
         await _prepare_roles(request, verb)
+    elif request.served.definition.group == API_REGISTRATION and request.context.across is None:
+        await ensure_api_services(request.backend, request.tenant)
     if request.served.converts_contents:
         request = replace(request, served=request.converting(request.served))
     if request.context.across is not None:

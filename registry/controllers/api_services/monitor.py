@@ -64,6 +64,8 @@ class Monitor:
         self._tenants: dict[TenantId, _Checked] = {}
         # Until when a catalog counts as current, by tenant.
         self._current: dict[TenantId, float] = {}
+        # Tenants with an APIService that this process has written since it last looked at the catalog.
+        self._changed: set[TenantId] = set()
         # What is being written here is no news.
         self._writing: set[tuple[TenantId, ObjectKey]] = set()
         self._running = contextlib.ExitStack()
@@ -86,7 +88,10 @@ class Monitor:
     async def catalog(self, tenant: Tenant) -> TenantCatalog:
         """The tenant's catalog, to pass requests on by: where it names other servers, it is not older than
         CURRENT_SECONDS, and they are checked."""
-        catalog = await self._backend.catalogs.get(tenant)
+        catalogs = self._backend.catalogs
+        changed = tenant.id in self._changed
+        self._changed.discard(tenant.id)
+        catalog = await (catalogs.current(tenant) if changed else catalogs.get(tenant))
         if not catalog.aggregated:
             return catalog
         self.touch(tenant)
@@ -96,7 +101,7 @@ class Monitor:
         if len(self._current) >= _REMEMBERED:
             self._current.clear()
         self._current[tenant.id] = now + CURRENT_SECONDS
-        return await self._backend.catalogs.current(tenant)
+        return await catalogs.current(tenant)
 
     async def is_available(self, tenant: Tenant, server: APIServer) -> bool:
         """By what this process has found; before its first check by the stored condition, or by the check itself."""
@@ -114,7 +119,7 @@ class Monitor:
 
     def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
         if resource == API_SERVICES and (tenant.id, key) not in self._writing:
-            self._current.pop(tenant.id, None)
+            self._changed.add(tenant.id)
             self.touch(tenant).wake()
 
     def suspect(self, tenant: Tenant) -> None:

@@ -1,0 +1,93 @@
+"""The APIServices of what is served here: which there should be, and what becomes of the stored ones.
+
+    desired              stored without the label   label "onstart"          label "true"
+    not                  stays                      deleted at the start     deleted
+    built in (onstart)   stays                      updated at the start     updated at the start
+    defined (true)       stays                      updated                  updated
+
+What is missing is created: of what is built in at the start, of what is defined at any time. Pure. Follows
+kube-aggregator pkg/controllers/autoregister/autoregister_controller.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from registry.aggregation.model import GROUP
+from registry.aggregation.priorities import local_priority
+from registry.caches import LruCache
+from registry.definitions.model import Definition
+
+Json = dict[str, Any]
+
+LABEL: Final = "kube-aggregator.kubernetes.io/automanaged"
+_TENANTS: Final = 10_000
+ON_START, ALWAYS = "onstart", "true"
+
+
+class Written:
+    """What a process has written: by tenant, the serial of the catalog that its APIServices are those of."""
+
+    def __init__(self) -> None:
+        self.serials: LruCache[int, int] = LruCache(_TENANTS)
+        self.locks: dict[int, asyncio.Lock] = {}
+
+
+class Changes(NamedTuple):
+    """`update` has the specs and labels that stored ones should have."""
+
+    create: list[Json]
+    update: dict[str, Json]
+    delete: list[str]
+
+
+def desired(definitions: Iterable[Definition]) -> dict[str, Json]:
+    """By name: one for each version of a group that is served here, but for that of APIServices itself."""
+    found: dict[str, Json] = {}
+    for definition in definitions:
+        builtin = bool(definition.strategy)
+        if definition.group == GROUP or not definition.established:
+            continue
+        for version in definition.versions.values():
+            name = f"{version.name}.{definition.group}"
+            if version.served and (builtin or name not in found):
+                found[name] = _api_service(definition.group, version.name, builtin=builtin)
+    return found
+
+
+def _api_service(group: str, version: str, *, builtin: bool) -> Json:
+    of_group, of_version = local_priority(group, version, builtin=builtin)
+    spec: Json = {"version": version, "groupPriorityMinimum": of_group, "versionPriority": of_version}
+    return {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "APIService",
+        "metadata": {"name": f"{version}.{group}", "labels": {LABEL: ON_START if builtin else ALWAYS}},
+        "spec": {"group": group, **spec} if group else spec,
+    }
+
+
+def changes(wanted: Mapping[str, Json], stored: Mapping[str, Json], *, at_start: bool) -> Changes:
+    """What is to be done with `stored`, the APIServices of a tenant by their names."""
+    found = Changes([], {}, [])
+    for name, obj in wanted.items():
+        managed = _label(obj)
+        if name not in stored:
+            if at_start or managed == ALWAYS:
+                found.create.append(obj)
+        elif _label(stored[name]) and (at_start or managed == ALWAYS) and _differs(stored[name], obj):
+            found.update[name] = obj
+    for name, obj in stored.items():
+        if name not in wanted and (_label(obj) == ALWAYS or (at_start and _label(obj) == ON_START)):
+            found.delete.append(name)
+    return found
+
+
+def _label(obj: Json) -> str:
+    label = (obj["metadata"].get("labels") or {}).get(LABEL) or ""
+    return label if label in (ON_START, ALWAYS) else ""
+
+
+def _differs(stored: Json, wanted: Json) -> bool:
+    return stored.get("spec") != wanted["spec"] or _label(stored) != _label(wanted)

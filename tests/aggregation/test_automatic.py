@@ -1,0 +1,126 @@
+"""The APIServices of what is served here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from registry.aggregation.automatic import ALWAYS, LABEL, ON_START, changes
+from tests.aggregation.test_apiservices import PATH, api_service, service
+from tests.api.client import Client, eventually
+from tests.api.widgets import define, definition
+
+
+def stored(label: str = "", **spec: Any) -> dict[str, Any]:
+    obj = api_service("v1.a", **spec)
+    obj["metadata"]["labels"] = {LABEL: label} if label else {}
+    return obj
+
+
+DEFINED, BUILT_IN = stored(ALWAYS), stored(ON_START)
+OTHER: dict[str, Any] = {"versionPriority": 7}
+
+
+@pytest.mark.parametrize(
+    "wanted, found, at_start, done",
+    [
+        # The rows and columns of the table in registry/aggregation/automatic.py.
+        pytest.param(None, stored(), True, "", id="none-unlabelled"),
+        pytest.param(None, stored(ON_START), False, "", id="none-onstart"),
+        pytest.param(None, stored(ON_START), True, "delete", id="none-onstart-at-start"),
+        pytest.param(None, stored(ALWAYS), False, "delete", id="none-always"),
+        pytest.param(BUILT_IN, None, True, "create", id="builtin-missing-at-start"),
+        pytest.param(BUILT_IN, None, False, "", id="builtin-missing"),
+        pytest.param(BUILT_IN, stored(**OTHER), True, "", id="builtin-unlabelled"),
+        pytest.param(BUILT_IN, stored(ON_START, **OTHER), False, "", id="builtin-onstart"),
+        pytest.param(BUILT_IN, stored(ON_START, **OTHER), True, "update", id="builtin-onstart-at-start"),
+        pytest.param(BUILT_IN, stored(ON_START), True, "", id="builtin-equal"),
+        pytest.param(DEFINED, None, False, "create", id="defined-missing"),
+        pytest.param(DEFINED, stored(**service()), True, "", id="defined-unlabelled"),
+        pytest.param(DEFINED, stored(ALWAYS, **OTHER), False, "update", id="defined-always"),
+        pytest.param(DEFINED, stored(ON_START), False, "update", id="defined-onstart"),
+        pytest.param(DEFINED, stored(ALWAYS), False, "", id="defined-equal"),
+        pytest.param(DEFINED, stored("false", **OTHER), False, "", id="another-label"),
+    ],
+)
+def test_what_becomes_of_one(wanted: Any, found: Any, at_start: bool, done: str) -> None:
+    of = {"v1.a": wanted} if wanted else {}
+    result = changes(of, {"v1.a": found} if found else {}, at_start=at_start)
+    assert [name for name, value in result._asdict().items() if value] == ([done] if done else [])
+
+
+async def names(api: Client) -> dict[str, str]:
+    items = (await api.get(PATH)).ok(200)["items"]
+    return {i["metadata"]["name"]: (i["metadata"].get("labels") or {}).get(LABEL, "") for i in items}
+
+
+async def test_what_there_is(api: Client) -> None:
+    found = await names(api)
+    assert found["v1."] == found["v1.rbac.authorization.k8s.io"] == "onstart"
+    assert found["v1.test.example.com"] == "true"
+    assert "v1.apiregistration.k8s.io" not in found
+    items = (await api.get(PATH)).ok(200)["items"]
+    assert {c["reason"] for i in items for c in i["status"]["conditions"]} == {"Local"}
+    [defined] = [i for i in items if i["metadata"]["name"] == "v1.test.example.com"]
+    assert (defined["spec"]["groupPriorityMinimum"], defined["spec"]["versionPriority"]) == (1000, 100)
+    [core] = [i for i in items if i["metadata"]["name"] == "v1."]
+    assert core["spec"] == {"version": "v1", "groupPriorityMinimum": 18000, "versionPriority": 1}
+
+
+async def test_they_follow_definitions(api: Client) -> None:
+    async with api.watch(f"{PATH}?watch=true") as watch:
+        name = "v1.later.example.com"
+        await define(api, definition("things", "Thing", group="later.example.com"))
+        while (event := await watch.event())["object"]["metadata"]["name"] != name:
+            pass
+        assert event["type"] == "ADDED"
+        (await api.delete("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.later.example.com")).ok()
+        while (event := await watch.event())["type"] != "DELETED":
+            pass
+        assert event["object"]["metadata"]["name"] == name
+
+
+async def test_one_of_a_definition_comes_back(api: Client) -> None:
+    path = f"{PATH}/v1.test.example.com"
+    first = (await api.get(path)).ok(200)
+    (await api.patch(path, {"spec": {"versionPriority": 7}})).ok(200)
+
+    async def restored() -> bool:
+        return bool((await api.get(path)).ok(200)["spec"]["versionPriority"] == 100)
+
+    await eventually(restored)
+    (await api.delete(path)).ok(200)
+
+    async def is_back() -> bool:
+        found = await api.get(path)
+        return found.code == 200 and found.json["metadata"]["uid"] != first["metadata"]["uid"]
+
+    await eventually(is_back)
+    (await api.delete(f"{PATH}/v1.coordination.k8s.io")).ok(200)
+    assert "v1.coordination.k8s.io" not in await names(api)
+
+
+async def test_one_without_the_label_is_its_owners(api: Client) -> None:
+    """As in kube-apiserver: who removes the label may give a group that is served here to another server."""
+    path = f"{PATH}/v1.test.example.com"
+    await names(api)
+    change = {"metadata": {"labels": {LABEL: None}}, "spec": {**service(name="none")}}
+    (await api.patch(path, change)).ok(200)
+    widgets = "/apis/test.example.com/v1/namespaces/default/widgets"
+    found = await api.get(widgets)
+    assert (found.code, found.text) == (503, "service unavailable\n")
+    (await api.patch(path, {"spec": {"service": None}})).ok(200)
+    (await api.get(widgets)).ok(200)
+
+    async def is_local() -> bool:
+        [condition] = (await api.get(path)).ok(200)["status"]["conditions"]
+        return bool(condition["reason"] == "Local")
+
+    await eventually(is_local)
+
+
+async def test_the_group_of_apiservices_is_always_here(api: Client) -> None:
+    (await api.post(PATH, api_service("v1.apiregistration.k8s.io", **service(name="none")))).ok(201)
+    (await api.get(PATH)).ok(200)
+    (await api.delete(f"{PATH}/v1.apiregistration.k8s.io")).ok(200)
