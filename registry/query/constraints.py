@@ -94,7 +94,8 @@ class _Reader:
         terms = list(_terms(node, ast.LOGICAL_AND))
         read = [self._term(term) for term in terms]
         found = [one for one in read if one is not None]
-        return Constraints(tuple(one for one, _ in found), len(found) == len(terms) and all(ok for _, ok in found))
+        exact = len(found) == len(terms) and all(ok for _, ok in found)
+        return Constraints(_intersected([one for one, _ in found]), exact)
 
     def _term(self, node: Expr) -> tuple[Constraint, bool] | None:
         """A constraint, and whether it is exact."""
@@ -292,6 +293,35 @@ class _Reader:
             Kind.DURATION: Duration,
         }
         return value if type(value) is fits[kind] and value == value else _NOTHING
+
+
+def _intersected(found: Sequence[Constraint]) -> tuple[Constraint, ...]:
+    """One constraint a field. Each element of an array may satisfy another one, so those stay apart."""
+    by_path: dict[Path, Constraint] = {}
+    others: list[Constraint] = []
+    for one in found:
+        known = by_path.get(one.field.path)
+        if one.field.is_array:
+            others.append(one)
+        else:
+            by_path[one.field.path] = one if known is None else _both(known, one)
+    return (*by_path.values(), *others)
+
+
+def _both(left: Constraint, right: Constraint) -> Constraint:
+    if isinstance(left, Range) and isinstance(right, Range):
+        return Range(left.field, max(left.start, right.start), max(min(left.end, right.end), left.start, right.start))
+    if isinstance(left, Range):
+        left, right = right, left
+    assert isinstance(left, Points)
+    if isinstance(right, Range):
+        kept = [found for found in left.components if right.start <= found < right.end]
+    else:
+        kept = [found for found in left.components if found in right.components]
+    if not kept:
+        return Range(left.field, _FIRST, _FIRST)
+    texts = None if left.texts is None else tuple(t for t in left.texts if encode(Kind.STRING, t) in kept)
+    return Points(left.field, tuple(kept), texts)
 
 
 _NOTHING: Final = object()

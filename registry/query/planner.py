@@ -123,6 +123,8 @@ def _by(
     array = any(field.is_array for field in index.fields)
     covers = exact and used.issuperset(range(len(required))) and not array
     direct = _streaming(prefixes, rest, last, order)
+    if not any(number < len(required) for number in used) and (direct is None or not order):
+        return None  # that of the namespace alone: a scan does not read more
     if direct is not None:
         segments, natural, key_order = direct
         score = (bound + (last is not None), 1, -len(index.fields))

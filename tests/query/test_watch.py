@@ -49,7 +49,7 @@ async def test_equal_to_the_list_plus_changes(api: Client) -> None:
     at = begun["metadata"]["resourceVersion"]
     for _ in range(150):
         name = f"n{chance.randrange(8)}"
-        spec = {"size": chance.randrange(6), "color": chance.choice(("red", "rose", "blue"))}
+        spec: dict[str, Any] = {"size": chance.randrange(6), "color": chance.choice(("red", "rose", "blue"))}
         match chance.randrange(4):
             case 0:
                 await api.delete(f"{WIDGETS}/{name}")

@@ -29,7 +29,7 @@ from registry.store.errors import (
 from registry.store.reads.selectors import predicate
 from registry.store.rows import STATE
 from registry.store.statements import Statement, statement
-from registry.store.types import Guards, ObjectKey, Requirement, ResourceName, Row, State, Tenant
+from registry.store.types import DomainId, Guards, ObjectKey, Requirement, ResourceName, Row, State, Tenant, TenantId
 
 # What a statement may take before its query is refused.
 QUERY_SECONDS: Final = 2
@@ -66,8 +66,8 @@ class IndexedRow(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class IndexRead:
     """`spans` are read one beside the other: by entries, downwards where `descending`, or by keys where `by_key`; then
-    from `after` on, which is an entry and a key. `at` None: as of now. `overflow` is the entry of the objects that the
-    index cannot hold."""
+    from `after` on, which is an entry and a key. By keys, a span is its one entry, the start. `at` None: as of now.
+    `overflow` is the entry of the objects that the index cannot hold."""
 
     resource: ResourceName
     number: int
@@ -99,7 +99,7 @@ class IndexReads:
 
         Raises IndexNotReady, QueryTooLarge, RevisionExpired, RevisionInFuture, TenantNotFound.
         """
-        rows = await self._fetch(_PAGES[read.by_key, read.descending, read.at is not None], tenant, read, limit + 1)
+        rows = await self._fetch(PAGES[read.by_key, read.descending, read.at is not None], tenant, read, limit + 1)
         state, has_overflow = self._state(tenant, read, rows)
         total, *columns = rows[0][6:]
         found = (
@@ -116,7 +116,7 @@ class IndexReads:
         `page`."""
         assert read.at is not None
         assert read.after is None
-        rows = await self._fetch(_COUNT, tenant, read, limit)
+        rows = await self._fetch(COUNT, tenant, read, limit)
         self._state(tenant, read, rows)
         counted, changed = rows[0][6:]
         found: int = counted if counted >= limit else counted + changed
@@ -132,7 +132,7 @@ class IndexReads:
     ) -> int:
         """How many objects a scan would read, counted up to `limit`."""
         condition = predicate(tenant.id, resource, requirements)
-        values = {**condition.values, **_keys(namespace, None), "tenant": tenant.id, "resource": resource}
+        values = {**condition.values, **_keys(namespace), "tenant": tenant.id, "resource": resource}
         chosen = statement(
             "count-candidates",
             "How many objects there are, up to a limit; by the primary key, or the index of labels.",
@@ -146,18 +146,8 @@ class IndexReads:
         return found
 
     async def _fetch(self, chosen: Statement, tenant: Tenant, read: IndexRead, limit: int) -> list[tuple[Any, ...]]:
-        entry, key = read.after or (b"", ObjectKey(""))
-        ends = [span.end for span in read.spans]
-        if read.descending and read.after is not None:
-            ends = [min(end, entry + b"\x00") for end in ends]  # up to the entry itself
-        values = {
-            "tenant": tenant.id, "domain": tenant.domain, "resource": read.resource, "number": read.number,
-            "overflow": read.overflow, "starts": [span.start for span in read.spans],
-            "ends": ends, "at": read.at, "entry": entry, "anywhere": read.after is None,
-            "limit": limit, "bytes": READ_BYTES, "changes": MAX_CHANGES, **_keys(read.namespace, key),
-        }  # fmt: skip
         try:
-            rows = await self._pool.fetch(chosen, values)
+            rows = await self._pool.fetch(chosen, values_of(read, tenant.id, tenant.domain, limit))
         except Unavailable as error:
             if isinstance(error.__cause__, psycopg.errors.QueryCanceled):
                 raise QueryTooLarge(f"the query reads for more than {QUERY_SECONDS} seconds") from error
@@ -179,13 +169,38 @@ class IndexReads:
         return state, has_overflow
 
 
-def _keys(namespace: str | None, after: ObjectKey | None) -> dict[str, str]:
-    """The range of keys of a namespace, and the key that a page begins behind."""
-    start, before = "", _LAST_KEY
-    if namespace:
-        # "0" is the character after "/": all keys of the namespace, and no other, are between the two.
-        start, before = f"{storable(namespace)}/", f"{storable(namespace)}0"
-    return {"from": start, "before": before, "key": storable(after or "")}
+def values_of(read: IndexRead, tenant: TenantId, domain: DomainId, limit: int) -> dict[str, Any]:
+    """What the statements bind."""
+    return {
+        "tenant": tenant, "domain": domain, "resource": read.resource, "number": read.number,
+        "overflow": read.overflow, "at": read.at, "limit": limit, "bytes": READ_BYTES, "changes": MAX_CHANGES,
+        **_keys(read.namespace), **_bounds(read),
+    }  # fmt: skip
+
+
+def _keys(namespace: str | None) -> dict[str, str]:
+    """The range of keys of a namespace."""
+    if not namespace:
+        return {"from": "", "before": _LAST_KEY}
+    # "0" is the character after "/": all keys of the namespace, and no other, are between the two.
+    return {"from": f"{storable(namespace)}/", "before": f"{storable(namespace)}0"}
+
+
+def _bounds(read: IndexRead) -> dict[str, Any]:
+    """Where each span begins and ends once it has been read up to `after`: upwards behind an entry and a key."""
+    entry, key = read.after or (b"", ObjectKey(""))
+    starts = [(span.start, "") for span in read.spans]
+    ends = [span.end for span in read.spans]
+    if read.after is not None and read.by_key:
+        starts = [(start, key) for start, _ in starts]
+    elif read.after is not None and read.descending:
+        ends = [min(end, entry + b"\x00") for end in ends]  # up to the entry itself, of which some keys may be left
+    elif read.after is not None:
+        starts = [max(start, (entry, key), key=lambda place: (place[0], place[1].encode())) for start in starts]
+    return {
+        "starts": [start for start, _ in starts], "keys": [storable(start) for _, start in starts], "ends": ends,
+        "entry": entry, "key": storable(key), "anywhere": read.after is None,
+    }  # fmt: skip
 
 
 _COLUMNS: Final = "o.key, o.uid, o.revision, o.version, o.schema_id, o.body"
@@ -196,20 +211,23 @@ _ORDERS: Final[dict[tuple[bool, bool], LiteralString]] = {
 }
 
 
-def _behind(by_key: bool, descending: bool, entry: LiteralString, key: LiteralString) -> LiteralString:
-    """What comes after the last row of the page before."""
+_SPANS: Final = "unnest(%(starts)s::bytea[], %(keys)s::text[], %(ends)s::bytea[]) AS r (start, key, behind)"
+_OF_TENANT: Final = " AND e.tenant_id = %(tenant)s::bigint AND e.key > %(from)s::text AND e.key < %(before)s::text"
+
+
+def _within(by_key: bool, descending: bool, entry: LiteralString, key: LiteralString) -> LiteralString:
+    """What is in a span `r` and behind the last row of the page before. One bound at each end, for a B-tree begins at
+    the first that it finds."""
     if by_key:
-        return key + " > %(key)s::text"
-    if descending:  # the ends of the spans are at the entry already
-        return "(%(anywhere)s::boolean OR " + entry + " < %(entry)s::bytea OR " + key + " > %(key)s::text)"
-    return "(" + entry + ", " + key + ") > (%(entry)s::bytea, %(key)s::text)"
+        return entry + " = r.start AND " + key + " > r.key"
+    if descending:
+        return (
+            entry + " >= r.start AND " + entry + " < r.behind"
+            " AND (%(anywhere)s::boolean OR " + entry + " < %(entry)s::bytea OR " + key + " > %(key)s::text)"
+        )  # fmt: skip
+    return "(" + entry + ", " + key + ") > (r.start, r.key) AND " + entry + " < r.behind"
 
 
-_SPANS: Final = "unnest(%(starts)s::bytea[], %(ends)s::bytea[]) AS r (start, behind)"
-_WITHIN: Final = (
-    "e.tenant_id = %(tenant)s::bigint AND e.entry >= r.start AND e.entry < r.behind"
-    " AND e.key > %(from)s::text AND e.key < %(before)s::text AND "
-)
 # Whether the index is complete, and whether it has objects that it cannot hold, now or by the log.
 _INDEX: Final = (
     "(SELECT q.revision FROM ready_indexes q WHERE q.tenant_id = %(tenant)s::bigint"
@@ -247,10 +265,11 @@ def _page(by_key: bool, descending: bool, past: bool) -> Statement:
     order = _ORDERS[by_key, descending]
     of_now: LiteralString = (
         "SELECT n.* FROM " + _SPANS + " CROSS JOIN LATERAL ("
-        "SELECT e.entry, " + _COLUMNS + " FROM index_entries e"
-        " JOIN objects o ON o.tenant_id = e.tenant_id AND o.resource = %(resource)s::text AND o.key = e.key"
-        " WHERE " + _WITHIN + _behind(by_key, descending, "e.entry", "e.key")
-        + (" AND o.revision <= %(at)s::bigint" if past else "")
+        "SELECT e.entry, " + _COLUMNS + " FROM index_entries e CROSS JOIN LATERAL ("
+        # OFFSET keeps the planner from reading objects first.
+        " SELECT * FROM objects o WHERE o.tenant_id = %(tenant)s::bigint AND o.resource = %(resource)s::text"
+        " AND o.key = e.key" + (" AND o.revision <= %(at)s::bigint" if past else "") + " OFFSET 0) o"
+        " WHERE " + _within(by_key, descending, "e.entry", "e.key") + _OF_TENANT
         + " ORDER BY " + order.replace("entry", "e.entry").replace("key", "e.key") + " LIMIT %(limit)s::bigint) n"
     )  # fmt: skip
     if not past:
@@ -268,32 +287,34 @@ def _page(by_key: bool, descending: bool, past: bool) -> Statement:
         "WITH " + _TOUCHED + ", found AS (SELECT * FROM ((" + of_now + ") UNION ALL ("
         "SELECT v.entry, t.key, t.uid, t.previous_revision, t.previous_version, t.previous_schema_id, t.previous_body"
         " FROM touched t CROSS JOIN LATERAL unnest(t.previous_index_entries) AS v (entry) JOIN " + _SPANS
-        + " ON v.entry >= r.start AND v.entry < r.behind WHERE t.previous_revision IS NOT NULL AND "
-        + _behind(by_key, descending, "v.entry", "t.key") + ")) u ORDER BY " + order + " LIMIT %(limit)s::bigint)"
+        + " ON " + _within(by_key, descending, "v.entry", "t.key") + " WHERE t.previous_revision IS NOT NULL)) u"
+        " ORDER BY " + order + " LIMIT %(limit)s::bigint)"
         " SELECT s.*, " + _INDEX + " OR EXISTS (SELECT 1 FROM touched t"
         " WHERE t.previous_index_entries @> ARRAY[%(overflow)s::bytea]), a.*"
         " FROM (" + STATE + ") s CROSS JOIN (" + _gathered(order) + ") a",
     )  # fmt: skip
 
 
-_PAGES: Final = {
+PAGES: Final = {
     (by_key, descending, past): _page(by_key, descending, past)
     for by_key, descending in _ORDERS
     for past in (False, True)
 }
 
-_COUNT: Final = statement(
+COUNT: Final = statement(
     "index-count",
     "How many entries there were in ranges of a declared index at a revision: those of now, up to a limit, less"
     " those of objects that changed since, and those that these had before; by primary keys and the log's index of"
     " revisions.",
     "WITH " + _TOUCHED + " SELECT s.*, " + _INDEX + ", (SELECT count(*) FROM (SELECT 1 FROM " + _SPANS
-    + " JOIN index_entries e ON " + _WITHIN + "true LIMIT %(limit)s::bigint) n),"
-    " - (SELECT count(*) FROM touched t JOIN objects o ON o.tenant_id = %(tenant)s::bigint"
-    " AND o.resource = %(resource)s::text AND o.key = t.key"
-    " CROSS JOIN LATERAL unnest(o.index_entries) AS v (entry)"
-    " JOIN " + _SPANS + " ON v.entry >= r.start AND v.entry < r.behind)"
+    + " CROSS JOIN LATERAL (SELECT 1 FROM index_entries e WHERE " + _within(False, False, "e.entry", "e.key")
+    + _OF_TENANT + " LIMIT %(limit)s::bigint) e LIMIT %(limit)s::bigint) n),"
+    " - (SELECT count(*) FROM touched t CROSS JOIN LATERAL ("
+    " SELECT o.index_entries FROM objects o WHERE o.tenant_id = %(tenant)s::bigint"
+    " AND o.resource = %(resource)s::text AND o.key = t.key OFFSET 0) o"
+    " CROSS JOIN LATERAL unnest(o.index_entries) AS v (entry) JOIN " + _SPANS
+    + " ON " + _within(False, False, "v.entry", "t.key") + ")"
     " + (SELECT count(*) FROM touched t CROSS JOIN LATERAL unnest(t.previous_index_entries) AS v (entry)"
-    " JOIN " + _SPANS + " ON v.entry >= r.start AND v.entry < r.behind WHERE t.previous_revision IS NOT NULL)"
-    " FROM (" + STATE + ") s",
+    " JOIN " + _SPANS + " ON " + _within(False, False, "v.entry", "t.key")
+    + " WHERE t.previous_revision IS NOT NULL) FROM (" + STATE + ") s",
 )  # fmt: skip

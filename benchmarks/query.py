@@ -1,0 +1,230 @@
+"""How long queries over declared indexes take: `python -m benchmarks.query`.
+
+One tenant with many objects of a kind among many tenants, put into the database as the server would have written them;
+one client asks each shape of query after the other over HTTP.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import statistics
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+from urllib.parse import quote
+
+import psycopg
+
+from benchmarks import server
+from benchmarks.client import JSON, Connection, Target, served, spread
+from benchmarks.report import keep, machine
+from registry.api.served import body_of
+from registry.definitions.compiled import compile_definition
+from registry.postgres.server import running_url
+from registry.query.indexes import Indexes, indexes_of
+
+GROUP: Final = "bench.example.com"
+ITEMS: Final = f"/apis/{GROUP}/v1/namespaces/default/items"
+ALL_ITEMS: Final = f"/apis/{GROUP}/v1/items"
+INDEX: Final = "spec.size; spec.owner; spec.owner,spec.size; spec.tags[*]; spec.name; metadata.creationTimestamp"
+LIMIT: Final = 50
+DEFINITION: Final[dict[str, Any]] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {
+        "name": f"items.{GROUP}",
+        "annotations": {"query.registry/index": INDEX, "reporting.registry/views": "off"},
+    },
+    "spec": {
+        "group": GROUP,
+        "scope": "Namespaced",
+        "names": {"plural": "items", "singular": "item", "kind": "Item", "listKind": "ItemList"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {
+                                "type": "object",
+                                "properties": {
+                                    "size": {"type": "integer"},
+                                    "owner": {"type": "string"},
+                                    "name": {"type": "string"},
+                                    "tags": {"type": "array", "items": {"type": "string"}},
+                                    "note": {"type": "string"},
+                                },
+                            }
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
+SHAPES: Final[dict[str, dict[str, str]]] = {
+    "equality": {"filter": 'object.spec.name == "name-4711"'},
+    "range": {"filter": "object.spec.size > 400000 && object.spec.size < 400100"},
+    "a wide range": {"filter": "object.spec.size > 1000"},
+    "in": {"filter": 'object.spec.name in ["name-1", "name-22", "name-333", "name-4444"]'},
+    "prefix": {"filter": 'object.spec.name.startsWith("name-123")'},
+    "array element": {"filter": '"tag-7" in object.spec.tags && object.spec.size > 10', "orderBy": "metadata.name"},
+    "two fields": {"filter": 'object.spec.owner == "owner-5" && object.spec.size >= 500000'},
+    "sorted page": {"orderBy": "spec.size"},
+    "sorted page, descending": {"orderBy": "spec.size desc"},
+    "sorted within an owner": {"filter": 'object.spec.owner == "owner-5"', "orderBy": "spec.size desc"},
+    "count": {"filter": 'object.spec.owner == "owner-5"', "count": "exact"},
+}
+COLUMNS: Final = (
+    "tenant_id, resource, key, uid, revision, version, schema_id, body, created_at, updated_at, index_layout,"
+    " index_entries"
+)
+REFUSED: Final = {"filter": 'object.spec.note == "x"'}
+
+
+def item(number: int, chance: random.Random) -> dict[str, Any]:
+    return {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "Item",
+        "metadata": {
+            "name": f"i{number:08}",
+            "namespace": "default",
+            "uid": f"00000000-0000-4000-8000-{number:012}",
+            "generation": 1,
+            "creationTimestamp": f"2026-{1 + number % 12:02}-{1 + number % 28:02}T{number % 24:02}:00:00Z",
+        },
+        "spec": {
+            "size": chance.randrange(1_000_000),
+            "owner": f"owner-{chance.randrange(1000)}",
+            "name": f"name-{number}",
+            "tags": [f"tag-{chance.randrange(5000)}" for _ in range(3)],
+            "note": "n" * 300,
+        },
+    }
+
+
+def fill(url: str, indexes: Indexes, schema: int, objects: int, tenants: int) -> None:
+    """As the server would have written them, at the revision that the tenant has."""
+    with psycopg.connect(url) as connection:
+        row = connection.execute(
+            "SELECT t.id, t.domain_id, d.revision FROM tenants t JOIN domains d ON d.id = t.domain_id"
+            " WHERE t.name = 'default'"
+        ).fetchone()
+        assert row is not None
+        tenant, _, revision = row
+        for of, count in ((tenant, objects), *((10_000_000 + n, 20) for n in range(tenants))):
+            _fill_tenant(connection, of, indexes, schema, revision, count)
+        for number in indexes.numbers:
+            connection.execute(
+                "INSERT INTO ready_indexes VALUES (%s, %s, %s, 1, %s) ON CONFLICT DO NOTHING",
+                (tenant, f"items.{GROUP}", number, revision),
+            )
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("VACUUM ANALYZE objects")
+        connection.execute("VACUUM ANALYZE index_entries")
+
+
+def _fill_tenant(
+    connection: psycopg.Connection[Any], tenant: int, indexes: Indexes, schema: int, revision: int, count: int
+) -> None:
+    chance = random.Random(tenant)
+    entries: list[tuple[bytes, str]] = []
+    with connection.cursor() as cursor:
+        with cursor.copy(f"COPY objects ({COLUMNS}) FROM STDIN".encode()) as copy:
+            for number in range(count):
+                made = item(number, chance)
+                key, of = f"default/{made['metadata']['name']}", indexes.entries(made)
+                entries += [(entry, key) for entry in of]
+                copy.write_row(
+                    (tenant, f"items.{GROUP}", key, made["metadata"]["uid"], revision, "v1", schema, body_of(made),
+                     "2026-11-22", "2026-11-22", indexes.layout, of)
+                )  # fmt: skip
+        with cursor.copy("COPY index_entries (tenant_id, entry, key) FROM STDIN") as copy:
+            for entry, key in entries:
+                copy.write_row((tenant, entry, key))
+
+
+def path_of(parameters: dict[str, str], path: str = ALL_ITEMS) -> str:
+    return f"{path}?" + "&".join(f"{name}={quote(value, safe='')}" for name, value in parameters.items())
+
+
+async def measure(target: Target, rounds: int) -> Iterator[tuple[str, dict[str, float]]]:
+    connection = await Connection.open(target)
+    found = {}
+    for name, shape in SHAPES.items():
+        found[name] = await _times(connection, path_of({**shape, "limit": str(LIMIT)}), rounds)
+    token = ""
+    times: list[float] = []
+    for _ in range(1000):
+        began = time.perf_counter()
+        page = await connection.json("GET", path_of({"orderBy": "spec.size", "limit": "10", "continue": token}))
+        times.append(time.perf_counter() - began)
+        token = page["metadata"]["continue"]
+    found["page 1,000 of a sorted list"] = _figures(times[-100:])
+    refused: list[float] = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        status, _ = await connection.request("GET", path_of(REFUSED))
+        refused.append(time.perf_counter() - began)
+        assert status == 400
+    found["without an index: refused"] = _figures(refused)
+    await connection.close()
+    return iter(found.items())
+
+
+async def _times(connection: Connection, path: str, rounds: int) -> dict[str, float]:
+    times = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        found = await connection.json("GET", path)
+        times.append(time.perf_counter() - began)
+        assert found["items"], path
+    return _figures(times)
+
+
+def _figures(times: list[float]) -> dict[str, float]:
+    ordered = sorted(times)
+    return {
+        "p50_ms": round(statistics.median(ordered) * 1000, 2),
+        "p99_ms": round(ordered[min(int(len(ordered) * 0.99), len(ordered) - 1)] * 1000, 2),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.query", description=__doc__.partition("\n")[0])
+    parser.add_argument("--objects", type=int, default=1_000_000)
+    parser.add_argument("--tenants", type=int, default=10_000, help="other tenants, with 20 objects each")
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--keep", action="store_true", help="write the figures into benchmarks/results")
+    given = parser.parse_args()
+    with server.folder() as folder, server.running(folder, 1, None) as running:
+        known = running_url(folder / "postgres")
+        assert known is not None
+        asyncio.run(_define(running.target))
+        definition = compile_definition({**DEFINITION, "metadata": {**DEFINITION["metadata"], "resourceVersion": "1"}})
+        indexes = indexes_of(definition)
+        assert not indexes.errors, indexes.errors
+        began = time.perf_counter()
+        fill(known[0], indexes, definition.versions["v1"].schema().identity, given.objects, given.tenants)
+        print(f"{given.objects} objects in {time.perf_counter() - began:.0f} s")
+        found = dict(asyncio.run(measure(running.target, given.rounds)))
+    for name, row in found.items():
+        print(f"{name:32} p50 {row['p50_ms']:8.2f} ms   p99 {row['p99_ms']:8.2f} ms")
+    if given.keep:
+        print(f"kept in {keep('query', {'machine': machine(), 'objects': given.objects, **found})}")
+
+
+async def _define(target: Target) -> None:
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    await spread(target, [("POST", path, json.dumps(DEFINITION).encode(), JSON)])
+    await served(target, ITEMS)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""The statements of queries read what they give and no more, in whatever order the planner would like to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+import pytest
+
+from benchmarks.query import DEFINITION, GROUP, fill
+from registry.definitions.compiled import compile_definition
+from registry.query.encoding import ABSENT, PRESENT, behind, encode
+from registry.query.fields import Kind
+from registry.query.indexes import indexes_of
+from registry.store.reads import indexed
+from registry.store.reads.indexed import IndexRead, Span
+from registry.store.statements import Statement
+from registry.store.types import DomainId, ObjectKey, ResourceName, TenantId
+from tests.databases import temporary_database
+
+LIMIT = 21
+RESOURCE = ResourceName(f"items.{GROUP}")
+COMPILED = compile_definition({**DEFINITION, "metadata": {**DEFINITION["metadata"], "resourceVersion": "1"}})
+INDEXES = indexes_of(COMPILED)
+BY_TEXT = {index.text: index for index in INDEXES.indexes}
+SIZE, OWNER, NAME = (BY_TEXT[f"spec.{name}"].id for name in ("size", "owner", "name"))
+ALL_SIZES = Span(SIZE + PRESENT, SIZE + behind(ABSENT))
+OWNERS = [OWNER + encode(Kind.STRING, f"owner-{number}") for number in (5, 6, 7)]
+NAMES = [NAME + encode(Kind.STRING, f"name-{number}") for number in (1, 22, 333)]
+MIDDLE = (SIZE + encode(Kind.INTEGER, 500_000), ObjectKey("default/i1"))
+
+
+def read(*spans: Span, **options: Any) -> IndexRead:
+    return IndexRead(RESOURCE, 1, SIZE + b"\xff", list(spans), **options)
+
+
+READS = {
+    "equality": read(*(Span(one, behind(one)) for one in NAMES[:1]), by_key=True),
+    "in": read(*(Span(one, behind(one)) for one in NAMES), by_key=True),
+    "a page of equal ones": read(
+        Span(OWNERS[0], behind(OWNERS[0])), by_key=True, after=(b"", ObjectKey("default/i00001"))
+    ),
+    "range": read(Span(SIZE + encode(Kind.INTEGER, 10), SIZE + encode(Kind.INTEGER, 900_000))),
+    "sorted page": read(ALL_SIZES),
+    "a further sorted page": read(ALL_SIZES, after=MIDDLE),
+    "descending": read(ALL_SIZES, descending=True),
+    "a further descending page": read(ALL_SIZES, descending=True, after=MIDDLE),
+    "in a namespace": read(ALL_SIZES, namespace="default"),
+}
+
+
+@pytest.fixture(scope="module")
+def filled(postgres_server: str, template_database: str) -> Iterator[psycopg.Connection[Any]]:
+    with temporary_database(postgres_server, template_database) as url:
+        with psycopg.connect(url) as connection:
+            connection.execute("INSERT INTO domains DEFAULT VALUES")
+            connection.execute("INSERT INTO tenants (name, domain_id) SELECT 'default', id FROM domains")
+        fill(url, INDEXES, 1, 4000, 5)
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(indexed.SESSION)
+            yield connection
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for below in plan.get("Plans", ()):
+        yield from nodes(below)
+
+
+def rows_read(connection: psycopg.Connection[Any], chosen: Statement, one: IndexRead) -> dict[str, int]:
+    """Of each table, by a plan for any values, as a prepared statement has."""
+    tenant, domain = connection.execute("SELECT id, domain_id FROM tenants").fetchone() or (0, 0)
+    values = indexed.values_of(one, TenantId(tenant), DomainId(domain), LIMIT)
+    explained = "EXPLAIN (ANALYZE, FORMAT JSON) " + chosen.sql
+    [[[found]]] = connection.execute(explained, values).fetchall()
+    read_of: dict[str, int] = {}
+    for node in nodes(found["Plan"]):
+        if "Relation Name" in node and node["Node Type"] != "Bitmap Heap Scan":
+            removed = node.get("Rows Removed by Filter", 0) + node.get("Rows Removed by Index Recheck", 0)
+            name = node["Relation Name"]
+            read_of[name] = read_of.get(name, 0) + round((node["Actual Rows"] + removed) * node["Actual Loops"])
+            assert node["Node Type"] != "Seq Scan" or name not in ("objects", "index_entries"), node
+    return read_of
+
+
+@pytest.mark.parametrize("past", [False, True], ids=["now", "at a revision"])
+@pytest.mark.parametrize("name", READS)
+def test_no_more_is_read_than_a_page(filled: psycopg.Connection[Any], name: str, past: bool) -> None:
+    one = replace(READS[name], at=0 if past else None)
+    found = rows_read(filled, indexed.PAGES[one.by_key, one.descending, past], one)
+    allowed = LIMIT * len(one.spans) + 2
+    assert 0 < found["objects"] <= allowed, found
+    assert 0 < found["index_entries"] <= allowed, found
+
+
+def test_counting_reads_entries_only(filled: psycopg.Connection[Any]) -> None:
+    one = read(*(Span(entry, behind(entry)) for entry in OWNERS), at=0)
+    found = rows_read(filled, indexed.COUNT, one)
+    assert found.get("objects", 0) == 0
+    assert 0 < found["index_entries"] < 100
