@@ -55,6 +55,7 @@ ZERO: Mapping[str, dict[str, Any]] = {
         "spec": {},
         "status": {"resourceRules": None, "nonResourceRules": None, "incomplete": False},
     },
+    "Service": {"spec": {}, "status": {"loadBalancer": {}}},
     "StorageVersionMigration": _SPEC_AND_STATUS,
     "SubjectAccessReview": _REVIEW,
     "TokenRequest": {
@@ -71,13 +72,8 @@ _NOT_STATUS: FieldSet = {"f:metadata": {}, "f:spec": {}}
 _SPEC_ONLY: FieldSet = {"f:spec": {}}
 
 # Their status can be written together with labels and annotations.
-_STATUS_WITH_METADATA = frozenset({"Namespace", "ResourceQuota"})
-_WITH_STATUS = _STATUS_WITH_METADATA | {
-    "APIService",
-    "CustomResourceDefinition",
-    "StorageVersionMigration",
-    "ValidatingAdmissionPolicy",
-}
+_STATUS_WITH_METADATA = frozenset({"CustomResourceDefinition", "Namespace", "ResourceQuota", "Service"})
+_WITH_STATUS = _STATUS_WITH_METADATA | {"APIService", "StorageVersionMigration", "ValidatingAdmissionPolicy"}
 
 
 def builtin_resets(kind: str, subresource: str) -> FieldSet:

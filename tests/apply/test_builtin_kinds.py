@@ -38,7 +38,9 @@ def test_an_object_that_has_all_is_itself() -> None:
         ("Namespace", "", {"f:status": {}}),
         ("Namespace", "finalize", {"f:status": {}}),
         ("Namespace", "status", {"f:spec": {}}),
-        ("CustomResourceDefinition", "status", {"f:metadata": {}, "f:spec": {}}),
+        ("CustomResourceDefinition", "status", {"f:spec": {}}),
+        ("Service", "", {"f:status": {}}),
+        ("Service", "status", {"f:spec": {}}),
     ],
 )
 def test_resets(kind: str, subresource: str, expected: FieldSet) -> None:

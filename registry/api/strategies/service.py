@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from registry.api.strategies.base import Context, Object, ObjectDecodeError
 from registry.api.strategies.builtin import BuiltinStrategy
+from registry.api.strategies.service_rules import spec_errors
 from registry.builtin.service_structs import Service
 from registry.definitions.structs import structs
 from registry.definitions.structs.base import StructDecodeError
+from registry.schema.field import FieldError
 from registry.schema.names import NameFunction, name_is_dns1035_label
 
 
@@ -50,6 +54,14 @@ class ServiceStrategy(BuiltinStrategy):
         super().prepare_for_update(new, old, context)
         new["status"] = old.get("status") or {"loadBalancer": {}}
         _default_ports(new)
+
+    def validate(self, obj: Object) -> Sequence[FieldError]:
+        return [*super().validate(obj), *spec_errors(obj.get("spec") or {})]
+
+    def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
+        """A spec that stays was accepted by the rules of its time."""
+        errors = super().validate_update(new, old, warnings)
+        return errors if new.get("spec") == old.get("spec") else [*errors, *spec_errors(new.get("spec") or {})]
 
 
 class ServiceStatusStrategy(ServiceStrategy):

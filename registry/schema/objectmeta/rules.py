@@ -9,7 +9,7 @@ pkg/registry/rest/{create,update}.go and apiextensions-apiserver pkg/registry/cu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from registry.schema.field import (
@@ -199,13 +199,16 @@ def _generation(meta: Meta, path: str, errors: list[FieldError]) -> None:
 
 def _labels(meta: Meta, path: str, errors: list[FieldError]) -> None:
     labels = meta.get("labels")
-    if not labels:
-        return
+    if labels:
+        errors.extend(label_errors(labels, f"{path}.labels"))
+
+
+def label_errors(labels: Mapping[str, str], path: str) -> Iterator[FieldError]:
     for key, value in labels.items():
         for message in label_key(key):
-            errors.append(invalid(f"{path}.labels", key, message))
+            yield invalid(path, key, message)
         for message in label_value(value):
-            errors.append(invalid(f"{path}.labels", value, message))
+            yield invalid(path, value, message)
 
 
 def _annotations(meta: Meta, path: str, errors: list[FieldError]) -> None:

@@ -1,0 +1,150 @@
+"""What a Service must be, as far as it can be known without a network: ports, types, names.
+
+Follows pkg/apis/core/validation/validation.go (validateService) of kube-apiserver.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from registry.schema.field import FieldError, duplicate, forbidden, index, invalid, not_supported, required
+from registry.schema.names import dns1123_label, dns1123_subdomain, label_key
+from registry.schema.objectmeta.rules import label_errors
+
+_Object = Mapping[str, Any]
+
+_EXTERNAL_NAME: Final = "ExternalName"
+_TYPES: Final = ["ClusterIP", _EXTERNAL_NAME, "LoadBalancer", "NodePort"]
+_PROTOCOLS: Final = ["SCTP", "TCP", "UDP"]
+_AFFINITIES: Final = ["ClientIP", "None"]
+_OF_LOAD_BALANCERS: Final = "may only be used when `type` is 'LoadBalancer'"
+_NOT_OF_EXTERNAL_NAMES: Final = "may not be set for ExternalName services"
+_PORT_RANGE: Final = "must be between 1 and 65535, inclusive"
+_MAX_AFFINITY_SECONDS: Final = 86400
+
+
+def spec_errors(spec: _Object) -> list[FieldError]:
+    """The errors of a Service's spec with its defaults, in kube-apiserver's order."""
+    return list(_errors(spec))
+
+
+def _errors(spec: _Object) -> Iterator[FieldError]:
+    ports: Sequence[_Object] = spec.get("ports") or ()
+    type_ = spec.get("type", "")
+    headless = spec.get("clusterIP") == "None"
+    if not ports and not headless and type_ != _EXTERNAL_NAME:
+        yield required("spec.ports")
+    if headless and type_ in ("LoadBalancer", "NodePort"):
+        yield invalid("spec.clusterIPs[0]", "None", f"may not be set to 'None' for {type_} services")
+    if type_ == _EXTERNAL_NAME:
+        yield from _external_name_errors(spec)
+    names: set[str] = set()
+    for place, port in enumerate(ports):
+        yield from _port_errors(port, index("spec.ports", place), names, has_name=len(ports) > 1)
+    yield from label_errors(spec.get("selector") or {}, "spec.selector")
+    yield from _affinity_errors(spec)
+    if type_ not in _TYPES:
+        yield not_supported("spec.type", type_, _TYPES) if type_ else required("spec.type")
+    if type_ == "ClusterIP":
+        for place, port in enumerate(ports):
+            if port.get("nodePort"):
+                yield forbidden(f"{index('spec.ports', place)}.nodePort", "may not be used when `type` is 'ClusterIP'")
+    yield from _duplicates(ports)
+    if type_ != "LoadBalancer":
+        if spec.get("loadBalancerSourceRanges"):
+            yield forbidden("spec.LoadBalancerSourceRanges", _OF_LOAD_BALANCERS)
+        if spec.get("allocateLoadBalancerNodePorts") is not None:
+            yield forbidden("spec.allocateLoadBalancerNodePorts", _OF_LOAD_BALANCERS)
+
+
+def _external_name_errors(spec: _Object) -> Iterator[FieldError]:
+    for name in ("clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+        if spec.get(name):
+            yield forbidden(f"spec.{name}", _NOT_OF_EXTERNAL_NAMES)
+    name = (spec.get("externalName") or "").removesuffix(".")
+    if not name:
+        yield required("spec.externalName")
+    for problem in dns1123_subdomain(name) if name else ():
+        yield invalid("spec.externalName", name, problem)
+
+
+def _port_errors(port: _Object, path: str, names: set[str], *, has_name: bool) -> Iterator[FieldError]:
+    name = port.get("name") or ""
+    if name:
+        for problem in dns1123_label(name):
+            yield invalid(f"{path}.name", name, problem)
+        if name in names:
+            yield duplicate(f"{path}.name", name)
+        names.add(name)
+    elif has_name:
+        yield required(f"{path}.name")
+    if not _is_port(port.get("port", 0)):
+        yield invalid(f"{path}.port", port.get("port", 0), _PORT_RANGE)
+    protocol = port.get("protocol") or ""
+    if protocol not in _PROTOCOLS:
+        yield not_supported(f"{path}.protocol", protocol, _PROTOCOLS) if protocol else required(f"{path}.protocol")
+    target = port.get("targetPort", 0)
+    for problem in (
+        _port_name_problems(target) if isinstance(target, str) else () if _is_port(target) else (_PORT_RANGE,)
+    ):
+        yield invalid(f"{path}.targetPort", target, problem)
+    protocol_name = port.get("appProtocol")
+    for problem in label_key(protocol_name) if protocol_name is not None else ():
+        yield invalid(f"{path}.appProtocol", protocol_name, problem)
+
+
+def _is_port(number: int) -> bool:
+    return 1 <= number <= 65535
+
+
+def _target_problems(target: int | str) -> Iterator[str]:
+    if isinstance(target, str):
+        yield from _port_name_problems(target)
+    elif not _is_port(target):
+        yield _PORT_RANGE
+
+
+def _port_name_problems(name: str) -> Iterator[str]:
+    """Follows apimachinery pkg/util/validation (IsValidPortName)."""
+    if len(name) > 15:
+        yield "must be no more than 15 characters"
+    if not re.fullmatch(r"[-a-z0-9]+", name):
+        yield "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"
+    if not re.search(r"[a-z]", name):
+        yield "must contain at least one letter (a-z)"
+    if "--" in name:
+        yield "must not contain consecutive hyphens"
+    if name.startswith("-") or name.endswith("-"):
+        yield "must not begin or end with a hyphen"
+
+
+def _affinity_errors(spec: _Object) -> Iterator[FieldError]:
+    path = "spec.sessionAffinity"
+    affinity, config = spec.get("sessionAffinity") or "", spec.get("sessionAffinityConfig")
+    if affinity not in _AFFINITIES:
+        yield not_supported(path, affinity, _AFFINITIES) if affinity else required(path)
+    if affinity == "None" and config is not None:
+        yield forbidden(f"{path}Config", "must not be set when session affinity is None")
+    if affinity == "ClientIP":
+        seconds = ((config or {}).get("clientIP") or {}).get("timeoutSeconds", 1)
+        if not 0 < seconds <= _MAX_AFFINITY_SECONDS:
+            yield invalid(
+                f"{path}Config.clientIP.timeoutSeconds",
+                seconds,
+                f"must be greater than 0 and less than {_MAX_AFFINITY_SECONDS}",
+            )
+
+
+def _duplicates(ports: Sequence[_Object]) -> Iterator[FieldError]:
+    """Node ports that two ports of a protocol have; the schema finds ports that are there twice."""
+    seen: set[tuple[str, int]] = set()
+    for place, port in enumerate(ports):
+        number = port.get("nodePort")
+        if not number:
+            continue
+        pair = (port.get("protocol") or "", number)
+        if pair in seen:
+            yield duplicate(f"{index('spec.ports', place)}.nodePort", number)
+        seen.add(pair)
