@@ -11,7 +11,9 @@ from tests.docs.pages import ROOT
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("REGISTRY_TEST_COMPOSE" not in os.environ, reason="REGISTRY_TEST_COMPOSE=1 runs it: some five minutes, as root")
+@pytest.mark.skipif(
+    "REGISTRY_TEST_COMPOSE" not in os.environ, reason="REGISTRY_TEST_COMPOSE=1 runs it: some five minutes, as root"
+)
 def test_the_stack_works() -> None:
     done = subprocess.run([ROOT / "tests/compose/run"], capture_output=True, text=True, check=False, timeout=1_800)
     if done.returncode == 77:
