@@ -24,6 +24,7 @@ class Proxy:
         self._flowing: asyncio.Event
         self._delay_seconds = 0.0
         self._refuses = False
+        self._swallows = ""
         self._writers: set[asyncio.StreamWriter] = set()
         self.port = 0
 
@@ -60,6 +61,10 @@ class Proxy:
         """Cuts all, and each new one at once."""
         self._refuses = refuses
         self.cut()
+
+    def swallow(self, *, answers: bool) -> None:
+        """Cuts the next connection that carries something: before PostgreSQL has it, or instead of its answer."""
+        self._swallows = "answers" if answers else "calls"
 
     def delay(self, seconds: float) -> None:
         """For each piece that is carried."""
@@ -109,14 +114,17 @@ class Proxy:
             return
         self._writers |= {writer, far_writer}
         try:
-            await asyncio.gather(self._carry(reader, far_writer), self._carry(far_reader, writer))
+            await asyncio.gather(self._carry(reader, far_writer, "calls"), self._carry(far_reader, writer, "answers"))
         finally:
             self._writers -= {writer, far_writer}
 
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, direction: str) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(1 << 16):
                 await self._flowing.wait()
+                if self._swallows == direction:
+                    self._swallows = ""
+                    break
                 if self._delay_seconds:
                     await asyncio.sleep(self._delay_seconds)
                 writer.write(data)

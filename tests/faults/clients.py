@@ -59,12 +59,13 @@ class ServerClient:
     async def create(self, name: str, **spec: Any) -> httpx.Response:
         return await self.request("POST", WIDGETS, widget(name, **spec))
 
-    async def define_widgets(self) -> None:
-        answer = await self.request("POST", DEFINITIONS, widgets_definition())
+    async def define_widgets(self, tenant: str = "") -> None:
+        """`tenant` is what stands before its paths."""
+        answer = await self.request("POST", tenant + DEFINITIONS, widgets_definition())
         assert answer.status_code == 201, answer.text
 
         async def established() -> bool:
-            return (await self.request("GET", WIDGETS)).status_code == 200
+            return (await self.request("GET", tenant + WIDGETS)).status_code == 200
 
         await eventually(established)
 

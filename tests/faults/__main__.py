@@ -1,0 +1,43 @@
+"""`python -m tests.faults --rounds 1000 --seed 1`: a campaign of faults, and what it found. Exit code 1 for a violation."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+
+from tests.faults import campaign
+from tests.faults.defects import DEFECTS, command_of
+from tests.faults.disturbances import DISTURBANCES
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    parser.add_argument("--rounds", type=int, help="number of faults")
+    parser.add_argument("--seconds", type=float, help="time for faults, in place of their number")
+    parser.add_argument("--seed", type=int, default=1, help="of all that is at random (default: 1)")
+    parser.add_argument("--servers", type=int, default=2, help="number of servers (default: 2)")
+    parser.add_argument("--defect", choices=sorted(DEFECTS), help="serve with this defect, which must be found")
+    named = {one.__name__: one for one in DISTURBANCES}
+    parser.add_argument("--only", choices=sorted(named), nargs="+", help="these faults and no others")
+    options = parser.parse_args()
+    if options.rounds is None and options.seconds is None:
+        options.seconds = 60.0
+    plan = campaign.Plan(
+        options.seed,
+        options.rounds,
+        options.seconds,
+        options.servers,
+        command_of(options.defect) if options.defect else (),
+        [named[name] for name in options.only or ()],
+    )
+    begun = time.monotonic()
+    report = asyncio.run(campaign.run(plan))
+    print("\n".join(report.lines()))
+    print(f"seed {options.seed}, {time.monotonic() - begun:.0f} s")
+    return 1 if report.violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

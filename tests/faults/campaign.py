@@ -1,0 +1,198 @@
+"""A campaign of faults: servers on one PostgreSQL behind a proxy, clients at work, faults at random from a seed; then
+checker.py decides on the whole history."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import re
+import ssl
+import statistics
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psycopg
+
+from tests.faults.actors import Actors, Cluster
+from tests.faults.checker import violations
+from tests.faults.clients import ServerClient
+from tests.faults.disturbances import DISTURBANCES, Disturbance, Place, Scene
+from tests.faults.history import Change, Log
+from tests.proxy import Proxy
+from tests.replication import Node, free_port
+from tests.running import data_folder, start_server
+
+TENANTS = ("alpha", "beta", "gamma")
+# After a fault a write must be acknowledged within this time: what takes longer has not recovered.
+RECOVERY_SECONDS = 60.0
+CREATE_TENANTS = "/clusters/system/apis/tenancy.registry/v1/tenants"
+
+
+@dataclass(slots=True)
+class Plan:
+    """`rounds` faults, or as many as fit into `seconds`. `command` starts the servers in place of `registry`."""
+
+    seed: int
+    rounds: int | None = None
+    seconds: float | None = None
+    servers: int = 2
+    command: tuple[str, ...] = ()
+    disturbances: Sequence[Disturbance] = ()
+
+
+@dataclass(slots=True)
+class Report:
+    faults: dict[str, list[float]] = field(default_factory=dict)  # name → seconds until a write was acknowledged
+    operations: int = 0
+    acknowledged: int = 0
+    events: int = 0
+    hung: list[str] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
+
+    def lines(self) -> list[str]:
+        count = sum(len(times) for times in self.faults.values())
+        table = [
+            f"{name:32} {len(times):4} {statistics.median(times):7.2f} s {max(times):7.2f} s"
+            for name, times in sorted(self.faults.items())
+        ]
+        return [
+            "fault                           times    median     worst until a write is acknowledged",
+            *table,
+            f"{count} faults, {self.operations} operations, {self.acknowledged} acknowledged writes,"
+            f" {self.events} watch events",
+            f"{len(self.hung)} requests without an answer in time",
+            *([f"VIOLATION {line}" for line in self.violations] or ["no violation"]),
+        ]
+
+
+async def run(plan: Plan) -> Report:
+    chance = random.Random(plan.seed)
+    report = Report()
+    async with _scene(plan, chance) as scene:
+        cluster = Cluster(
+            [(place.server.url, place.server.token, str(place.server.authority)) for place in scene.places]
+        )
+        actors = Actors(cluster, TENANTS, plan.seed)
+        actors.start()
+        try:
+            await _disturb(plan, scene, actors, report)
+        finally:
+            await actors.stop()
+            await cluster.aclose()
+        history = actors.history
+        report.operations = len(history.writes) + len(history.reads) + len(history.listings)
+        report.acknowledged = sum(write.is_acknowledged for write in history.writes)
+        report.events = sum(len(watch.events) for watch in history.watches)
+        report.hung = actors.hung
+        logs = await asyncio.to_thread(read_logs, scene.node.url, TENANTS)
+        report.violations = violations(history, logs)
+    return report
+
+
+async def _disturb(plan: Plan, scene: Scene, actors: Actors, report: Report) -> None:
+    choices = list(plan.disturbances or DISTURBANCES)
+    weights = [DISTURBANCES.get(one, 1) for one in choices]
+    end = time.monotonic() + plan.seconds if plan.seconds is not None else None
+    done = 0
+    await _recovered(actors)
+    while (plan.rounds is None or done < plan.rounds) and (end is None or time.monotonic() < end):
+        await scene.pause(0.2, 1)
+        disturbance = scene.chance.choices(choices, weights)[0]
+        with contextlib.suppress(psycopg.OperationalError):  # PostgreSQL is still busy with the fault before
+            await disturbance(scene)
+        report.faults.setdefault(disturbance.__name__, []).append(await _recovered(actors))
+        done += 1
+
+
+async def _recovered(actors: Actors) -> float:
+    """Seconds from now until a write that began later is acknowledged."""
+    begun = time.monotonic()
+    while True:
+        if any(write.is_acknowledged and write.began > begun for write in actors.history.writes[-50:]):
+            return time.monotonic() - begun
+        assert time.monotonic() - begun < RECOVERY_SECONDS, f"no write for {RECOVERY_SECONDS} s"
+        await asyncio.sleep(0.01)
+
+
+@contextlib.asynccontextmanager
+async def _scene(plan: Plan, chance: random.Random) -> AsyncIterator[Scene]:
+    with data_folder() as folder:
+        node = Node(folder / "node", "node")
+        node.make()
+        node.start()
+        places: list[Place] = []
+        with Proxy("127.0.0.1", node.port) as proxy:
+            try:
+                for number in range(plan.servers):
+                    arguments = ("--database-url", proxy.url(node.url), "--no-sql-views", "--port", str(free_port()))
+                    place = folder / f"server-{number}"
+                    server = await asyncio.to_thread(start_server, place, *arguments, command=plan.command)
+                    places.append(Place(server, arguments, plan.command))
+                await _define(places[0])
+                yield Scene(node, proxy, places, chance)
+                for one in places:
+                    assert "Traceback" not in one.server.log, one.server.log[-5000:]
+            finally:
+                for one in places:
+                    with contextlib.suppress(Exception):
+                        await asyncio.to_thread(one.server.stop, timeout_seconds=60)
+                    _keep(one.server.data_dir)
+                node.stop()
+
+
+def _keep(folder: Path) -> None:
+    """The log of a server, for who looks into a failure: the folder is removed."""
+    kept = Path("/tmp/registry-faults")
+    kept.mkdir(exist_ok=True)
+    (kept / f"{folder.name}.log").write_text((folder / "server.log").read_text(errors="replace"))
+
+
+async def _define(place: Place) -> None:
+    server = place.server
+
+    context = ssl.create_default_context(cafile=str(server.authority))
+    async with ServerClient(server.url, server.token, context) as client:
+        for tenant in TENANTS:
+            body = {"apiVersion": "tenancy.registry/v1", "kind": "Tenant", "metadata": {"name": tenant}}
+            answer = await client.request("POST", CREATE_TENANTS, body)
+            assert answer.status_code == 201, answer.text
+            await client.define_widgets(f"/clusters/{tenant}")
+
+
+_CHANGES = """
+    SELECT c.revision, c.type, c.key, coalesce(c.body, c.previous_body), c.resource LIKE 'widgets.%%'
+    FROM changes c WHERE c.domain_id = %s ORDER BY c.revision
+"""
+_OBJECTS = "SELECT key, revision, body FROM objects WHERE tenant_id = %s AND resource LIKE 'widgets.%%'"
+_TOKEN = re.compile(r'"size":\s*(\d+)')
+
+
+def read_logs(url: str, tenants: Sequence[str]) -> dict[str, Log]:
+    logs = {}
+    with psycopg.connect(url) as connection:
+        for name in tenants:
+            found = connection.execute(
+                "SELECT t.id, d.id, d.lost FROM tenants t JOIN domains d ON d.id = t.domain_id WHERE t.name = %s",
+                [name],
+            ).fetchone()
+            assert found is not None
+            tenant, domain, lost = found
+            rows = connection.execute(_CHANGES, [domain]).fetchall()
+            changes = [Change(row[0], row[1], _name(row[2]), _token(row[3])) for row in rows if row[4]]
+            objects = {
+                _name(key): (revision, _token(body)) for key, revision, body in connection.execute(_OBJECTS, [tenant])
+            }
+            logs[name] = Log(changes, [row[0] for row in rows], lost or [], objects)
+    return logs
+
+
+def _name(key: str) -> str:
+    return key.rpartition("/")[2]
+
+
+def _token(body: str) -> int:
+    found = _TOKEN.search(body)
+    return int(found[1]) if found else 0

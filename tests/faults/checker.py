@@ -1,0 +1,203 @@
+"""Whether a history is one that the server may give, by the change log: each violation in one line.
+
+    acknowledged      every write that was answered with success is in the log, at the revision of its answer
+    refused           no write that was refused is; none is there twice
+    revisions         the log of a domain has no holes but those of a failover
+    linearizable      writes and reads that followed each other in time do so in revisions
+    reads, lists      what was found is what the log says of that revision, and not older than what was known before
+    watches           every event of the log, once, in its order, as it was; bookmarks promise nothing that is not so
+    objects           the table of objects is what the log amounts to
+
+The order of all writes of a tenant is that of their revisions, so linearizability is decided exactly: no search for an
+order is needed (unlike for a register without versions, where it is exponential).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from registry.store.lost import continued
+from tests.faults.history import Change, History, Listing, Log, Read, Watch, Write
+
+# Enough to see what is wrong.
+MOST_VIOLATIONS = 20
+
+
+def violations(history: History, logs: Mapping[str, Log]) -> list[str]:
+    found: list[str] = []
+    for tenant, log in logs.items():
+        writes = [write for write in history.writes if write.tenant == tenant]
+        reads = [read for read in history.reads if read.tenant == tenant]
+        listings = [listing for listing in history.listings if listing.tenant == tenant]
+        for check in (
+            check_acknowledged(writes, log),
+            check_refused(writes, log),
+            check_revisions(log),
+            check_time(writes, reads, listings, log),
+            check_reads(reads, log),
+            check_listings(listings, log),
+            check_objects(log),
+            *(check_watch(watch, log) for watch in history.watches if watch.tenant == tenant),
+        ):
+            found += [f"{tenant}: {line}" for line in check]
+    return found[:MOST_VIOLATIONS]
+
+
+def check_acknowledged(writes: list[Write], log: Log) -> Iterator[str]:
+    at = {change.revision: change for change in log.changes}
+    deletions = [change.name for change in log.changes if change.type == "DELETED"]
+    unnumbered = [write.name for write in writes if write.is_acknowledged and not write.revision]
+    for name in sorted(set(unnumbered)):
+        if unnumbered.count(name) > deletions.count(name):
+            yield f"deletions acknowledged, and not in the log: {name}"
+    for write in writes:
+        if not write.is_acknowledged or not write.revision or continued(write.revision, log.lost) is None:
+            continue
+        change = at.get(write.revision)
+        expected = (write.verb, write.name)
+        if change is None:
+            yield f"acknowledged, and not in the log: {write}"
+        elif (change.type, change.name) != expected or (write.verb != "DELETED" and change.token != write.token):
+            yield f"acknowledged, and the log has something else there: {write}: {change}"
+
+
+def check_refused(writes: list[Write], log: Log) -> Iterator[str]:
+    count: dict[int, int] = {}
+    for change in log.changes:
+        if change.type != "DELETED":
+            count[change.token] = count.get(change.token, 0) + 1
+    for write in writes:
+        if write.is_refused and write.verb != "DELETED" and count.get(write.token):
+            yield f"refused, and in the log: {write}"
+    for token, times in count.items():
+        if times > 1:
+            yield f"written {times} times: {token}"
+
+
+def check_revisions(log: Log) -> Iterator[str]:
+    before = 0
+    for revision in log.revisions:
+        if revision != before + 1 and continued(before, log.lost) != revision - 1:
+            yield f"revision {revision} follows {before}"
+        before = revision
+
+
+class _Point(NamedTuple):
+    """Of something that was done and found or made `revision`."""
+
+    began: float
+    ended: float
+    revision: int
+    what: object
+
+
+def check_time(writes: list[Write], reads: list[Read], listings: list[Listing], log: Log) -> Iterator[str]:
+    """What ended before another thing began may have no higher revision than that, if both are of the whole tenant;
+    a read of one object need not be newer than writes of others."""
+    points = [_Point(w.began, w.ended, w.revision, w) for w in writes if w.is_acknowledged and w.revision]
+    points += [_Point(one.began, one.ended, one.revision, one) for one in listings]
+    points = [point for point in points if continued(point.revision, log.lost) is not None]
+    yield from _out_of_order(points)
+    yield from _stale_reads(writes, reads, log)
+
+
+def _out_of_order(points: list[_Point]) -> Iterator[str]:
+    by_end = sorted(points, key=lambda point: point.ended)
+    newest, index = 0, 0
+    newest_of: object = None
+    for point in sorted(points, key=lambda point: point.began):
+        while index < len(by_end) and by_end[index].ended < point.began:
+            if by_end[index].revision > newest:
+                newest, newest_of = by_end[index].revision, by_end[index].what
+            index += 1
+        if point.revision < newest:
+            yield f"revision {point.revision} after {newest} was known: {point.what} after {newest_of}"
+
+
+def _stale_reads(writes: list[Write], reads: list[Read], log: Log) -> Iterator[str]:
+    changes: dict[str, list[Change]] = {}
+    for change in log.changes:
+        changes.setdefault(change.name, []).append(change)
+    made: dict[str, list[Write]] = {}
+    for write in writes:
+        if write.is_acknowledged and continued(write.revision, log.lost) is not None:
+            made.setdefault(write.name, []).append(write)
+    for read in reads:
+        if continued(read.revision, log.lost) is None:
+            continue
+        known = max((w.revision for w in made.get(read.name, ()) if w.ended < read.began), default=0)
+        if read.token is not None:
+            if read.revision < known:
+                yield f"stale: {read}, when revision {known} was known"
+            continue
+        # It was not there at some time since what was known: never yet, or it was deleted then or later.
+        of_name = changes.get(read.name, [])
+        at_known = [change for change in of_name if change.revision <= known]
+        later = [change for change in of_name if change.revision > known]
+        absent = not at_known or at_known[-1].type == "DELETED"
+        if not absent and not any(change.type == "DELETED" for change in later):
+            yield f"not found, though it is there since revision {known}: {read}"
+
+
+def check_reads(reads: list[Read], log: Log) -> Iterator[str]:
+    at = {change.revision: change for change in log.changes}
+    for read in reads:
+        if read.token is None or continued(read.revision, log.lost) is None:
+            continue
+        change = at.get(read.revision)
+        if change is None or (change.name, change.token) != (read.name, read.token) or change.type == "DELETED":
+            yield f"read what the log does not have: {read}: {change}"
+
+
+def check_listings(listings: list[Listing], log: Log) -> Iterator[str]:
+    state: dict[str, tuple[int, int]] = {}
+    index = 0
+    for listing in sorted(listings, key=lambda one: one.revision):
+        if continued(listing.revision, log.lost) is None:
+            continue
+        while index < len(log.changes) and log.changes[index].revision <= listing.revision:
+            _apply(state, log.changes[index])
+            index += 1
+        if listing.objects != state:
+            different = {k for k in listing.objects.keys() | state.keys() if listing.objects.get(k) != state.get(k)}
+            yield f"a list at {listing.revision} is not what the log says: {sorted(different)[:5]}"
+
+
+def check_objects(log: Log) -> Iterator[str]:
+    state: dict[str, tuple[int, int]] = {}
+    for change in log.changes:
+        _apply(state, change)
+    if state != log.objects:
+        different = sorted(k for k in state.keys() | log.objects.keys() if state.get(k) != log.objects.get(k))
+        yield f"the objects are not what the log amounts to: {different[:5]}"
+
+
+def _apply(state: dict[str, tuple[int, int]], change: Change) -> None:
+    if change.type == "DELETED":
+        state.pop(change.name, None)
+    else:
+        state[change.name] = (change.revision, change.token)
+
+
+def check_watch(watch: Watch, log: Log) -> Iterator[str]:
+    """Complete, ordered, without repetition, and true: up to its last event it is the log."""
+    seen = [event for event in watch.events if event.type != "BOOKMARK"]
+    position = watch.start
+    for event in watch.events:
+        # A bookmark may be at the revision of the event before it.
+        if event.revision < position or (event.revision == position and event.type != "BOOKMARK"):
+            yield f"{event} after revision {position}"
+        position = max(position, event.revision)
+    valid = [event for event in seen if continued(event.revision, log.lost) is not None]
+    end = max((event.revision for event in watch.events if continued(event.revision, log.lost)), default=watch.start)
+    expected = [change for change in log.changes if watch.start < change.revision <= end]
+    got = {event.revision: event for event in valid}
+    for change in expected:
+        shown = got.pop(change.revision, None)
+        if shown is None:
+            yield f"missed: {change} in a watch from {watch.start} to {end}"
+        elif (shown.type, shown.name, shown.token) != (change.type, change.name, change.token):
+            yield f"{shown} in place of {change}"
+    for event in got.values():
+        yield f"{event} is not in the log"

@@ -1,0 +1,95 @@
+"""Servers with a defect: `python -m tests.faults.defects <name> serve ...` is `registry serve` with one thing broken.
+
+The harness must find each: it shows that the checker bites. They are patches of the tests, so no server has them.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from registry.cli.root import main
+from registry.store.commit.writer import Writer
+from registry.store.feed.feed import DomainFeed
+from registry.store.feed.subscription import Subscription
+from registry.store.types import Batch, Change, ChangeType, Committed, Tenant, TenantId, Write
+
+# How often it strikes, of all times that it could.
+SHARE: Final = 0.1
+
+Changes = list[tuple[TenantId, Change]]
+
+
+def strikes() -> bool:
+    return random.random() < SHARE
+
+
+def _break_publishing(damage: Callable[[Changes], Changes]) -> None:
+    publish = DomainFeed.publish
+
+    def broken(self: DomainFeed, changes: Changes) -> None:
+        position = changes[-1][1].revision
+        if left := damage(changes):
+            publish(self, left)
+        self.position = max(self.position, position)
+
+    DomainFeed.publish = broken  # type: ignore[method-assign]
+
+
+def skip_a_row() -> None:
+    _break_publishing(lambda changes: [one for one in changes if not strikes()])
+
+
+def drop_a_delete() -> None:
+    _break_publishing(lambda changes: [one for one in changes if one[1].type != ChangeType.DELETED or not strikes()])
+
+
+def reorder() -> None:
+    _break_publishing(lambda changes: changes[::-1])
+
+
+def reuse_a_revision() -> None:
+    commit = Writer.commit
+
+    async def broken(self: Writer, tenant: Tenant, write: Write) -> Committed:
+        committed = await commit(self, tenant, write)
+        return replace(committed, revision=committed.revision - 1) if strikes() else committed
+
+    Writer.commit = broken  # type: ignore[method-assign]
+
+
+def lie_in_a_bookmark() -> None:
+    """It promises three revisions that have not been sent."""
+    next_batch = Subscription.next_batch
+
+    async def broken(self: Subscription, timeout: float | None = None) -> Batch:  # noqa: ASYNC109
+        batch = await next_batch(self, timeout)
+        return batch if batch.changes else Batch(batch.changes, batch.revision + 3)
+
+    Subscription.next_batch = broken  # type: ignore[method-assign]
+
+
+DEFECTS: Final[dict[str, Callable[[], None]]] = {
+    "skip-a-row": skip_a_row,
+    "reorder": reorder,
+    "reuse-a-revision": reuse_a_revision,
+    "drop-a-delete": drop_a_delete,
+    "lie-in-a-bookmark": lie_in_a_bookmark,
+}
+
+
+def command_of(defect: str) -> tuple[str, ...]:
+    """What to start in place of `registry`."""
+    return (sys.executable, "-m", "tests.faults.defects", defect)
+
+
+def _run(arguments: list[str]) -> Any:
+    DEFECTS[arguments[0]]()
+    return main(arguments[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(_run(sys.argv[1:]))

@@ -1,0 +1,222 @@
+"""What goes wrong in a campaign: each disturbance breaks something, lasts a moment, and puts it right again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import psycopg
+
+from tests.proxy import Proxy
+from tests.replication import Node
+from tests.running import RunningServer, start_server
+
+
+class Place:
+    """One server at its address: it may be another process after a fault."""
+
+    def __init__(self, server: RunningServer, arguments: tuple[str, ...], command: tuple[str, ...]) -> None:
+        self.server = server
+        self._arguments = arguments
+        self._command = command
+
+    async def start_again(self) -> None:
+        folder = self.server.data_dir
+        self.server = await asyncio.to_thread(start_server, folder, *self._arguments, command=self._command)
+
+    async def kill(self) -> None:
+        self.server.process.kill()
+        await asyncio.to_thread(self.server.process.wait)
+
+
+@dataclass(slots=True)
+class Scene:
+    """What may be broken: `proxy` stands between the servers and PostgreSQL."""
+
+    node: Node
+    proxy: Proxy
+    places: list[Place]
+    chance: random.Random
+
+    def execute(self, statement: str) -> list[Any]:
+        return self.node.execute(statement)
+
+    async def pause(self, least: float, most: float) -> None:
+        await asyncio.sleep(self.chance.uniform(least, most))
+
+    def backends(self) -> list[int]:
+        rows = self.execute("SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'registry %'")
+        return [row[0] for row in rows]
+
+
+async def kill_server(scene: Scene) -> None:
+    place = scene.chance.choice(scene.places)
+    await place.kill()
+    await place.start_again()
+
+
+async def restart_server(scene: Scene) -> None:
+    place = scene.chance.choice(scene.places)
+    code = await asyncio.to_thread(place.server.stop)
+    assert code == 0, f"a stop ended with {code}: {place.server.log[-2000:]}"
+    await place.start_again()
+
+
+async def stall_server(scene: Scene) -> None:
+    pid = scene.chance.choice(scene.places).server.process.pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        await scene.pause(0.5, 4)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+async def _restart_postgresql(scene: Scene, number: int) -> None:
+    await asyncio.to_thread(scene.node.stop, number)
+    await asyncio.to_thread(scene.node.start)
+
+
+async def restart_postgresql_fast(scene: Scene) -> None:
+    await _restart_postgresql(scene, signal.SIGINT)
+
+
+async def restart_postgresql_immediately(scene: Scene) -> None:
+    await _restart_postgresql(scene, signal.SIGQUIT)
+
+
+async def kill_postgresql(scene: Scene) -> None:
+    await asyncio.to_thread(scene.node.kill)
+    await asyncio.to_thread(scene.node.start)
+
+
+async def kill_backend(scene: Scene) -> None:
+    """PostgreSQL ends all sessions then, and recovers."""
+    if pids := await asyncio.to_thread(scene.backends):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(scene.chance.choice(pids), signal.SIGKILL)
+
+
+async def terminate_backends(scene: Scene) -> None:
+    await asyncio.to_thread(
+        scene.execute, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'registry %'"
+    )
+
+
+async def cancel_statements(scene: Scene) -> None:
+    for _ in range(20):
+        await asyncio.to_thread(
+            scene.execute,
+            "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'registry %'",
+        )
+        await asyncio.sleep(0.02)
+
+
+async def stall_backends(scene: Scene) -> None:
+    pids = await asyncio.to_thread(scene.backends)
+    stalled = scene.chance.sample(pids, min(len(pids), 4))
+    for pid in stalled:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP)
+    try:
+        await scene.pause(0.5, 6)
+    finally:
+        for pid in stalled:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+async def stall_postgresql(scene: Scene) -> None:
+    scene.node.freeze()
+    try:
+        await scene.pause(0.5, 6)
+    finally:
+        scene.node.freeze(frozen=False)
+
+
+async def cut(scene: Scene) -> None:
+    for _ in range(scene.chance.randint(1, 5)):
+        scene.proxy.cut()
+        await scene.pause(0, 0.2)
+
+
+async def freeze(scene: Scene) -> None:
+    with scene.proxy.frozen():
+        await scene.pause(0.5, 8)
+
+
+async def refuse(scene: Scene) -> None:
+    scene.proxy.refuse()
+    try:
+        await scene.pause(0.5, 5)
+    finally:
+        scene.proxy.refuse(refuses=False)
+
+
+async def delay(scene: Scene) -> None:
+    scene.proxy.delay(scene.chance.uniform(0.005, 0.1))
+    try:
+        await scene.pause(1, 3)
+    finally:
+        scene.proxy.delay(0)
+
+
+async def lose_answers(scene: Scene) -> None:
+    """The failpoint behind the commit: PostgreSQL has done what it was asked, and nobody hears of it."""
+    for _ in range(10):
+        scene.proxy.swallow(answers=True)
+        await scene.pause(0.02, 0.1)
+
+
+async def lose_calls(scene: Scene) -> None:
+    """The failpoint before the commit."""
+    for _ in range(10):
+        scene.proxy.swallow(answers=False)
+        await scene.pause(0.02, 0.1)
+
+
+_FULL: Final = """
+    CREATE OR REPLACE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$;
+    CREATE TRIGGER full_disk BEFORE INSERT ON changes FOR EACH ROW EXECUTE FUNCTION full_disk()
+"""
+
+
+async def fill_disk(scene: Scene) -> None:
+    """For the change log, in the middle of a transaction."""
+    await asyncio.to_thread(scene.execute, _FULL)
+    try:
+        await scene.pause(0.5, 2)
+    finally:
+        await asyncio.to_thread(scene.execute, "DROP TRIGGER full_disk ON changes")
+
+
+async def forbid_writes(scene: Scene) -> None:
+    await asyncio.to_thread(scene.node.reload, default_transaction_read_only="on")
+    try:
+        await scene.pause(0.5, 2)
+    finally:
+        await asyncio.to_thread(_allow_writes, scene.node)
+
+
+def _allow_writes(node: Node) -> None:
+    node.configure(default_transaction_read_only="off")
+    with psycopg.connect(node.url, autocommit=True) as connection:
+        connection.execute("SET default_transaction_read_only = off")
+        connection.execute("SELECT pg_reload_conf()")
+
+
+Disturbance = Callable[[Scene], Awaitable[None]]
+
+# What costs a start of a server comes less often.
+DISTURBANCES: Final[dict[Disturbance, int]] = {
+    kill_server: 1, restart_server: 1, stall_server: 3, restart_postgresql_fast: 2, restart_postgresql_immediately: 2,
+    kill_postgresql: 2, kill_backend: 3, terminate_backends: 4, cancel_statements: 3, stall_backends: 3,
+    stall_postgresql: 2, cut: 5, freeze: 2, refuse: 2, delay: 2, lose_answers: 6, lose_calls: 4, fill_disk: 3,
+    forbid_writes: 2,
+}  # fmt: skip

@@ -1,0 +1,25 @@
+"""A short campaign, and the proof that a campaign bites: each of five defects is found by one."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.faults.campaign import Plan, run
+from tests.faults.defects import DEFECTS, command_of
+from tests.faults.disturbances import cut, lose_answers
+
+pytestmark = pytest.mark.slow
+
+
+async def test_a_minute_of_faults() -> None:
+    report = await run(Plan(seed=1, seconds=60))
+    print("\n".join(report.lines()))
+    assert report.violations == []
+    assert report.hung == []
+    assert report.acknowledged > 20
+
+
+@pytest.mark.parametrize("defect", sorted(DEFECTS))
+async def test_a_server_with_a_defect_is_found_out(defect: str) -> None:
+    report = await run(Plan(seed=1, seconds=12, command=command_of(defect), disturbances=[cut, lose_answers]))
+    assert report.violations, f"{report.acknowledged} writes, {report.events} events, and nothing was found"
