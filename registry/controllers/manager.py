@@ -23,6 +23,7 @@ from registry.authorization.rbac.stored import CLUSTER_ROLES
 from registry.controllers import aggregation, definitions, namespaces, policy_status, quota, sharing, tenants
 from registry.controllers.account_secrets import reconcile_account, reconcile_secret
 from registry.controllers.api_services import automatic
+from registry.controllers.api_services.namespaces import NamespaceCleaner
 from registry.controllers.controller_client import ControllerClient
 from registry.controllers.garbage.collector import RENEW_SECONDS, Collector
 from registry.controllers.namespace_defaults import Trust, ensure_defaults, namespace_to_complete
@@ -66,12 +67,14 @@ class ControllerManager:
         backend: Backend,
         *,
         trust: Trust | None = None,
+        cleaner: NamespaceCleaner | None = None,
         sweep_seconds: float = SWEEP_SECONDS,
         renew_seconds: float = RENEW_SECONDS,
         recount_seconds: float = quota.RECOUNT_SECONDS,
         migration: MigrationSettings | None = None,
     ) -> None:
-        """`trust` is what every namespace gets to know of certificates."""
+        """`trust` is what every namespace gets to know of certificates, `cleaner` deletes
+        what other servers hold in a namespace."""
         self._backend = backend
         self._sweep_seconds = sweep_seconds
         self._queue: WorkQueue[Work] = WorkQueue(
@@ -85,6 +88,7 @@ class ControllerManager:
         )
         self._recount = quota.Recount(backend.store, self._enqueue_quotas, seconds=recount_seconds)
         self._trust = trust or Trust()
+        self._cleaner = cleaner
         self._defaults: WorkQueue[Work] = WorkQueue(
             "defaults", self._ensure_defaults, workers=_WORKERS, max_retry_seconds=_MAX_DEFAULTS_RETRY_SECONDS
         )
@@ -161,6 +165,9 @@ class ControllerManager:
         return not any(len(queue) for queue in queues) and self._collector.oldest_pending() is None
 
     async def _handle(self, work: Work) -> None:
+        if work.resource == NAMESPACES:
+            await namespaces.reconcile(ControllerClient(self._backend, work.tenant), work.key, self._cleaner)
+            return
         await _CONTROLLERS[work.resource](ControllerClient(self._backend, work.tenant), work.key)
 
     async def _sweep(self) -> None:

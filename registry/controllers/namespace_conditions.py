@@ -5,22 +5,31 @@ Follows kubernetes pkg/controller/namespace/deletion/status_condition_utils.go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 Status = dict[str, Any]
+# What others have answered is not kept at any length.
+_MESSAGE: Final = 4096
 
 
 def with_conditions(
-    status: Mapping[str, Any], remaining: Mapping[str, int], finalizers: Mapping[str, int], now: str
+    status: Mapping[str, Any],
+    remaining: Mapping[str, int],
+    finalizers: Mapping[str, int],
+    now: str,
+    *,
+    undiscovered: Sequence[str] = (),
+    failures: Sequence[str] = (),
 ) -> Status:
     """`status` with the five conditions. A condition that says the same as before keeps its time.
 
     `remaining` counts the objects that are left by plural and group, `{"configmaps.": 1, "widgets.example.com": 3}`,
-    `finalizers` those that are held by each finalizer.
+    `finalizers` those that are held by each finalizer. `undiscovered` are versions of groups whose servers do not
+    answer, `failures` what else went wrong.
     """
     conditions = list(status.get("conditions") or ())
-    for condition in _conditions(remaining, finalizers):
+    for condition in [*_deletion_conditions(undiscovered, failures), *_conditions(remaining, finalizers)]:
         _put(conditions, {**condition, "lastTransitionTime": now})
     return {**status, "conditions": conditions}
 
@@ -34,24 +43,43 @@ def _put(conditions: list[Status], new: Status) -> None:
     conditions.append(new)
 
 
+def _deletion_conditions(undiscovered: Sequence[str], failures: Sequence[str]) -> list[Status]:
+    discovery = _condition(
+        "NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered", "All resources successfully discovered"
+    )
+    if undiscovered:
+        stale = ", ".join(f"{name}: stale GroupVersion discovery: {name}" for name in undiscovered)
+        discovery |= {
+            "status": "True",
+            "reason": "DiscoveryFailed",
+            "message": f"Discovery failed for some groups, {len(undiscovered)} failing: unable to retrieve the "
+            f"complete list of server APIs: {stale}",
+        }
+    content = _condition(
+        "NamespaceDeletionContentFailure",
+        "False",
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    )
+    if failures:
+        content |= {
+            "status": "True",
+            "reason": "ContentDeletionFailed",
+            "message": f"Failed to delete all resource types, {len(failures)} remaining: {', '.join(failures)}"[
+                :_MESSAGE
+            ],
+        }
+    parsing = _condition(
+        "NamespaceDeletionGroupVersionParsingFailure",
+        "False",
+        "ParsedGroupVersions",
+        "All legacy kube types successfully parsed",
+    )
+    return [discovery, parsing, content]
+
+
 def _conditions(remaining: Mapping[str, int], finalizers: Mapping[str, int]) -> list[Status]:
-    conditions = [
-        _condition(
-            "NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered", "All resources successfully discovered"
-        ),
-        _condition(
-            "NamespaceDeletionGroupVersionParsingFailure",
-            "False",
-            "ParsedGroupVersions",
-            "All legacy kube types successfully parsed",
-        ),
-        _condition(
-            "NamespaceDeletionContentFailure",
-            "False",
-            "ContentDeleted",
-            "All content successfully deleted, may be waiting on finalization",
-        ),
-    ]
+    conditions = []
     if remaining:
         counts = ", ".join(f"{name} has {count} resource instances" for name, count in sorted(remaining.items()))
         conditions.append(

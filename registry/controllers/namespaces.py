@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+from registry.aggregation.model import GROUP as AGGREGATION
+from registry.aggregation.model import PLURAL
 from registry.api.admission.namespace_lifecycle import NAMESPACES
 from registry.api.catalog import TenantCatalog
 from registry.api.options import DeleteOptions
@@ -19,6 +21,7 @@ from registry.api.served import Object, Served
 from registry.api.strategies.namespace import FINALIZER
 from registry.api.verbs.update import copy_of
 from registry.codec.stored import decode_stored
+from registry.controllers.api_services.namespaces import UNAVAILABLE_SECONDS, Elsewhere, NamespaceCleaner, with_left
 from registry.controllers.controller_client import CONTROLLER_MANAGER, ControllerClient, metadata_of
 from registry.controllers.garbage.references import served_by_name
 from registry.controllers.namespace_conditions import with_conditions
@@ -32,8 +35,11 @@ GRACE_SECONDS = 2.0
 _MAX_FINALIZER_OBJECTS = 10_000
 
 
-async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
-    """Reconciles one namespace. Raises Requeue while finalizers hold objects in it."""
+async def reconcile(controlled: ControllerClient, key: ObjectKey, cleaner: NamespaceCleaner | None = None) -> None:
+    """Reconciles one namespace. Raises Requeue while finalizers hold objects in it.
+
+    `cleaner` deletes what other servers hold in it.
+    """
     row, _ = await controlled.backend.store.load(controlled.tenant, NAMESPACES, key)
     if row is None or '"deletionTimestamp"' not in row.body:
         return
@@ -44,10 +50,35 @@ async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
         raise Requeue
     controlled = controlled.with_manager(CONTROLLER_MANAGER)
     remaining, finalizers = await _delete_content(controlled, str(key))
-    await _update_conditions(controlled, key, remaining, finalizers)
-    if remaining:
+    elsewhere = await _delete_elsewhere(controlled, str(key), cleaner)
+    await _update_conditions(controlled, key, remaining, finalizers, elsewhere)
+    if elsewhere is None or remaining or elsewhere.remaining or elsewhere.failures:
         raise Requeue
+    if elsewhere.unavailable and _age_seconds(marked) < UNAVAILABLE_SECONDS:
+        raise Requeue
+    for server in elsewhere.unavailable:
+        await controlled.change(AGGREGATION, PLURAL, ObjectKey(server.name), _with_left(str(key)))
     await controlled.change("", "namespaces", key, _without_finalizer, subresource="finalize")
+
+
+async def _delete_elsewhere(
+    controlled: ControllerClient, namespace: str, cleaner: NamespaceCleaner | None
+) -> Elsewhere | None:
+    """None while it is being done."""
+    aggregated = (await controlled.cached_catalog()).aggregated
+    return cleaner.look(controlled.tenant, aggregated, namespace) if cleaner and aggregated else Elsewhere()
+
+
+def _with_left(namespace: str) -> Callable[[Object], Object]:
+    def update(old: Object) -> Object:
+        new = copy_of(old)
+        return {**new, "metadata": {**new["metadata"], "annotations": with_left(_annotations(old), namespace)}}
+
+    return update
+
+
+def _annotations(obj: Object) -> Mapping[str, str]:
+    return obj["metadata"].get("annotations") or {}
 
 
 def _spec_finalizers(body: str) -> list[str]:
@@ -98,11 +129,23 @@ async def _content(controlled: ControllerClient, catalog: TenantCatalog, namespa
 
 
 async def _update_conditions(
-    controlled: ControllerClient, key: ObjectKey, remaining: Mapping[str, int], finalizers: Mapping[str, int]
+    controlled: ControllerClient,
+    key: ObjectKey,
+    remaining: Mapping[str, int],
+    finalizers: Mapping[str, int],
+    elsewhere: Elsewhere | None,
 ) -> None:
+    """While other servers are being asked, what has been said of them stays."""
+    if elsewhere is None:
+        return
+    undiscovered = [server.path.removeprefix("/apis/").removeprefix("/api/") for server in elsewhere.unavailable]
+    left = {**remaining, **elsewhere.remaining}
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def update(old: Object) -> Object:
-        return {**copy_of(old), "status": with_conditions(old.get("status") or {}, remaining, finalizers, now)}
+        status = with_conditions(
+            old.get("status") or {}, left, finalizers, now, undiscovered=undiscovered, failures=elsewhere.failures
+        )
+        return {**copy_of(old), "status": status}
 
     await controlled.change("", "namespaces", key, update, subresource="status")

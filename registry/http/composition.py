@@ -75,13 +75,16 @@ async def serving(settings: Settings, stopping: Stopping) -> AsyncIterator[Servi
         tenants = Tenants(store)
         proxy = FrontProxy(*await store.keys.secret("front-proxy", secrets.token_bytes(SECRET_BYTES)))
         trust = Trust(root_certificates(settings), _client_ca(settings), proxy)
-        await stack.enter_async_context(ControllerManager(backend, trust=trust, migration=_migration(settings)))
+        aggregation = await stack.enter_async_context(_aggregation(backend, converter.client, proxy))
+        cleaner = aggregation.monitor.cleaner
+        await stack.enter_async_context(
+            ControllerManager(backend, trust=trust, cleaner=cleaner, migration=_migration(settings))
+        )
         await stack.enter_async_context(IndexingController(backend))
         if settings.sql_views:
             await stack.enter_async_context(ReportingController(backend))
         await bootstrap(backend, tenants)
         audit = await stack.enter_async_context(audit_log(settings))
-        aggregation = await stack.enter_async_context(_aggregation(backend, converter.client, proxy))
         handler = handler_chain(settings, backend, tenants, audit, aggregation, stopping)
         stack.enter_context(_watched(settings))
         _spare_the_collector()

@@ -12,7 +12,7 @@ import contextlib
 import datetime
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Final, Self
 
@@ -26,6 +26,7 @@ from registry.api.errors import StatusError
 from registry.api.request import Backend
 from registry.api.served import Object
 from registry.api.verbs.update import copy_of
+from registry.controllers.api_services.namespaces import NamespaceCleaner, left_names, without_left
 from registry.controllers.controller_client import ControllerClient
 from registry.controllers.queue import Requeue
 from registry.definitions.conditions import find, with_condition
@@ -58,6 +59,7 @@ class Monitor:
 
     def __init__(self, backend: Backend, backends: Backends, *, every_seconds: float = CHECK_EVERY_SECONDS) -> None:
         self.availability = Availability()
+        self.cleaner = NamespaceCleaner(backends, self.availability)
         self._backend = backend
         self._backends = backends
         self._every_seconds = every_seconds
@@ -84,6 +86,7 @@ class Monitor:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self.cleaner.aclose()
 
     async def catalog(self, tenant: Tenant) -> TenantCatalog:
         """The tenant's catalog, to pass requests on by: where it names other servers, it is not older than
@@ -179,15 +182,32 @@ class Monitor:
             async with places:
                 finding = await inspect(self._backends, tenant, server)
                 self.availability.note(tenant, server, finding)
-                await self._write(tenant, server, finding.verdict)
+                left = await self._write(tenant, server, finding.verdict)
+                if left and finding.verdict.is_available:
+                    await self._delete_left(tenant, server, left)
                 return finding.verdict.is_available
 
         return await asyncio.gather(*(check_one(server) for server in servers))
 
-    async def _write(self, tenant: Tenant, server: APIServer, verdict: Verdict) -> None:
+    async def _delete_left(self, tenant: Tenant, server: APIServer, names: Sequence[str]) -> None:
+        """Deletes what namespaces have left in a server that was not available when they ended."""
+        done = await self.cleaner.delete_left(tenant, server, names)
+
+        def update(old: Object) -> Object:
+            new = copy_of(old)
+            annotations = without_left(old["metadata"].get("annotations"), done)
+            return {**new, "metadata": {**new["metadata"], "annotations": annotations}}
+
+        client = ControllerClient(self._backend, tenant, _MANAGER)
+        await client.change(GROUP, PLURAL, ObjectKey(server.name), update, uid=server.uid)
+
+    async def _write(self, tenant: Tenant, server: APIServer, verdict: Verdict) -> list[str]:
+        """The namespaces whose content is left in the server."""
         now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        left: list[str] = []
 
         def with_verdict(old: Object) -> Object:
+            left[:] = left_names(old["metadata"].get("annotations"))
             condition = find(old, AVAILABLE) or {}
             if tuple(condition.get(name) for name in ("status", "reason", "message")) == verdict:
                 return copy_of(old)
@@ -205,6 +225,7 @@ class Monitor:
                 raise
         finally:
             self._writing.discard((tenant.id, key))
+        return left
 
 
 class _Checked:
