@@ -19,15 +19,25 @@ from tests.clients.kinds import PATIENCE_SECONDS, Kind, connected
 from tests.running import RunningServer
 
 INSTALL_SECONDS = 120
-# Version 2 needs what came with node 22.15; both speak to the server in the same way.
-PACKAGE, OLDER_PACKAGE, NODE_FOR_PACKAGE = "@kubernetes/client-node@2", "@kubernetes/client-node@1", (22, 15)
+# By their major versions: each has a way of its own to call, and to be stopped. The newest needs node 22.15.
+PACKAGES = {"0": "@kubernetes/client-node@0.22", "1": "@kubernetes/client-node@1", "2": "@kubernetes/client-node@2"}
+NODE_FOR_NEWEST = (22, 15)
+
+
+@pytest.fixture(scope="session", params=PACKAGES)
+def major(request: pytest.FixtureRequest) -> str:
+    """The major version of the client."""
+    return str(request.param)
 
 
 @pytest.fixture(scope="session")
-def node_modules() -> Iterator[Path]:
+def node_modules(major: str) -> Iterator[Path]:
     """The client, installed for this run; or in the folder that REGISTRY_TEST_NODE_MODULES names."""
     given = os.environ.get("REGISTRY_TEST_NODE_MODULES")
     if given:
+        found = json.loads((Path(given) / "@kubernetes" / "client-node" / "package.json").read_text())["version"]
+        if not found.startswith(f"{major}."):
+            pytest.skip(f"REGISTRY_TEST_NODE_MODULES has version {found}")
         yield Path(given)
         return
     node, npm = shutil.which("node"), shutil.which("npm")
@@ -35,8 +45,10 @@ def node_modules() -> Iterator[Path]:
         pytest.skip("node and npm are not installed")
     with tempfile.TemporaryDirectory(prefix="registry-node-") as folder:
         version = subprocess.run([node, "--version"], check=True, capture_output=True, text=True).stdout
-        newer = tuple(int(part) for part in version.strip().removeprefix("v").split(".")[:2]) >= NODE_FOR_PACKAGE
-        package = PACKAGE if newer else OLDER_PACKAGE
+        newer = tuple(int(part) for part in version.strip().removeprefix("v").split(".")[:2]) >= NODE_FOR_NEWEST
+        if major == max(PACKAGES) and not newer:
+            pytest.skip(f"version {major} of the client needs node 22.15 or newer, not {version.strip()}")
+        package = PACKAGES[major]
         command = [npm, "install", "--silent", "--no-audit", "--no-fund", "--no-save", package]
         try:
             subprocess.run(
@@ -64,10 +76,10 @@ class Informer:
         return event
 
 
-def test_informer(server: RunningServer, kind: Kind, node_modules: Path) -> None:
+def test_informer(server: RunningServer, kind: Kind, node_modules: Path, major: str) -> None:
     script = node_modules.parent / "informer.mjs"
     shutil.copy(Path(__file__).with_name("node") / "informer.mjs", script)
-    command = ["node", str(script), kind.group, kind.version, kind.namespace, kind.plural]
+    command = ["node", str(script), kind.group, kind.version, kind.namespace, kind.plural, major]
     environment = {**os.environ, "KUBECONFIG": str(server.kubeconfig)}
     with connected(server) as http:
         http.post(kind.path, json=kind.gadget("before", size=1)).raise_for_status()

@@ -1,12 +1,16 @@
 // An informer of @kubernetes/client-node; each of its events is printed as one line of JSON.
-// node informer.mjs GROUP VERSION NAMESPACE PLURAL, with KUBECONFIG in the environment
+// node informer.mjs GROUP VERSION NAMESPACE PLURAL MAJOR, with KUBECONFIG in the environment
 import * as k8s from '@kubernetes/client-node';
 
-const [group, version, namespace, plural] = process.argv.slice(2);
+const [group, version, namespace, plural, major] = process.argv.slice(2);
 const config = new k8s.KubeConfig();
 config.loadFromDefault();
 const objects = config.makeApiClient(k8s.CustomObjectsApi);
-const list = () => objects.listNamespacedCustomObject({ group, version, namespace, plural });
+// Before version 1, arguments were positional.
+const list = () =>
+  major === '0'
+    ? objects.listNamespacedCustomObject(group, version, namespace, plural)
+    : objects.listNamespacedCustomObject({ group, version, namespace, plural });
 const informer = k8s.makeInformer(config, `/apis/${group}/${version}/namespaces/${namespace}/${plural}`, list);
 
 const say = (...event) => console.log(JSON.stringify(event));
