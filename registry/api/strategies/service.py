@@ -80,5 +80,5 @@ def _default_ports(obj: Object) -> None:
     """A port targets the same port by default."""
     spec = dict(obj.get("spec") or {})
     if spec.get("ports"):
-        spec["ports"] = [{"targetPort": port.get("port"), **port} for port in spec["ports"]]
+        spec["ports"] = [{**port, "targetPort": port.get("targetPort") or port.get("port")} for port in spec["ports"]]
     obj["spec"] = spec

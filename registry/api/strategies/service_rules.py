@@ -80,12 +80,13 @@ def _port_errors(port: _Object, path: str, names: set[str], *, has_name: bool) -
         names.add(name)
     elif has_name:
         yield required(f"{path}.name")
-    if not _is_port(port.get("port", 0)):
-        yield invalid(f"{path}.port", port.get("port", 0), _PORT_RANGE)
+    number = port.get("port") or 0
+    if not _is_port(number):
+        yield invalid(f"{path}.port", number, _PORT_RANGE)
     protocol = port.get("protocol") or ""
     if protocol not in _PROTOCOLS:
         yield not_supported(f"{path}.protocol", protocol, _PROTOCOLS) if protocol else required(f"{path}.protocol")
-    target = port.get("targetPort", 0)
+    target = port.get("targetPort") or 0
     for problem in (
         _port_name_problems(target) if isinstance(target, str) else () if _is_port(target) else (_PORT_RANGE,)
     ):
@@ -128,8 +129,8 @@ def _affinity_errors(spec: _Object) -> Iterator[FieldError]:
     if affinity == "None" and config is not None:
         yield forbidden(f"{path}Config", "must not be set when session affinity is None")
     if affinity == "ClientIP":
-        seconds = ((config or {}).get("clientIP") or {}).get("timeoutSeconds", 1)
-        if not 0 < seconds <= _MAX_AFFINITY_SECONDS:
+        seconds = ((config or {}).get("clientIP") or {}).get("timeoutSeconds")
+        if seconds is not None and not 0 < seconds <= _MAX_AFFINITY_SECONDS:
             yield invalid(
                 f"{path}Config.clientIP.timeoutSeconds",
                 seconds,
