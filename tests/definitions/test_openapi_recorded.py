@@ -10,6 +10,7 @@ from registry import builtin
 from registry.builtin.subresources import subresources_of
 from registry.definitions.compiled import compile_definition
 from registry.definitions.openapi.documents import openapi_v3
+from registry.definitions.openapi.v2 import openapi_v2
 from tests.conformance.harness import SCENARIOS, load_yaml, replay
 from tests.definitions.crds import established
 
@@ -115,3 +116,45 @@ def test_a_document_has_the_types_that_it_refers_to_and_no_others() -> None:
     names = {name.rpartition(".")[2] for name in document["components"]["schemas"]}
     assert "TokenReview" in names
     assert not names & {"DeleteOptions", "Patch", "TokenReviewList", "ListMeta", "WatchEvent"}
+
+
+def test_built_in_kinds_are_made_of_named_types() -> None:
+    document = openapi_v3(builtin.definitions(), "", "v1", subresources_of)
+    assert document is not None
+    schemas = document["components"]["schemas"]
+    core, meta = "io.k8s.api.core.v1", "io.k8s.apimachinery.pkg.apis.meta.v1"
+
+    def field(kind: str, name: str) -> dict[str, Any]:
+        found = dict(schemas[f"{core}.{kind}"]["properties"][name])
+        found.pop("description", None)
+        return found
+
+    def reference(name: str) -> dict[str, str]:
+        return {"$ref": f"#/components/schemas/{name}"}
+
+    assert field("Namespace", "spec") == {"allOf": [reference(f"{core}.NamespaceSpec")], "default": {}}
+    assert field("Event", "related") == {"allOf": [reference(f"{core}.ObjectReference")]}
+    assert field("Event", "eventTime") == {"allOf": [reference(f"{meta}.MicroTime")]}
+    assert field("ServiceAccount", "secrets")["items"] == reference(f"{core}.ObjectReference")
+    quantity = reference("io.k8s.apimachinery.pkg.api.resource.Quantity")
+    assert field("ResourceQuotaSpec", "hard")["additionalProperties"] == quantity
+    assert field("ObjectReference", "kind") == {"type": "string"}
+    assert schemas[f"{core}.ObjectReference"]["x-kubernetes-map-type"] == "atomic"
+    assert "io.k8s.api.authentication.v1.TokenRequestSpec" in schemas
+    v2 = openapi_v2(builtin.definitions(), subresources_of)["definitions"]
+    assert f"{core}.NamespaceSpec" in v2
+    assert v2[f"{core}.Namespace"]["properties"]["spec"]["$ref"] == f"#/definitions/{core}.NamespaceSpec"
+
+
+def test_no_word_of_a_description_is_a_keyword() -> None:
+    """In YAML a comma in a text without quotes begins another key."""
+
+    def odd(value: Any, path: str) -> list[str]:
+        if isinstance(value, list):
+            return [found for item in value for found in odd(item, path)]
+        if not isinstance(value, dict):
+            return []
+        wrong = [f"{path}.{key}" for key, inner in value.items() if inner is None and key != "default"]
+        return wrong + [found for key, inner in value.items() for found in odd(inner, f"{path}.{key}")]
+
+    assert odd(openapi_v2(builtin.definitions(), subresources_of)["definitions"], "") == []

@@ -18,6 +18,7 @@ from typing import Any
 from registry.definitions.compiled import schema_digest, schema_json
 from registry.definitions.discovery import Subresources, standard_subresources, verbs_of
 from registry.definitions.model import Definition, Version
+from registry.definitions.openapi.components import with_named_types
 from registry.definitions.openapi.paths import BUILTIN, CUSTOM, Resource, paths_v3
 from registry.definitions.openapi.types import GroupVersion, custom_groups, shared_types, type_name
 from registry.emulation import emulated
@@ -26,7 +27,7 @@ from registry.schema.openapi import V3_PREFIX, metadata_v3, published_v3, type_m
 Json = dict[str, Any]
 
 # Part of every hash: to be counted up when other documents are made of the same definitions.
-FORMAT = 3
+FORMAT = 4
 
 # Where the reference's own types live; all others are named by their group, backwards.
 _PACKAGES = {
@@ -94,7 +95,7 @@ def openapi_v3(
     paths: Json = {}
     for definition, v in sorted(members, key=lambda m: m[0].names.plural):
         resource = resource_of(definition, v, subresources, V3_PREFIX)
-        schemas[resource.kind_name] = kind_schema(definition, v, published_v3(schema_json(v)))
+        schemas |= kind_schemas(resource, definition, v, published_v3(schema_json(v)))
         if "list" in resource.verbs:
             schemas[resource.list_name] = list_schema_v3(definition, v, resource)
         schemas |= input_schemas(resource, published_v3)
@@ -161,15 +162,25 @@ def resource_of(definition: Definition, version: Version, subresources: Subresou
     )
 
 
+def kind_schemas(resource: Resource, definition: Definition, version: Version, published: Json) -> Json:
+    """The schema of a kind by its name, and those of the types that a built-in kind is made of."""
+    schema = kind_schema(definition, version, published)
+    if not definition.builtin:
+        return {resource.kind_name: schema}
+    schema, types = with_named_types(resource.kind_name, schema, resource.prefix)
+    return {**types, resource.kind_name: schema}
+
+
 def input_schemas(resource: Resource, published: Callable[[Mapping[str, Any]], Json]) -> Json:
     """The types of what subresources take that is of another kind."""
     found: Json = {}
     for subresource in resource.subresources:
         if subresource.taken is not None:
             version = subresource.taken.versions[subresource.version]
-            found[resource.taken_names[subresource.name]] = kind_schema(
-                subresource.taken, version, published(schema_json(version))
-            )
+            name = resource.taken_names[subresource.name]
+            schema = kind_schema(subresource.taken, version, published(schema_json(version)))
+            found[name], types = with_named_types(name, schema, resource.prefix)
+            found |= types
     return found
 
 
@@ -183,7 +194,8 @@ def kind_schema(definition: Definition, version: Version, schema: Json) -> Json:
 
 
 def list_schema_v3(definition: Definition, version: Version, resource: Resource) -> Json:
-    return list_schema(definition, version, resource, metadata_v3(LIST_METADATA, "ListMeta"))
+    metadata = metadata_v3(LIST_METADATA, "ListMeta")
+    return list_schema(definition, version, resource, {**metadata, "default": {}} if definition.builtin else metadata)
 
 
 LIST_METADATA = "The metadata that every list has."

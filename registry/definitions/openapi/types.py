@@ -19,6 +19,8 @@ GroupVersion = tuple[str, str]
 _PACKAGES = {
     **dict.fromkeys(("Scale", "ScaleSpec", "ScaleStatus"), "io.k8s.api.autoscaling.v1"),
     "RawExtension": "io.k8s.apimachinery.pkg.runtime",
+    "Quantity": "io.k8s.apimachinery.pkg.api.resource",
+    "IntOrString": "io.k8s.apimachinery.pkg.util.intstr",
 }
 
 # Types that the reference registers in each group; documents name the groups that they may be meant in.
@@ -116,6 +118,10 @@ def _references(value: Any) -> Iterator[str]:
 def _types(v3: bool) -> Mapping[str, Json]:
     text = resources.files(__package__).joinpath("types.yaml").read_text(encoding="utf-8")
     read: dict[str, Json] = yaml.safe_load(text)
+    for short, definition in read.items():
+        in_v2 = definition.pop("v2", None)  # where v2 cannot say the same
+        if in_v2 is not None and not v3:
+            read[short] = {"description": definition["description"], **in_v2}
     return {type_name(short): _with_refs(definition, v3=v3) for short, definition in read.items()}
 
 

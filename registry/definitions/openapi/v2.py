@@ -16,7 +16,7 @@ from registry.definitions.openapi.documents import (
     SECURITY,
     info,
     input_schemas,
-    kind_schema,
+    kind_schemas,
     list_schema,
     resource_of,
 )
@@ -37,7 +37,7 @@ def openapi_v2(definitions: Iterable[Definition], subresources: Subresources = s
         for version in definition.versions.values():
             if version.served:
                 resource = resource_of(definition, version, subresources, V2_PREFIX)
-                schemas[resource.kind_name] = kind_schema(definition, version, published_v2(schema_json(version)))
+                schemas |= kind_schemas(resource, definition, version, published_v2(schema_json(version)))
                 if "list" in resource.verbs:
                     metadata = metadata_v2(LIST_METADATA, "ListMeta")
                     schemas[resource.list_name] = list_schema(definition, version, resource, metadata)

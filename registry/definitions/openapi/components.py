@@ -1,0 +1,113 @@
+"""The named types of built-in kinds: what stands inline in their schemas gets the name that the Go type has.
+
+Generators make a class of each named type, so that clients of ours have the classes that clients of kube-apiserver
+have. Which field is of which type is in components.yaml, as kube-apiserver publishes it (api/openapi-spec/v3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any, NamedTuple
+
+import yaml
+
+from registry.schema.openapi import META, V3_PREFIX
+
+Json = dict[str, Any]
+
+_METADATA = [{"$ref": f"{V3_PREFIX}{META}.ObjectMeta"}]
+_OF_META = frozenset(
+    {"Condition", "FieldSelectorRequirement", "GroupResource", "LabelSelector", "LabelSelectorRequirement", "MicroTime",
+     "Time"}
+)  # fmt: skip
+
+
+class _Field(NamedTuple):
+    """The full name of a field's type, and whether the field has a default where OpenAPI can say so."""
+
+    type: str
+    has_default: bool
+
+
+def with_named_types(name: str, schema: Json, prefix: str) -> tuple[Json, Json]:
+    """`schema` of the type `name` with references in place of the types within it, and these types by name.
+
+    `prefix` stands before the names in references. The schema is not changed.
+    """
+    found: Json = {}
+    return _with_references(name, schema, prefix, found), found
+
+
+def _with_references(name: str, schema: Json, prefix: str, found: Json) -> Json:
+    properties = schema.get("properties")
+    if not properties:
+        return schema
+    required = schema.get("required") or ()
+    fields = _table().get(name, {})
+    replaced = {}
+    for field, published in properties.items():
+        if field in fields:
+            published = _reference(published, fields[field], prefix, found)
+        elif prefix == V3_PREFIX:
+            published = _with_zero(published, is_required=field in required)
+        replaced[field] = published
+    return {**schema, "properties": replaced}
+
+
+# What Go writes of a field that has no omitempty.
+_ZEROS = {"string": "", "integer": 0, "boolean": False}
+
+
+def _with_zero(schema: Json, *, is_required: bool) -> Json:
+    """The schema of a field with its zero value as the default, where Go always writes the field."""
+    if schema.get("allOf") == _METADATA:
+        return {**schema, "default": {}}
+    zero = _ZEROS.get(schema.get("type") or "") if is_required else None
+    return schema if zero is None or "default" in schema else {**schema, "default": zero}
+
+
+def _reference(schema: Json, field: _Field, prefix: str, found: Json) -> Json:
+    """The schema of a field by a reference; of a list or a map, that of its items or values."""
+    for word in ("items", "additionalProperties"):
+        if isinstance(schema.get(word), dict):
+            inner = _reference(schema[word], field._replace(has_default=False), prefix, found)
+            return {**schema, word: _bare({k: v for k, v in inner.items() if k != "description"})}
+    if field.type not in found:
+        found[field.type] = {}  # so that a type which holds itself is not looked at again
+        found[field.type] = _with_references(field.type, _own(schema), prefix, found)
+    beside: Json = {"description": schema["description"]} if "description" in schema else {}
+    if prefix != V3_PREFIX:
+        return {**beside, "$ref": prefix + field.type}
+    if field.has_default:
+        beside["default"] = {}
+    return {**beside, "allOf": [{"$ref": prefix + field.type}]}
+
+
+def _bare(schema: Json) -> Json:
+    """Items by a reference: without anything beside it no `allOf` is needed, as v3 demands for fields."""
+    return schema["allOf"][0] if schema.keys() == {"allOf"} else schema
+
+
+def _own(schema: Json) -> Json:
+    """What of a field's schema is its type's."""
+    return {word: value for word, value in schema.items() if word not in ("nullable", "default")}
+
+
+@cache
+def _table() -> Mapping[str, Mapping[str, _Field]]:
+    """`{"io.k8s.api.core.v1.Namespace": {"spec": _Field("io.k8s.api.core.v1.NamespaceSpec", True), ...}, ...}`."""
+    text = resources.files(__package__).joinpath("components.yaml").read_text(encoding="utf-8")
+    read: dict[str, dict[str, dict[str, str]]] = yaml.safe_load(text)
+    return {
+        f"{package}.{name}": {field: _field(package, text) for field, text in fields.items()}
+        for package, types in read.items()
+        for name, fields in types.items()
+    }
+
+
+def _field(package: str, text: str) -> _Field:
+    name = text.removesuffix("+")
+    full = name if "." in name else f"{META if name in _OF_META else package}.{name}"
+    return _Field(full, name != text)
