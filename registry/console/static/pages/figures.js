@@ -18,13 +18,15 @@ const BINS = 48;
 
 export function Figures({ kind, namespace = "" }) {
   const { api, tenant } = useConsole();
-  const [period, setPeriod] = useState("24h");
-  const length = PERIODS.find(([id]) => id === period)[2];
+  const [chosen, setPeriod] = useState("");
   const lives = useLoaded((signal) => livesOf(api, tenant, kind, namespace, signal), [tenant, kind, namespace]);
   const states = useLoaded((signal) => statesOf(api, tenant, kind, namespace, signal), [tenant, kind, namespace]);
   if (lives.error) return html`<${ErrorNotice} error=${lives.error} again=${lives.again} />`;
   if (!lives.value) return html`<${Loading} what="Counting" />`;
   const to = lives.value.at;
+  // At first the shortest that shows when the oldest object was made.
+  const oldest = lives.value.found.reduce((least, one) => Math.min(least, one.from), to);
+  const [period, , length] = PERIODS.find(([id, , ms]) => (chosen ? id === chosen : to - oldest < ms)) ?? PERIODS.at(-1);
   const from = to - length;
   const { found, partly, deletions } = lives.value;
   const created = found.map((one) => one.from);

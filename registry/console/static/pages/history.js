@@ -67,7 +67,8 @@ async function stateAt(api, tenant, kind, namespace, name, entry, signal) {
   if (!entry || entry.operation === "Delete") return "";
   const query = { atResourceVersion: entry.resourceVersion };
   const response = await api.send("GET", resourcePath(tenant, kind, { namespace, name, query }), { accept: YAML, signal });
-  return withoutManagedFields(await response.text());
+  // Its revision is in the heading, and differs always.
+  return withoutManagedFields(await response.text()).replace(/^ {2}resourceVersion: .*\n/m, "");
 }
 
 function Compared({ kind, namespace, name, pair, onClose }) {

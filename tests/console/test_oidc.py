@@ -1,0 +1,236 @@
+"""Signing in at an external issuer: what the server exchanges, and the whole way in a browser."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlencode
+
+import pytest
+import yaml
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse
+from starlette.types import Receive, Scope, Send
+
+from registry.console import oidc
+from tests.api.client import Client
+from tests.application import serving
+from tests.authentication.issuer import Issuer
+from tests.console.browser import Browser
+from tests.https import Endpoint, serving_https
+from tests.running import data_folder, running_server
+
+CLIENT_ID = "registry"
+PATH = "/console/api/oidc"
+VERIFIER = "v" * 43
+HOST = {"host": "registry.example"}
+REDIRECT = "https://registry.example/console/"
+
+
+class SigningIssuer(Issuer):
+    """It signs everybody in as ann, and exchanges each code once, for whom has the verifier of its challenge."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        super().__init__(endpoint)
+        self.codes: dict[str, dict[str, str]] = {}
+        self.forms: list[dict[str, str]] = []
+        self.metadata = {
+            "issuer": self.url,
+            "jwks_uri": f"{self.url}/keys",
+            "authorization_endpoint": f"{self.url}/authorize",
+            "token_endpoint": f"{self.url}/token?tenant=1",
+            "scopes_supported": ["openid", "email"],
+        }
+        self.document("/.well-known/openid-configuration", self.metadata)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        if scope["path"] == "/authorize":
+            asked = dict(request.query_params)
+            code = f"code-{len(self.codes)}"
+            self.codes[code] = asked
+            back = urlencode({"code": code, "state": asked["state"]})
+            await RedirectResponse(f"{asked['redirect_uri']}?{back}")(scope, receive, send)
+        elif scope["path"] == "/token":
+            await self._exchange((await request.body()).decode())(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+    def _exchange(self, body: str) -> JSONResponse:
+        form = {name: values[0] for name, values in parse_qs(body).items()}
+        self.forms.append(form)
+        asked = self.codes.pop(form.get("code", ""), None)
+        digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
+        if asked is None or base64.urlsafe_b64encode(digest).rstrip(b"=").decode() != asked["code_challenge"]:
+            return JSONResponse({"error": "invalid_grant"}, 400)
+        return JSONResponse({"id_token": self.token(aud=CLIENT_ID), "access_token": "other", "token_type": "Bearer"})
+
+
+@pytest.fixture
+def issuer(tmp_path: Path) -> Iterator[SigningIssuer]:
+    with serving_https(SigningIssuer, tmp_path / "issuer") as issuer:
+        yield issuer
+
+
+def settings_of(issuer: SigningIssuer, folder: Path) -> dict[str, Any]:
+    entry = {
+        "issuer": {
+            "url": issuer.url,
+            "certificateAuthority": issuer.ca,
+            "audiences": ["other", CLIENT_ID],
+            "audienceMatchPolicy": "MatchAny",
+        },
+        "claimMappings": {"username": {"claim": "sub", "prefix": "oidc:"}},
+    }
+    path = folder / "authentication.yaml"
+    document = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthenticationConfiguration", "jwt": [entry]}
+    path.write_text(yaml.safe_dump(document))
+    return {"authentication_config": path, "console_oidc_client_id": CLIENT_ID, "allow_egress_to": ("127.0.0.0/8",)}
+
+
+def code_for(issuer: SigningIssuer, verifier: str = VERIFIER) -> str:
+    challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+    issuer.codes["code"] = {"code_challenge": challenge}
+    return "code"
+
+
+async def exchange(client: Client, **more: str) -> Any:
+    body = {"code": "code", "codeVerifier": VERIFIER, "redirectUri": REDIRECT, **more}
+    return await client.with_token("").post(PATH, body, headers=HOST)
+
+
+async def test_a_code_becomes_a_token(issuer: SigningIssuer, api_database: str, tmp_path: Path) -> None:
+    async with serving(api_database, tmp_path / "data", **settings_of(issuer, tmp_path)) as client:
+        begin = (await client.with_token("").get(PATH)).ok()
+        assert begin == {
+            "issuer": issuer.url,
+            "authorizationEndpoint": f"{issuer.url}/authorize",
+            "clientId": CLIENT_ID,
+            "scope": "openid email",
+        }
+        code_for(issuer)
+        answer = await exchange(client)
+        assert answer.header("cache-control") == "no-store"
+        token = answer.ok()["idToken"]
+        assert set(answer.json) == {"idToken"}, "nothing else of the issuer's answer is passed on"
+        assert issuer.forms[-1]["redirect_uri"] == REDIRECT
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+        who = await client.with_token(token).post("/apis/authentication.k8s.io/v1/selfsubjectreviews", review)
+        assert who.ok()["status"]["userInfo"]["username"] == "oidc:ann"
+        refused = await exchange(client)  # a code is good once
+        assert (refused.code, refused.json) == (400, {"message": "the issuer refuses: invalid_grant"})
+
+
+@pytest.mark.parametrize(
+    "more, message",
+    [
+        ({"redirectUri": "https://evil.example/console/"}, "redirectUri must be the console of this server"),
+        ({"redirectUri": "https://registry.example/console/?x"}, "redirectUri must be the console of this server"),
+        ({"codeVerifier": "short"}, "codeVerifier must have 43 to 128 unreserved characters"),
+        ({"codeVerifier": "v" * 42 + "\n"}, "codeVerifier must have 43 to 128 unreserved characters"),
+        ({"codeVerifier": "w" * 43}, "the issuer refuses: invalid_grant"),
+    ],
+    ids=["another host", "a query", "a short verifier", "a line end", "the wrong verifier"],
+)
+async def test_what_is_refused(
+    more: dict[str, str], message: str, issuer: SigningIssuer, api_database: str, tmp_path: Path
+) -> None:
+    async with serving(api_database, tmp_path / "data", **settings_of(issuer, tmp_path)) as client:
+        code_for(issuer)
+        answer = await exchange(client, **more)
+        assert (answer.code, answer.json["message"]) == (400, message)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b'{"code": 1}', b'{"code": "a"}', b"[" * 9000], ids=lambda body: str(body)[:20]
+)
+async def test_what_is_no_request(body: bytes, issuer: SigningIssuer, api_database: str, tmp_path: Path) -> None:
+    async with serving(api_database, tmp_path / "data", **settings_of(issuer, tmp_path)) as client:
+        answer = await client.with_token("").post(PATH, body)
+        assert answer.code == 400
+        assert set(answer.json) == {"message"}
+        assert (await client.post(PATH, b"x" * 20_000)).code == 413
+        assert (await client.request("DELETE", PATH)).code == 405
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"issuer": "https://evil.example"}, "is the document of another issuer"),
+        ({"authorization_endpoint": "http://plain.example/"}, "has no authorization_endpoint"),
+        ({"authorization_endpoint": None}, "has no authorization_endpoint"),
+    ],
+    ids=["another issuer", "plain http", "none"],
+)
+async def test_a_document_that_is_not_the_issuers(
+    change: dict[str, Any], message: str, issuer: SigningIssuer, api_database: str, tmp_path: Path
+) -> None:
+    issuer.document("/.well-known/openid-configuration", issuer.metadata | change)
+    async with serving(api_database, tmp_path / "data", **settings_of(issuer, tmp_path)) as client:
+        answer = await client.with_token("").get(PATH)
+        assert answer.code == 502
+        assert message in answer.json["message"]
+
+
+async def test_an_issuer_inside_the_network_is_not_called(
+    issuer: SigningIssuer, api_database: str, tmp_path: Path
+) -> None:
+    settings = settings_of(issuer, tmp_path) | {"allow_egress_to": ()}
+    async with serving(api_database, tmp_path / "data", **settings) as client:
+        answer = await client.with_token("").get(PATH)
+        assert (answer.code, answer.json) == (502, {"message": "the issuer cannot be reached"})
+        assert issuer.calls == []
+
+
+async def test_without_an_issuer(issuer: SigningIssuer, api_database: str, tmp_path: Path) -> None:
+    async with serving(api_database, tmp_path / "data") as client:
+        assert (await client.with_token("").get(PATH)).ok() == {}
+        assert (await exchange(client)).code == 404
+    settings = settings_of(issuer, tmp_path) | {"console_oidc_client_id": "unknown"}
+    async with serving(api_database, tmp_path / "data", **settings) as client:
+        answer = await client.get(PATH)
+        assert (answer.code, answer.json["message"]) == (
+            500,
+            "no issuer of the server accepts tokens for the client unknown",
+        )
+
+
+async def test_exchanges_under_way_are_bounded(
+    issuer: SigningIssuer, api_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oidc, "_AT_ONCE", 0)
+    async with serving(api_database, tmp_path / "data", **settings_of(issuer, tmp_path)) as client:
+        assert (await client.with_token("").get(PATH)).code == 429
+        assert issuer.calls == []
+
+
+@pytest.mark.slow
+def test_in_a_browser(browser: Browser, issuer: SigningIssuer, tmp_path: Path) -> None:
+    """To the issuer, back with a code, and on the page that was left; neither code nor token is in a URL or a log."""
+    given = settings_of(issuer, tmp_path)
+    with data_folder() as folder:
+        config = folder / "authentication.yaml"
+        config.write_text(given["authentication_config"].read_text())
+        flags = ["--authentication-config", str(config), "--console-oidc-client-id", CLIENT_ID]
+        with (
+            running_server(folder / "data", *flags, "--allow-egress-to", "127.0.0.0/8", "--access-log") as server,
+            browser.page() as page,
+        ):
+            page.open(f"{server.url}/console/#/~/kinds")
+            page.click(f"Sign in at {issuer.url.removeprefix('https://')}")
+            page.wait_text("oidc:ann")
+            page.wait_text("that can be listed")
+            assert page.evaluate("location.href") == f"{server.url}/console/#/~/kinds"
+            token = json.loads(page.evaluate("sessionStorage.getItem('registry.session')"))["token"]
+            assert token not in server.log
+            assert issuer.forms[-1]["code"] not in server.log
+            assert page.evaluate("sessionStorage.getItem('registry.sign-in')") is None
+            # An answer that was not asked for is not taken.
+            page.open(f"{server.url}/console/?code=stolen&state=forged")
+            page.wait_text("Sign out")
+            assert page.evaluate("location.search") == ""
+            assert page.problems == []
