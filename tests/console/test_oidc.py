@@ -231,6 +231,6 @@ def test_in_a_browser(browser: Browser, issuer: SigningIssuer, tmp_path: Path) -
             assert page.evaluate("sessionStorage.getItem('registry.sign-in')") is None
             # An answer that was not asked for is not taken.
             page.open(f"{server.url}/console/?code=stolen&state=forged")
-            page.wait_text("Sign out")
+            page.wait_text("This sign-in was not begun in this tab.")
             assert page.evaluate("location.search") == ""
             assert page.problems == []

@@ -112,6 +112,13 @@ def test_objects_are_live_filtered_and_sorted(
     page.wait_text("10 of 39 objects")
     go(page, f"#/~{BACKUPS}?labels=team%3Dstorage&ns=prod", "nightly")
     page.wait_text("4 objects")
+    go(page, f"#/~{BACKUPS}", "39 objects")
+    page.fill("input[name=query]", "object.spec.keep == 11")
+    page.press("Enter")
+    page.wait_text("4 objects")
+    page.fill("input[name=query]", "object.spec.nosuch == 11")
+    page.press("Enter")
+    page.wait_text("undefined field 'nosuch'")
 
 
 def test_an_object_is_checked_while_somebody_types_and_saved(

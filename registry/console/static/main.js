@@ -45,18 +45,18 @@ function App({ arrived, problem }) {
     location.reload();
   };
   if (!session) return html`<main class="sign-in"><${SignIn} onSignIn=${signedIn} problem=${problem} /></main>`;
-  return html`<${Frame} api=${api} session=${session} route=${route} signOut=${signOut} />
+  return html`<${Frame} api=${api} session=${session} route=${route} signOut=${signOut} problem=${problem} />
     ${expired && html`<${Dialog} title="Sign in again">
       <div class="body"><${Notice} kind="warning">The server does not accept your token any more. What you typed is still there.</>
       <${SignIn} onSignIn=${signedIn} inDialog=${true} /></div>
     </>`}`;
 }
 
-function Frame({ api, session, route, signOut }) {
+function Frame({ api, session, route, signOut, problem }) {
   const { tenant } = route;
   const [palette, setPalette] = useState(false);
   const [menu, setMenu] = useState(false);
-  const [notices, setNotices] = useState([]);
+  const [notices, setNotices] = useState(problem ? [{ id: 0, text: problem.message, kind: "error" }] : []);
   const rights = useMemo(() => new Rights(api, tenantPrefix(tenant)), [tenant, session]);
   const who = useLoaded(() => whoAmI(api, tenant), [tenant, session]);
   const kinds = useLoaded(() => loadKinds(api, tenant), [tenant, session]);

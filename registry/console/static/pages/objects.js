@@ -19,7 +19,7 @@ export default function Objects({ args, query }) {
   useTitle(kind?.kind ?? plural_);
   if (!kind) return html`<${Unknown} args=${args} />`;
   const change = (fields) => go({ page: "objects", args, query: { ...query, ...fields } });
-  return html`<${List} key=${`${query.ns ?? ""} ${query.labels ?? ""} ${query.fields ?? ""}`} kind=${kind} query=${query} change=${change} />`;
+  return html`<${List} key=${`${query.ns ?? ""} ${query.labels ?? ""} ${query.filter ?? ""}`} kind=${kind} query=${query} change=${change} />`;
 }
 
 export function Unknown({ args }) {
@@ -32,13 +32,13 @@ export function Unknown({ args }) {
 
 function List({ kind, query, change }) {
   const { api, tenant, go, href } = useConsole();
-  const { ns = "", labels = "", fields = "", sort = "" } = query;
+  const { ns = "", labels = "", filter: wanted = "", sort = "" } = query;
   const [, draw] = useState(0);
   const [filter, setFilter] = useState(query.q ?? "");
   const [wide, setWide] = useState(false);
   const [list, setList] = useState(null);
   useEffect(() => {
-    const selectors = { labelSelector: labels, fieldSelector: fields };
+    const selectors = { labelSelector: labels, filter: wanted };
     const made = new LiveList(api, tenant, kind, { namespace: ns, query: selectors, onChange: () => draw((old) => old + 1) });
     setList(made.start());
     return () => made.stop();
@@ -61,7 +61,10 @@ function List({ kind, query, change }) {
       ${kind.namespaced && html`<${NamespaceChoice} value=${ns} onChange=${(value) => change({ ns: value })} />`}
       <input type="search" aria-label="Filter the rows" placeholder="Filter" value=${filter} onInput=${(event) => setFilter(event.target.value)} />
       <form onSubmit=${(event) => (event.preventDefault(), change({ labels: new FormData(event.target).get("labels").trim() }))}>
-        <input type="search" name="labels" aria-label="Label selector" placeholder="Labels: team=storage" defaultValue=${labels} value=${labels} spellcheck=${false} />
+        <input type="search" name="labels" aria-label="Label selector" placeholder="Labels: team=storage" value=${labels} spellcheck=${false} />
+      </form>
+      <form onSubmit=${(event) => (event.preventDefault(), change({ filter: new FormData(event.target).get("query").trim() }))}>
+        <input type="search" name="query" class="query" aria-label="Query in CEL: objects of which it is true" placeholder="Query: object.spec.size > 3" value=${wanted} spellcheck=${false} />
       </form>
       ${list.columns.some((column) => column.priority > 0) && html`<label><input type="checkbox" checked=${wide} onChange=${() => setWide(!wide)} /> All columns</label>`}
       <span class="quiet" role="status">${counts(list, all.length, shown.length, total, filter)}</span>
@@ -70,7 +73,7 @@ function List({ kind, query, change }) {
     ${list.error && html`<${ListError} error=${list.error} kind=${kind} ns=${ns} again=${() => go(location.hash) || location.reload()} />`}
     ${list.message && !list.error && html`<${Notice} kind="warning">${list.message}</>`}
     ${list.state === "loading" && all.length === 0 ? html`<${Loading} />`
-      : all.length === 0 && !list.error && list.complete ? html`<${Empty}>There are none${ns ? ` in the namespace ${ns}` : ""}${labels ? " with these labels" : ""}.</>`
+      : all.length === 0 && !list.error && list.complete ? html`<${Empty}>There are none${ns ? ` in the namespace ${ns}` : ""}${labels ? " with these labels" : ""}${wanted ? " of which the query is true" : ""}.</>`
       : all.length > 0 && html`<${VirtualTable} label=${`${kind.kind} objects`} columns=${columns} rows=${shown} keyOf=${(row) => row.key} total=${total}
           sort=${sort || (ns ? "name" : "namespace")} onSort=${(value) => change({ sort: value })} onEnd=${onEnd}
           rowClass=${(row) => (row.deleting ? "deleting" : Date.now() - (list.changed.get(row.key) ?? 0) < 1500 ? "fresh" : "")} />`}`;
