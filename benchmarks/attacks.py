@@ -1,8 +1,10 @@
 """What a hostile tenant does to a server, for benchmarks/hostile.py: one function an attack.
 
-Each is called with an Attacker, whose `begun` it calls once what it needs is there, and goes on until it is cancelled.
+Each is called with an Attacker. It makes what it needs, calls `parallel`, and goes on until it is cancelled.
 
-    python -m benchmarks.attacks URL TOKEN ATTACK...    # prints "begun"; at the end of its input, the counts of answers
+    python -m benchmarks.attacks URL TOKEN ATTACK
+
+prints "prepared", begins once it is given a line, and prints at the end of its input the counts of the answers.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import datetime
 import gzip
 import ipaddress
 import json
+import os
 import ssl
 import sys
 import tempfile
@@ -40,9 +43,10 @@ ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 class Attacker:
     """Counts answers, by their code, or `closed` where the connection was closed instead."""
 
-    def __init__(self, target: Target, begun: Callable[[], None]) -> None:
+    def __init__(self, target: Target) -> None:
         self.target = target
-        self.begun = begun
+        self.prepared = asyncio.Event()
+        self.may_begin = asyncio.Event()
         self.answers: Counter[str] = Counter()
         self._connection: Connection | None = None
 
@@ -121,15 +125,17 @@ class Attacker:
         await self.ask("POST", f"{ADMISSION}/validatingadmissionpolicybindings", binding)
 
     async def parallel(self, count: int, work: Callable[[Attacker], Awaitable[None]]) -> None:
-        """`work` on so many connections, each for ever."""
+        """`work` on so many connections, each for ever, once it may begin."""
 
         async def one() -> None:
-            another = Attacker(self.target, lambda: None)
+            another = Attacker(self.target)
             another.answers = self.answers
             while True:
                 await work(another)
 
-        self.begun()
+        self.prepared.set()
+        await self.may_begin.wait()
+        self.answers.clear()
         async with asyncio.TaskGroup() as group:
             for _ in range(count):
                 group.create_task(one())
@@ -313,8 +319,10 @@ async def uploads(attacker: Attacker) -> None:
     async def work(one: Attacker) -> None:
         reader, writer = await one.open()
         try:
-            writer.write(one.head("POST", MAPS, len(body) + 1) + body)
-            await writer.drain()
+            writer.write(one.head("POST", MAPS, len(body) + 1))
+            for start in range(0, len(body), 65536):  # so that the other connections go on
+                writer.write(body[start : start + 65536])
+                await writer.drain()
             found = await asyncio.wait_for(reader.readline(), 20)
             one.answers[found[9:12].decode() or "closed"] += 1
         except TimeoutError:
@@ -440,32 +448,27 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
 }
 
 
-async def _attack(target: Target, names: list[str]) -> Counter[str]:
-    """Attacks until the end of the standard input, all of `names` at the same time."""
-    left = len(names)
+async def _attack(target: Target, name: str) -> Counter[str]:
+    """Prepares, waits for a line of the standard input, and attacks until its end."""
+    attacker = Attacker(target)
+    task = asyncio.create_task(ATTACKS[name](attacker))
+    await _first(task, attacker.prepared.wait())
+    print("prepared", flush=True)
+    await _first(task, asyncio.to_thread(sys.stdin.readline))
+    attacker.may_begin.set()
+    await _first(task, asyncio.to_thread(sys.stdin.read))
+    task.cancel()
+    return attacker.answers
 
-    def mark_begin() -> None:
-        nonlocal left
-        left -= 1
-        if not left:
-            for attacker in attackers:
-                attacker.answers.clear()
-            print("begun", flush=True)
 
-    attackers = [Attacker(target, mark_begin) for _ in names]
-    tasks = [asyncio.create_task(ATTACKS[name](one)) for name, one in zip(names, attackers, strict=True)]
-    ended = asyncio.create_task(asyncio.to_thread(sys.stdin.read))
-    await asyncio.wait([*tasks, ended], return_when=asyncio.FIRST_COMPLETED)
-    if not ended.done():
-        await next(task for task in tasks if task.done())  # raises what it failed with
-    for task in tasks:
-        task.cancel()
-    answers: Counter[str] = Counter()
-    for attacker in attackers:
-        answers.update(attacker.answers)
-    return answers
+async def _first(attack: asyncio.Task[None], event: Coroutine[Any, Any, object]) -> None:
+    """Waits for the event. The attack does not end by itself: raises what it failed with."""
+    done, _ = await asyncio.wait({attack, asyncio.create_task(event)}, return_when=asyncio.FIRST_COMPLETED)
+    if attack in done:
+        attack.result()
 
 
 if __name__ == "__main__":
-    found = asyncio.run(_attack(Target(sys.argv[1], sys.argv[2]), sys.argv[3:]))
+    os.nice(5)  # in life it has its own machine, and takes no processor from the server
+    found = asyncio.run(_attack(Target(sys.argv[1], sys.argv[2]), sys.argv[3]))
     print(json.dumps(found), flush=True)

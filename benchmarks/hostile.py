@@ -1,6 +1,6 @@
 """One tenant does its worst, another gets an object: `python -m benchmarks.hostile`.
 
-A server with one worker. For each attack (benchmarks/attacks.py), and for all at once, a process of its own attacks as
+A server with one worker. For each attack (benchmarks/attacks.py), and for all at once, processes of their own attack as
 tenant `attacker`, while tenant `neighbour` gets one object every few milliseconds. A row shows how long that took, what
 the attacker was answered, the server's processor time for each second of the run, and the most memory that it had
 resident. Quiet rows before and after are what the machine gives at that moment: where others work on it, compare with
@@ -18,6 +18,7 @@ import json
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -104,26 +105,33 @@ def _peak_mb(process: psutil.Process) -> int:
 
 
 @contextlib.contextmanager
-def _attacking(target: Target, names: Sequence[str]) -> Iterator[dict[str, int]]:
-    """With a process that attacks; what it was answered is known at the end."""
-    answers: dict[str, int] = {}
-    if not names:
+def _attacking(target: Target, names: Sequence[str]) -> Iterator[Counter[str]]:
+    """With a process for each attack, prepared one after the other; what they were answered is known at the end."""
+    answers: Counter[str] = Counter()
+    with contextlib.ExitStack() as stack:
+        attackers = [stack.enter_context(_attacker(target, name)) for name in names]
+        for attacker in attackers:
+            print(file=attacker.stdin, flush=True)
         yield answers
-        return
-    command = [sys.executable, "-m", "benchmarks.attacks", target.url, target.token, *names]
-    attacker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert attacker.stdin is not None
-    assert attacker.stdout is not None
+        for attacker in attackers:
+            assert attacker.stdin is not None
+            attacker.stdin.close()
+        for attacker in attackers:
+            assert attacker.stdout is not None
+            answers.update(json.loads(attacker.stdout.readline()))
+
+
+@contextlib.contextmanager
+def _attacker(target: Target, name: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "benchmarks.attacks", target.url, target.token, name]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
-        first = attacker.stdout.readline().strip()
-        assert first == "begun", f"the attack did not begin: {first}"
-        yield answers
-        attacker.stdin.close()
-        with contextlib.suppress(ValueError):
-            answers |= json.loads(attacker.stdout.readline())
+        assert process.stdout is not None
+        assert process.stdout.readline().strip() == "prepared", f"the attack {name} could not be prepared"
+        yield process
     finally:
-        attacker.kill()
-        attacker.wait()
+        process.kill()
+        process.wait()
 
 
 def _line(name: str, row: dict[str, Any]) -> str:
@@ -155,12 +163,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.hostile", description=__doc__.partition("\n")[0])
     parser.add_argument("attacks", nargs="*", metavar="ATTACK", help=f"some of {', '.join(ATTACKS)}; all by default")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="how long each runs")
+    parser.add_argument("--together", action="store_true", help="only all at once, not one after the other")
     parser.add_argument("--keep", action="store_true", help="write the figures into benchmarks/results")
     given = parser.parse_args(arguments)
     chosen = given.attacks or [*ATTACKS]
     if unknown := [name for name in chosen if name not in ATTACKS]:
         parser.error(f"no such attack: {', '.join(unknown)}")
-    runs: list[tuple[str, list[str]]] = [("quiet", []), *((name, [name]) for name in chosen)]
+    runs: list[tuple[str, list[str]]] = [("quiet", [])]
+    if not given.together:
+        runs += [(name, [name]) for name in chosen]
     if len(chosen) > 1:
         runs += [("all at once", chosen)]
     runs += [("quiet again", [])]
