@@ -22,7 +22,7 @@ from registry.authentication.tokens.service_accounts import AccountTokens
 from registry.authorization.authorizer import Authorizer
 from registry.authorization.rbac.model import GROUP as RBAC
 from registry.codec.model import Decoded, DecodeError
-from registry.flowcontrol.evaluation import note_size
+from registry.flowcontrol.evaluation import Evaluations, note_size
 from registry.store.errors import QuotaExceeded, SharingRefused, TenancyRefused, TenantSuspended
 from registry.store.store import Store
 from registry.store.types import (
@@ -74,6 +74,8 @@ class Backend:
     locks: ObjectLocks = field(default_factory=ObjectLocks)
     # The APIServices of what is served here (registry/api/automatic_api_services.py).
     api_services: Written = field(default_factory=Written)
+    # Where requests and controllers evaluate.
+    evaluations: Evaluations = field(default_factory=Evaluations)
 
     def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
         """Has controllers reconcile an object."""

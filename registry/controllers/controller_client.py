@@ -39,12 +39,14 @@ _CONCURRENT_BYTES = READ_BYTES
 
 
 class ControllerClient:
-    """One tenant as a controller sees it, which writes under the name `manager`."""
+    """One tenant as a controller sees it, which writes under the name `manager`. What this task evaluates from here on
+    it evaluates for the tenant."""
 
     def __init__(self, backend: Backend, tenant: Tenant, manager: str = SERVER_MANAGER) -> None:
         self.backend = backend
         self.tenant = tenant
         self.manager = manager
+        backend.evaluations.begin(tenant.name)
 
     def with_manager(self, manager: str) -> ControllerClient:
         return ControllerClient(self.backend, self.tenant, manager)

@@ -106,10 +106,10 @@ class Evaluations:
         debt, at = self._debts.get(tenant, (0.0, 0.0))
         return max(0.0, debt - (time.monotonic() - at) * _SHARE)
 
-    async def run_aside(self, tenant: str, work: Callable[[], T]) -> T:
+    async def run_aside(self, tenant: str, work: Callable[[], T], limit_seconds: float = 0.0) -> T:
         """The result of `work`, from a thread. Raises TooManyRequests, ClientGone, EvaluationStopped."""
         await self._enter(tenant)
-        section = Section(tenant, self.limit_seconds * ASIDE_TIMES, "aside")
+        section = Section(tenant, max(limit_seconds, self.limit_seconds * ASIDE_TIMES), "aside")
         try:
             TimeSlice.current().raise_if_gone()
             running = self._threads.submit(copy_context().run, guarded, section, work)
@@ -124,6 +124,10 @@ class Evaluations:
         except asyncio.CancelledError:
             section.limit_seconds = 0.0  # nobody waits for it: it is stopped
             raise
+        finally:
+            # What was raised in the thread has this frame in its traceback, and `running` has what was raised: such a
+            # cycle would keep what was evaluated until the garbage collector finds it.
+            del running, work
 
     async def _enter(self, tenant: str) -> None:
         if tenant not in self._running and len(self._running) < _THREADS and tenant not in self._waiting:
@@ -189,10 +193,10 @@ class Evaluation:
     def large(self) -> AbstractAsyncContextManager[None]:
         return self._evaluations.large(self.tenant)
 
-    async def run(self, work: Callable[[], T], size: int, *, repeatable: bool) -> T:
+    async def run(self, work: Callable[[], T], size: int, *, repeatable: bool, limit_seconds: float) -> T:
         evaluations, tenant = self._evaluations, self.tenant
         if self.aside or size > LARGE_BYTES or self.largest > LARGE_BYTES or evaluations.owes(tenant):
-            return await evaluations.run_aside(tenant, work)
+            return await evaluations.run_aside(tenant, work, limit_seconds)
         began = time.thread_time()
         try:
             return guarded(Section(tenant, evaluations.loop_seconds()), work)
@@ -205,17 +209,20 @@ class Evaluation:
             took = time.thread_time() - began
             if took > LONG_SECONDS:
                 evaluations.charge(tenant, took)
-        return await evaluations.run_aside(tenant, work)
+        return await evaluations.run_aside(tenant, work, limit_seconds)
 
 
-async def evaluate(work: Callable[[], T], size: int = 0, *, repeatable: bool = False) -> T:
+async def evaluate(work: Callable[[], T], size: int = 0, *, repeatable: bool = False, limit_seconds: float = 0.0) -> T:
     """The result of `work`. `size` is that of what it works on, in bytes; `repeatable` says that it changes nothing, so
-    that it can be run again where the event loop has no more time for it.
+    that it can be run again where the event loop has no more time for it. `limit_seconds` is what it may take beside
+    the loop where that is more than others may.
 
     Raises what `work` raises; EvaluationStopped, TooManyRequests and ClientGone where it is not finished.
     """
     current = _current.get()
-    return work() if current is None else await current.run(work, size, repeatable=repeatable)
+    if current is None:
+        return work()
+    return await current.run(work, size, repeatable=repeatable, limit_seconds=limit_seconds)
 
 
 def large_request(size: int) -> AbstractAsyncContextManager[None]:

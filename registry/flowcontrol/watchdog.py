@@ -103,7 +103,8 @@ def guarded(section: Section, work: Callable[[], T]) -> T:
                     _send(thread, None)  # it may be on its way
     except _Stop:
         _sections.pop(thread, None)
-        raise EvaluationStopped(section.limit_seconds) from None
+    # Not from within the handler: its traceback would keep all that was being evaluated.
+    raise EvaluationStopped(section.limit_seconds)
 
 
 def _send(thread: int, exception: type[BaseException] | None) -> None:

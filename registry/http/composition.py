@@ -39,6 +39,8 @@ from registry.controllers.reporting import ReportingController
 from registry.controllers.storage_migration.runner import MigrationSettings
 from registry.conversion.converter import Converter
 from registry.emulation import emulate
+from registry.flowcontrol.evaluation import Evaluations
+from registry.flowcontrol.fair_queue import FairQueue
 from registry.flowcontrol.watchdog import Watchdog
 from registry.http import metrics
 from registry.http.aggregated import Aggregation
@@ -71,7 +73,10 @@ async def serving(settings: Settings, stopping: Stopping) -> AsyncIterator[Servi
     async with contextlib.AsyncExitStack() as stack:
         converter = await stack.enter_async_context(contextlib.aclosing(_converter(settings)))
         store = await stack.enter_async_context(_store(settings))
-        backend = _backend(settings, store, converter)
+        queue = FairQueue()
+        evaluations = Evaluations(settings.evaluation_limit_milliseconds / 1000, queue.is_shared)
+        stack.callback(evaluations.close)
+        backend = _backend(settings, store, converter, evaluations)
         tenants = Tenants(store)
         proxy = FrontProxy(*await store.keys.secret("front-proxy", secrets.token_bytes(SECRET_BYTES)))
         trust = Trust(root_certificates(settings), _client_ca(settings), proxy)
@@ -85,7 +90,7 @@ async def serving(settings: Settings, stopping: Stopping) -> AsyncIterator[Servi
             await stack.enter_async_context(ReportingController(backend))
         await bootstrap(backend, tenants)
         audit = await stack.enter_async_context(audit_log(settings))
-        handler = handler_chain(settings, backend, tenants, audit, aggregation, stopping)
+        handler = handler_chain(settings, backend, tenants, audit, aggregation, queue, stopping)
         stack.enter_context(_watched(settings))
         _spare_the_collector()
         yield Serving(handler, backend)
@@ -120,7 +125,7 @@ async def _store(settings: Settings) -> AsyncIterator[Store]:
         await store.close()
 
 
-def _backend(settings: Settings, store: Store, converter: Converter) -> Backend:
+def _backend(settings: Settings, store: Store, converter: Converter, evaluations: Evaluations) -> Backend:
     definitions = builtin.served_definitions(v1beta1=settings.serve_apiextensions_v1beta1)
     authentication, tokens = credentials(settings, store)
     return Backend(
@@ -132,6 +137,7 @@ def _backend(settings: Settings, store: Store, converter: Converter) -> Backend:
         WriteEvents(),
         webhooks=SharedConversions(converter),
         reports=settings.sql_views,
+        evaluations=evaluations,
     )
 
 

@@ -29,7 +29,6 @@ from registry.authorization.tenants import Tenants
 from registry.console.app import Console
 from registry.console.oidc import SignIn
 from registry.flowcontrol.byte_shares import MIB, Answers, Uploads
-from registry.flowcontrol.evaluation import Evaluations
 from registry.flowcontrol.fair_queue import FairQueue
 from registry.flowcontrol.rates import Rates
 from registry.http.aggregated import Aggregation, AggregationMiddleware
@@ -56,19 +55,20 @@ def handler_chain(
     tenants: Tenants,
     audit: AuditLog | None,
     aggregation: Aggregation,
+    queue: FairQueue,
     stopping: Stopping,
 ) -> ASGIApp:
     """The application that answers requests. `stopping` ends watches; without `audit` nothing is audited."""
-    queue = FairQueue()
     uploads = Uploads(settings.upload_limit_megabytes * MIB)
     answers = Answers(settings.answer_limit_megabytes * MIB)
-    evaluations = Evaluations(settings.evaluation_limit_milliseconds / 1000, queue.is_shared)
     hosts = HostPattern(settings.tenant_host_pattern) if settings.tenant_host_pattern else None
 
     # Innermost first.
     app: ASGIApp = router(backend, aggregation.monitor, stopping, settings.service_account_jwks_uri)
     app = AggregationMiddleware(app, backend, aggregation, queue, stopping)
-    app = TenantLimitsMiddleware(app, queue, Rates(), uploads, answers, evaluations, TenantBootstrapper(backend))
+    app = TenantLimitsMiddleware(
+        app, queue, Rates(), uploads, answers, backend.evaluations, TenantBootstrapper(backend)
+    )
     app = AuthorizationMiddleware(app, backend.policies, tenants)
     app = ImpersonationMiddleware(app, backend.policies)
     app = TenancyMiddleware(app, tenants, backend.store, hosts)

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from functools import partial
 from sys import getsizeof
 
 from starlette.types import Receive, Scope, Send
@@ -22,7 +23,9 @@ from registry.api.strategies.base import Context
 from registry.codec.json_encode import encode_json
 from registry.codec.protobuf.envelope import encode_watch_event
 from registry.codec.stored import decode_stored
+from registry.flowcontrol.evaluation import LARGE_BYTES, evaluate
 from registry.flowcontrol.fair_queue import TooManyRequests
+from registry.flowcontrol.time_slice import TimeSlice
 from registry.http import metrics
 from registry.http.negotiation import PROTOBUF, TABLE
 from registry.http.responses import HELD_TIMES, PART_BYTES, Form, headers_for, hold, send_part
@@ -88,8 +91,9 @@ async def _send_events(send: Send, answer: WatchAnswer, form: Form) -> None:
                 hold(HELD_TIMES * sum([getsizeof(event.text) for event in batch]))
             except TooManyRequests:
                 return  # the client resumes from the last revision that it has seen
-            for piece in writer.pieces(batch):
-                await send_part(send, piece)
+            async with aclosing(writer.pieces(batch)) as pieces:
+                async for piece in pieces:
+                    await send_part(send, piece)
             counter.inc(len(batch))
             del batch  # the next may be long in coming
             hold(0)
@@ -102,26 +106,29 @@ class _EventWriter:
         self._form = form
         self._headers = form.representation.transform == TABLE
 
-    def pieces(self, events: Sequence[Event]) -> Iterator[bytes]:
+    async def pieces(self, events: Sequence[Event]) -> AsyncGenerator[bytes, None]:
         """The lines of events: short ones together, a long one in parts, so that no more than a piece waits for the
         client beside what is shared with others."""
         parts: list[bytes] = []
         size = 0
-        line_of = plain_line if self._form.is_plain else self._line
+        slices = TimeSlice.current()
         for event in events:
-            line = line_of(event)
+            line = plain_line(event) if self._form.is_plain else await self._line(event)
+            if slices.expired():
+                await slices.yield_now()
             if parts and size + len(line) > PART_BYTES:
                 yield b"".join(parts)
                 parts, size = [], 0
             if len(line) > PART_BYTES:
-                yield from (line[start : start + PART_BYTES] for start in range(0, len(line), PART_BYTES))
+                for start in range(0, len(line), PART_BYTES):
+                    yield line[start : start + PART_BYTES]
             else:
                 parts.append(line)
                 size += len(line)
         if parts:
             yield b"".join(parts)
 
-    def _line(self, event: Event) -> bytes:
+    async def _line(self, event: Event) -> bytes:
         if event.type == "ERROR":  # a Status, in every form
             is_protobuf = self._form.representation.encoding == PROTOBUF
             return encode_watch_event("ERROR", decode_stored(event.text)) if is_protobuf else plain_line(event)
@@ -131,15 +138,19 @@ class _EventWriter:
             known: bytes | None = event.cache.get(key)
             if known is not None:
                 return known
-        shown = self._form.of_object(decode_stored(event.text), time.time(), headers=headers)
-        if self._form.representation.encoding == PROTOBUF:
-            line = encode_watch_event(event.type, shown)
-        else:
-            line = encode_json({"type": event.type, "object": shown}) + b"\n"
+        encode = partial(self._encode, event, headers=headers)
+        size = len(event.text)
+        line = encode() if size <= LARGE_BYTES else await evaluate(encode, size, repeatable=True)
         # The age of a Table grows, but not within the moment in which a change goes to its watchers.
         if event.cache is not None and not headers:
             EVENT_FORMS.keep(event.cache, key, line)
         return line
+
+    def _encode(self, event: Event, *, headers: bool) -> bytes:
+        shown = self._form.of_object(decode_stored(event.text), time.time(), headers=headers)
+        if self._form.representation.encoding == PROTOBUF:
+            return encode_watch_event(event.type, shown)
+        return encode_json({"type": event.type, "object": shown}) + b"\n"
 
 
 def plain_line(event: Event) -> bytes:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import weakref
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -203,5 +206,46 @@ def test_nobody_waits_for_what_a_client_has_given_up() -> None:
         task.cancel()
         place = await asyncio.wait_for(evaluations.run_aside("tenant", where), LIMIT_SECONDS * ASIDE_TIMES)
         assert place.startswith("evaluate")
+
+    run(check)
+
+
+class Large:
+    """Stands for what is evaluated."""
+
+
+def fail(_: Large) -> None:
+    raise ValueError("it is wrong")
+
+
+def never_end(_: Large) -> None:
+    for_ever()
+
+
+@pytest.mark.parametrize("size", [0, LARGE_BYTES + 1], ids=["on the loop", "aside"])
+@pytest.mark.parametrize("work", [fail, never_end])
+def test_what_failed_is_not_left_to_the_garbage_collector(
+    monkeypatch: pytest.MonkeyPatch, work: Callable[[Large], None], size: int
+) -> None:
+    """The traceback of a failure names what was evaluated."""
+    monkeypatch.setattr(evaluation, "ASIDE_TIMES", 2)
+
+    async def evaluated() -> weakref.ref[Large]:
+        large = Large()
+        try:
+            await evaluate(partial(work, large), size)
+        except (ValueError, EvaluationStopped):
+            pass
+        return weakref.ref(large)
+
+    async def check(_: Evaluations) -> None:
+        gc.disable()
+        try:
+            found = await evaluated()
+            async with asyncio.timeout(5):
+                while found() is not None:  # noqa: ASYNC110 - the thread may not have ended yet
+                    await asyncio.sleep(0.01)
+        finally:
+            gc.enable()
 
     run(check)

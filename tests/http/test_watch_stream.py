@@ -18,7 +18,7 @@ PROTOBUF = PARTIAL.replace(JSON, "application/vnd.kubernetes.protobuf")
 
 
 @pytest.mark.parametrize("accept", [JSON, PARTIAL, TABLE, PROTOBUF])
-def test_an_error_is_a_status_in_the_encoding_of_the_watch(accept: str) -> None:
+async def test_an_error_is_a_status_in_the_encoding_of_the_watch(accept: str) -> None:
     status = expired("too old").status()
     form = form_of(negotiate_watch(accept), builtin_table("", "ConfigMap"), {}, custom=False)
     expected = (
@@ -26,4 +26,5 @@ def test_an_error_is_a_status_in_the_encoding_of_the_watch(accept: str) -> None:
         if accept == PROTOBUF
         else encode_json({"type": "ERROR", "object": status}) + b"\n"
     )
-    assert list(_EventWriter(form).pieces([Event("ERROR", encode_json_text(status))])) == [expected]
+    pieces = _EventWriter(form).pieces([Event("ERROR", encode_json_text(status))])
+    assert [piece async for piece in pieces] == [expected]

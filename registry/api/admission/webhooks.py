@@ -9,7 +9,9 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Sequence
+from functools import partial
 from http import HTTPStatus
+from typing import Any
 
 from registry.admission.attributes import Attributes, Object, Resource
 from registry.admission.environment import Failed, Inputs
@@ -24,6 +26,7 @@ from registry.api.retry_memo import Answer, NoAnswer, Question, RetryMemo
 from registry.apply import json_patch
 from registry.apply.errors import ApplyError
 from registry.apply.values import equal
+from registry.flowcontrol.evaluation import evaluate
 from registry.webhooks.answers import run_aside
 from registry.webhooks.client import WebhookClient
 from registry.webhooks.endpoint import endpoint_of
@@ -203,12 +206,16 @@ class WebhookAdmission:
                 "supported for this operation"
             )
         try:
-            patched = json_patch.apply_json_patch(obj, json_patch.decode(operations, strict=False))
+            patched = await evaluate(partial(_patched, obj, operations), len(found.patch), repeatable=True)
         except ApplyError as error:
             raise internal_error(str(error)) from error
         if not isinstance(patched, dict):
             raise internal_error("the patch of an admission webhook leaves no object")
         return patched
+
+
+def _patched(obj: Object, operations: Any) -> Any:
+    return json_patch.apply_json_patch(obj, json_patch.decode(operations, strict=False))
 
 
 def _denial(hook: Webhook, found: Verdict) -> StatusError:

@@ -14,13 +14,13 @@ from registry.http.request_state import STATE, RequestState
 from registry.http.responses import headers_for, send_body
 
 TEXT: Final = "text/plain; charset=utf-8"
-# With more definitions than this, making a document takes longer than the event loop may be blocked.
-_FEW: Final = 50
+# What a small definition has. Large ones are noticed by the time that they take.
+_DEFINITION_BYTES: Final = 1300
 
 
-def is_large(catalog: TenantCatalog) -> bool:
-    """Whether documents of this catalog are made in a thread."""
-    return len(catalog.entries) + len(catalog.bound) > _FEW
+def size_of(catalog: TenantCatalog) -> int:
+    """An estimate of what documents of this catalog are made of, in bytes."""
+    return (len(catalog.entries) + len(catalog.bound)) * _DEFINITION_BYTES
 
 
 async def send_document(send: Send, scope: Scope, code: int, media_type: str, body: bytes) -> None:

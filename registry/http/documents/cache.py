@@ -1,7 +1,7 @@
 """Documents that are made once for a state of the definitions: discovery and OpenAPI.
 
-Those of thousands of definitions take seconds and megabytes: they are made aside of the event loop, once for all who
-ask at the same time, and what is kept is bounded in bytes.
+Those of thousands of definitions take seconds and megabytes: they are made beside the event loop, once for all who ask
+at the same time, and what is kept is bounded in bytes.
 """
 
 from __future__ import annotations
@@ -13,9 +13,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from registry.caches import LruCache
+from registry.flowcontrol.evaluation import evaluate
+from registry.flowcontrol.time_slice import ClientGone, TimeSlice
 
 # Of all tenants, in one process. A larger document is made each time.
 MAX_BYTES: Final = 64 << 20
+# Processor time that making one may take: those of thousands of definitions take seconds.
+LIMIT_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +38,25 @@ class DocumentCache:
         self._made: LruCache[Hashable, Document] = LruCache(max_bytes, lambda made: len(made.body))
         self._making: dict[Hashable, asyncio.Future[Document]] = {}
 
-    async def get(self, key: Hashable, make: Callable[[], Document], *, aside: bool) -> Document:
-        """The document of `key`, by `make` where there is none; `aside` in a thread. What `make` raises is raised."""
-        made = self._made.get(key)
-        if made is not None:
-            return made
-        if not aside:
-            return self._made.put(key, make())
-        making = self._making.get(key)
-        if making is None:
-            making = self._making[key] = asyncio.ensure_future(asyncio.to_thread(make))
-            making.add_done_callback(lambda done: self._store(key, done))
-        # One who goes away does not end what others wait for.
-        return await asyncio.shield(making)
+    async def get(self, key: Hashable, make: Callable[[], Document], size: int) -> Document:
+        """The document of `key`, by `make` where there is none. `size` is that of what it is made of, in bytes.
+
+        Raises what `make` raises, and what `evaluate` does.
+        """
+        while True:
+            made = self._made.get(key)
+            if made is not None:
+                return made
+            making = self._making.get(key)
+            if making is None:
+                working = evaluate(make, size, repeatable=True, limit_seconds=LIMIT_SECONDS)
+                making = self._making[key] = asyncio.ensure_future(working)
+                making.add_done_callback(lambda done: self._store(key, done))
+            try:
+                # One who goes away does not end what others wait for.
+                return await asyncio.shield(making)
+            except ClientGone:
+                TimeSlice.current().raise_if_gone()  # else it was the client for whom it was made
 
     def _store(self, key: Hashable, done: asyncio.Future[Document]) -> None:
         del self._making[key]

@@ -17,7 +17,7 @@ from registry.api.errors import not_acceptable, resource_not_found
 from registry.builtin.subresources import subresources_of
 from registry.controllers.api_services.monitor import Monitor
 from registry.definitions import discovery
-from registry.http.documents.answers import is_large, send_with_etag
+from registry.http.documents.answers import send_with_etag, size_of
 from registry.http.documents.cache import Document, DocumentCache, document
 from registry.http.negotiation import NotAcceptable, Representation, negotiate_discovery
 from registry.http.request_info import RequestInfo
@@ -54,7 +54,7 @@ class DiscoveryEndpoint:
         known = tuple((found.serial, found.is_current) for found in resources.values())
         key = ("discovery", catalog.serial, info.document_path, representation, known)
         try:
-            found = await self._cache.get(key, make, aside=is_large(catalog))
+            found = await self._cache.get(key, make, size_of(catalog))
         except _NothingServed:
             if info.version and catalog.is_builtin_group(info.group):
                 raise resource_not_found() from None

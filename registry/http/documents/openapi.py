@@ -5,10 +5,10 @@ Follows kube-openapi pkg/handler and pkg/handler3.
 
 from __future__ import annotations
 
-import asyncio
 import datetime
 import email.utils
 import hashlib
+from functools import partial
 from typing import Final
 
 from starlette.types import Receive, Scope, Send
@@ -22,8 +22,9 @@ from registry.definitions.model import Definition
 from registry.definitions.openapi.documents import openapi_v3, openapi_v3_hashes, openapi_v3_index
 from registry.definitions.openapi.proto import ACCEPTED, MEDIA_TYPE, encode_v2
 from registry.definitions.openapi.v2 import openapi_v2
-from registry.http.documents.answers import TEXT, is_large, send_nothing, send_with_etag
-from registry.http.documents.cache import Document, DocumentCache, document
+from registry.flowcontrol.evaluation import evaluate
+from registry.http.documents.answers import TEXT, send_nothing, send_with_etag, size_of
+from registry.http.documents.cache import LIMIT_SECONDS, Document, DocumentCache, document
 from registry.http.negotiation import negotiate_types
 from registry.http.request_state import STATE, RequestState
 from registry.http.responses import Headers, headers_for, send_body
@@ -57,7 +58,7 @@ class OpenAPIEndpoint:
             value = openapi_v2(list(catalog.definitions()), subresources_of)
             return document(encode_v2(value) if protobuf else encode_json(value), tag)
 
-        found = await self._cache.get(("v2", tag, protobuf), make, aside=is_large(catalog))
+        found = await self._cache.get(("v2", tag, protobuf), make, size_of(catalog))
         await send_with_etag(send, scope, found, MEDIA_TYPE if protobuf else _JSON)
 
     async def v3_index(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -91,7 +92,7 @@ class OpenAPIEndpoint:
         def make() -> Document:
             return document(_v3_document(list(catalog.definitions()), name), tag)
 
-        found = await self._cache.get(("v3", name, tag), make, aside=is_large(catalog))
+        found = await self._cache.get(("v3", name, tag), make, size_of(catalog))
         await send_with_etag(send, scope, found, _JSON, _immutable() if wanted else ())
 
     async def _aggregated_hashes(self, tenant: Tenant, catalog: TenantCatalog) -> dict[str, str]:
@@ -105,10 +106,8 @@ class OpenAPIEndpoint:
         found = self._hashes.get(catalog.serial)
         if found is None:
             definitions = list(catalog.definitions())
-            if is_large(catalog):
-                found = await asyncio.to_thread(openapi_v3_hashes, definitions, subresources_of)
-            else:
-                found = openapi_v3_hashes(definitions, subresources_of)
+            work = partial(openapi_v3_hashes, definitions, subresources_of)
+            found = await evaluate(work, size_of(catalog), repeatable=True, limit_seconds=LIMIT_SECONDS)
             self._hashes.put(catalog.serial, found)
         return found
 

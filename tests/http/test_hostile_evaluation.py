@@ -1,0 +1,147 @@
+"""Evaluation that takes too long, against a started server: what the client, its neighbour, the log and metrics see."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.running import RunningServer, data_folder, running_server
+
+# So that a second of work is too much, also beside the loop.
+LIMIT_MILLISECONDS = 50
+# What a neighbour's get may take: far less than the work does, far more than it takes on a machine with nothing else.
+PATIENCE_SECONDS = 2.0
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+GROUP = "hostile.example.com"
+APPLY = "application/apply-patch+yaml"
+MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+MAPS = "/clusters/neighbour/api/v1/namespaces/default/configmaps"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RunningServer]:
+    with (
+        data_folder() as folder,
+        running_server(
+            folder / "data", "--plain-http", "--evaluation-limit-milliseconds", str(LIMIT_MILLISECONDS)
+        ) as running,
+    ):
+        yield running
+
+
+@pytest.fixture
+async def client(server: RunningServer) -> AsyncIterator[httpx.AsyncClient]:
+    headers = {"authorization": f"Bearer {server.token}"}
+    async with httpx.AsyncClient(base_url=server.url, headers=headers, timeout=120, trust_env=False) as client:
+        for tenant in ("attacker", "neighbour"):
+            body = {"apiVersion": "tenancy.registry/v1", "kind": "Tenant", "metadata": {"name": tenant}, "spec": {}}
+            await client.post("/clusters/system/apis/tenancy.registry/v1/tenants", json=body)
+            await until(client, f"/clusters/{tenant}/api/v1/namespaces/default")
+        await client.post(MAPS, json=MAP)
+        yield client
+
+
+async def until(client: httpx.AsyncClient, path: str) -> None:
+    async with asyncio.timeout(60):
+        while (await client.get(path)).status_code != 200:  # noqa: ASYNC110 - it is another process
+            await asyncio.sleep(0.02)
+
+
+async def define(client: httpx.AsyncClient, plural: str, spec: dict[str, Any], versions: int = 1) -> str:
+    """The path of the objects of a new definition."""
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+    kind = plural.capitalize()
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {"plural": plural, "singular": plural, "kind": kind, "listKind": f"{kind}List"},
+            "versions": [
+                {"name": f"v{i}", "served": True, "storage": i == 1, "schema": schema} for i in range(1, versions + 1)
+            ],
+        },
+    }
+    answer = await client.post(f"/clusters/attacker{DEFINITIONS}", json=definition)
+    assert answer.status_code == 201, answer.text
+    path = f"/clusters/attacker/apis/{GROUP}/v1/namespaces/default/{plural}"
+    await until(client, path)
+    return path
+
+
+async def metric(client: httpx.AsyncClient, name: str) -> float:
+    """The sum over its series."""
+    lines = (await client.get("/metrics")).text.splitlines()
+    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith((f"{name} ", f"{name}{{")))
+
+
+async def longest_get(client: httpx.AsyncClient, stop: asyncio.Event) -> float:
+    """How long the neighbour's gets took until `stop`, at most, in seconds."""
+    longest = 0.0
+    while not stop.is_set():
+        began = time.perf_counter()
+        assert (await client.get(f"{MAPS}/a")).status_code == 200
+        longest = max(longest, time.perf_counter() - began)
+        await asyncio.sleep(0.005)
+    return longest
+
+
+async def test_what_takes_too_long_is_a_503(server: RunningServer, client: httpx.AsyncClient) -> None:
+    keyed = {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}}}
+    listed = {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": keyed}
+    path = await define(client, "maps", {"type": "object", "properties": {"l": listed}})
+    kind, keys = {"apiVersion": f"{GROUP}/v1", "kind": "Maps"}, [{"k": f"k{i}"} for i in range(130_000)]
+
+    async def apply(items: list[dict[str, str]]) -> httpx.Response:
+        body = json.dumps({**kind, "metadata": {"name": "a"}, "spec": {"l": items}})
+        address = f"{path}/a?fieldManager=m&force=true"
+        return await client.patch(address, content=body, headers={"content-type": APPLY})
+
+    made = await client.post(path, json={**kind, "metadata": {"name": "a"}, "spec": {"l": keys[:100_000]}})
+    assert made.status_code == 201, made.text[:1000]
+    stopped = await metric(client, "registry_evaluations_stopped_total")
+    stop = asyncio.Event()
+    neighbour = asyncio.create_task(longest_get(client, stop))
+    answer = await apply(keys[::-1])
+    stop.set()
+
+    assert answer.status_code == 503, answer.text[:1000]
+    status = answer.json()
+    assert (status["kind"], status["reason"]) == ("Status", "ServiceUnavailable")
+    assert f"took more than {20 * LIMIT_MILLISECONDS} ms of processor time and was stopped" in status["message"]
+    assert (await client.get(f"{path}/a")).json() == made.json(), "nothing has changed"
+    assert await metric(client, "registry_evaluations_stopped_total") > stopped
+    lines = [line for line in server.log.splitlines() if "an evaluation took too long and was stopped" in line]
+    assert "tenant=attacker" in lines[-1]
+    assert "place=aside" in lines[-1]
+    assert await neighbour < PATIENCE_SECONDS
+    assert (await apply(keys[:10])).status_code == 200
+
+
+async def test_large_definitions_and_their_documents_do_not_hold_the_loop(client: httpx.AsyncClient) -> None:
+    """The controllers accept their names, OpenAPI shows all of them."""
+    wide = {"type": "object", "properties": {f"q{i}": {"type": "string", "description": "x"} for i in range(50)}}
+    stalls = await metric(client, "registry_event_loop_stalls_total")
+    stop = asyncio.Event()
+    neighbour = asyncio.create_task(longest_get(client, stop))
+    await define(client, "wides", {"type": "object", "properties": {f"p{i}": wide for i in range(300)}}, versions=3)
+    for path, accept in (
+        ("/openapi/v2", "application/json"),
+        ("/openapi/v2", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"),
+        (f"/openapi/v3/apis/{GROUP}/v1", "application/json"),
+    ):
+        answer = await client.get(f"/clusters/attacker{path}", headers={"accept": accept})
+        assert answer.status_code == 200
+        assert len(answer.content) > 500_000
+    stop.set()
+    # Each piece of C code may hold it for longer than the limit of this test, but what took a second is many pieces.
+    assert await metric(client, "registry_event_loop_stalls_total") - stalls <= 3
+    assert await neighbour < PATIENCE_SECONDS
