@@ -91,6 +91,12 @@ def prefer_fast_compression(connection: Connection) -> None:
 def _connect(url: str) -> Iterator[Connection]:
     def connect() -> psycopg.Connection[tuple[object, ...]]:
         connection = psycopg.connect(url, application_name="registry migrate", connect_timeout=10)
+        encoding = connection.info.parameter_status("server_encoding")
+        if encoding != "UTF8":
+            connection.close()
+            raise psycopg.NotSupportedError(
+                f"its encoding is {encoding}; make it with: createdb --template template0 --encoding UTF8"
+            )
         connection.execute(sql.SQL("SET statement_timeout = {}").format(STATEMENT_TIMEOUT))
         connection.commit()
         return connection

@@ -9,8 +9,10 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import create_engine
+from sqlalchemy.exc import DBAPIError
 
 from registry.store import migrate, tables
+from tests.databases import with_database
 
 
 def test_the_migrated_database_is_the_declared_one(database_url: str) -> None:
@@ -93,3 +95,16 @@ def _functions(url: str) -> set[str]:
     with psycopg.connect(url) as connection:
         rows = connection.execute("SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace").fetchall()
     return {row[0] for row in rows}
+
+
+def test_a_database_of_another_encoding_is_refused(database_url: str) -> None:
+    """Names and bodies are Unicode: what PostgreSQL does not decode could not be compared or searched."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(
+            "CREATE DATABASE not_unicode TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'"
+        )
+        try:
+            with pytest.raises(DBAPIError, match="its encoding is SQL_ASCII"):
+                migrate.upgrade(with_database(database_url, "not_unicode"))
+        finally:
+            connection.execute("DROP DATABASE not_unicode")
