@@ -19,7 +19,8 @@ LARGE = "object.spec.size >= 3"
 
 
 def answered_by(name: str) -> float:
-    return listing.QUERIES.labels(name)._value.get()
+    value: float = listing.QUERIES.labels(name)._value.get()
+    return value
 
 
 async def by_index(api: Client, **parameters: Any) -> bool:
@@ -186,7 +187,7 @@ async def test_what_is_sensitive_cannot_be_found_out(api: Client) -> None:
     async def refused_index() -> bool:
         found = await established(api, f"gears.{GROUP}")
         conditions = {c["type"]: c for c in found["status"]["conditions"]}
-        return conditions.get("Indexed", {}).get("reason") == "Refused"
+        return bool(conditions.get("Indexed", {}).get("reason") == "Refused")
 
     await eventually(refused_index)
 
