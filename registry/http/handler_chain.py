@@ -5,6 +5,7 @@
     instrumentation metrics and the access log
     errors          failures become Status documents
     console         pages for browsers, where the settings serve them
+    deadline        ?timeout= is a duration
     fairness        tenants take turns
     authentication  who is asking
     tenancy         which tenant is asked
@@ -37,6 +38,7 @@ from registry.http.middleware.audit import AuditMiddleware
 from registry.http.middleware.authentication import AuthenticationMiddleware
 from registry.http.middleware.authorization import AuthorizationMiddleware
 from registry.http.middleware.console import ConsoleMiddleware
+from registry.http.middleware.deadline import DeadlineMiddleware
 from registry.http.middleware.errors import ErrorsMiddleware
 from registry.http.middleware.fairness import FairnessMiddleware
 from registry.http.middleware.impersonation import ImpersonationMiddleware
@@ -74,6 +76,7 @@ def handler_chain(
     app = TenancyMiddleware(app, tenants, backend.store, hosts)
     app = AuthenticationMiddleware(app, backend.authentication)
     app = FairnessMiddleware(app, queue)
+    app = DeadlineMiddleware(app)
     if settings.console:
         app = ConsoleMiddleware(app, Console(SignIn(settings)))
     app = ErrorsMiddleware(app)

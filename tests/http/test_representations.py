@@ -170,3 +170,13 @@ async def test_an_object_asked_of_a_list_and_a_list_of_an_object(api: Client) ->
         assert status["message"] == f"you requested PartialObjectMetadata, but the requested object is a list ({found})"
     status = failure(await api.get(f"{maps}/a", accept=PARTIAL_LIST), 406, "NotAcceptable")
     assert status["message"].endswith("is not a list (*core.ConfigMap)")
+
+
+@shares_application
+@pytest.mark.parametrize("path", [WIDGETS, f"{NAMESPACES}/default/configmaps", "/apis", "/version", "/nowhere"])
+async def test_a_timeout_that_is_no_duration(shared_api: Client, path: str) -> None:
+    message = 'invalid timeout specified in the request URL - time: invalid duration "invalid"'
+    for client in (shared_api, shared_api.with_token("")):
+        assert failure(await client.get(f"{path}?timeout=invalid"), 400, "BadRequest")["message"] == message
+    if path != "/nowhere":
+        assert (await shared_api.get(f"{path}?timeout=30s")).code == 200
