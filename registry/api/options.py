@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from registry.api.errors import Qualified, StatusError, bad_request, invalid
 from registry.codec.go_text import json_type
+from registry.query.reserved import PREFIX, ReservedError, split_reserved
 from registry.schema.field import FieldError, forbidden, not_supported, required, too_long
 from registry.schema.field import invalid as invalid_field
 
@@ -246,6 +247,34 @@ def list_options(query: Query) -> ListOptions:
     """Also of a watch and of deletecollection."""
     if not query:
         return _NO_LIST_OPTIONS
+    options = _list_options(query)
+    return _with_reserved(options) if PREFIX in options.label_selector else options
+
+
+def _with_reserved(options: ListOptions) -> ListOptions:
+    """With the parameters that the label selector has; parameters of their own come first."""
+    try:
+        found = split_reserved(options.label_selector)
+    except ReservedError as error:
+        raise bad_request(f"labelSelector: {error}") from error
+    both = options.filter and found.filter
+    options = replace(
+        options,
+        label_selector=found.selector,
+        filter=f"({options.filter}) && {found.filter}" if both else options.filter or found.filter,
+    )
+    if options.watch:  # which has no order and no pages; kubectl get --watch sends the same selector to both
+        return options
+    offset = _integer({"offset": [found.offset]}, "offset") if found.offset else None
+    return replace(
+        options,
+        order_by=options.order_by or found.order_by,
+        offset=options.offset or min(max(offset or 0, 0), _MAX_LIMIT),
+        count=options.count or found.count,
+    )
+
+
+def _list_options(query: Query) -> ListOptions:
     timeout = _integer(query, "timeoutSeconds")
     return ListOptions(
         label_selector=_first(query, "labelSelector"),

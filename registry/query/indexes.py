@@ -35,6 +35,8 @@ from registry.query.fields import (
 from registry.schema.model import Structural
 
 INDEX: Final = "query.registry/index"
+# "*": field selectors may name any scalar field.
+FIELDS: Final = "query.registry/fields"
 MAX_INDEXES: Final = 16
 MAX_FIELDS: Final = 4
 # Count up when entries are made differently.
@@ -149,6 +151,10 @@ def _index(
     same = frozenset(name for name, one in meaning.items() if one == meaning[definition.storage_version])
     number = _number([_ALGORITHM, definition.name, [list(p) for p in paths], definition.storage_version, meaning])
     return Index(number, fields, same)
+
+
+def selects_any_field(definition: Definition) -> bool:
+    return definition.queries.get(FIELDS, "").strip() == "*"
 
 
 def is_hidden(path: Path, sensitive: Sequence[Path]) -> bool:

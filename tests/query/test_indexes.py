@@ -18,15 +18,15 @@ from tests.query.test_lists import INDEX, NAME, declare, fill, query
 LARGE = "object.spec.size >= 3"
 
 
-def answered_by(name: str) -> float:
-    value: float = listing.QUERIES.labels(name)._value.get()
-    return value
+def answers_by(name: str) -> float:
+    found: float = listing.QUERIES.labels(name)._value.get()
+    return found
 
 
 async def by_index(api: Client, **parameters: Any) -> bool:
-    before = answered_by("index")
+    before = answers_by("index")
     await query(api, **parameters)
-    return answered_by("index") > before
+    return answers_by("index") > before
 
 
 async def test_an_index_answers_once_it_is_complete(api: Client) -> None:
@@ -46,10 +46,10 @@ async def test_an_index_answers_once_it_is_complete(api: Client) -> None:
 async def test_selectable_fields_are_indexed(api: Client) -> None:
     await fill(api)
 
-    async def answered() -> bool:
+    async def is_used() -> bool:
         return await by_index(api, filter='object.spec.color == "red"')
 
-    await eventually(answered)
+    await eventually(is_used)
 
 
 async def test_a_query_that_would_look_into_too_much_is_refused(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,9 +124,9 @@ async def test_values_that_the_index_cannot_hold(api: Client) -> None:
         (await api.post(path, gear)).ok(201)
 
     async def complete() -> bool:
-        before = answered_by("index")
+        before = answers_by("index")
         await query(api, path, orderBy="spec.color")
-        return answered_by("index") > before
+        return answers_by("index") > before
 
     await eventually(complete)
     for order, names in (("spec.color", "none a long longer z"), ("spec.color desc", "z longer long a none")):

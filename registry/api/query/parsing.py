@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -13,9 +14,10 @@ from registry.api.query.filters import hidden_paths, parse_filter, visible
 from registry.api.request import ResourceRequest
 from registry.api.served import Served
 from registry.api.verbs.list import Selection, list_revision, parse_selection
-from registry.query.constraints import Constraints, constraints_of
-from registry.query.fields import Path
-from registry.query.indexes import is_hidden
+from registry.query.constraints import Constraints, Points, constraints_of
+from registry.query.encoding import MAX_ENTRY, encode
+from registry.query.fields import Field, Kind, Path, query_schema, resolve
+from registry.query.indexes import is_hidden, selects_any_field
 from registry.query.language import Filter
 from registry.query.ordering import Order, OrderError, parse_order
 from registry.query.planner import without_keys
@@ -24,6 +26,7 @@ from registry.store.types import ObjectKey
 
 COUNTS: Final = ("", "exact", "estimated")
 MAX_OFFSET: Final = 10_000
+_INTEGER: Final = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +63,11 @@ class ListQuery:
         return visible(obj, self.hidden)
 
 
-def is_query(options: ListOptions) -> bool:
-    return bool(options.filter or options.order_by or options.offset or options.count)
+def is_query(request: ResourceRequest, options: ListOptions) -> bool:
+    """Whether a list has parameters of a query, or a field selector that may need an index."""
+    if options.filter or options.order_by or options.offset or options.count:
+        return True
+    return bool(options.field_selector) and selects_any_field(request.served.definition)
 
 
 def of_state(options: ListOptions) -> ListOptions:
@@ -104,7 +110,7 @@ def parse_query(request: ResourceRequest, options: ListOptions) -> ListQuery:
     return ListQuery(
         selection,
         wanted,
-        constraints_of(wanted, now) if wanted is not None else Constraints((), True),
+        _with_terms(constraints_of(wanted, now) if wanted is not None else Constraints((), True), selection),
         order,
         hidden,
         now,
@@ -115,6 +121,31 @@ def parse_query(request: ResourceRequest, options: ListOptions) -> ListQuery:
         options.offset,
         options.count,
     )
+
+
+def _with_terms(found: Constraints, selection: Selection) -> Constraints:
+    """What the terms of the field selector demand, too; they are tested in any case."""
+    root = query_schema(selection.request.served.version.schema().structural)
+    terms: list[Points] = []
+    for term in selection.fields.terms:
+        field = resolve(root, tuple(term.field.split(".")))
+        value = field_constant(field, term.value) if term.equal else None
+        if value is not None and not any(one.field.path == field.path for one in found.found):
+            terms.append(Points(field, (encode(field.kind, value),)))
+    return Constraints((*found.found, *terms), found.exact)
+
+
+def field_constant(field: Field, text: str) -> str | int | bool | None:
+    """The value whose text a field selector names; None where more than one has it, or none of the field's type."""
+    match field.kind:
+        case Kind.STRING:
+            return text if 0 < len(text) <= MAX_ENTRY // 8 else None  # an absent field has the empty text, too
+        case Kind.INTEGER:
+            number = int(text) if _INTEGER.fullmatch(text) else None
+            return number if number is not None and str(number) == text else None
+        case Kind.BOOLEAN:
+            return {"true": True, "false": False}.get(text)
+    return None
 
 
 def _order(served: Served, text: str | None, hidden: Sequence[Path]) -> Order | None:

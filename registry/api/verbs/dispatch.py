@@ -85,7 +85,7 @@ async def _serve_object(
             return await get(request)
         case "list":
             options = list_options(request.query)
-            return await (query_list(request, options) if is_query(options) else list_(request))
+            return await (query_list(request, options) if is_query(request, options) else list_(request))
         case "watch":
             return await watch(request)
         case "create":

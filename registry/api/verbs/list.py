@@ -10,7 +10,7 @@ Follows apiserver pkg/storage/etcd3/store.go (GetList) and pkg/endpoints/handler
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -21,12 +21,22 @@ from registry.api.conversions import Image, VersionGone
 from registry.api.errors import StatusError, bad_request, expired
 from registry.api.freshness import wait_for_revision
 from registry.api.options import ListOptions, list_options, parse_revision, validate_list_options
-from registry.api.query.filters import text_test
+from registry.api.query.filters import hidden_paths, text_test
 from registry.api.request import ResourceRequest
-from registry.api.selectors import NAME, NAMESPACE, FieldTerm, parse_field_selector, parse_label_selector, required_name
+from registry.api.selectors import (
+    NAME,
+    NAMESPACE,
+    FieldTerm,
+    field_terms,
+    parse_field_selector,
+    parse_label_selector,
+    required_name,
+)
 from registry.api.served import field_value
 from registry.codec.stored import decode_stored
 from registry.flowcontrol.time_slice import TimeSlice
+from registry.query.fields import FieldPathError, query_schema, resolve
+from registry.query.indexes import is_hidden, selects_any_field
 from registry.store.bounds import READ_BYTES
 from registry.store.errors import RevisionExpired
 from registry.store.types import ObjectKey, Page, Requirement, Row
@@ -47,6 +57,8 @@ class Fields(NamedTuple):
     requirements: tuple[Requirement, ...]
     accepts: Callable[[ObjectKey], bool] | None
     shows: Callable[[str], bool] | None = None
+    # The terms that `shows` tests.
+    terms: tuple[FieldTerm, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +247,7 @@ def _terms(request: ResourceRequest, text: str, *, by_identity: bool) -> Sequenc
     terms = parse_field_selector(
         text,
         namespaced=served.namespaced or served.definition.builtin,
-        selectable=() if by_identity else strategy.field_labels(),
+        selectable=() if by_identity else (*strategy.field_labels(), *_any_fields(request, text)),
         only_name_and_namespace=strategy.only_name_and_namespace,
     )
     if request.name and terms and required_name(terms) != request.name:
@@ -259,12 +271,27 @@ def _fields(request: ResourceRequest, text: str, *, by_identity: bool) -> Fields
             key = wanted
         elif term.field in (NAME, NAMESPACE):
             tests.append(_part_test(term.field == NAME, term.value, term.equal))
-        elif served.converts_contents:
+        elif served.converts_contents or term.field not in strategy.field_labels():
             looked_at.append(term)
         else:
             requirements.append(replace(term, field=strategy.stored_field(term.field)).requirement())
     accepts = (lambda k: all(t(k) for t in tests)) if tests else None
-    return Fields(key, tuple(requirements), accepts, _text_test(looked_at) if looked_at else None)
+    shows = _text_test(looked_at) if looked_at else None
+    return Fields(key, tuple(requirements), accepts, shows, tuple(looked_at))
+
+
+def _any_fields(request: ResourceRequest, text: str) -> Iterator[str]:
+    """The fields that a selector names where the definition lets it name any scalar field that is not sensitive."""
+    if not selects_any_field(request.served.definition):
+        return
+    root, hidden = query_schema(request.served.version.schema().structural), hidden_paths(request)
+    for term in field_terms(text):
+        try:
+            field = resolve(root, tuple(term.field.split(".")))
+        except FieldPathError:
+            continue
+        if not field.is_array and not is_hidden(field.path, hidden):
+            yield term.field
 
 
 def _text_test(terms: Sequence[FieldTerm]) -> Callable[[str], bool]:

@@ -23,7 +23,7 @@ from registry.api.errors import StatusError, expired, plain_internal, too_large
 from registry.api.freshness import wait_for_revision
 from registry.api.options import ListOptions, list_options, parse_revision
 from registry.api.query.listing import matching
-from registry.api.query.parsing import of_state, parse_query
+from registry.api.query.parsing import is_query, of_state, parse_query
 from registry.api.request import CatalogStale, ResourceRequest
 from registry.api.verbs.event_filter import EventFilter
 from registry.api.verbs.list import Selection, row_texts, select
@@ -107,7 +107,7 @@ class TenantSource:
         return (await self.request.backend.store.state(self.request.tenant)).revision
 
     def pages(self) -> AsyncGenerator[PageOf[Row], None]:
-        if self._options.filter:
+        if is_query(self.request, self._options):
             return matching(parse_query(self.request, of_state(self._options)))
         return self._selection.pages()
 
