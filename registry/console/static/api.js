@@ -68,6 +68,23 @@ export class Api {
   }
 }
 
+/** Fulfilled when the page can be seen. */
+export function visible() {
+  if (!document.hidden) return Promise.resolve();
+  return new Promise((resolve) => document.addEventListener("visibilitychange", () => resolve(visible()), { once: true }));
+}
+
+/**
+ * A signal that is aborted with `signal` and when the page is hidden: pages that nobody looks at do not watch, because
+ * browsers have six connections to a server.
+ */
+export function whileVisible(signal) {
+  const abort = new AbortController();
+  const look = () => document.hidden && abort.abort();
+  document.addEventListener("visibilitychange", look, { signal });
+  return AbortSignal.any([signal, abort.signal]);
+}
+
 async function errorOf(response) {
   const text = await response.text().catch(() => "");
   try {

@@ -1,8 +1,8 @@
 // A list that stays true: pages as they are needed, and a watch from the list's revision on.
 //
 // The watch is taken up where it was cut, after longer and longer pauses; when the server no longer has the revision
-// (410) the list begins again. A hidden page does not watch: browsers have six connections to a server.
-import { ApiError, TABLE } from "./api.js";
+// (410) the list begins again.
+import { ApiError, TABLE, visible, whileVisible } from "./api.js";
 import { resourcePath } from "./logic/paths.js";
 import { rowOf, Rows } from "./logic/rows.js";
 
@@ -27,7 +27,6 @@ export class LiveList {
     this.changed = new Map();
     this.abort = new AbortController();
     this.drawn = 0;
-    document.addEventListener("visibilitychange", this.#onVisibility);
   }
 
   start() {
@@ -36,7 +35,6 @@ export class LiveList {
   }
 
   stop() {
-    document.removeEventListener("visibilitychange", this.#onVisibility);
     clearTimeout(this.timer);
     this.abort.abort();
     this.onChange = () => {};
@@ -89,7 +87,7 @@ export class LiveList {
   async #watch(rows) {
     let pause = 250;
     while (!this.abort.signal.aborted && rows === this.rows) {
-      await this.#visible();
+      await visible();
       try {
         for await (const event of this.#events()) {
           if (rows !== this.rows) return;
@@ -113,8 +111,7 @@ export class LiveList {
   }
 
   async *#events() {
-    this.watching = new AbortController();
-    const signal = AbortSignal.any([this.abort.signal, this.watching.signal]);
+    const signal = whileVisible(this.abort.signal);
     const query = { ...this.query, watch: 1, allowWatchBookmarks: true, resourceVersion: this.revision };
     const path = resourcePath(this.tenant, this.kind, { namespace: this.namespace, query });
     // The head of the answer may wait for the first event: what is not refused at once is live.
@@ -152,15 +149,6 @@ export class LiveList {
 
   #fail(error) {
     if (error.name !== "AbortError") this.#set({ state: "failed", error: error instanceof ApiError ? error : new ApiError(0, String(error.message)) });
-  }
-
-  #onVisibility = () => {
-    if (document.hidden) this.watching?.abort();
-  };
-
-  #visible() {
-    if (!document.hidden) return undefined;
-    return new Promise((resolve) => document.addEventListener("visibilitychange", resolve, { once: true }));
   }
 
   /** Changes fields and has the page drawn, at once or a moment later with what else comes. */

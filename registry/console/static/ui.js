@@ -78,8 +78,17 @@ export function Empty({ children }) {
   return html`<div class="empty">${children}</div>`;
 }
 
-/** How long ago, with the time itself on hover. */
+const ticking = new Set();
+setInterval(() => ticking.forEach((tick) => tick()), 15_000);
+
+/** How long ago, with the time itself on hover; it goes on. */
 export function Age({ time }) {
+  const [, tick] = useState(0);
+  useEffect(() => {
+    const again = () => tick((old) => old + 1);
+    ticking.add(again);
+    return () => ticking.delete(again);
+  }, []);
   return time ? html`<time datetime=${time} title=${timeText(time)}>${ageOf(time)}</time>` : "";
 }
 

@@ -1,5 +1,5 @@
 // One object: its YAML, history, events, relations. And a new one.
-import { ApiError } from "../api.js";
+import { ApiError, visible, whileVisible } from "../api.js";
 import { conditionsOf } from "../logic/changes.js";
 import { findKind } from "../logic/kinds.js";
 import { resourcePath } from "../logic/paths.js";
@@ -82,13 +82,14 @@ async function follow(api, tenant, kind, namespace, name, set, signal) {
   const query = { fieldSelector: `metadata.name=${name}` };
   let pause = 500;
   while (!signal.aborted) {
+    await visible();
     try {
       const object = await api.get(resourcePath(tenant, kind, { namespace, name }), { signal });
       set({ object, error: null, gone: false, message: "" });
       if (!kind.verbs.includes("watch")) return;
       const resourceVersion = object.metadata.resourceVersion;
       const path = resourcePath(tenant, kind, { namespace, query: { ...query, watch: 1, resourceVersion } });
-      for await (const event of api.watch(path, { signal })) {
+      for await (const event of api.watch(path, { signal: whileVisible(signal) })) {
         pause = 500;
         if (event.type === "DELETED") set({ object: event.object, gone: true });
         else set({ object: event.object, gone: false });
@@ -98,6 +99,7 @@ async function follow(api, tenant, kind, namespace, name, set, signal) {
       if (error.code === 404) {
         return set({ gone: true, error: new ApiError(404, `There is no ${kind.kind} ${name}.`) });
       }
+      if (error.name === "AbortError") continue; // the page was hidden
       if (error.code === 403 || error.code === 400) return set({ error: error.code === 403 ? error : null });
       if (error.code !== 410) set({ message: error.code === 401 ? "Your sign-in has expired." : `${error.message} Trying again.` });
     }
