@@ -339,3 +339,22 @@ async def test_a_write_outlasts_those_who_change_policies_all_the_while(api: Cli
         (await api.post(WIDGETS, widget(f"w{made}", size=1))).ok(201)
         made += 1
     await storming
+
+
+TOKENS = {"resourceRules": [rule("CREATE", resources="serviceaccounts/token", group="")]}
+
+
+async def test_requests_for_tokens(api: Client) -> None:
+    """The object is the TokenRequest, the resource serviceaccounts/token."""
+    expression = (
+        "object.spec.expirationSeconds <= 1200 && request.kind.kind == 'TokenRequest' && request.name == 'default'"
+    )
+    await enforce(api, expression, name="tokens", match=TOKENS)
+    path = f"{NAMESPACES}/default/serviceaccounts/default/token"
+    refused = await api.post(path, {"spec": {"expirationSeconds": 3600}})
+    assert refused.code == 422
+    denied = "ValidatingAdmissionPolicy 'tokens' with binding 'tokens' denied request: no"
+    assert refused.json["message"] == f'serviceaccounts "default" is forbidden: {denied}'
+    assert (await api.post(path, {"spec": {"expirationSeconds": 1200}})).ok(201)["status"]["token"]
+    # A token request is still no resource of its own.
+    assert (await api.get("/apis/authentication.k8s.io/v1/tokenrequests")).code == 404

@@ -132,6 +132,8 @@ def _resource(request: ResourceRequest, version: str) -> Resource:
     kind = (definition.group, version, definition.names.kind)
     if request.subresource == "scale":
         kind = ("autoscaling", "v1", "Scale")
+    if request.subresource == "token":
+        return Resource("", "v1", "serviceaccounts", *kind)
     return Resource(definition.group, version, definition.names.plural, *kind)
 
 

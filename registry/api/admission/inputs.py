@@ -125,7 +125,10 @@ class AdmissionInputs:
 
     def served_at(self, resource: Resource) -> Served:
         """The resource of the request at another of its versions."""
-        definition = self._request.served.definition
+        own = self._request.served
+        definition = own.definition
+        if resource.version == own.version.name and self._request.subresource == "token":
+            return own  # a token request is no resource of the catalog
         return self._request.catalog.at_version(definition, definition.versions[resource.version])
 
     # -- parameters

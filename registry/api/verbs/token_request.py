@@ -11,6 +11,9 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any, Final
 
+from registry.admission.attributes import CREATE
+from registry.api.admission.admitter import admitter_of
+from registry.api.admission.options import write_options_json
 from registry.api.answers import DocumentAnswer
 from registry.api.bodies import decode_object
 from registry.api.errors import Qualified, bad_request, conflict, invalid, not_found
@@ -42,6 +45,7 @@ async def request_token(request: ResourceRequest, body: Body) -> DocumentAnswer:
     asked = _as_token_request(request)
     obj = await evaluate(partial(decode_object, asked, body, options))
     agree_on_namespace(request, obj)
+    _check_name(request, obj)
     context = request.context
     spec = obj["spec"] = dict(obj.get("spec") or {})
     spec.setdefault("expirationSeconds", DEFAULT_SECONDS)
@@ -55,6 +59,10 @@ async def request_token(request: ResourceRequest, body: Body) -> DocumentAnswer:
         context.timestamp,
         "token",
     )
+    admitter = admitter_of(asked, lambda: write_options_json("CreateOptions", options), dry_run=bool(options.dry_run))
+    named = {"name": request.name, "namespace": request.namespace}
+    obj = await admitter.mutate(CREATE, request.name, {**obj, "metadata": {**obj["metadata"], **named}}, None) or obj
+    spec = obj["spec"]
     _check_name(request, obj)
     row, _ = await request.load()
     _check_uid(request, obj, str(row.uid))
@@ -64,6 +72,7 @@ async def request_token(request: ResourceRequest, body: Body) -> DocumentAnswer:
     errors = _errors(spec)
     if errors:
         raise invalid(_KIND, "", errors)
+    await admitter.validate(CREATE, request.name, obj, None)
     bound = await _bound(request, spec.get("boundObjectRef"))
     seconds = spec["expirationSeconds"]
     token = await tokens.issue(
