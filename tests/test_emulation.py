@@ -13,6 +13,7 @@ from registry.builtin import definitions
 from registry.cel.checker.schema_types import declare
 from registry.definitions.warnings import warnings
 from registry.schema.model import from_json
+from registry.schema.objectmeta.decoding import validate_object_meta
 from tests.api.client import APPLY, Client
 from tests.api.errors import failure
 from tests.api.widgets import DEFINITIONS, NAMESPACES, WIDGETS, define, definition, make, widget
@@ -254,3 +255,82 @@ async def test_what_is_not_a_list_of_fields_is_ignored(both: tuple[Client, bool]
     await make(api, "a", size=1)
     found = (await api.get(f"{WIDGETS}/a", accept=f"application/json;drop={drop}")).ok()
     assert found["metadata"]["managedFields"]
+
+
+OWNER = {"apiVersion": "v1", "kind": "K", "name": "n", "uid": "u"}
+OWNERS: dict[str, tuple[dict[str, str], str, str]] = {
+    "no kind": (
+        {"kind": ""},
+        'metadata.ownerReferences.kind: Invalid value: "": must not be empty',
+        "metadata.ownerReferences[0].kind: Required value: must not be empty",
+    ),
+    "no version": (
+        {"apiVersion": ""},
+        'metadata.ownerReferences.apiVersion: Invalid value: "": version must not be empty',
+        "metadata.ownerReferences[0].apiVersion: Required value: must not be empty",
+    ),
+    "a version of three parts": (
+        {"apiVersion": "a/b/c"},
+        'metadata.ownerReferences.apiVersion: Invalid value: "a/b/c": version must not be empty',
+        'metadata.ownerReferences[0].apiVersion: Invalid value: "a/b/c": must be <group>/<version> or <version>',
+    ),
+}
+
+
+@pytest.mark.parametrize("change, older, newer", OWNERS.values(), ids=OWNERS)
+def test_errors_of_owners(version: str, change: dict[str, str], older: str, newer: str) -> None:
+    metadata = {"name": "a", "namespace": "n", "ownerReferences": [{**OWNER, **change}]}
+    [error] = validate_object_meta(metadata, namespaced=True)
+    assert error.message() == (newer if version == "1.37" else older)
+
+
+@pytest.mark.parametrize(
+    "operation, older, newer",
+    [
+        ("", 'Invalid value: "": must be `Apply` or `Update`', "Required value: must not be empty"),
+        ("Merge", 'Invalid value: "Merge": must be `Apply` or `Update`',
+         'Unsupported value: "Merge": supported values: "Apply", "Update"'),
+    ],
+)  # fmt: skip
+def test_errors_of_managed_fields(version: str, operation: str, older: str, newer: str) -> None:
+    metadata = {"name": "a", "managedFields": [{"operation": operation, "manager": "m"}]}
+    [error] = validate_object_meta(metadata, namespaced=False)
+    assert error.message() == f"metadata.managedFields[0].operation: {newer if version == '1.37' else older}"
+
+
+@pytest.mark.parametrize(
+    "conditions, older, newer",
+    [
+        pytest.param(
+            [{}],
+            [
+                'type: Invalid value: ""',
+                "status: Unsupported value",
+                "lastTransitionTime: Required",
+                "reason: Required",
+            ],
+            [
+                "type: Required value: is required",
+                "status: Required",
+                "lastTransitionTime: Required",
+                "reason: Required",
+            ],
+            id="empty",
+        ),
+        pytest.param(
+            [{"type": "A", "status": "True", "reason": "R", "lastTransitionTime": "2026-01-01T00:00:00Z"}] * 2,
+            ["conditions[1].type: Duplicate value"],
+            ["conditions[1]: Duplicate value"],
+            id="twice",
+        ),
+    ],
+)
+async def test_errors_of_conditions(
+    both: tuple[Client, bool], conditions: list[dict[str, str]], older: list[str], newer: list[str]
+) -> None:
+    api, is_newer = both
+    path = MIGRATIONS.format("v1beta1")
+    (await api.post(path, {"metadata": {"name": "m"}, "spec": {"resource": {"group": "", "resource": "nothing"}}})).ok()
+    status = failure(await api.patch(f"{path}/m/status", {"status": {"conditions": conditions}}), 422, "Invalid")
+    for text in newer if is_newer else older:
+        assert text in status["message"]

@@ -14,6 +14,7 @@ from registry.api.strategies.typed import TypedStrategy, keep
 from registry.apply.values import equal
 from registry.builtin import structs
 from registry.definitions.conditions import is_true
+from registry.emulation import emulated
 from registry.schema.field import FieldError, GoText, duplicate, go_json, invalid, not_supported, required, too_long
 from registry.schema.names import dns1035_label, dns1123_subdomain, label_key
 from registry.store.types import WriteFlag
@@ -103,14 +104,6 @@ def _status_errors(new: Object, old: Object) -> list[FieldError]:
             "Both success and failed conditions cannot be true at the same time",
         ),
         (
-            is_true(new, SUCCEEDED) and is_true(new, RUNNING),
-            "Running condition cannot be true when success condition is true",
-        ),
-        (
-            is_true(new, FAILED) and is_true(new, RUNNING),
-            "Running condition cannot be true when failed condition is true",
-        ),
-        (
             is_true(old, SUCCEEDED) and not is_true(new, SUCCEEDED),
             "Success condition cannot be set to false once it is true",
         ),
@@ -127,29 +120,30 @@ def _conditions_errors(conditions: list[dict[str, Any]], path: str) -> list[Fiel
     for i, condition in enumerate(conditions):
         kind = condition.get("type") or ""
         if kind in seen:
-            errors.append(duplicate(f"{path}[{i}].type", kind))
+            errors.append(duplicate(f"{path}[{i}]" if emulated().is_1_37 else f"{path}[{i}].type", kind))
         seen.add(kind)
         errors += _condition_errors(condition, kind, f"{path}[{i}]")
     return errors
 
 
 def _condition_errors(condition: dict[str, Any], kind: str, path: str) -> list[FieldError]:
-    errors = (
-        [invalid(f"{path}.type", kind, problem) for problem in label_key(kind)] if kind else [required(f"{path}.type")]
-    )
+    names_missing = emulated().is_1_37
+    errors = [invalid(f"{path}.type", kind, problem) for problem in label_key(kind)]
+    if not kind and names_missing:
+        errors = [required(f"{path}.type", "is required")]
     status = condition.get("status") or ""
-    if status not in ("True", "False", "Unknown"):
+    if not status and names_missing:
+        errors.append(required(f"{path}.status"))
+    elif status not in ("True", "False", "Unknown"):
         errors.append(not_supported(f"{path}.status", status, ["False", "True", "Unknown"]))
     generation = condition.get("observedGeneration") or 0
     if generation < 0:
         errors.append(invalid(f"{path}.observedGeneration", generation, "must be greater than or equal to zero"))
     if not condition.get("lastTransitionTime"):
-        errors.append(required(f"{path}.lastTransitionTime", "must be set"))
+        errors.append(required(f"{path}.lastTransitionTime"))
     reason, message = condition.get("reason") or "", condition.get("message") or ""
     if not reason:
-        errors.append(required(f"{path}.reason", "must be set"))
-    elif len(reason) > _MAX_REASON:
-        errors.append(too_long(f"{path}.reason", _MAX_REASON))
+        errors.append(required(f"{path}.reason"))
     elif not _is_reason(reason):
         why = (
             "a condition reason must start with alphabetic character, optionally followed by a string of "
@@ -158,7 +152,9 @@ def _condition_errors(condition: dict[str, Any], kind: str, path: str) -> list[F
             f"validation is '{_REASON}')"
         )
         errors.append(invalid(f"{path}.reason", reason, why))
-    if len(message) > _MAX_MESSAGE:
+    if len(reason.encode()) > _MAX_REASON:
+        errors.append(too_long(f"{path}.reason", _MAX_REASON))
+    if len(message.encode()) > _MAX_MESSAGE:
         errors.append(too_long(f"{path}.message", _MAX_MESSAGE))
     return errors
 

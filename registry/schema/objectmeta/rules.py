@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from registry.emulation import emulated
 from registry.schema.field import (
     MAX_ERRORS,
     FieldError,
@@ -21,6 +22,7 @@ from registry.schema.field import (
     go_quote,
     invalid,
     join_shortened,
+    not_supported,
     required,
     shorten,
     too_long,
@@ -231,8 +233,11 @@ def _owner_references(meta: Meta, path: str, errors: list[FieldError]) -> None:
     path = f"{path}.ownerReferences"
     controller = ""
     quoted: GoText | None = None  # all references; each error has the same text
-    for reference in references:
-        _owner_reference(reference, path, errors)
+    for position, reference in enumerate(references):
+        if emulated().is_1_37:
+            _owner_reference_1_37(reference, f"{path}[{position}]", errors)
+        else:
+            _owner_reference(reference, path, errors)
         if reference.get("controller"):
             this = shorten(f"{reference.get('kind', '')}/{reference.get('name', '')}")
             if controller:
@@ -254,14 +259,32 @@ def _owner_references(meta: Meta, path: str, errors: list[FieldError]) -> None:
 
 def _owner_reference(reference: Meta, path: str, errors: list[FieldError]) -> None:
     """The errors of one reference; for a built-in kind, empty members are absent."""
-    api_version, kind = reference.get("apiVersion", ""), reference.get("kind", "")
+    api_version = reference.get("apiVersion", "")
     group, _, version = api_version.rpartition("/")
     if not version or "/" in group:
         errors.append(invalid(f"{path}.apiVersion", api_version, "version must not be empty"))
     for name in ("kind", "name", "uid"):
         if not reference.get(name):
             errors.append(invalid(f"{path}.{name}", "", "must not be empty"))
-    if api_version in ("v1", "/v1") and kind == "Event":
+    _banned_owner(reference, path, errors)
+
+
+def _owner_reference_1_37(reference: Meta, path: str, errors: list[FieldError]) -> None:
+    """The same since 1.37, which tells what is missing from what is wrong."""
+    api_version = reference.get("apiVersion", "")
+    group, _, version = api_version.rpartition("/")
+    if not api_version:
+        errors.append(required(f"{path}.apiVersion", "must not be empty"))
+    elif not version or "/" in group:
+        errors.append(invalid(f"{path}.apiVersion", api_version, "must be <group>/<version> or <version>"))
+    for name in ("kind", "name", "uid"):
+        if not reference.get(name):
+            errors.append(required(f"{path}.{name}", "must not be empty"))
+    _banned_owner(reference, path, errors)
+
+
+def _banned_owner(reference: Meta, path: str, errors: list[FieldError]) -> None:
+    if reference.get("apiVersion", "") in ("v1", "/v1") and reference.get("kind", "") == "Event":
         errors.append(
             invalid(path, GoText(_owner_json(reference)), "/v1, Kind=Event is disallowed from being an owner")
         )
@@ -306,13 +329,19 @@ def _managed_fields(meta: Meta, path: str, errors: list[FieldError]) -> None:
         here = f"{path}.managedFields[{position}]"
         operation = entry.get("operation", "")
         if operation not in ("Apply", "Update"):
-            errors.append(invalid(f"{here}.operation", operation, "must be `Apply` or `Update`"))
+            errors.append(_wrong_operation(operation, f"{here}.operation"))
         fields_type = entry.get("fieldsType", "")
         if fields_type and fields_type != "FieldsV1":
             errors.append(invalid(f"{here}.fieldsType", fields_type, "must be `FieldsV1`"))
         errors.extend(validate_field_manager(entry.get("manager", ""), f"{here}.manager"))
         if len(entry.get("subresource", "").encode()) > MAX_SUBRESOURCE_BYTES:
             errors.append(too_long(f"{here}.subresource", MAX_SUBRESOURCE_BYTES))
+
+
+def _wrong_operation(operation: str, path: str) -> FieldError:
+    if not emulated().is_1_37:
+        return invalid(path, operation, "must be `Apply` or `Update`")
+    return not_supported(path, operation, ["Apply", "Update"]) if operation else required(path, "must not be empty")
 
 
 def validate_field_manager(manager: str, path: str) -> list[FieldError]:
