@@ -41,7 +41,7 @@ def test_document() -> None:
     item = named(paths, 2, "/apis/g.example.com/v1/namespaces/{namespace}/widgets/{name}")
     patch = parts(item, 8)[0]
     assert parts(patch, 5) == [b"patchGExampleComV1NamespacedWidget"]
-    assert named(patch, 13, "x-kubernetes-action") == b'\x12\x07"patch"'
+    assert named(patch, 13, "x-kubernetes-action") == b"\x12\x06patch\n"
     [body, *queries] = [parts(p, 1)[0] for p in parts(patch, 8)]
     assert parts(parts(body, 1)[0], 2) == [b"body"]
     query = parts(parts(queries[0], 2)[0], 3)[0]
@@ -57,14 +57,14 @@ def test_schema() -> None:
     widget = named(parts(DOCUMENT, 9)[0], 1, "com.example.g.v1.Widget")
     assert parts(widget, 4) == ["Ä widget.".encode()]
     assert named(widget, 31, "x-kubernetes-group-version-kind")[2:] == (
-        b'[{"group": "g.example.com", "version": "v1", "kind": "Widget"}]'
+        b"- group: g.example.com\n  kind: Widget\n  version: v1\n"
     )
     properties = parts(widget, 25)[0]
     number = named(properties, 1, "n")
     assert parts(parts(number, 22)[0], 1) == [b"integer"]
     assert parts(number, 9) == [struct.unpack("<Q", struct.pack("<d", 1))[0]]
     assert (parts(number, 11), parts(number, 10)) == ([3], [1])
-    assert parts(number, 20) == [b"\x12\x011", b"\x12\x04null"]
+    assert parts(number, 20) == [b"\x12\x021\n", b"\x12\x05null\n"]
     assert parts(parts(parts(parts(named(properties, 1, "m"), 21)[0], 1)[0], 22)[0], 1) == [b"string"]
     assert parts(parts(named(properties, 1, "a"), 21)[0], 2) == [1]
     listed = named(properties, 1, "l")

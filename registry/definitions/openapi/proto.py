@@ -1,7 +1,7 @@
 """The OpenAPI v2 document in protobuf, which is how kubectl asks for it.
 
 `encode_v2(openapi_v2(...))`. The messages are those of gnostic (openapiv2/OpenAPIv2.proto); only the fields that our
-documents have are here. Values of any type stand as YAML text in it, for which JSON does.
+documents have are here. Values of any type stand as YAML text in it, in block style.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from registry.codec.wire import encode_delimited, tag, varint
+from registry.codec.yaml_encode import encode_yaml
 
 Json = Mapping[str, Any]
 Encoder = Callable[[int, Any], bytes]
@@ -58,7 +60,13 @@ def _double(number: int, value: float) -> bytes:
 
 
 def _any(number: int, value: Any) -> bytes:
-    return encode_delimited(number, _text(2, json.dumps(value, ensure_ascii=False)))
+    return encode_delimited(number, encode_delimited(2, _yaml_of(json.dumps(value, ensure_ascii=False))))
+
+
+# The extensions of a group's operations are the same.
+@lru_cache(1024)
+def _yaml_of(text: str) -> bytes:
+    return encode_yaml(json.loads(text))
 
 
 def _anys(number: int, value: list[Any]) -> bytes:
