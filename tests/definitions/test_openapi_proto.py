@@ -69,4 +69,4 @@ def test_schema() -> None:
     assert parts(parts(named(properties, 1, "a"), 21)[0], 2) == [1]
     listed = named(properties, 1, "l")
     assert parts(parts(parts(parts(listed, 23)[0], 1)[0], 22)[0], 1) == [b"string"]
-    assert named(listed, 31, "x-kubernetes-list-type") == b'\x12\x05"set"'
+    assert named(listed, 31, "x-kubernetes-list-type") == b"\x12\x04set\n"
