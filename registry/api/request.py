@@ -9,7 +9,8 @@ from typing import TypeVar
 from registry.aggregation.automatic import Written
 from registry.api.catalog import Catalogs, TenantCatalog
 from registry.api.commit_refusals import commit_refusal
-from registry.api.conversions import SharedConversions, run_with_conversions
+from registry.api.conversions import SharedConversions
+from registry.api.converted_texts import run_with_conversions
 from registry.api.errors import not_found
 from registry.api.object_locks import Identity, ObjectLocks
 from registry.api.options import Query

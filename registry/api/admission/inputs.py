@@ -15,7 +15,7 @@ from registry.admission.environment import Paused, Rounds
 from registry.admission.policies import Binding, ParamKind
 from registry.admission.selectors import Labels
 from registry.api.admission.namespace_lifecycle import NAMESPACES
-from registry.api.conversions import run_with_conversions
+from registry.api.converted_texts import run_with_conversions
 from registry.api.errors import Qualified, internal_error, not_found
 from registry.api.request import ResourceRequest
 from registry.api.selectors import parse_label_selector

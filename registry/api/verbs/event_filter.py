@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from registry.api.answers import Event
-from registry.api.conversions import Conversions, Image
+from registry.api.converted_texts import Image, convert_texts
 from registry.api.event_forms import EVENT_FORMS
 from registry.api.selectors import satisfies
 from registry.api.singleflight import singleflight
@@ -34,8 +34,8 @@ class EventFilter:
 
         Watchers that need the same at the same moment have it converted once, and fail together.
         """
-        served, conversions = self._served, self._served.conversions
-        if conversions is None:
+        served = self._served
+        if served.conversions is None:
             return
         wanted: list[tuple[Change, str, Image]] = []
         for change in changes:
@@ -72,13 +72,13 @@ class EventFilter:
         while missing := [
             w for w in wanted if self._key_of(w[1]) not in w[0].forms and w[2].version in served.definition.versions
         ]:
-            await self._convert_missing(conversions, missing)
+            await self._convert_missing(missing)
 
-    async def _convert_missing(self, conversions: Conversions, wanted: Sequence[tuple[Change, str, Image]]) -> None:
+    async def _convert_missing(self, wanted: Sequence[tuple[Change, str, Image]]) -> None:
         served = self._served
 
         async def work() -> None:
-            texts = await conversions.texts(served, [image for _, _, image in wanted])
+            texts = await convert_texts(served, [image for _, _, image in wanted])
             for (change, which, _), text in zip(wanted, texts, strict=True):
                 EVENT_FORMS.keep(change.forms, self._key_of(which), text, is_needed=True)
 

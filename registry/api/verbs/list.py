@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 from registry.api import continuation
 from registry.api.answers import ListAnswer
-from registry.api.conversions import Image, VersionGone
+from registry.api.conversions import VersionGone
+from registry.api.converted_texts import Image, convert_texts
 from registry.api.errors import StatusError, bad_request, expired
 from registry.api.freshness import wait_for_revision
 from registry.api.options import ListOptions, list_options, parse_revision, validate_list_options
@@ -370,7 +371,7 @@ async def readable(request: ResourceRequest, rows: Sequence[Row]) -> tuple[Seque
                 if slices.expired():
                     await slices.yield_now()
             return rows, texts
-        return rows, await served.conversions.texts(served, map(image_of, rows))
+        return rows, await convert_texts(served, map(image_of, rows))
     except VersionGone as gone:
         versions = served.definition.versions
         kept = [row for row in rows if row.version in versions]

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from registry.api.converted_texts import convert_texts
 from registry.api.errors import bad_request
 from registry.api.freshness import wait_until
 from registry.api.options import list_options
@@ -137,7 +138,7 @@ class View:
         if served is None:
             return None
         if served.conversions is not None:
-            return (await served.conversions.texts(served, [image_of(one.row)]))[0]
+            return (await convert_texts(served, [image_of(one.row)]))[0]
         known = one.row.version in served.definition.versions
         return (served if known else served.leniently()).text(one.row)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from registry.api.catalog import TenantCatalog
-from registry.api.conversions import Image
+from registry.api.converted_texts import Image, convert_texts
 from registry.api.errors import StatusError
 from registry.api.request import CatalogStale
 from registry.api.served import Object, Served
@@ -156,7 +156,7 @@ class Rewriting:
         if served.conversions is not None:
             try:
                 images = [Image(r.uid, r.key, r.revision, r.revision, r.version, r.schema, r.body) for r in rows]
-                texts = await served.conversions.texts(served, images)
+                texts = await convert_texts(served, images)
                 return [
                     (row, _with_defaults(served, row, decode_stored(text)))
                     for row, text in zip(rows, texts, strict=True)

@@ -1,0 +1,146 @@
+"""Stored objects as texts at the version that is served, converted in batches where they are stored at another.
+
+What is converted is kept by (object, revision, version), within bounds, for all requests of the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from registry.api.conversions import ConversionNeeded, plan_of
+from registry.api.errors import plain_internal
+from registry.api.served import Served
+from registry.api.singleflight import singleflight
+from registry.conversion.errors import ConversionError
+from registry.flowcontrol.evaluation import evaluate
+from registry.flowcontrol.time_slice import TimeSlice
+
+Object = dict[str, Any]
+T = TypeVar("T")
+
+
+class Image(NamedTuple):
+    """A state of an object as it is stored. `shown` is the revision to show; `revision` that which the body is of."""
+
+    uid: str
+    key: str
+    revision: int
+    shown: int
+    version: str
+    schema: int
+    body: str
+
+    @property
+    def name(self) -> str:
+        return self.key.rpartition("/")[2]
+
+
+async def convert_texts(served: Served, images: Iterable[Image]) -> list[str]:
+    """The JSON of stored objects at the version of `served`, which has conversions."""
+    return await _Batch(served).texts(images)
+
+
+class _Batch:
+    def __init__(self, served: Served) -> None:
+        assert served.conversions is not None
+        self._served = served
+        self._conversions = served.conversions
+        self._definition = served.definition
+
+    async def texts(self, images: Iterable[Image]) -> list[str]:
+        """The JSON of stored objects at the version that is served; what is not known is asked for in batches."""
+        images = list(images)
+        known = self._conversions.shared.cache.get
+        key, target, passes = self._served.form_key, self._served.version.name, self._served.is_passthrough
+        bodies: list[str | None] = []
+        missing: dict[str, list[int]] = {}
+        for place, image in enumerate(images):
+            version = image.version
+            body = image.body if passes(version, image.schema) else None
+            if body is None and version != target:
+                body = known((key, image.uid, image.revision, version))
+            if body is None:
+                missing.setdefault(version, []).append(place)
+            bodies.append(body)
+        for version, places in missing.items():
+            found = await self._bodies_once(version, [images[place] for place in places])
+            for place, body in zip(places, found, strict=True):
+                bodies[place] = body
+        head = self._served.head
+        return [f'{head}{image.shown}",{body}' for image, body in zip(images, bodies, strict=True)]
+
+    async def _bodies_once(self, version: str, images: Sequence[Image]) -> Sequence[str]:
+        """Where a webhook has to be asked: by one of those who want the same at the same time, such as lists."""
+        if version == self._served.version.name or self._definition.conversion_rules:
+            return await self._bodies(version, images)
+        found: list[str] = []
+
+        async def work() -> None:
+            found.extend(await self._bodies(version, images))
+
+        keys = [self._key(image) for image in images]
+        await singleflight(self._conversions.shared.under_way, tuple(keys), work)
+        if not found:  # another has asked
+            kept = [body for body in map(self._conversions.shared.cache.get, keys) if body is not None]
+            found = kept if len(kept) == len(keys) else await self._bodies(version, images)
+        return found
+
+    async def _bodies(self, version: str, images: Sequence[Image]) -> list[str]:
+        if version == self._served.version.name or not self._definition.conversion_rules:
+            return await self._by_objects(version, images)
+        stored = self._definition.versions.get(version)
+        current = stored.schema().identity if stored is not None else 0
+        plan, bodies = plan_of(self._definition), list[str]()
+        convert = plan.bodies(self._served.kind.name, version, self._served.version.name)
+        key, keep = self._served.form_key, self._conversions.shared.cache.put
+        slices = TimeSlice.current()
+        for image in images:
+            if slices.expired():
+                await slices.yield_now()
+            body = None
+            if image.schema == current:
+                work = partial(convert, image.name, image.uid, image.body)
+                body = await evaluate(work, len(image.body), repeatable=True)
+            if body is None:
+                [body] = await self._by_objects(version, [image])
+            else:
+                keep((key, image.uid, image.revision, version), body)
+            bodies.append(body)
+        return bodies
+
+    async def _by_objects(self, version: str, images: Sequence[Image]) -> list[str]:
+        objects = []
+        for image in images:
+            work = partial(self._served.at_storage_version, image.revision, version, image.schema, image.body)
+            objects.append(await evaluate(work, len(image.body), repeatable=True))
+        if version == self._served.version.name:
+            return await self._pruned(objects)
+        try:
+            results = await self._conversions.convert_all(objects, self._served.api_version)
+        except ConversionError as error:
+            raise plain_internal(str(error)) from error
+        bodies = await self._pruned(results)
+        for image, body in zip(images, bodies, strict=True):
+            self._conversions.shared.cache.put(self._key(image), body)
+        return bodies
+
+    async def _pruned(self, objects: Sequence[Object]) -> list[str]:
+        return [await evaluate(partial(self._served.pruned_body, obj)) for obj in objects]
+
+    def _key(self, image: Image) -> tuple[Any, ...]:
+        return self._served.form_key, image.uid, image.revision, image.version
+
+
+async def run_with_conversions(served: Served, read: Callable[[], T]) -> T:
+    """What `read` returns once every conversion that it needs has been done. It is run again after each, so it must
+    be pure: it neither changes nor reports anything."""
+    conversions = served.conversions
+    if conversions is None:
+        return await evaluate(read, repeatable=True)
+    while True:
+        try:
+            return await evaluate(read, repeatable=True)
+        except ConversionNeeded as need:
+            await conversions.convert(need)
