@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from registry.cli.root import main
 from registry.store.commit.writer import Writer
-from registry.store.feed.feed import DomainFeed
+from registry.store.feed.domain_feed import DomainFeed
 from registry.store.feed.subscription import Subscription
 from registry.store.types import Batch, Change, ChangeType, Committed, Tenant, TenantId, Write
 

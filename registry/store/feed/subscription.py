@@ -8,17 +8,15 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from registry.store import change_log
 from registry.store.bounds import READ_BYTES
 from registry.store.connection import Pool
 from registry.store.encryption.sealing import Sealing
 from registry.store.errors import StoreError, TenantNotFound, Unavailable
+from registry.store.feed.domain_feed import DomainFeed
 from registry.store.types import Batch, Change, ResourceName, Tenant
-
-if TYPE_CHECKING:
-    from registry.store.feed.feed import DomainFeed
 
 # What may wait for a reader before it has to read again from the ring or the log. The changes are shared with all
 # others who wait for them, so this bounds how far back their bodies are kept.
