@@ -21,7 +21,8 @@ _DIGEST: Final = 8
 # The columns that every view begins with, or that histories and children have: fields never get these names.
 METADATA: Final = (
     "tenant", "namespace", "name", "uid", "labels", "annotations", "owner_references", "finalizers", "generation",
-    "resource_version", "stored_version", "created_at", "updated_at", "deletion_timestamp",
+    "resource_version", "stored_version", "created_at", "created_by", "updated_at", "updated_by",
+    "deletion_timestamp",
 )  # fmt: skip
 RESERVED: Final = frozenset({
     *METADATA, "ready", "ready_reason", "ready_since", "position", "parent_position", "revision", "operation",

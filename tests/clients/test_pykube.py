@@ -27,7 +27,16 @@ def pykube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             return
         except ImportError:
             pass
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", folder]
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--target",
+            str(folder),
+        ]
         done = subprocess.run([*command, PACKAGE], capture_output=True, text=True, timeout=180, check=False)
         if done.returncode:
             pytest.skip(f"pip cannot install {PACKAGE}: {done.stderr.strip().splitlines()[-1]}")

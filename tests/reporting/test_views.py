@@ -91,6 +91,8 @@ async def test_an_object_reads_back(reports: Reports) -> None:
         "generation": 3,
         "resource_version": 1,
         "stored_version": "v1",
+        "created_by": "ann",
+        "updated_by": "ann",
         "deletion_timestamp": None,
         "ready": False,
         "ready_reason": "Slow",
@@ -193,7 +195,7 @@ async def test_hostile_names_are_quoted(reports: Reports) -> None:
     outcome = await reports.define("acme", crd)
     assert outcome.state == "ready"
     columns = reports.columns("hostiles_example_com")
-    assert len(columns) == len(set(columns)) == 17 + len(HOSTILE) * 2 - 1
+    assert len(columns) == len(set(columns)) == 19 + len(HOSTILE) * 2 - 1
     values = {name: f"value of {n}" for n, name in enumerate(HOSTILE)}
     await reports.put("acme", crd, "a", {**values, "spec": values, "status": {n: [values] for n in values}})
     row = reports.ask("acme", "SELECT * FROM hostiles_example_com")[0]
@@ -399,7 +401,7 @@ async def test_columns_without_room_are_reported(reports: Reports) -> None:
     for number, reason in enumerate(["", full, "", full]):
         crd = definition("crontabs", {"spec": of(**{f"a{number % 2}x{n}": TEXT for n in range(900)})})
         assert (await reports.define("acme", crd)).reason == reason
-    assert len(reports.columns(VIEW)) == 17 + 1_500
+    assert len(reports.columns(VIEW)) == 19 + 1_500
 
 
 async def test_a_definition_that_comes_again_in_another_scope(reports: Reports) -> None:
@@ -622,3 +624,31 @@ async def test_who_uses_anothers_definition_sees_its_objects_in_that_view(report
         connection.execute("UPDATE api_bindings SET until = 5")
         await reports.reporting.follow_bindings()
     assert [r["state"] for r in reports.ask("user", "SELECT state FROM definitions")] == ["deleted"]
+
+
+async def test_who_created_and_who_last_wrote_an_object(reports: Reports) -> None:
+    """By the log: so within its retention time, and of the object that is there now."""
+    await reports.define("acme", CRD)
+    await reports.put("acme", CRD, "a", {"spec": {"phase": "Old"}}, user="ann")
+    await reports.remove("acme", CRD, "a")
+    await reports.put("acme", CRD, "a", {"spec": {"phase": "One"}}, user="bob")
+    await reports.put("acme", CRD, "a", {"spec": {"phase": "Two"}}, operation=Operation.UPDATE, user="eve")
+    assert reports.ask("acme", f"SELECT created_by, updated_by FROM {VIEW}") == [
+        {"created_by": "bob", "updated_by": "eve"}
+    ]
+    with psycopg.connect(reports.url, autocommit=True) as connection:
+        connection.execute("DELETE FROM changes WHERE type = 'ADDED'")
+    assert reports.ask("acme", f"SELECT created_by, updated_by FROM {VIEW}") == [
+        {"created_by": None, "updated_by": "eve"}
+    ]
+
+
+async def test_a_field_of_that_name_has_it(reports: Reports) -> None:
+    """Where the view was made before the column was there: PostgreSQL takes no name twice."""
+    crd = definition("crontabs", {"createdBy": TEXT, "spec": SPEC})
+    view = (await reports.define("acme", crd)).view
+    assert view is not None
+    await reports.put("acme", crd, "a", {"createdBy": "me"}, user="ann")
+    [row] = reports.ask("acme", f"SELECT * FROM {view}")
+    assert row["created_by"] == "ann"
+    assert [name for name, value in row.items() if value == "me"] == ["created_by_field"]

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from registry.store.reporting.model import LAST_APPLIED, Child, Column, Kind, Path, Shape
 
 # Count up when views are made differently: all are made again then.
-SQL_VERSION: Final = 6
+SQL_VERSION: Final = 7
 
 _DESCRIPTIONS: Final[Mapping[str, str]] = {
     "tenant": "Tenant that the object belongs to",
@@ -31,7 +31,9 @@ _DESCRIPTIONS: Final[Mapping[str, str]] = {
     "resource_version": "metadata.resourceVersion as a number: comparable within a tenant",
     "stored_version": "API version that the object is stored in",
     "created_at": "When the object was created",
+    "created_by": "User who created the object; NULL beyond the retention time of the log",
     "updated_at": "When the object was last written",
+    "updated_by": "User who last wrote the object; NULL beyond the retention time of the log",
     "deletion_timestamp": "metadata.deletionTimestamp: the object waits for its finalizers",
     "ready": "Whether the condition Ready (else Available) is True",
     "ready_reason": "Reason of that condition",
@@ -100,7 +102,10 @@ def comments(place: Place, shape: Shape) -> Iterator[str]:
         place.relation("_history"),
         f"States of objects of {place.resource} within the retention time, deleted ones too",
     )
+    taken = {column.name for column in shape.columns}
     for name, text in _DESCRIPTIONS.items():
+        if name in taken:
+            continue
         yield _comment("COLUMN", f"{place.relation()}.{identifier(name)}", text)
     yield from _column_comments(place.relation(), shape.columns, ())
     yield from _column_comments(place.relation("_history"), shape.columns, ())
@@ -163,7 +168,11 @@ def _column_comments(relation: str, columns: Sequence[Column], above: tuple[str,
 
 
 def _main(place: Place, shape: Shape, facets: Mapping[tuple[Path, Kind], str]) -> str:
-    columns = [*_identity(shape, "o"), *_metadata(place), *_ready(place, facets, shape)]
+    columns = [
+        *_identity(shape, "o"),
+        *_metadata(place, {column.name for column in shape.columns}),
+        *_ready(place, facets, shape),
+    ]
     for column in shape.columns:
         facet = None if column.hidden else facets.get(column.identity)
         columns.append((f"o.facet_{facet}" if facet else _value(place, "o.doc", column), column.name))
@@ -306,8 +315,9 @@ def _identity(shape: Shape, row: str) -> list[tuple[str, str]]:
     return [(TENANT_NAME, "tenant"), (place[0], "namespace"), (place[1], "name"), (f"{row}.uid", "uid")]
 
 
-def _metadata(place: Place) -> list[tuple[str, str]]:
-    return [
+def _metadata(place: Place, taken: Collection[str]) -> list[tuple[str, str]]:
+    """Those of a field that was called so before they were there give way to it (`taken`)."""
+    found = [
         ("o.doc #> '{metadata,labels}'", "labels"),
         (f"(o.doc #> '{{metadata,annotations}}') - {literal(LAST_APPLIED)}", "annotations"),
         ("o.doc #> '{metadata,ownerReferences}'", "owner_references"),
@@ -316,9 +326,20 @@ def _metadata(place: Place) -> list[tuple[str, str]]:
         ("o.revision", "resource_version"),
         ("o.version", "stored_version"),
         ("o.created_at", "created_at"),
+        (_actor(place, "c.uid = o.uid AND c.type = 'ADDED'"), "created_by"),
         ("o.updated_at", "updated_at"),
+        (_actor(place, "c.revision = o.revision"), "updated_by"),
         (f"{place.tables}.report_time(o.doc #>> '{{metadata,deletionTimestamp}}')", "deletion_timestamp"),
     ]
+    return [(value, name) for value, name in found if name not in taken]
+
+
+def _actor(place: Place, which: str) -> str:
+    """The user of a change of the object: looked up only where the column is asked for."""
+    return (
+        f"(SELECT {_unseen('c.actor_user')} FROM {place.tables}.changes c WHERE c.tenant_id = o.tenant_id"
+        f" AND c.resource = {literal(place.resource)} AND c.key = o.key AND {which} ORDER BY c.revision DESC LIMIT 1)"
+    )
 
 
 def _ready(place: Place, facets: Mapping[tuple[Path, Kind], str], shape: Shape) -> list[tuple[str, str]]:
