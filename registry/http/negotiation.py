@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeVar
 
+from registry.http.projection import parse_keep
+from registry.query.fields import Path
+
 JSON: Final = "json"
 YAML: Final = "yaml"
 PROTOBUF: Final = "protobuf"
@@ -55,7 +58,7 @@ class UnsupportedMediaType(ValueError):
 class Representation:
     """What the client gets. `transform` is empty, Table, PartialObjectMetadata or its list, of meta.k8s.io/`version`;
     for discovery APIGroupDiscoveryList of apidiscovery.k8s.io. `pretty` asks for indented JSON, `drops_owners` for
-    objects without metadata.managedFields (KEP-5958).
+    objects without metadata.managedFields (KEP-5958), `keeps` for these fields only (projection.py).
     """
 
     encoding: str = JSON
@@ -63,6 +66,7 @@ class Representation:
     version: str = ""
     pretty: bool = False
     drops_owners: bool = False
+    keeps: tuple[Path, ...] = ()
 
     @property
     def media_type(self) -> str:
@@ -253,7 +257,11 @@ def _represent(params: Mapping[str, str], encoding: str, allows: _Allows) -> Rep
         return None
     pretty = params.get("pretty") == "1"
     drops_owners = encoding == JSON and _drops(params.get("drop", ""))
-    return Representation(encoding, *((target.kind, target.version) if target else ("", "")), pretty, drops_owners)
+    keeps = parse_keep(params["keep"]) if "keep" in params and encoding != PROTOBUF else ()
+    if keeps is None:
+        return None
+    kind, version = (target.kind, target.version) if target else ("", "")
+    return Representation(encoding, kind, version, pretty, drops_owners, keeps)
 
 
 def _drops(text: str) -> bool:

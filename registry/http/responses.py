@@ -42,6 +42,7 @@ from registry.flowcontrol.byte_shares import HeldAnswer
 from registry.flowcontrol.evaluation import evaluate
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.http.negotiation import JSON, PARTIAL, PARTIAL_LIST, PROTOBUF, TABLE, YAML, Representation, pretty
+from registry.http.projection import keep
 from registry.http.warnings import warning_headers
 
 # Smaller answers are not worth compressing (apiserver writers.go, defaultGzipThresholdBytes).
@@ -163,6 +164,7 @@ class Form:
             and representation.encoding == JSON
             and not representation.pretty
             and not self._drops_owners
+            and not representation.keeps
         )
         self.cache_key = (representation, include, table.key if table is not None else None)
 
@@ -188,6 +190,8 @@ class Form:
 
     def as_asked(self, obj: Mapping[str, Any]) -> Mapping[str, Any]:
         """`obj` without the fields that the client does not want."""
+        if self.representation.keeps:
+            return keep(obj, self.representation.keeps)
         if not self._drops_owners or "managedFields" not in (obj.get("metadata") or ()):
             return obj
         return {**obj, "metadata": {k: v for k, v in obj["metadata"].items() if k != "managedFields"}}
