@@ -66,7 +66,10 @@ async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
     served = await _served(controlled, key)
     if served is None:
         return
-    await _update_condition(controlled, served, key)
+    # A bound definition is its provider's: its status is not this tenant's to write.
+    is_own = key in (await controlled.cached_catalog()).entries
+    if is_own:
+        await _update_condition(controlled, served, key)
     indexing = controlled.backend.store.indexing
     indexes = served.indexes
     if not indexes.indexes or indexing.seals(served.resource_name):
@@ -83,7 +86,8 @@ async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
         await asyncio.sleep(_PAUSE_SECONDS)
     if not await indexing.finish(controlled.tenant, served.resource_name, indexes.numbers, build):
         raise Requeue
-    await _update_condition(controlled, served, key)
+    if is_own:
+        await _update_condition(controlled, served, key)
 
 
 async def _served(controlled: ControllerClient, key: ObjectKey) -> Served | None:

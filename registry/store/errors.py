@@ -69,9 +69,12 @@ class RevisionExpired(StoreError):
 
 
 class IndexNotReady(StoreError):
-    def __init__(self, state: State) -> None:
+    """`since` is the revision from which on it is complete; None while it is being built."""
+
+    def __init__(self, state: State, since: int | None) -> None:
         super().__init__("the index is not complete")
         self.state = state
+        self.since = since
 
 
 class QueryTooLarge(StoreError):

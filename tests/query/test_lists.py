@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
+from registry.api.query import listing, reading
 from tests.api.client import Client, eventually
 from tests.api.errors import failure
 from tests.api.widgets import ALL_WIDGETS, DEFINITIONS, GROUP, NAMESPACES, WIDGETS, make, names_of, widget
@@ -205,3 +206,37 @@ async def test_namespaces(api: Client) -> None:
         assert names_of(await query(api, orderBy="spec.size desc", limit=2)) == ["f", "a"]
         assert "z" in names_of(await query(api, ALL_WIDGETS, orderBy="spec.size"))
         assert "z" not in names_of(await query(api, WIDGETS, orderBy="spec.size"))
+
+
+async def test_a_page_of_large_objects_ends_early(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    await fill(api)
+    whole = names_of(await query(api, orderBy="spec.size"))
+    for index in (False, True):
+        if index:
+            await declare(api, INDEX)
+        with monkeypatch.context() as small:
+            small.setattr(listing, "READ_BYTES", 100)
+            small.setattr(reading, "_ROWS", 2)
+            found: list[str] = []
+            token, number = "", 0
+            while True:
+                page = await query(api, orderBy="spec.size", limit=5, **({"continue": token} if token else {}))
+                found += names_of(page)
+                number += 1
+                token = page["metadata"]["continue"]
+                if not token:
+                    break
+            # A scan holds what it has found in any case.
+            assert (found, number > 2) == (whole, index)
+
+
+async def test_label_selectors_hold_too(api: Client) -> None:
+    await fill(api)
+    for index in (False, True):
+        if index:
+            await declare(api, INDEX)
+        assert names_of(await query(api, orderBy="spec.size", labelSelector="team in (a)")) == ["a", "e", "c"]
+        paged = await pages(api, orderBy="spec.size", labelSelector="team!=a", limit=1)
+        assert paged == ["b", "d", "f"]
+        counted = await api.get(f"{WIDGETS}?{text_of({'labelSelector': 'team=a', 'count': 'exact', 'limit': 1})}")
+        assert counted.header("x-total-count") == "3"

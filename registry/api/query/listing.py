@@ -19,6 +19,7 @@ from registry.api.verbs.list import list_revision
 from registry.query.ordering import order_text
 from registry.query.planner import plans, suggestion
 from registry.query.tokens import Token, encode_token
+from registry.store.bounds import READ_BYTES
 from registry.store.errors import IndexNotReady, QueryTooLarge, RevisionExpired
 from registry.store.types import ObjectKey, ResourceName, Row
 
@@ -58,9 +59,10 @@ async def _answer(query: ListQuery) -> ListAnswer:
             answer = await (_page(query, source) if pages else _stream(query, source))
             QUERIES.labels("index" if isinstance(source, ByIndex) else "scan").inc()
             return answer
-        except IndexNotReady:
-            unfinished = True
-            _build(query)
+        except IndexNotReady as error:
+            if error.since is None:
+                unfinished = True
+                _build(query)
         except QueryTooLarge:
             continue
     QUERIES.labels("none").inc()
@@ -95,9 +97,10 @@ async def matching(query: ListQuery) -> AsyncGenerator[Matching, None]:
             else:
                 async with aclosing(batches):
                     first = [hit for batch in [part async for part in batches] for hit in batch]
-        except IndexNotReady:
-            unfinished = True
-            _build(query)
+        except IndexNotReady as error:
+            if error.since is None:
+                unfinished = True
+                _build(query)
         except QueryTooLarge:
             continue
         else:
@@ -121,7 +124,7 @@ async def _page(query: ListQuery, source: Source) -> ListAnswer:
     wanted = query.limit or None
     counts_all = query.count == "exact" and query.token is None and not source.is_streamed
     hits: list[Hit] = []
-    skipped = seen = 0
+    skipped = seen = size = 0
     async with aclosing(source.batches()) as batches:
         async for batch in batches:
             skips = min(query.offset - skipped, len(batch))
@@ -129,6 +132,9 @@ async def _page(query: ListQuery, source: Source) -> ListAnswer:
             seen += len(batch)
             left = len(batch) if wanted is None else max(wanted + 1 - len(hits), 0)
             hits += batch[skips : skips + left]
+            size += sum([len(hit.text) for hit in batch[skips : skips + left]])
+            if wanted is not None and size > READ_BYTES and len(hits) > 1:
+                wanted = min(wanted, len(hits) - 1)  # a page of large objects ends early
             if wanted is not None and len(hits) > wanted and not counts_all:
                 break
         else:

@@ -60,9 +60,11 @@ class Hit(NamedTuple):
 class Examiner:
     """Decides which rows match, and where they belong, within what one query may cost."""
 
-    def __init__(self, query: ListQuery, order: Order) -> None:
+    def __init__(self, query: ListQuery, order: Order, requirements: Sequence[Requirement] = ()) -> None:
+        """`requirements` are those that have not been looked at by what has found the rows."""
         self._query = query
         self._order = order
+        self._requirements = requirements
         self._objects = 0
         self._bytes = 0
         self._seconds = 0.0
@@ -104,9 +106,8 @@ class Examiner:
 
     def _is_selected(self, obj: Any, text: str) -> bool:
         selection = self._query.selection
-        if selection.requirements and not satisfies(
-            selection.requirements, labels_of(obj, selection.request.served.strategy)
-        ):
+        required = self._requirements
+        if required and not satisfies(required, labels_of(obj, selection.request.served.strategy)):
             return False
         return selection.fields.shows is None or selection.fields.shows(text)
 
@@ -200,7 +201,7 @@ class ByIndex:
         return await self._request.backend.store.index_count(self._request.tenant, read, limit)
 
     async def batches(self) -> AsyncGenerator[Sequence[Hit], None]:
-        examiner = Examiner(self._query, self.order)
+        examiner = Examiner(self._query, self.order, self._query.selection.requirements)
         if self._plan.streams:
             async for hits in self._streamed(examiner):
                 yield hits

@@ -165,7 +165,7 @@ class IndexReads:
             raise RevisionInFuture(at, current)
         state = State(current, Guards(definitions, namespaces))
         if ready is None or ready > at:
-            raise IndexNotReady(state)
+            raise IndexNotReady(state, ready)
         return state, has_overflow
 
 
