@@ -12,24 +12,29 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, ParamSpec, TypeVar
 
 from registry.authentication.user import ADMINISTRATORS, AUTHENTICATED, User
 from registry.authorization.attributes import Attributes, Decision, Rules
 from registry.authorization.rbac.defaults import default_entries
-from registry.authorization.rbac.model import EVERYTHING
+from registry.authorization.rbac.model import EVERYTHING, Binding
 from registry.authorization.rbac.policy import Policy, review_rules
 from registry.authorization.rbac.stored import RESOURCES, Entries, Entry, Which, policy_of, refresh
 from registry.caches import LruCache
 from registry.store.store import Store
 from registry.store.types import Tenant, TenantId
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 # What another process has changed counts after this time at the latest.
 CHECK_SECONDS: Final = 1.0
 # Tenants whose policies are kept; one of the defaults alone costs little, since its entries are shared.
 TENANTS_LIMIT: Final = 2_000
-# More changed objects than this are decoded in a thread: they take about 30 µs each.
-FEW: Final = 200
+# More than this is decoded and compiled in a thread.
+LARGE_BYTES: Final = 64 * 1024
+# A subject of a binding takes as long as so many bytes of a role.
+_SUBJECT_BYTES: Final = 100
 
 # The tenant whose administrators are those of the platform.
 PLATFORM: Final = "system"
@@ -147,12 +152,12 @@ class Authorizer:
         before: Entries = known.entries if known is not None else {}
         entries: dict[Which, Entry] = {}
         async for rows in self._store.rows_of(tenant, RESOURCES, newer=known.newest if known is not None else 0):
-            if sum(body is not None for *_, body in rows) > FEW:
-                entries |= await asyncio.to_thread(refresh, before, rows)
-            else:
-                entries |= refresh(before, rows)
+            size = sum(len(body) for *_, body in rows if body is not None)
+            entries |= await _beside_loop(size, refresh, before, rows)
         newest = max((entry.revision for entry in entries.values()), default=0)
-        return _Known(policy_of(entries, default_entries()), entries, len(entries), newest, now, writes=writes)
+        size = sum(len(entry.value.subjects) for entry in entries.values() if isinstance(entry.value, Binding))
+        policy = await _beside_loop(size * _SUBJECT_BYTES, policy_of, entries, default_entries())
+        return _Known(policy, entries, len(entries), newest, now, writes=writes)
 
     async def decide(self, tenant: Tenant, user: User, asked: Attributes) -> Decision:
         """`user` as the tenant sees him (seen_in)."""
@@ -169,6 +174,11 @@ class Authorizer:
         if ADMINISTRATORS in user.groups and EVERYTHING[0] not in rules:
             rules = [*EVERYTHING, *rules]
         return review_rules(rules, missing)
+
+
+async def _beside_loop(size: int, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+    """What `work` returns, from a thread where it works on more than a few kilobytes. One at a time for a tenant."""
+    return await asyncio.to_thread(work, *arguments, **named) if size > LARGE_BYTES else work(*arguments, **named)
 
 
 _ALLOWED = Decision(True)

@@ -6,7 +6,8 @@ pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go at v1
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from registry.api.served import Object
@@ -16,7 +17,8 @@ from registry.authorization.rbac.model import GROUP
 from registry.authorization.rbac.stored import CLUSTER_ROLES
 from registry.codec.stored import decode_stored
 from registry.controllers.controller_client import ControllerClient
-from registry.store.types import ObjectKey
+from registry.flowcontrol.evaluation import evaluate
+from registry.store.types import ObjectKey, Row
 
 MANAGER: Final = "clusterrole-aggregation-controller"
 # The work for all roles of a tenant is one piece: whichever of them has changed.
@@ -25,19 +27,26 @@ ALL: Final = ObjectKey("*")
 
 async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
     roles: dict[ObjectKey, Object] = {}
+    size = 0
     async for page in controlled.backend.store.scan(controlled.tenant, CLUSTER_ROLES):
-        for row in page.rows:
-            roles[row.key] = decode_stored('{"metadata":{' + row.body)
-    for name, rules in aggregate_rules(roles).items():
+        size += page.size
+        roles |= await evaluate(partial(_decoded, page.rows), page.size, repeatable=True)
+    found = await evaluate(partial(aggregate_rules, roles), size, repeatable=True)
+    for name, rules in found.items():
         await controlled.with_manager(MANAGER).change(GROUP, "clusterroles", name, _with_rules(rules))
 
 
-def aggregate_rules(roles: dict[ObjectKey, Object]) -> dict[ObjectKey, list[Any]]:
-    """The rules of the aggregated roles that do not have them yet. Changes `roles` as it goes.
+def _decoded(rows: Sequence[Row]) -> dict[ObjectKey, Object]:
+    return {row.key: decode_stored('{"metadata":{' + row.body) for row in rows}
+
+
+def aggregate_rules(roles: Mapping[ObjectKey, Object]) -> dict[ObjectKey, list[Any]]:
+    """The rules of the aggregated roles that do not have them yet.
 
     Each round brings rules one role further, so there are as many rounds at the most as there are aggregated roles; two
     that select each other have come to rest by then.
     """
+    roles = {key: {**role} for key, role in roles.items()}
     aggregated = [key for key, role in roles.items() if role.get("aggregationRule")]
     found: dict[ObjectKey, list[Any]] = {}
     for _ in aggregated:

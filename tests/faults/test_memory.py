@@ -6,10 +6,11 @@ A started server; its memory is what the kernel says was the most that the proce
 from __future__ import annotations
 
 import json
+import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from http.client import HTTPResponse, HTTPSConnection
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,11 @@ COUNT = 60
 LETTERS = 2_900_000
 # What a request may add to the resident memory of the process. All objects together have 174 MB.
 MORE_MB = 150.0
+# What answers may hold that their clients do not read; half of it is for one tenant. The rest is what their connections
+# buffer, and what Python's allocator keeps.
+ANSWER_LIMIT_MB = 96
+UNREAD_MB = ANSWER_LIMIT_MB / 2 + 200.0
+UNREAD_CLIENTS = 24
 GROUP = "/apis/memory.example.com/v1/namespaces/default/texts"
 DEFINITION = {
     "apiVersion": "apiextensions.k8s.io/v1",
@@ -56,7 +62,7 @@ def server() -> Iterator[RunningServer]:
     with data_folder() as folder:
         with running_server(folder / "data") as filling:
             _fill(filling)
-        with running_server(folder / "data") as running:
+        with running_server(folder / "data", "--answer-limit-megabytes", str(ANSWER_LIMIT_MB)) as running:
             yield running
 
 
@@ -141,6 +147,10 @@ class Api:
         code, answer = self._ask(method, path, body, "application/json")
         return code, json.loads(answer.read())
 
+    def text(self, method: str, path: str) -> tuple[int, str]:
+        code, answer = self._ask(method, path, None, "text/plain")
+        return code, answer.read().decode()
+
     def close(self) -> None:
         self._connection.close()
 
@@ -186,6 +196,63 @@ def test_pages(api: Api, grown_mb: Callable[[], float]) -> None:
             break
     assert names == COUNT
     assert grown_mb() < MORE_MB
+
+
+UNREAD = {
+    "lists": [GROUP],
+    "lists in YAML": [(GROUP, "application/yaml")],
+    "tables with objects": [(GROUP + "?includeObject=Object", TABLE)],
+    "watches": [GROUP + "?watch=true"],
+    "watches of metadata and objects": [
+        (GROUP + "?watch=true", TABLE),
+        GROUP + "?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
+    ],
+    "lists and watches": [GROUP, GROUP + "?watch=true", f"{GROUP}/text-00"],
+}
+
+
+class Unread:
+    """A client that asks and never reads."""
+
+    def __init__(self, server: RunningServer, path: str, accept: str) -> None:
+        plain = socket.socket()
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        plain.connect(("127.0.0.1", server.port))
+        self._socket = ssl.create_default_context(cafile=str(server.authority)).wrap_socket(
+            plain, server_hostname="127.0.0.1"
+        )
+        head = f"GET {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {server.token}\r\nAccept: {accept}\r\n\r\n"
+        self._socket.sendall(head.encode())
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.mark.parametrize("asked", UNREAD.values(), ids=UNREAD)
+def test_unread_answers(
+    server: RunningServer, api: Api, grown_mb: Callable[[], float], asked: list[str | tuple[str, str]]
+) -> None:
+    """Many clients that never read: what they hold is bounded by the setting, and others are answered."""
+    with ExitStack() as stack:
+        for i in range(UNREAD_CLIENTS):
+            one = asked[i % len(asked)]
+            path, accept = one if isinstance(one, tuple) else (one, "application/json")
+            stack.enter_context(closing(Unread(server, path, accept)))
+            change = {"metadata": {"annotations": {"n": str(i)}}}
+            code, _, end = api.request("PATCH", f"{GROUP}/text-{i:02}", change)
+            assert code in (200, 429), end
+        for _ in range(20):
+            assert _metric(api, "registry_answer_bytes") <= ANSWER_LIMIT_MB << 20
+            code, _, end = api.request("GET", "/api/v1/namespaces/default")
+            assert code == 200, end
+        assert grown_mb() < UNREAD_MB
+    _until(lambda: _metric(api, "registry_answer_bytes") == 0)
+
+
+def _metric(api: Api, name: str) -> float:
+    code, lines = api.text("GET", "/metrics")
+    assert code == 200
+    return next(float(line.split()[1]) for line in lines.splitlines() if line.startswith(f"{name} "))
 
 
 def test_the_definition_is_deleted(api: Api, grown_mb: Callable[[], float]) -> None:

@@ -126,6 +126,44 @@ async def test_what_takes_too_long_is_a_503(server: RunningServer, client: httpx
     assert (await apply(keys[:10])).status_code == 200
 
 
+async def test_large_roles_do_not_hold_the_loop(client: httpx.AsyncClient) -> None:
+    """They are compiled for the first request after each write, and aggregated by a controller."""
+    group = "rbac.authorization.k8s.io"
+    roles = f"/clusters/attacker/apis/{group}/v1/clusterroles"
+    stalls = await metric(client, "registry_event_loop_stalls_total")
+    stop = asyncio.Event()
+    neighbour = asyncio.create_task(longest_get(client, stop))
+
+    async def create(path: str, kind: str, name: str, labels: dict[str, str], **more: Any) -> None:
+        metadata = {"name": name, "labels": labels}
+        body = {"apiVersion": f"{group}/v1", "kind": kind, "metadata": metadata, **more}
+        answer = await client.post(path, json=body)
+        assert answer.status_code == 201, answer.text[:1000]
+
+    for i in range(10):
+        rules = [{"apiGroups": [f"g{i}-{j}"], "resources": ["*"], "verbs": ["get"]} for j in range(1000)]
+        await create(roles, "ClusterRole", f"part-{i}", {"part": "true"}, rules=rules)
+    selectors = {"clusterRoleSelectors": [{"matchLabels": {"part": "true"}}] * 500}
+    await create(roles, "ClusterRole", "whole", {}, aggregationRule=selectors, rules=[])
+    names = ["pods", *(f"n{i}" for i in range(100_000))]
+    rules = [{"apiGroups": [""], "resources": ["pods"], "resourceNames": names, "verbs": ["get"]}]
+    await create(roles, "ClusterRole", "names", {}, rules=rules)
+    subjects = [{"kind": "User", "apiGroup": group, "name": f"u{i}"} for i in range(20_000)]
+    reference = {"apiGroup": group, "kind": "ClusterRole", "name": "whole"}
+    bindings = f"/clusters/attacker/apis/{group}/v1/clusterrolebindings"
+    await create(bindings, "ClusterRoleBinding", "all", {}, roleRef=reference, subjects=subjects)
+    async with asyncio.timeout(60):
+        while len((await client.get(f"{roles}/whole")).json()["rules"] or ()) < 10_000:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+    user = {"impersonate-user": "u7"}
+    group_path = "/clusters/attacker/apis/g3-7/v1/things/a"
+    assert (await client.get(group_path, headers=user)).status_code == 404, "it may, but there is none"
+    assert (await client.get("/clusters/attacker/api/v1/secrets", headers=user)).status_code == 403
+    stop.set()
+    assert await metric(client, "registry_event_loop_stalls_total") - stalls <= 3
+    assert await neighbour < PATIENCE_SECONDS
+
+
 async def test_large_definitions_and_their_documents_do_not_hold_the_loop(client: httpx.AsyncClient) -> None:
     """The controllers accept their names, OpenAPI shows all of them."""
     wide = {"type": "object", "properties": {f"q{i}": {"type": "string", "description": "x"} for i in range(50)}}

@@ -8,20 +8,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from registry.codec.json_encode import encode_canonical
+
 SELECTOR_LABEL = "rbac.authorization.k8s.io/aggregate-to-"
 Object = Mapping[str, Any]
 
 
 def aggregated_rules(role: Object, others: Iterable[Object]) -> list[Any]:
     """The rules by selector and then by the names of the roles, equal ones once; the role itself gives none."""
-    ordered = sorted(others, key=lambda other: other["metadata"]["name"])
-    rules: list[Any] = []
+    left = {other["metadata"]["name"]: other for other in others}
+    left.pop(role["metadata"]["name"], None)
+    rules: dict[str, Any] = {}
     for selector in (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ():
-        for other in ordered:
-            if other["metadata"]["name"] == role["metadata"]["name"] or not selects(selector, other):
-                continue
-            rules += [rule for rule in other.get("rules") or () if rule not in rules]
-    return rules
+        for name in sorted(name for name, other in left.items() if selects(selector, other)):
+            for rule in left.pop(name).get("rules") or ():
+                rules.setdefault(encode_canonical(rule), rule)
+    return list(rules.values())
 
 
 def selects(selector: Object, obj: Object) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from registry.authorization.rbac.model import PolicyRule
+from registry.budget import spend
 from registry.schema.field import go_quote
 
 # A role with a thousand verbs times a thousand resources is no role: what is beyond it is refused as not covered.
@@ -19,12 +20,15 @@ MAX_PARTS = 100_000
 
 
 def missing_rules(have: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
-    """The parts of `wanted`, one verb of one resource each, that no rule of `have` covers by itself."""
+    """The parts of `wanted`, one verb of one resource each, that no rule of `have` covers by itself.
+
+    Raises BudgetExceeded."""
     missing: list[PolicyRule] = []
     for count, part in enumerate(_parts(wanted)):
         if count >= MAX_PARTS:
             missing.append(part)
             break
+        spend(10 * len(have))
         if not any(_rule_covers(rule, part) for rule in have):
             missing.append(part)
     return missing
@@ -78,13 +82,12 @@ def missing_texts(parts: Iterable[PolicyRule]) -> list[str]:
 def compact(rules: Iterable[PolicyRule]) -> list[PolicyRule]:
     """Rules of one group, one resource and at most one name are joined by their verbs."""
     others: list[PolicyRule] = []
-    simple: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    simple: dict[tuple[str, str, tuple[str, ...]], dict[str, None]] = {}
     for rule in rules:
         if rule.paths or len(rule.groups) != 1 or len(rule.resources) != 1 or len(rule.names) > 1:
             others.append(rule)
             continue
-        verbs = simple.setdefault((rule.groups[0], rule.resources[0], rule.names), [])
-        verbs.extend(verb for verb in rule.verbs if verb not in verbs)
+        simple.setdefault((rule.groups[0], rule.resources[0], rule.names), {}).update(dict.fromkeys(rule.verbs))
     return others + [
         PolicyRule(tuple(verbs), (group,), (resource,), names) for (group, resource, names), verbs in simple.items()
     ]

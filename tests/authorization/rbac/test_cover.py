@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
+from time import thread_time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from registry.authorization.rbac.cover import compact_text, missing_rules, missing_texts
+from registry.authorization.rbac.cover import compact, compact_text, missing_rules, missing_texts
 from registry.authorization.rbac.match import CompiledRole
 from registry.authorization.rbac.model import EVERYTHING, PolicyRule
+from registry.budget import Budget, BudgetExceeded
 
 GET = PolicyRule(("get",), ("g",), ("widgets",))
 
@@ -109,3 +111,20 @@ def test_what_is_named_as_missing_is_really_missing_or_a_wildcard(
         if plain:
             name = part.names[0] if part.names else "a name that no rule has"
             assert not had.allows_resource(part.verbs[0], part.groups[0], plural, subresource, name)
+
+
+def test_what_is_lacking_of_many_verbs_is_found_in_linear_time() -> None:
+    wanted = [PolicyRule(tuple(f"v{i}" for i in range(50_000)), ("g",), ("r",))]
+    began = thread_time()
+    (joined,) = compact(missing_rules([], wanted))
+    assert thread_time() - began < 3
+    assert len(joined.verbs) == 50_000
+
+
+def test_comparing_is_charged_to_the_request() -> None:
+    have = [PolicyRule(("get",), (f"g{i}",), ("r",)) for i in range(1000)]
+    wanted = [PolicyRule(("get",), (f"h{i}",), ("r",)) for i in range(10_000)]
+    began = thread_time()
+    with Budget(), pytest.raises(BudgetExceeded):
+        missing_rules(have, wanted)
+    assert thread_time() - began < 3
