@@ -18,7 +18,7 @@ import psycopg
 import pytest
 
 from registry import __version__
-from registry.cli.root import parser
+from registry.cli.root import COMMANDS, parser
 from registry.postgres.server import running_url
 from registry.settings import CLIENT, DATABASE, ENCRYPTED_DATABASE, OWN_DATABASE, declarations, markdown
 from tests.processes import ROOT, environment, refusal, registry, wait_until
@@ -70,6 +70,11 @@ def test_the_page_of_settings_is_what_the_module_prints() -> None:
         [sys.executable, "-m", "registry.settings"], env=environment(), capture_output=True, text=True, check=True
     )
     assert printed.stdout == markdown() == (ROOT / "docs" / "settings.md").read_text()
+
+
+def test_the_page_of_commands_has_them_all() -> None:
+    page = (ROOT / "docs" / "command-line.md").read_text()
+    assert set(re.findall(r"^\| `registry ([a-z]+)` \|", page, re.MULTILINE)) == set(COMMANDS)
 
 
 @pytest.mark.parametrize(

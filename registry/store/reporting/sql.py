@@ -16,7 +16,7 @@ from typing import Final
 from registry.store.reporting.model import LAST_APPLIED, Child, Column, Kind, Path, Shape
 
 # Count up when views are made differently: all are made again then.
-SQL_VERSION: Final = 7
+SQL_VERSION: Final = 8
 
 _DESCRIPTIONS: Final[Mapping[str, str]] = {
     "tenant": "Tenant that the object belongs to",
@@ -249,23 +249,26 @@ def _states(place: Place) -> str:
             JOIN {tables}.domains d ON d.id = ot.domain_id
         WHERE o.resource = {resource} AND o.revision <= d.compact_revision AND {_mine(place, "o")}
     """
-    return f"FROM ({states}) h LEFT JOIN {tables}.tenants t ON t.id = h.tenant_id"
+    following = f"""
+        SELECT n.at, n.revision FROM {tables}.changes n
+        WHERE n.tenant_id = h.tenant_id AND n.resource = {resource} AND n.key = h.key AND n.revision > h.revision
+        ORDER BY n.revision LIMIT 1
+    """
+    return (
+        f"FROM ({states}) h LEFT JOIN {tables}.tenants t ON t.id = h.tenant_id"
+        f" LEFT JOIN LATERAL ({following}) n ON h.operation <> 'delete'"
+    )
 
 
 def _state(place: Place, shape: Shape) -> list[tuple[str, str]]:
     """Whose state it is, from when to when, and who has made it so."""
-    resource = literal(place.resource)
-    following = (
-        f"FROM {place.tables}.changes n WHERE n.tenant_id = h.tenant_id AND n.resource = {resource}"
-        " AND n.key = h.key AND n.revision > h.revision ORDER BY n.revision LIMIT 1"
-    )
     return [
         *_identity(shape, "h"),
         ("h.revision", "revision"),
         ("h.operation", "operation"),
         ("h.valid_from", "valid_from"),
-        (f"CASE h.operation WHEN 'delete' THEN h.valid_from ELSE (SELECT n.at {following}) END", "valid_to"),
-        (f"CASE h.operation WHEN 'delete' THEN h.revision ELSE (SELECT n.revision {following}) END", "next_revision"),
+        ("CASE h.operation WHEN 'delete' THEN h.valid_from ELSE n.at END", "valid_to"),
+        ("CASE h.operation WHEN 'delete' THEN h.revision ELSE n.revision END", "next_revision"),
         ("h.actor_user", "user_name"),
         ("h.actor_manager", "field_manager"),
         ("h.actor_verb", "verb"),
