@@ -92,6 +92,10 @@ async def test_the_hash_of_a_document_is_that_of_its_present_content(api: Client
         ),
         pytest.param(f"/openapi/v3/apis/{GROUP}/v1", "application/yaml", 406, "", id="v3, yaml"),
         pytest.param(f"/openapi/v3/apis/none.{GROUP}/v1", "*/*", 404, "", id="v3, none"),
+        pytest.param("/openapi/v3/version", "*/*", 200, "application/json", id="v3, a page"),
+        pytest.param(
+            "/openapi/v3/.well-known/openid-configuration", "*/*", 200, "application/json", id="v3, well-known"
+        ),
         pytest.param("/openapi/v2", "text/plain", 406, "", id="v2, text"),
         pytest.param("/openapi/v2", "application/json;q=0.1, application/yaml", 200, "application/json", id="v2, json"),
         pytest.param(

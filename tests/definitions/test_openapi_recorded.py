@@ -9,7 +9,7 @@ import pytest
 from registry import builtin
 from registry.builtin.subresources import subresources_of
 from registry.definitions.compiled import compile_definition
-from registry.definitions.openapi.documents import openapi_v3
+from registry.definitions.openapi.documents import openapi_v3, openapi_v3_document, openapi_v3_hashes
 from registry.definitions.openapi.v2 import openapi_v2
 from tests.conformance.harness import SCENARIOS, load_yaml, replay
 from tests.definitions.crds import established
@@ -108,6 +108,61 @@ def test_operations_of_built_in_kinds(group: str, path: str, method: str) -> Non
     assert len(names) == len(set(names))
     assert "pretty" in names
     assert "application/vnd.kubernetes.protobuf" in operation["responses"]["200"]["content"]
+
+
+# The document, the path in it, and what generators make of it: the tag is a class, the id a method, the type what it answers.
+PAGES = {
+    ("api", "/api/"): ("core", "getCoreAPIVersions", "APIVersions"),
+    ("api/v1", "/api/v1/"): ("core_v1", "getCoreV1APIResources", "APIResourceList"),
+    ("apis", "/apis/"): ("apis", "getAPIVersions", "APIGroupList"),
+    ("apis/rbac.authorization.k8s.io", "/apis/rbac.authorization.k8s.io/"): (
+        "rbacAuthorization",
+        "getRbacAuthorizationAPIGroup",
+        "APIGroup",
+    ),
+    ("apis/rbac.authorization.k8s.io/v1", "/apis/rbac.authorization.k8s.io/v1/"): (
+        "rbacAuthorization_v1",
+        "getRbacAuthorizationV1APIResources",
+        "APIResourceList",
+    ),
+    ("version", "/version/"): ("version", "getCodeVersion", "Info"),
+    ("openid/v1/jwks", "/openid/v1/jwks/"): ("openid", "getServiceAccountIssuerOpenIDKeyset", ""),
+    (".well-known/openid-configuration", "/.well-known/openid-configuration/"): (
+        "WellKnown",
+        "getServiceAccountIssuerOpenIDConfiguration",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("document, path", PAGES, ids=[path for _, path in PAGES])
+def test_pages_of_the_server(document: str, path: str) -> None:
+    assert document in openapi_v3_hashes(builtin.definitions(), subresources_of)
+    v3 = openapi_v3_document(builtin.definitions(), document, subresources_of)
+    assert v3 is not None
+    v2 = openapi_v2(builtin.definitions(), subresources_of)
+    tag, operation_id, answer = PAGES[document, path]
+    in_v3, in_v2 = v3["paths"][path]["get"], v2["paths"][path]["get"]
+    for operation in (in_v3, in_v2):
+        assert (operation["tags"], operation["operationId"]) == ([tag], operation_id)
+        assert "x-kubernetes-action" not in operation
+    schemas = [media["schema"] for media in in_v3["responses"]["200"]["content"].values()]
+    for schema, types in [
+        *((s, v3["components"].get("schemas")) for s in schemas),
+        (in_v2["responses"]["200"]["schema"], v2["definitions"]),
+    ]:
+        name = schema.get("$ref", "").rpartition("/")[2]
+        assert name.rpartition(".")[2] == answer
+        assert name in types if answer else schema == {"type": "string"}
+    assert ("consumes" in in_v2) is bool(answer)
+
+
+def test_groups_of_definitions_have_no_pages() -> None:
+    definition, _ = recorded("rest/openapi-v3.yaml")
+    served = [*builtin.definitions(), compile_definition(established(definition))]
+    assert [path for path in openapi_v3_hashes(served) if GROUP in path] == [f"apis/{GROUP}/v1"]
+    assert f"/apis/{GROUP}/v1/" not in openapi_v2(served)["paths"]
+    assert openapi_v3_document(served, f"apis/{GROUP}") is None
 
 
 def test_a_document_has_the_types_that_it_refers_to_and_no_others() -> None:

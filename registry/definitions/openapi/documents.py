@@ -1,4 +1,4 @@
-"""OpenAPI v3 documents of what is served: one for each version of a group, made from definitions.
+"""OpenAPI v3 documents of what is served: one for each version of a group, made from definitions, and for each page.
 
 `openapi_v3_hashes` tells which documents there are and changes with their content; a document is made when it is asked
 for, and the caller may keep it by its hash. kubectl needs the documents for `explain`, and to learn from the
@@ -19,6 +19,7 @@ from registry.definitions.compiled import schema_digest, schema_json
 from registry.definitions.discovery import Subresources, standard_subresources, verbs_of
 from registry.definitions.model import Definition, Version
 from registry.definitions.openapi.components import with_named_types
+from registry.definitions.openapi.pages import pages
 from registry.definitions.openapi.paths import BUILTIN, CUSTOM, Resource, paths_v3
 from registry.definitions.openapi.types import GroupVersion, custom_groups, shared_types, type_name
 from registry.emulation import emulated
@@ -27,7 +28,7 @@ from registry.schema.openapi import V3_PREFIX, metadata_v3, published_v3, type_m
 Json = dict[str, Any]
 
 # Part of every hash: to be counted up when other documents are made of the same definitions.
-FORMAT = 4
+FORMAT = 5
 
 # Where the reference's own types live; all others are named by their group, backwards.
 _PACKAGES = {
@@ -55,8 +56,9 @@ def openapi_v3_hashes(
     definitions: Iterable[Definition], subresources: Subresources = standard_subresources
 ) -> dict[str, str]:
     """The documents by their path under /openapi/v3: `{"api/v1": "5F0E...", "apis/g.example.com/v1": "..."}`."""
-    parts: dict[str, list[str]] = {}
-    for definition, version in _served_versions(definitions):
+    served = served_versions(definitions)
+    parts: dict[str, list[str]] = {page.document: [] for page in pages(own_versions(served))}
+    for definition, version in served:
         names = definition.names
         facts = [
             names.plural,
@@ -84,11 +86,26 @@ def openapi_v3_index(hashes: dict[str, str], prefix: str = "") -> Json:
     }
 
 
+def openapi_v3_document(
+    definitions: Iterable[Definition], path: str, subresources: Subresources = standard_subresources
+) -> Json | None:
+    """The document at a path under /openapi/v3, such as apis/g.example.com/v1 or version; None if there is none."""
+    definitions = list(definitions)
+    served = served_versions(definitions)
+    for group, version in dict.fromkeys((d.group, v.name) for d, v in served):
+        if document_path(group, version) == path:
+            return openapi_v3(definitions, group, version, subresources)
+    for page in pages(own_versions(served)):
+        if page.document == path:
+            return _document({page.path: page.item(V3_PREFIX)}, {}, own=True)
+    return None
+
+
 def openapi_v3(
     definitions: Iterable[Definition], group: str, version: str, subresources: Subresources = standard_subresources
 ) -> Json | None:
     """The document of one version of a group; None where nothing is served."""
-    members = [(d, v) for d, v in _served_versions(definitions) if d.group == group and v.name == version]
+    members = [(d, v) for d, v in served_versions(definitions) if d.group == group and v.name == version]
     if not members:
         return None
     schemas: Json = {}
@@ -101,14 +118,22 @@ def openapi_v3(
         schemas |= input_schemas(resource, published_v3)
         paths |= paths_v3(resource)
     is_builtin = any(definition.builtin for definition, _ in members)
-    groups: Iterable[GroupVersion] = dict.fromkeys((("", "v1"), (group, version))) if is_builtin else custom_groups()
-    schemas |= shared_types((paths, schemas), groups, v3=True)
-    components: Json = {"schemas": dict(sorted(schemas.items()))}
-    if is_builtin:
+    if not is_builtin:
+        return _document(paths, schemas, custom_groups(), own=False)
+    path = document_path(group, version)
+    paths |= {page.path: page.item(V3_PREFIX) for page in pages([(group, version)]) if page.document == path}
+    return _document(paths, schemas, dict.fromkeys((("", "v1"), (group, version))), own=True)
+
+
+def _document(paths: Json, schemas: Json, groups: Iterable[GroupVersion] = (), *, own: bool) -> Json:
+    """`groups` are those that shared types are marked with; `own` tells the server's kinds and pages from the rest."""
+    schemas = {**schemas, **shared_types((paths, schemas), groups, v3=True)}
+    components: Json = {"schemas": dict(sorted(schemas.items()))} if schemas else {}
+    if own:
         components["securitySchemes"] = SECURITY
     return {
         "openapi": "3.0.0",
-        "info": info() if is_builtin else _CUSTOM_INFO,
+        "info": info() if own else _CUSTOM_INFO,
         "paths": dict(sorted(paths.items())),
         "components": components,
     }
@@ -231,5 +256,10 @@ def _extensions(definition: Definition, version: Version, kind: str) -> Json:
     return found
 
 
-def _served_versions(definitions: Iterable[Definition]) -> list[tuple[Definition, Version]]:
+def served_versions(definitions: Iterable[Definition]) -> list[tuple[Definition, Version]]:
     return [(d, v) for d in definitions if d.established for v in d.versions.values() if v.served]
+
+
+def own_versions(served: Iterable[tuple[Definition, Version]]) -> list[GroupVersion]:
+    """The groups and versions of the server's own kinds."""
+    return sorted({(definition.group, version.name) for definition, version in served if definition.builtin})

@@ -261,7 +261,7 @@ def _operation(resource: Resource, op: _Operation, everywhere: bool, subresource
             marked = subresource.group, subresource.version, subresource.kind
     text = op.text.format(kind=kind, article=_article(kind), sub=f" {below} of" if below else "")
     found: Json = {
-        "tags": [f"{_camel(_short(resource.group))}_{resource.version}"],
+        "tags": [f"{camel_case(short_group(resource.group))}_{resource.version}"],
         "description": text,
         "operationId": _operation_id(resource, op, everywhere, below),
         "parameters": op.parameters,
@@ -292,16 +292,17 @@ def _operation_id(resource: Resource, op: _Operation, everywhere: bool, subresou
     """`listStableExampleComV1NamespacedCronTab`."""
     scope = "Namespaced" if resource.namespaced and not everywhere else ""
     end = "ForAllNamespaces" if everywhere else subresource.title()
-    group = _camel(_short(resource.group), capital=True)
-    version = _camel(resource.version, capital=True)
+    group = camel_case(short_group(resource.group), capital=True)
+    version = camel_case(resource.version, capital=True)
     return f"{op.word}{group}{version}{op.infix}{scope}{resource.kind}{op.suffix}{end}"
 
 
-def _short(group: str) -> str:
+def short_group(group: str) -> str:
+    """`rbac.authorization` of `rbac.authorization.k8s.io`, as ids and tags name a group."""
     return group.removesuffix(".k8s.io") if group else "core"
 
 
-def _camel(text: str, capital: bool = False) -> str:
+def camel_case(text: str, capital: bool = False) -> str:
     """`stable.example.com` is `stableExampleCom`; a digit at the beginning goes, as in toValidOperationID."""
     out = []
     for position, character in enumerate(text):

@@ -21,6 +21,7 @@ _PACKAGES = {
     "RawExtension": "io.k8s.apimachinery.pkg.runtime",
     "Quantity": "io.k8s.apimachinery.pkg.api.resource",
     "IntOrString": "io.k8s.apimachinery.pkg.util.intstr",
+    "Info": "io.k8s.apimachinery.pkg.version",
 }
 
 # Types that the reference registers in each group; documents name the groups that they may be meant in.

@@ -5,7 +5,7 @@ Follows kube-openapi pkg/builder/openapi.go and apiextensions-apiserver pkg/cont
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from registry.definitions.compiled import schema_json
@@ -18,9 +18,12 @@ from registry.definitions.openapi.documents import (
     input_schemas,
     kind_schemas,
     list_schema,
+    own_versions,
     resource_of,
+    served_versions,
 )
-from registry.definitions.openapi.paths import Form, paths_v3
+from registry.definitions.openapi.pages import pages
+from registry.definitions.openapi.paths import paths_v3
 from registry.definitions.openapi.types import all_groups, shared_types
 from registry.schema.openapi import V2_PREFIX, metadata_v2, published_v2
 
@@ -31,18 +34,16 @@ def openapi_v2(definitions: Iterable[Definition], subresources: Subresources = s
     """The document of /openapi/v2. Its hash is that of the v3 documents together: it is made of the same facts."""
     schemas: Json = {}
     paths: Json = {}
-    for definition in definitions:
-        if not definition.established:
-            continue
-        for version in definition.versions.values():
-            if version.served:
-                resource = resource_of(definition, version, subresources, V2_PREFIX)
-                schemas |= kind_schemas(resource, definition, version, published_v2(schema_json(version)))
-                if "list" in resource.verbs:
-                    metadata = metadata_v2(LIST_METADATA, "ListMeta")
-                    schemas[resource.list_name] = list_schema(definition, version, resource, metadata)
-                schemas |= input_schemas(resource, published_v2)
-                paths |= {path: _item(item, resource.form) for path, item in paths_v3(resource).items()}
+    served = served_versions(definitions)
+    for definition, version in served:
+        resource = resource_of(definition, version, subresources, V2_PREFIX)
+        schemas |= kind_schemas(resource, definition, version, published_v2(schema_json(version)))
+        if "list" in resource.verbs:
+            metadata = metadata_v2(LIST_METADATA, "ListMeta")
+            schemas[resource.list_name] = list_schema(definition, version, resource, metadata)
+        schemas |= input_schemas(resource, published_v2)
+        paths |= {path: _item(item, resource.form.consumes) for path, item in paths_v3(resource).items()}
+    paths |= {page.path: _item(page.item(V2_PREFIX), page.consumes) for page in pages(own_versions(served))}
     schemas |= shared_types((paths, schemas), all_groups(), v3=False)
     return {
         "swagger": "2.0",
@@ -54,9 +55,9 @@ def openapi_v2(definitions: Iterable[Definition], subresources: Subresources = s
     }
 
 
-def _item(item: Json, form: Form) -> Json:
+def _item(item: Json, consumes: Sequence[str]) -> Json:
     return {
-        name: [_parameter(p) for p in value] if name == "parameters" else _operation(value, form)
+        name: [_parameter(p) for p in value] if name == "parameters" else _operation(value, consumes)
         for name, value in item.items()
     }
 
@@ -65,7 +66,8 @@ def _parameter(parameter: Json) -> Json:
     return {**{k: v for k, v in parameter.items() if k != "schema"}, **parameter["schema"]}
 
 
-def _operation(operation: Json, form: Form) -> Json:
+def _operation(operation: Json, consumes: Sequence[str]) -> Json:
+    """`consumes` are the media types of requests without a body, which v2 has too."""
     body = operation.get("requestBody")
     parameters = [_parameter(p) for p in operation.get("parameters") or ()]
     if body is not None:
@@ -82,7 +84,7 @@ def _operation(operation: Json, form: Form) -> Json:
         "tags": operation["tags"],
         "description": operation["description"],
         "operationId": operation["operationId"],
-        "consumes": list(body["content"]) if body is not None else list(form.consumes),
+        "consumes": list(body["content"] if body is not None else consumes),
         "produces": list(operation["responses"]["200"]["content"]),
         "schemes": ["https"],
         "responses": {
@@ -90,6 +92,8 @@ def _operation(operation: Json, form: Form) -> Json:
             for code, answer in operation["responses"].items()
         },
     }
+    if not found["consumes"]:
+        del found["consumes"]
     if parameters:
         found["parameters"] = parameters
     return found | {k: v for k, v in operation.items() if k.startswith("x-kubernetes-")}

@@ -18,8 +18,7 @@ from registry.builtin.subresources import subresources_of
 from registry.caches import LruCache
 from registry.codec.json_encode import encode_json
 from registry.controllers.api_services.monitor import Monitor
-from registry.definitions.model import Definition
-from registry.definitions.openapi.documents import openapi_v3, openapi_v3_hashes, openapi_v3_index
+from registry.definitions.openapi.documents import openapi_v3_document, openapi_v3_hashes, openapi_v3_index
 from registry.definitions.openapi.proto import ACCEPTED, MEDIA_TYPE, encode_v2
 from registry.definitions.openapi.v2 import openapi_v2
 from registry.flowcontrol.evaluation import evaluate
@@ -73,7 +72,7 @@ class OpenAPIEndpoint:
         await send_with_etag(send, scope, document(encode_json(openapi_v3_index(hashes, prefix))), TEXT)
 
     async def v3(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One version of a group: /openapi/v3/api/v1, /openapi/v3/apis/<group>/<version>."""
+        """A version of a group at /openapi/v3/api/v1 or /openapi/v3/apis/<group>/<version>, or a page of the server."""
         state: RequestState = scope[STATE]
         if negotiate_types(state.header(b"accept"), (_JSON,)) is None:
             await send_nothing(send, scope, 406)
@@ -90,7 +89,7 @@ class OpenAPIEndpoint:
             return
 
         def make() -> Document:
-            return document(_v3_document(list(catalog.definitions()), name), tag)
+            return document(encode_json(openapi_v3_document(list(catalog.definitions()), name, subresources_of)), tag)
 
         found = await self._cache.get(("v3", name, tag), make, size_of(catalog))
         await send_with_etag(send, scope, found, _JSON, _immutable() if wanted else ())
@@ -130,8 +129,3 @@ async def _redirect(send: Send, scope: Scope, address: str) -> None:
     headers = headers_for("text/html; charset=utf-8", state.warnings)
     headers += [(b"location", address.encode()), (b"vary", b"Accept")]
     await send_body(send, scope, 301, headers, b"")
-
-
-def _v3_document(definitions: list[Definition], name: str) -> bytes:
-    *group, version = name.split("/")[1:]
-    return encode_json(openapi_v3(definitions, group[0] if group else "", version, subresources_of))

@@ -1,0 +1,89 @@
+"""The pages of the server itself in OpenAPI: those of discovery, /version/ and what verifiers of tokens read.
+
+Generators make clients of them, such as CoreApi, RbacAuthorizationApi and VersionApi. As in the reference, groups of
+definitions have none. Follows apiserver pkg/endpoints/discovery and pkg/server/routes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from registry.definitions.openapi.paths import BUILTIN, camel_case, short_group
+from registry.definitions.openapi.types import GroupVersion, type_name
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A path that answers GET. `answer` is a shared type; without one the answer is a text."""
+
+    path: str
+    tag: str
+    operation_id: str
+    text: str
+    answer: str = ""
+    media_types: Sequence[str] = BUILTIN.produces
+
+    @property
+    def document(self) -> str:
+        """The OpenAPI v3 document that the page is in, which names it in the index."""
+        return self.path.strip("/")
+
+    @property
+    def consumes(self) -> Sequence[str]:
+        return self.media_types if self.answer else ()
+
+    def item(self, prefix: str) -> Json:
+        """What stands at the path, in the form of v3. References are made with `prefix` before the type's name."""
+        schema: Json = {"$ref": prefix + type_name(self.answer)} if self.answer else {"type": "string"}
+        content = {media_type: {"schema": schema} for media_type in self.media_types}
+        return {
+            "get": {
+                "tags": [self.tag],
+                "description": self.text,
+                "operationId": self.operation_id,
+                "responses": {"200": {"description": "OK", "content": content}, "401": {"description": "Unauthorized"}},
+            }
+        }
+
+
+def pages(versions: Iterable[GroupVersion]) -> list[Page]:
+    """All pages of a server whose own kinds are of these versions of groups, by their paths."""
+    found = {page.path: page for page in _SERVER_PAGES}
+    for group, version in versions:
+        root = f"/apis/{group}/" if group else "/api/"
+        title = camel_case(short_group(group), capital=True)
+        tag = camel_case(short_group(group))
+        found[root] = (
+            Page(root, tag, f"get{title}APIGroup", "get information of a group", "APIGroup")
+            if group
+            else Page(root, tag, f"get{title}APIVersions", _VERSIONS, "APIVersions")
+        )
+        operation_id = f"get{title}{camel_case(version, capital=True)}APIResources"
+        path = f"{root}{version}/"
+        found[path] = Page(path, f"{tag}_{version}", operation_id, "get available resources", "APIResourceList")
+    return [found[path] for path in sorted(found)]
+
+
+_VERSIONS = "get available API versions"
+_SERVER_PAGES = (
+    Page("/apis/", "apis", "getAPIVersions", _VERSIONS, "APIGroupList"),
+    Page("/version/", "version", "getCodeVersion", "get the version of this server", "Info", ("application/json",)),
+    Page(
+        "/.well-known/openid-configuration/",
+        "WellKnown",
+        "getServiceAccountIssuerOpenIDConfiguration",
+        "get the OpenID configuration of the issuer of service accounts' tokens",
+        media_types=("application/json",),
+    ),
+    Page(
+        "/openid/v1/jwks/",
+        "openid",
+        "getServiceAccountIssuerOpenIDKeyset",
+        "get the public keys that service accounts' tokens are verified with",
+        media_types=("application/jwk-set+json",),
+    ),
+)
