@@ -17,6 +17,8 @@ from typing import Any, Final
 
 # How often a condition that lasts is logged again.
 REPEAT_SECONDS: Final = 60.0
+# One that comes back within this time is not worth another line, unless it lasts as long.
+QUIET_SECONDS: Final = 10.0
 
 # Names of a record's origin that say nothing to an operator.
 QUIET_LOGGERS = ("uvicorn", "uvicorn.error", "alembic", "asyncio")
@@ -84,6 +86,7 @@ class Condition:
         self._delay_seconds = delay_seconds
         self._since: float | None = None
         self._said: float | None = None
+        self._over = -QUIET_SECONDS
         self._times = 0
 
     def since_seconds(self) -> float:
@@ -98,7 +101,8 @@ class Condition:
         if silent:
             return
         if self._said is None:
-            if now - self._since >= self._delay_seconds:
+            again = now - self._over < QUIET_SECONDS
+            if now - self._since >= max(self._delay_seconds, QUIET_SECONDS if again else 0.0):
                 self._said = now
                 self._logger.log(self._level, "%s: %s", self._begins, reason)
         elif now - self._said >= REPEAT_SECONDS:
@@ -110,6 +114,7 @@ class Condition:
         """Costs nothing while the condition does not hold."""
         if self._since is not None:
             if self._said is not None:
+                self._over = time.monotonic()
                 self._logger.warning("%s after %.1f s", self._ends, time.monotonic() - self._since)
             self._since, self._said, self._times = None, None, 0
 

@@ -45,6 +45,7 @@ from registry.flowcontrol.watchdog import Watchdog
 from registry.http import metrics
 from registry.http.aggregated import Aggregation
 from registry.http.credentials import credentials
+from registry.http.documents import health
 from registry.http.encryption import encryption_of
 from registry.http.handler_chain import handler_chain
 from registry.http.serving.server import root_certificates
@@ -90,6 +91,7 @@ async def serving(settings: Settings, stopping: Stopping) -> AsyncIterator[Servi
             await stack.enter_async_context(ReportingController(backend))
         await bootstrap(backend, tenants)
         audit = await stack.enter_async_context(audit_log(settings))
+            stack.enter_context(health.exposed(store))
         handler = handler_chain(settings, backend, tenants, audit, aggregation, queue, stopping)
         stack.enter_context(_watched(settings))
         _spare_the_collector()

@@ -87,15 +87,18 @@ class Database:
         if self.away is not None:
             raise Unavailable(self.away)
 
+    def problem(self) -> str | None:
+        """Why PostgreSQL does not answer, as far as is known; None while it does."""
+        return self.away or ("PostgreSQL does not answer" if self._failing_since is not None else None)
+
     async def ping(self) -> None:
         """Raises Unavailable unless PostgreSQL answers the probe; what is unknown for a moment counts as before."""
         self._asked.set()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(ANSWER_SECONDS):
                 await self._answer.wait()
-        self.require()
-        if self._failing_since is not None:
-            raise Unavailable("PostgreSQL does not answer")
+        if (problem := self.problem()) is not None:
+            raise Unavailable(problem)
 
     async def connect(
         self, purpose: str, *, lookups_only: bool = False, attempt_seconds: int = session.CONNECT_ATTEMPT_SECONDS

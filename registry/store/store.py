@@ -491,6 +491,7 @@ class Store:
     def problems(self) -> dict[str, Callable[[], str | None]]:
         """What else can be wrong, by the name of a health check: each says what is wrong now, None for nothing."""
         return {
+            "database": self.database.problem,
             "migrations": lambda: self._session_check.migration_problem,
             "feed": self._feed.problem,
             "disk": lambda: self._writer.problem(full=True),

@@ -8,7 +8,7 @@ import sys
 import time
 
 from tests.faults import campaign
-from tests.faults.defects import DEFECTS, command_of
+from tests.faults.defects import DEFECTS, NONE, command_of
 from tests.faults.disturbances import DISTURBANCES
 
 
@@ -29,7 +29,7 @@ def main() -> int:
         options.rounds,
         options.seconds,
         options.servers,
-        command_of(options.defect) if options.defect else (),
+        command_of(options.defect or NONE),
         [named[name] for name in options.only or ()],
     )
     begun = time.monotonic()

@@ -19,6 +19,7 @@ import psycopg
 from tests.faults.actors import Actors, Cluster
 from tests.faults.checker import violations
 from tests.faults.clients import ServerClient
+from tests.faults.defects import command_of
 from tests.faults.disturbances import DISTURBANCES, Disturbance, Place, Scene
 from tests.faults.history import Change, Log
 from tests.proxy import Proxy
@@ -39,7 +40,7 @@ class Plan:
     rounds: int | None = None
     seconds: float | None = None
     servers: int = 2
-    command: tuple[str, ...] = ()
+    command: tuple[str, ...] = command_of()
     disturbances: Sequence[Disturbance] = ()
 
 
@@ -97,23 +98,23 @@ async def _disturb(plan: Plan, scene: Scene, actors: Actors, report: Report) -> 
     weights = [DISTURBANCES.get(one, 1) for one in choices]
     end = time.monotonic() + plan.seconds if plan.seconds is not None else None
     done = 0
-    await _recovered(actors)
+    await _recovered(actors, "the start")
     while (plan.rounds is None or done < plan.rounds) and (end is None or time.monotonic() < end):
         await scene.pause(0.2, 1)
         disturbance = scene.chance.choices(choices, weights)[0]
         with contextlib.suppress(psycopg.OperationalError):  # PostgreSQL is still busy with the fault before
             await disturbance(scene)
-        report.faults.setdefault(disturbance.__name__, []).append(await _recovered(actors))
+        report.faults.setdefault(disturbance.__name__, []).append(await _recovered(actors, disturbance.__name__))
         done += 1
 
 
-async def _recovered(actors: Actors) -> float:
+async def _recovered(actors: Actors, after: str) -> float:
     """Seconds from now until a write that began later is acknowledged."""
     begun = time.monotonic()
     while True:
         if any(write.is_acknowledged and write.began > begun for write in actors.history.writes[-50:]):
             return time.monotonic() - begun
-        assert time.monotonic() - begun < RECOVERY_SECONDS, f"no write for {RECOVERY_SECONDS} s"
+        assert time.monotonic() - begun < RECOVERY_SECONDS, f"no write for {RECOVERY_SECONDS} s after {after}"
         await asyncio.sleep(0.01)
 
 
@@ -139,15 +140,15 @@ async def _scene(plan: Plan, chance: random.Random) -> AsyncIterator[Scene]:
                 for one in places:
                     with contextlib.suppress(Exception):
                         await asyncio.to_thread(one.server.stop, timeout_seconds=60)
-                    _keep(one.server.data_dir)
+                    _keep(one.server.data_dir, plan.seed)
                 node.stop()
 
 
-def _keep(folder: Path) -> None:
+def _keep(folder: Path, seed: int) -> None:
     """The log of a server, for who looks into a failure: the folder is removed."""
     kept = Path("/tmp/registry-faults")
     kept.mkdir(exist_ok=True)
-    (kept / f"{folder.name}.log").write_text((folder / "server.log").read_text(errors="replace"))
+    (kept / f"{seed}-{folder.name}.log").write_text((folder / "server.log").read_text(errors="replace"))
 
 
 async def _define(place: Place) -> None:

@@ -1,6 +1,7 @@
-"""Servers with a defect: `python -m tests.faults.defects <name> serve ...` is `registry serve` with one thing broken.
+"""Servers of campaigns: `python -m tests.faults.defects <name> serve ...` is `registry serve` with one thing broken.
 
-The harness must find each: it shows that the checker bites. They are patches of the tests, so no server has them.
+The harness must find each: it shows that the checker bites. They are patches of the tests, so no server has them. With
+`none` nothing is broken. Bookmarks come each second, for watches of a campaign are short.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
+from registry.api.verbs import watch
 from registry.cli.root import main
 from registry.store.commit.writer import Writer
 from registry.store.feed.domain_feed import DomainFeed
@@ -72,6 +74,7 @@ def lie_in_a_bookmark() -> None:
     Subscription.next_batch = broken  # type: ignore[method-assign]
 
 
+NONE: Final = "none"
 DEFECTS: Final[dict[str, Callable[[], None]]] = {
     "skip-a-row": skip_a_row,
     "reorder": reorder,
@@ -81,13 +84,15 @@ DEFECTS: Final[dict[str, Callable[[], None]]] = {
 }
 
 
-def command_of(defect: str) -> tuple[str, ...]:
+def command_of(defect: str = NONE) -> tuple[str, ...]:
     """What to start in place of `registry`."""
     return (sys.executable, "-m", "tests.faults.defects", defect)
 
 
 def _run(arguments: list[str]) -> Any:
-    DEFECTS[arguments[0]]()
+    watch.BOOKMARK_SECONDS = 1.0
+    if arguments[0] != NONE:
+        DEFECTS[arguments[0]]()
     return main(arguments[1:])
 
 

@@ -13,11 +13,15 @@ Follows apiserver pkg/server/healthz/healthz.go (handleRootHealth, adaptCheckToH
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from logging import WARNING
 from typing import Final, NamedTuple
 
+from prometheus_client import REGISTRY
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 from starlette.types import Receive, Scope, Send
 
 from registry.http.documents.answers import TEXT, send_document
@@ -123,12 +127,41 @@ def health_endpoints(store: Store, stopping: Stopping) -> list[HealthEndpoint]:
             raise CheckFailed("the process stops")
 
     database = [Check("ping", ping), Check("database", lambda: store.ping()), Check("new-session", store.try_session)]
-    others = [Check(name, _check_of(find)) for name, find in store.problems().items()]
+    others = [Check(name, _check_of(find)) for name, find in store.problems().items() if name != "database"]
     return [
         HealthEndpoint("healthz", database),
         HealthEndpoint("livez", [Check("ping", ping)]),
         HealthEndpoint("readyz", [*database, *others, Check("shutdown", shutdown)]),
     ]
+
+
+@contextlib.contextmanager
+def exposed(store: Store) -> Iterator[None]:
+    """With the outcome of the checks among the metrics."""
+    collector = _Outcomes(store)
+    REGISTRY.register(collector)
+    try:
+        yield
+    finally:
+        REGISTRY.unregister(collector)
+
+
+class _Outcomes(Collector):
+    """`kubernetes_healthcheck`, as in component-base/metrics/prometheus/slis."""
+
+    def __init__(self, store: Store) -> None:
+        self._problems = store.problems()
+
+    def describe(self) -> Iterable[GaugeMetricFamily]:
+        return []  # of two applications in one process, as in tests, each has such a family
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        family = GaugeMetricFamily(
+            "kubernetes_healthcheck", "Outcome of a health check: 1 where it passes.", labels=["name", "type"]
+        )
+        for name, find in self._problems.items():
+            family.add_metric([name, "readyz"], float(find() is None))
+        return [family]
 
 
 def _check_of(find: Callable[[], str | None]) -> Callable[[], Awaitable[None]]:

@@ -86,7 +86,11 @@ class Writer:
     def __init__(
         self, database: Database, *, on_commit: OnCommit, make_partitions: MakePartitions, connections: int = 2
     ) -> None:
-        self._connections = [WriterConnection(database, on_commit, make_partitions) for _ in range(connections)]
+        refused = Condition(logger, "PostgreSQL refuses writes", "PostgreSQL takes writes again")
+        lost = Condition(logger, "a commit lost its connection", "commits are answered again", level=logging.WARNING)
+        self._connections = [
+            WriterConnection(database, on_commit, make_partitions, refused, lost) for _ in range(connections)
+        ]
 
     async def commit(self, tenant: Tenant, write: Write) -> Committed:
         """Commits one write, or raises why not (registry.store.errors).
@@ -110,7 +114,14 @@ class Writer:
 
 
 class WriterConnection:
-    def __init__(self, database: Database, on_commit: OnCommit, make_partitions: MakePartitions) -> None:
+    def __init__(
+        self,
+        database: Database,
+        on_commit: OnCommit,
+        make_partitions: MakePartitions,
+        refused: Condition,
+        lost: Condition,
+    ) -> None:
         self._database = database
         self._on_commit = on_commit
         self._make_partitions = make_partitions
@@ -122,10 +133,7 @@ class WriterConnection:
         # these are away, and are ended on the next connection.
         self._given_up: list[recovery.Link] = []
         self.refusal: Refusal | None = None
-        self._refused = Condition(logger, "PostgreSQL refuses writes", "PostgreSQL takes writes again")
-        self._lost = Condition(
-            logger, "a commit lost its connection", "commits are answered again", level=logging.WARNING
-        )
+        self._refused, self._lost = refused, lost
         self._task: asyncio.Task[None] | None = None
 
     def submit(self, tenant: Tenant, write: Write) -> asyncio.Future[Committed]:
