@@ -14,6 +14,7 @@ import logging
 import re
 import ssl
 import time
+from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +25,7 @@ from starlette.responses import JSONResponse, Response
 
 from registry.authentication.oidc.configuration import BadConfiguration, Issuer, load_configuration
 from registry.codec.model import DecodeError
+from registry.files import Stamp, stamp_of
 from registry.settings import Settings
 from registry.webhooks.answers import decode_bounded_json
 from registry.webhooks.connection import Origin, Unreachable
@@ -36,11 +38,13 @@ logger = logging.getLogger(__name__)
 
 OIDC_PATH: Final = "/api/oidc"
 SCOPE: Final = "openid profile email groups"
-# The issuer's document is read again after so long; the file of issuers each time.
+# The issuer's document is read again after so long.
 _FRESH_SECONDS: Final = 600.0
 _TIMEOUT_SECONDS: Final = 15.0
-# Exchanges under way in a process: each waits for the issuer, and anybody may begin one.
+# Calls of the issuer under way in a process, and in any ten seconds: anybody may cause one, and nobody is to flood the
+# issuer through this server.
 _AT_ONCE: Final = 8
+_IN_TEN_SECONDS: Final = 50
 _BODY_BYTES: Final = 16 * 1024
 _MAX_VALUES: Final = 20_000
 _LIMITS: Final = Limits(
@@ -67,6 +71,8 @@ class SignIn:
         self._own_issuer = settings.service_account_issuer
         self._policy = EgressPolicy(settings.allow_egress_to)
         self._under_way = 0
+        self._called: deque[float] = deque(maxlen=_IN_TEN_SECONDS)
+        self._known_issuer: tuple[Stamp, Issuer] | None = None
         self._document: tuple[float, Issuer, Mapping[str, Any]] | None = None
 
     async def respond(self, request: Request) -> Response:
@@ -130,9 +136,16 @@ class SignIn:
         return issuer, document
 
     def _issuer(self) -> Issuer:
+        """That of the file of issuers, which is read when it has changed."""
         assert self._file is not None
+        stamp = stamp_of(self._file)
+        if self._known_issuer is None or self._known_issuer[0] != stamp:
+            self._known_issuer = (stamp, self._load_issuer(self._file))
+        return self._known_issuer[1]
+
+    def _load_issuer(self, file: Path) -> Issuer:
         try:
-            issuers = load_configuration(Path(self._file), self._own_issuer).issuers
+            issuers = load_configuration(file, self._own_issuer).issuers
         except BadConfiguration as error:
             logger.error("signing in at the console: the authentication configuration cannot be used: %s", error)
             raise SignInFailed(500, "the server's authentication configuration cannot be used") from error
@@ -143,8 +156,11 @@ class SignIn:
 
     async def _call(self, issuer: Issuer, text: str, form: Mapping[str, str] | None = None) -> dict[str, Any]:
         """The JSON object with which the issuer answers a GET, or a POST of a form."""
-        if self._under_way >= _AT_ONCE:
+        now = time.monotonic()
+        is_frequent = len(self._called) == _IN_TEN_SECONDS and now - self._called[0] < 10
+        if self._under_way >= _AT_ONCE or is_frequent:
             raise SignInFailed(429, "too many people are signing in: try again in a moment")
+        self._called.append(now)
         self._under_way += 1
         client = HttpsClient(self._policy, _LIMITS)
         try:

@@ -208,6 +208,13 @@ async def test_exchanges_under_way_are_bounded(
         assert issuer.calls == []
 
 
+async def test_nobody_can_flood_the_issuer(issuer: SigningIssuer, api_database: str, tmp_path: Path) -> None:
+    async with serving(api_database, tmp_path / "data", **settings_of(issuer, tmp_path)) as client:
+        codes = [(await exchange(client)).code for _ in range(60)]
+        assert set(codes) == {400, 429}
+        assert len(issuer.calls) + len(issuer.forms) < 60
+
+
 @pytest.mark.slow
 def test_in_a_browser(browser: Browser, issuer: SigningIssuer, tmp_path: Path) -> None:
     """To the issuer, back with a code, and on the page that was left; neither code nor token is in a URL or a log."""

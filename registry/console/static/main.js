@@ -47,7 +47,8 @@ function App({ arrived, problem }) {
   if (!session) return html`<main class="sign-in"><${SignIn} onSignIn=${signedIn} problem=${problem} /></main>`;
   return html`<${Frame} api=${api} session=${session} route=${route} signOut=${signOut} problem=${problem} />
     ${expired && html`<${Dialog} title="Sign in again">
-      <div class="body"><${Notice} kind="warning">The server does not accept your token any more. What you typed is still there.</>
+      <div class="body"><${Notice}
+          kind="warning">The server does not accept your token any more. What you typed is still there.</>
       <${SignIn} onSignIn=${signedIn} inDialog=${true} /></div>
     </>`}`;
 }
@@ -87,10 +88,12 @@ function Frame({ api, session, route, signOut, problem }) {
   }, [api, rights, session, tenant, kinds.value, who.value]);
   return html`<${Console.Provider} value=${context}>
     <div class="frame">
-      <a class="skip" href="#main" onClick=${(event) => (event.preventDefault(), document.getElementById("main").focus())}>Skip to the page</a>
+      <a class="skip" href="#main"
+          onClick=${(event) => (event.preventDefault(), document.getElementById("main").focus())}>Skip to the page</a>
       <header class="top">
         <button type="button" class="menu" aria-expanded=${menu} aria-label="Menu" onClick=${() => setMenu(!menu)}>☰</button>
-        <a class="brand" href=${formatRoute({ tenant })} aria-label="registry: overview"><img src="icon.svg" alt="" /><span>registry</span></a>
+        <a class="brand" href=${formatRoute({ tenant })} aria-label="registry: overview"><img src="icon.svg"
+            alt="" /><span>registry</span></a>
         <${TenantChoice} tenant=${tenant} home=${session.tenant} all=${tenants.value} />
         <span class="grow"></span>
         <button type="button" class="search" onClick=${() => setPalette(true)}>Find a kind <kbd>/</kbd></button>
@@ -117,7 +120,8 @@ function NoKinds({ error, again }) {
 function Page({ route }) {
   const page = PAGES[route.page] ? route.page : "overview";
   const loaded = useLoaded(async () => ({ page, module: await PAGES[page]() }), [page]);
-  if (loaded.error) return html`<${ErrorNotice} error=${{ code: 0, message: "A part of the console could not be loaded." }} again=${loaded.again} />`;
+  if (loaded.error) return html`<${ErrorNotice}
+      error=${{ code: 0, message: "A part of the console could not be loaded." }} again=${loaded.again} />`;
   if (loaded.value?.page !== page) return html`<${Loading} />`;
   const Found = loaded.value.module[page === "new" ? "NewObject" : "default"];
   const place = [page, ...route.args].join("/");
@@ -167,15 +171,18 @@ function TenantChoice({ tenant, home, all }) {
       <form onSubmit=${submit}>
         <div class="body"><label class="field">Name of the tenant; nothing for your own
           <input name="tenant" value=${tenant === HOME ? "" : tenant} autocomplete="off" spellcheck=${false} autofocus /></label>
-          ${all && html`<p><a href=${formatRoute({ tenant, page: "tenants" })} onClick=${() => setOpen(false)}>All tenants</a></p>`}
-          ${home !== HOME && html`<p><a href=${formatRoute({ tenant: home })} onClick=${() => setOpen(false)}>${home}</a></p>`}</div>
+          ${all && html`<p><a href=${formatRoute({ tenant, page: "tenants" })}
+              onClick=${() => setOpen(false)}>All tenants</a></p>`}
+          ${home !== HOME && html`<p><a href=${formatRoute({ tenant: home })}
+              onClick=${() => setOpen(false)}>${home}</a></p>`}</div>
         <footer><button class="main">Go</button></footer>
       </form></>`}`;
 }
 
 function Side({ route, kinds, open, showTenants }) {
   const { tenant, page, args } = route;
-  const link = (to, text, current) => html`<a href=${formatRoute({ tenant, ...to })} aria-current=${current ? "page" : undefined}>${text}</a>`;
+  const link = (to, text, current) => html`<a href=${formatRoute({ tenant, ...to })}
+      aria-current=${current ? "page" : undefined}>${text}</a>`;
   const custom = kinds.filter((kind) => kind.preferred && !isBuiltin(kind) && kind.verbs.includes("list"));
   const groups = new Map();
   for (const kind of custom.slice(0, 60)) groups.set(kind.group, [...(groups.get(kind.group) ?? []), kind]);
@@ -224,7 +231,8 @@ function Palette({ onClose }) {
       aria-activedescendant=${`found-${at}`} autocomplete="off" spellcheck=${false} autofocus placeholder="Name, short name, group or category"
       value=${text} onInput=${(event) => (setText(event.target.value), setAt(0))} onKeyDown=${onKey} />
     <ul id="found" role="listbox" aria-label="Kinds and pages" ref=${list}>
-      ${found.map(([name, where], index) => html`<li id=${`found-${index}`} role="option" aria-selected=${index === at} onClick=${() => choose(index)}>
+      ${found.map(([name, where], index) => html`<li id=${`found-${index}`} role="option"
+          aria-selected=${index === at} onClick=${() => choose(index)}>
         <span>${name}</span><span class="quiet">${where}</span></li>`)}
     </ul></div></>`;
 }

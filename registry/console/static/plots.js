@@ -16,17 +16,24 @@ export function TimePlot({ title, series, from, to, kind = "line", height = 190,
   const y = (value) => bottom - (value / ticks.at(-1)) * (bottom - 10);
   return html`<figure class="plot-box">
     <svg class="plot" viewBox=${`0 0 ${WIDTH} ${height}`} role="img" aria-label=${`${title}: ${summary(series, format)}`}>
-      ${ticks.map((tick) => html`<g key=${tick}><line class="axis" x1=${LEFT} x2=${WIDTH - 8} y1=${y(tick)} y2=${y(tick)} /><text class="quiet" x=${LEFT - 6} y=${y(tick) + 4} text-anchor="end">${format(tick)}</text></g>`)}
-      ${timeTicks(from, to).map(([time, text]) => html`<text key=${time} class="quiet" x=${x(time)} y=${height - 5} text-anchor="middle">${text}</text>`)}
-      ${limit !== undefined && html`<line class="series-4" x1=${LEFT} x2=${WIDTH - 8} y1=${y(limit)} y2=${y(limit)} stroke-dasharray="5 4" />`}
-      ${stacked ? columns(series, x, y, from, to) : series.map((one, index) => html`<path key=${one.name} class=${`series-${index + 1}`} d=${steps(one.points, x, y, to)} />`)}
+      ${ticks.map((tick) => html`<g key=${tick}><line class="axis" x1=${LEFT} x2=${WIDTH - 8} y1=${y(tick)} y2=${y(tick)} />
+        <text class="quiet" x=${LEFT - 6} y=${y(tick) + 4} text-anchor="end">${format(tick)}</text></g>`)}
+      ${timeTicks(from, to).map(([time, text]) => html`<text key=${time} class="quiet" x=${x(time)} y=${height - 5}
+          text-anchor="middle">${text}</text>`)}
+      ${limit !== undefined && html`<line class="series-4" x1=${LEFT} x2=${WIDTH - 8} y1=${y(limit)} y2=${y(limit)}
+          stroke-dasharray="5 4" />`}
+      ${stacked ? columns(series, x, y, from, to) : series.map((one, index) => html`<path key=${one.name}
+          class=${`series-${index + 1}`} d=${steps(one.points, x, y, to)} />`)}
     </svg>
     ${series.length > 1 && html`<${Legend} names=${series.map((one) => one.name)} />`}
   </figure>`;
 }
 
-export function Legend({ names }) {
-  return html`<figcaption class="legend">${names.map((name, index) => html`<span key=${name}><svg viewBox="0 0 10 10" aria-hidden="true"><rect width="10" height="10" rx="2" class=${`series-${index + 1}`} /></svg>${name}</span>`)}</figcaption>`;
+export function Legend({ names, numbers = names.map((_name, index) => index + 1) }) {
+  const mark = (number) => html`<svg viewBox="0 0 10 10" aria-hidden="true">
+    <rect width="10" height="10" rx="2" class=${`series-${number}`} /></svg>`;
+  return html`<figcaption class="legend">
+    ${names.map((name, index) => html`<span key=${name}>${mark(numbers[index])}${name}</span>`)}</figcaption>`;
 }
 
 function sums(series) {
@@ -48,7 +55,8 @@ function columns(series, x, y, from, to) {
     return series.map((one, number) => {
       const [time, value] = one.points[index];
       const top = y(base + value);
-      const bar = value > 0 && html`<rect key=${one.name} class=${`series-${number + 1}`} x=${x(time) + 1} y=${top} width=${width} height=${y(base) - top}><title>${`${timeText(time)}: ${value} ${one.name}`}</title></rect>`;
+      const bar = value > 0 && html`<rect key=${one.name} class=${`series-${number + 1}`} x=${x(time) + 1} y=${top}
+          width=${width} height=${y(base) - top}><title>${`${timeText(time)}: ${value} ${one.name}`}</title></rect>`;
       base += value;
       return bar;
     });
@@ -68,23 +76,32 @@ export function Spans({ rows }) {
   const x = (time) => left + ((time - from) / (to - from || 1)) * (WIDTH - left - 8);
   const height = rows.length * 26 + 22;
   return html`<figure class="plot-box">
-    <svg class="plot" viewBox=${`0 0 ${WIDTH} ${height}`} role="img" aria-label=${rows.map((row) => `${row.type} is ${row.spans.at(-1).status}`).join(", ")}>
+    <svg class="plot" viewBox=${`0 0 ${WIDTH} ${height}`} role="img"
+        aria-label=${rows.map((row) => `${row.type} is ${row.spans.at(-1).status}`).join(", ")}>
       ${rows.map((row, index) => html`<g key=${row.type}><text x="0" y=${index * 26 + 16}>${row.type.slice(0, 22)}</text>
-        ${row.spans.map((span) => html`<rect class=${`series-${STATES[span.status] ?? 4}`} x=${x(span.from)} y=${index * 26 + 4} width=${Math.max(1, x(span.to) - x(span.from) - 1)} height="16" rx="2">
-          <title>${`${row.type} ${span.status}${span.reason ? ` (${span.reason})` : ""}: ${durationText((span.to - span.from) / 1000)}, since ${timeText(span.from)}`}</title></rect>`)}</g>`)}
-      ${timeTicks(from, to).map(([time, text]) => html`<text key=${time} class="quiet" x=${x(time)} y=${height - 5} text-anchor="middle">${text}</text>`)}
+        ${row.spans.map((span) => html`<rect class=${`series-${STATES[span.status] ?? 4}`} x=${x(span.from)}
+            y=${index * 26 + 4} width=${Math.max(1, x(span.to) - x(span.from) - 1)} height="16" rx="2">
+          <title>${spanText(row.type, span)}</title></rect>`)}</g>`)}
+      ${timeTicks(from, to).map(([time, text]) => html`<text key=${time} class="quiet" x=${x(time)} y=${height - 5}
+          text-anchor="middle">${text}</text>`)}
     </svg>
-    <figcaption class="legend">${[["True", 3], ["False", 2], ["Unknown", 5]].map(([name, number]) => html`<span><svg viewBox="0 0 10 10" aria-hidden="true"><rect width="10" height="10" rx="2" class=${`series-${number}`} /></svg>${name}</span>`)}</figcaption>
+    <${Legend} names=${Object.keys(STATES)} numbers=${Object.values(STATES)} />
   </figure>`;
+}
+
+function spanText(type, { status, reason, from, to }) {
+  return `${type} ${status}${reason ? ` (${reason})` : ""}: ${durationText((to - from) / 1000)}, since ${timeText(from)}`;
 }
 
 /** Horizontal bars: `[{name, value, text}]`. */
 export function Bars({ title, bars }) {
   const most = Math.max(1, ...bars.map((bar) => bar.value));
   const height = bars.length * 26 + 4;
-  return html`<svg class="plot" viewBox=${`0 0 ${WIDTH} ${height}`} role="img" aria-label=${`${title}: ${bars.map((bar) => `${bar.name} ${bar.text}`).join(", ")}`}>
+  return html`<svg class="plot" viewBox=${`0 0 ${WIDTH} ${height}`} role="img"
+      aria-label=${`${title}: ${bars.map((bar) => `${bar.name} ${bar.text}`).join(", ")}`}>
     ${bars.map((bar, index) => html`<g key=${bar.name}><text x="0" y=${index * 26 + 17}>${bar.name.slice(0, 30)}</text>
-      <rect class="series-1" x="200" y=${index * 26 + 5} rx="3" width=${Math.max(1, (bar.value / most) * (WIDTH - 300))} height="15" />
+      <rect class="series-1" x="200" y=${index * 26 + 5} rx="3"
+          width=${Math.max(1, (bar.value / most) * (WIDTH - 300))} height="15" />
       <text x=${206 + (bar.value / most) * (WIDTH - 300)} y=${index * 26 + 17}>${bar.text}</text></g>`)}
   </svg>`;
 }

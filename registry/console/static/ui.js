@@ -104,7 +104,8 @@ export function Status({ text }) {
 
 export function Tabs({ tabs, current, href }) {
   return html`<nav class="tabs" aria-label="Views">
-    ${tabs.map(([id, label]) => html`<a key=${id} href=${href(id)} aria-current=${id === current ? "page" : undefined}>${label}</a>`)}
+    ${tabs.map(([id, label]) => html`<a key=${id} href=${href(id)}
+        aria-current=${id === current ? "page" : undefined}>${label}</a>`)}
   </nav>`;
 }
 
@@ -190,7 +191,9 @@ export function VirtualTable({ label, columns, rows, keyOf, sort, onSort, onEnd,
     if (place < scrollTop) box.current.scrollTop = place;
     else if (place + 3 * ROW_HEIGHT > scrollTop + clientHeight) box.current.scrollTop = place + 3 * ROW_HEIGHT - clientHeight;
     look();
-    requestAnimationFrame(() => requestAnimationFrame(() => box.current?.querySelector(`tr[data-index="${wanted}"] a:not([tabindex="-1"])`)?.focus({ preventScroll: true })));
+    const link = `tr[data-index="${wanted}"] a:not([tabindex="-1"])`;
+    const focus = () => box.current?.querySelector(link)?.focus({ preventScroll: true });
+    requestAnimationFrame(() => requestAnimationFrame(focus)); // when the row is in the document
   };
   const sorted = (id) => (sort === id ? "ascending" : sort === `-${id}` ? "descending" : undefined);
   const head = (column) => {
@@ -200,18 +203,31 @@ export function VirtualTable({ label, columns, rows, keyOf, sort, onSort, onEnd,
     return html`<button type="button" onClick=${() => onSort(state === "ascending" ? `-${column.id}` : column.id)}>
       ${column.title}<span aria-hidden="true" class="mark">${mark}</span></button>`;
   };
-  return html`<div class="table-box" ref=${box} onScroll=${look} onKeyDown=${onKey} tabindex="0" role="region" aria-label=${label}>
+  return html`<div class="table-box" ref=${box} onScroll=${look} onKeyDown=${onKey} tabindex="0" role="region"
+      aria-label=${label}>
     <table aria-rowcount=${total ?? rows.length}>
-      <thead><tr>${columns.map((column) => html`<th key=${column.id} scope="col" title=${column.about} aria-sort=${sorted(column.id)} class=${column.numeric ? "numeric" : ""}>${head(column)}</th>`)}</tr></thead>
+      <thead><tr>${columns.map((column) => html`<th key=${column.id} scope="col" title=${column.about}
+          aria-sort=${sorted(column.id)} class=${column.numeric ? "numeric" : ""}>${head(column)}</th>`)}</tr></thead>
       <tbody>
-        ${begin > 0 && html`<tr class="spacer" aria-hidden="true"><td colspan=${columns.length} style=${{ height: `${begin * ROW_HEIGHT}px` }}></td></tr>`}
-        ${rows.slice(begin, end).map((row, offset) => html`<tr key=${keyOf(row)} data-index=${begin + offset} class=${rowClass?.(row) ?? ""}>
+        ${begin > 0 && html`<tr class="spacer" aria-hidden="true"><td colspan=${columns.length}
+            style=${{ height: `${begin * ROW_HEIGHT}px` }}></td></tr>`}
+        ${rows.slice(begin, end).map((row, offset) => html`<tr key=${keyOf(row)} data-index=${begin + offset}
+            class=${rowClass?.(row) ?? ""}>
           ${columns.map((column) => html`<td key=${column.id} class=${column.numeric ? "numeric" : ""}>${column.cell(row)}</td>`)}
         </tr>`)}
-        ${end < rows.length && html`<tr class="spacer" aria-hidden="true"><td colspan=${columns.length} style=${{ height: `${(rows.length - end) * ROW_HEIGHT}px` }}></td></tr>`}
+        ${end < rows.length && html`<tr class="spacer" aria-hidden="true"><td colspan=${columns.length}
+            style=${{ height: `${(rows.length - end) * ROW_HEIGHT}px` }}></td></tr>`}
       </tbody>
     </table>
   </div>`;
+}
+
+/** A table of a few rows, which are its children. */
+export function SmallTable({ label, head, wrap = false, children }) {
+  return html`<div class=${`table-box short ${wrap ? "wrap" : ""}`} tabindex="0" role="region" aria-label=${label}><table>
+    <thead><tr>${head.map((title) => html`<th key=${title} scope="col">${title}</th>`)}</tr></thead>
+    <tbody>${children}</tbody>
+  </table></div>`;
 }
 
 /** A bar for how much of a limit is used. */

@@ -4,7 +4,7 @@ import { resourcePath } from "../logic/paths.js";
 import { HOME, kindArgs, objectRoute } from "../logic/routes.js";
 import { constraintsOf, fieldsOf, isDeprecated, rulesOf, typeText } from "../logic/schema.js";
 import { columnsOf, exampleQueries, viewName } from "../logic/sql.js";
-import { Age, Copyable, Empty, ErrorNotice, Heading, html, Loading, Notice, Status, Tabs, useConsole, useLoaded, useTitle } from "../ui.js";
+import { Age, Copyable, Empty, ErrorNotice, Heading, html, Loading, Notice, SmallTable, Status, Tabs, useConsole, useLoaded, useTitle } from "../ui.js";
 import { useState } from "../vendor/preact.js";
 import { DEFINITIONS } from "./definitions.js";
 import { Figures } from "./figures.js";
@@ -17,26 +17,32 @@ export default function Definition({ args, query }) {
   const { api, tenant, kinds, href } = useConsole();
   const loaded = useLoaded((signal) => api.get(resourcePath(tenant, DEFINITIONS, { name }), { signal }), [tenant, name]);
   const { tab = "about" } = query;
-  if (loaded.error && !loaded.value) return html`<${Heading} parts=${[["Definitions", href({ page: "definitions" })], [name]]} /><${ErrorNotice} error=${loaded.error} again=${loaded.again} />`;
+  if (loaded.error && !loaded.value) return html`<${Heading}
+      parts=${[["Definitions", href({ page: "definitions" })], [name]]} /><${ErrorNotice} error=${loaded.error}
+      again=${loaded.again} />`;
   if (!loaded.value) return html`<${Loading} />`;
   const definition = loaded.value;
   const { spec, metadata } = definition;
   const version = spec.versions.find((one) => one.name === query.version) ?? spec.versions.find((one) => one.storage);
   const served = kinds.find((one) => qualifiedName(one) === metadata.name && one.preferred);
   const kind = { ...DEFINITIONS, kind: "CustomResourceDefinition" };
-  return html`<${Heading} parts=${[["Definitions", href({ page: "definitions" })], [spec.names.kind]]} about=${html`${metadata.name} · ${spec.scope} · created <${Age} time=${metadata.creationTimestamp} /> ago`}>
+  return html`<${Heading} parts=${[["Definitions", href({ page: "definitions" })], [spec.names.kind]]}
+      about=${html`${metadata.name} · ${spec.scope} · created <${Age} time=${metadata.creationTimestamp} /> ago`}>
       <a class="button" href=${objectRoute(tenant, kind, "", name)}>As YAML</a>
       ${served && html`<a class="button main" href=${href({ page: "objects", args: kindArgs(served) })}>Objects</a>`}
     </>
-    <${Tabs} tabs=${TABS} current=${tab} href=${(id) => href({ page: "definition", args, query: { tab: id === "about" ? "" : id, version: query.version } })} />
+    <${Tabs} tabs=${TABS} current=${tab}
+        href=${(id) => href({ page: "definition", args, query: { tab: id === "about" ? "" : id, version: query.version } })} />
     ${tab === "about" && html`<${About} definition=${definition} />`}
-    ${tab === "schema" && html`<${Schema} definition=${definition} version=${version} to=${(one) => href({ page: "definition", args, query: { tab, version: one } })} />`}
+    ${tab === "schema" && html`<${Schema} definition=${definition} version=${version}
+        to=${(one) => href({ page: "definition", args, query: { tab, version: one } })} />`}
     ${tab === "figures" && (served ? html`<${Figures} kind=${served} />` : html`<${Empty}>It is not served.</>`)}
     ${tab === "sql" && html`<${Sql} definition=${definition} tenant=${tenant === HOME ? "" : tenant} />`}`;
 }
 
 function About({ definition: { spec, status, metadata } }) {
   const conditions = status?.conditions ?? [];
+  const annotations = Object.entries(metadata.annotations ?? {}).filter(([name]) => !name.startsWith("kubectl."));
   return html`<div class="cards">
       <section class="card"><h2>Names</h2><dl class="facts">
         <dt>Kind</dt><dd>${spec.names.kind}</dd><dt>Group</dt><dd>${spec.group}</dd><dt>Plural</dt><dd>${spec.names.plural}</dd>
@@ -46,30 +52,43 @@ function About({ definition: { spec, status, metadata } }) {
         <dt>Stored versions</dt><dd>${(status?.storedVersions ?? []).join(", ")}</dd>
       </dl></section>
       <section class="card"><h2>Conditions</h2>${conditions.length === 0 && html`<p class="quiet">none</p>`}<dl class="facts">
-        ${conditions.map((one) => html`<dt key=${one.type}>${one.type}</dt><dd><${Status} text=${one.status} /> <span class="quiet">${one.reason}, <${Age} time=${one.lastTransitionTime} /> ago<br />${one.message}</span></dd>`)}
+        ${conditions.map((one) => html`<dt key=${one.type}>${one.type}</dt><dd><${Status}
+            text=${one.status} /> <span class="quiet">${one.reason}, <${Age}
+            time=${one.lastTransitionTime} /> ago<br />${one.message}</span></dd>`)}
       </dl></section>
-      <section class="card"><h2>Annotations</h2><dl class="facts">
-        ${Object.entries(metadata.annotations ?? {}).filter(([name]) => !name.startsWith("kubectl.")).map(([name, value]) => html`<dt key=${name}>${name}</dt><dd>${value}</dd>`)}</dl>
-        ${Object.keys(metadata.annotations ?? {}).length === 0 && html`<p class="quiet">none</p>`}</section>
+      <section class="card"><h2>Annotations</h2>${annotations.length === 0 && html`<p class="quiet">none</p>`}<dl class="facts">
+        ${annotations.map(([name, value]) => html`<dt key=${name}>${name}</dt><dd>${value}</dd>`)}
+      </dl></section>
     </div>
     <h2>Versions</h2>
-    <div class="table-box short wrap" tabindex="0" role="region" aria-label="Versions"><table>
-      <thead><tr><th scope="col">Version</th><th scope="col">Served</th><th scope="col">Stored</th><th scope="col">Subresources</th><th scope="col">Columns</th><th scope="col">Selectable fields</th></tr></thead>
-      <tbody>${spec.versions.map((one) => html`<tr key=${one.name}><td>${one.name}${one.deprecated && html` <${Status} text="deprecated" /><br /><span class="quiet">${one.deprecationWarning ?? ""}</span>`}</td>
-        <td>${one.served ? "yes" : "no"}</td><td>${one.storage ? "yes" : "no"}</td><td>${Object.keys(one.subresources ?? {}).join(", ")}</td>
-        <td>${(one.additionalPrinterColumns ?? []).map((column) => html`<div key=${column.name} title=${column.description}>${column.name} <code>${column.jsonPath}</code></div>`)}</td>
-        <td>${(one.selectableFields ?? []).map((field) => html`<div key=${field.jsonPath}><code>${field.jsonPath}</code></div>`)}</td></tr>`)}</tbody>
-    </table></div>`;
+    <${SmallTable} label="Versions" wrap head=${["Version", "Served", "Stored", "Subresources", "Columns", "Selectable fields"]}>
+      ${spec.versions.map((one) => html`<${Version} key=${one.name} version=${one} />`)}
+    </>`;
+}
+
+function Version({ version }) {
+  const columns = version.additionalPrinterColumns ?? [];
+  return html`<tr>
+    <td>${version.name}${version.deprecated && html` <${Status} text="deprecated" />`}
+      <div class="quiet">${version.deprecationWarning ?? ""}</div></td>
+    <td>${version.served ? "yes" : "no"}</td>
+    <td>${version.storage ? "yes" : "no"}</td>
+    <td>${Object.keys(version.subresources ?? {}).join(", ")}</td>
+    <td>${columns.map((one) => html`<div title=${one.description}>${one.name} <code>${one.jsonPath}</code></div>`)}</td>
+    <td>${(version.selectableFields ?? []).map((one) => html`<div><code>${one.jsonPath}</code></div>`)}</td>
+  </tr>`;
 }
 
 function Schema({ definition, version, to }) {
   const schema = version.schema?.openAPIV3Schema;
-  return html`<div class="bar-row">${definition.spec.versions.map((one) => html`<a key=${one.name} class="chip" href=${to(one.name)} aria-current=${one === version ? "true" : undefined}>${one.name}</a>`)}
+  const fields = fieldsOf(schema).filter((one) => !["apiVersion", "kind", "metadata"].includes(one.name));
+  return html`<div class="bar-row">${definition.spec.versions.map((one) => html`<a key=${one.name} class="chip"
+      href=${to(one.name)} aria-current=${one === version ? "true" : undefined}>${one.name}</a>`)}
       <span class="quiet"><span class="required">*</span> required</span></div>
     ${version.deprecated && html`<${Notice} kind="warning">${version.deprecationWarning ?? `${version.name} is deprecated.`}</>`}
     ${!schema ? html`<${Empty}>This version has no schema.</>` : html`<section class="card">
       ${schema.description && html`<p>${schema.description}</p>`}
-      <ul class="tree">${fieldsOf(schema).filter((one) => !["apiVersion", "kind", "metadata"].includes(one.name)).map((one) => html`<${Field} key=${one.name} field=${one} depth=${0} />`)}</ul>
+      <ul class="tree">${fields.map((one) => html`<${Field} key=${one.name} field=${one} depth=${0} />`)}</ul>
       <${Rules} schema=${schema} /></section>`}`;
 }
 
@@ -77,13 +96,16 @@ function Schema({ definition, version, to }) {
 function Field({ field: { name, schema, required }, depth }) {
   const [open, setOpen] = useState(depth < 1);
   const inner = fieldsOf(schema);
-  const label = html`<span class="name">${name}</span>${required && html`<span class="required" title="required">*</span>`}<span class="type">${typeText(schema)}</span>
+  const label = html`<span class="name">${name}</span>${required && html`<span class="required"
+      title="required">*</span>`}<span class="type">${typeText(schema)}</span>
     ${isDeprecated(schema) && html`<span class="chip">deprecated</span>`}${constraintsOf(schema).map((one) => html`<span class="chip" key=${one}>${one}</span>`)}`;
   const about = html`${schema.description && html`<p>${schema.description}</p>`}<${Rules} schema=${schema} />`;
   const kind = isDeprecated(schema) ? "deprecated" : "";
   if (inner.length === 0) return html`<li class=${kind}><div class="leaf">${label}</div>${about}</li>`;
-  return html`<li class=${kind}><details open=${open} onToggle=${(event) => setOpen(event.currentTarget.open)}><summary>${label}</summary>${about}
-    ${open && html`<ul>${inner.map((one) => html`<${Field} key=${one.name} field=${one} depth=${depth + 1} />`)}</ul>`}</details></li>`;
+  return html`<li class=${kind}><details open=${open}
+      onToggle=${(event) => setOpen(event.currentTarget.open)}><summary>${label}</summary>${about}
+    ${open && html`<ul>${inner.map((one) => html`<${Field} key=${one.name} field=${one}
+        depth=${depth + 1} />`)}</ul>`}</details></li>`;
 }
 
 function Rules({ schema }) {
@@ -99,11 +121,13 @@ function Sql({ definition: { spec, metadata }, tenant }) {
   const who = `--tenant ${tenant || "<tenant>"}`;
   if (!view) return html`<p>The name of this definition is long, so the server has shortened the names of its views. This shows them:</p><${Copyable} text="SELECT * FROM reports.definitions;" />`;
   return html`<section class="card"><h2>Connect</h2>
-      <${Copyable} label="On the server's machine" text=${`registry psql ${who} -- -c "SELECT * FROM reports.${view} LIMIT 10"`} />
-      <${Copyable} label="A login for an analyst, which reads the views of this tenant and nothing else" text=${`registry sql grant analyst ${who}`} /></section>
+      <${Copyable} label="On the server's machine"
+          text=${`registry psql ${who} -- -c "SELECT * FROM reports.${view} LIMIT 10"`} />
+      <${Copyable} label="A login for an analyst, which reads the views of this tenant and nothing else"
+          text=${`registry sql grant analyst ${who}`} /></section>
     <section class="card"><h2>Queries</h2>${exampleQueries(view, columns, spec.scope === "Namespaced").map((one) => html`<${Copyable} key=${one.title} label=${one.title} text=${one.sql} />`)}</section>
     <section class="card"><h2>Columns</h2><p class="quiet">After tenant, namespace, name, uid, labels and the rest of the metadata:</p>
-      <div class="table-box short" tabindex="0" role="region" aria-label="Columns"><table><thead><tr><th scope="col">Column</th><th scope="col">Type</th><th scope="col">Field</th></tr></thead>
-      <tbody>${columns.map((one) => html`<tr key=${one.name}><td><code>${one.name}</code></td><td>${one.type}</td><td><code>${one.path}</code></td></tr>`)}</tbody></table></div>
+      <${SmallTable} label="Columns" head=${["Column", "Type", "Field"]}>${columns.map((one) => html`<tr key=${one.name}>
+        <td><code>${one.name}</code></td><td>${one.type}</td><td><code>${one.path}</code></td></tr>`)}</>
       <p class="quiet">Views: <code>${view}</code>, <code>${view}_conditions</code>, <code>${view}_raw</code>, <code>${view}_history</code>.</p></section>`;
 }

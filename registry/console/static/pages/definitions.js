@@ -35,9 +35,12 @@ export default function Definitions() {
     { id: "fault", title: "Faults", cell: (row) => row.faults },
     { id: "age", title: "Age", cell: (row) => html`<${Age} time=${row.created} />` },
   ];
-  return html`<${Heading} parts=${[["Definitions"]]} about=${`${plural(rows.length, "definition")}${loaded.loading ? ", loading more" : ""}`}>
-      ${may.create && html`<a class="button main" href=${href({ page: "new", args: [DEFINITIONS.group, "v1", DEFINITIONS.plural] })}>New</a>`}</>
-    <div class="bar-row"><input type="search" aria-label="Search definitions" placeholder="Search" value=${text} onInput=${(event) => setText(event.target.value)} /></div>
+  return html`<${Heading} parts=${[["Definitions"]]}
+      about=${`${plural(rows.length, "definition")}${loaded.loading ? ", loading more" : ""}`}>
+      ${may.create && html`<a class="button main"
+          href=${href({ page: "new", args: [DEFINITIONS.group, "v1", DEFINITIONS.plural] })}>New</a>`}</>
+    <div class="bar-row"><input type="search" aria-label="Search definitions" placeholder="Search" value=${text}
+        onInput=${(event) => setText(event.target.value)} /></div>
     <${ErrorNotice} error=${loaded.error} again=${loaded.again} />
     ${rows.length > 0 ? html`<${VirtualTable} label="Definitions" columns=${columns} rows=${shown} keyOf=${(row) => row.name} />`
       : loaded.loading ? html`<${Loading} />` : !loaded.error && html`<${Empty}>There are no definitions yet.</>`}`;

@@ -29,25 +29,32 @@ function List({ kind, args, query }) {
   };
   const first = useLoaded((signal) => (setMore([]), load("", signal)), [ns, name]);
   const pages = [first.value, ...more].filter(Boolean);
-  const items = pages.flatMap((page) => page.items).map((entry) => ({ ...entry, ...(entry.object?.metadata ?? entry), resourceVersion: entry.resourceVersion, at: entry.time }));
+  const items = pages.flatMap((page) => page.items).map((entry) => {
+    const { name: its, namespace = "" } = entry.object?.metadata ?? entry;
+    return { ...entry, name: its, namespace };
+  });
   const next = pages.at(-1)?.metadata.continue;
   const loadMore = () => load(next).then((page) => setMore([...more, page]), setError);
   const columns = [
     ...(kind.namespaced ? [{ id: "namespace", title: "Namespace", cell: (one) => one.namespace ?? "" }] : []),
-    { id: "name", title: "Name", cell: (one) => html`<a href="#" onClick=${(event) => (event.preventDefault(), setShown(one))}>${one.name}</a>` },
-    { id: "when", title: "Deleted", cell: (one) => html`${timeText(one.at)} (<${Age} time=${one.at} /> ago)` },
+    { id: "name", title: "Name", cell: (one) => html`<a href="#"
+        onClick=${(event) => (event.preventDefault(), setShown(one))}>${one.name}</a>` },
+    { id: "when", title: "Deleted", cell: (one) => html`${timeText(one.time)} (<${Age} time=${one.time} /> ago)` },
     { id: "user", title: "By", cell: (one) => one.user },
     { id: "past", title: "Its past", cell: (one) => html`<a href=${objectRoute(tenant, kind, one.namespace, one.name, { tab: "history" })}>History</a>` },
   ];
-  return html`<${Heading} parts=${[[kind.kind, href({ page: "objects", args: kindArgs(kind), query: { ns } })], ["Deleted objects"]]}
+  return html`<${Heading}
+      parts=${[[kind.kind, href({ page: "objects", args: kindArgs(kind), query: { ns } })], ["Deleted objects"]]}
       about=${first.value ? `Complete from revision ${first.value.metadata.retainedSince} on` : ""} />
     <div class="bar-row">
-      ${kind.namespaced && html`<${NamespaceChoice} value=${ns} onChange=${(value) => go({ page: "deleted", args, query: { ns: value, name } })} />`}
+      ${kind.namespaced && html`<${NamespaceChoice} value=${ns}
+          onChange=${(value) => go({ page: "deleted", args, query: { ns: value, name } })} />`}
       ${name && html`<span class="chip">name: ${name}</span><a href=${href({ page: "deleted", args, query: { ns } })}>all</a>`}
     </div>
     <${ErrorNotice} error=${first.error ?? error} again=${first.again} />
     ${!first.value && !first.error ? html`<${Loading} />` : items.length === 0 ? !first.error && html`<${Empty}>Nothing that was deleted is still kept.</>`
-      : html`<${VirtualTable} label="Deleted objects" columns=${columns} rows=${items} keyOf=${(one) => `${one.namespace}/${one.name}/${one.uid}`} />`}
+      : html`<${VirtualTable} label="Deleted objects" columns=${columns} rows=${items}
+          keyOf=${(one) => `${one.namespace}/${one.name}/${one.uid}`} />`}
     ${next && html`<p><button type="button" onClick=${loadMore}>More</button></p>`}
     ${shown && html`<${Shown} kind=${kind} entry=${shown} onClose=${() => setShown(null)} />`}`;
 }
@@ -55,7 +62,8 @@ function List({ kind, args, query }) {
 function Shown({ kind, entry, onClose }) {
   const { api, tenant, notify, go } = useConsole();
   const [error, setError] = useState(null);
-  const may = useRights({ undelete: { group: kind.group, resource: kind.plural, namespace: entry.namespace ?? "", name: entry.name, verb: "create", subresource: "undelete" } });
+  const place = { group: kind.group, resource: kind.plural, namespace: entry.namespace ?? "", name: entry.name };
+  const may = useRights({ undelete: { ...place, verb: "create", subresource: "undelete" } });
   const { managedFields: _fields, ...metadata } = entry.object?.metadata ?? {};
   const text = entry.object ? toYaml({ ...entry.object, metadata }) : entry.message ?? "";
   const undelete = async () => {
@@ -70,6 +78,7 @@ function Shown({ kind, entry, onClose }) {
   };
   return html`<${Dialog} title=${`${entry.name} as it was last`} wide=${true} onClose=${onClose}>
     <div class="body"><${ErrorNotice} error=${error} /><pre tabindex="0">${text}</pre></div>
-    <footer><button type="button" onClick=${onClose}>Close</button>${may.undelete && html`<button type="button" class="main" onClick=${undelete}>Undelete</button>`}</footer>
+    <footer><button type="button" onClick=${onClose}>Close</button>${may.undelete && html`<button type="button"
+        class="main" onClick=${undelete}>Undelete</button>`}</footer>
   </>`;
 }

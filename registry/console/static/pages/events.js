@@ -1,6 +1,6 @@
 // The events about an object.
 import { resourcePath } from "../logic/paths.js";
-import { Age, Empty, ErrorNotice, html, Loading, Status, useConsole, useLoaded } from "../ui.js";
+import { Age, Empty, ErrorNotice, html, Loading, SmallTable, Status, useConsole, useLoaded } from "../ui.js";
 
 const EVENTS = { group: "", version: "v1", plural: "events", namespaced: true };
 
@@ -15,10 +15,11 @@ export default function Events({ namespace, object }) {
   const when = (event) => event.lastTimestamp ?? event.series?.lastObservedTime ?? event.eventTime ?? event.metadata.creationTimestamp;
   const items = [...events.value.items].sort((a, b) => (when(a) < when(b) ? 1 : -1));
   if (items.length === 0) return html`<${Empty}>There are no events about it.</>`;
-  return html`<div class="table-box short wrap" tabindex="0" role="region" aria-label="Events"><table>
-    <thead><tr><th scope="col">Last seen</th><th scope="col">Type</th><th scope="col">Reason</th><th scope="col">Message</th><th scope="col">From</th><th scope="col" class="numeric">Count</th></tr></thead>
-    <tbody>${items.map((event) => html`<tr key=${event.metadata.uid}>
-      <td><${Age} time=${when(event)} /></td><td><${Status} text=${event.type} /></td><td>${event.reason}</td><td>${event.message}</td>
-      <td>${event.source?.component || event.reportingComponent || ""}</td><td class="numeric">${event.series?.count ?? event.count ?? 1}</td></tr>`)}</tbody>
-  </table></div>`;
+  return html`<${SmallTable} label="Events" wrap head=${["Last seen", "Type", "Reason", "Message", "From", "Count"]}>
+    ${items.map((event) => html`<tr key=${event.metadata.uid}>
+      <td><${Age} time=${when(event)} /></td><td><${Status} text=${event.type} /></td>
+      <td>${event.reason}</td><td>${event.message}</td>
+      <td>${event.source?.component || event.reportingComponent || ""}</td>
+      <td>${event.series?.count ?? event.count ?? 1}</td></tr>`)}
+  </>`;
 }

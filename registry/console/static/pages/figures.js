@@ -32,13 +32,19 @@ export function Figures({ kind, namespace = "" }) {
   const writes = useLoaded((signal) => lives.value && writesOf(api, tenant, kind, found, from, signal), [lives.value, period]);
   if (lives.error) return html`<${ErrorNotice} error=${lives.error} again=${lives.again} />`;
   if (!lives.value) return html`<${Loading} what="Counting" />`;
-  return html`<div class="bar-row" role="group" aria-label="Period">${PERIODS.map(([id, text]) => html`<button type="button" key=${id} aria-pressed=${id === period} onClick=${() => setPeriod(id)}>${text}</button>`)}
+  return html`<div class="bar-row" role="group"
+      aria-label="Period">${PERIODS.map(([id, text]) => html`<button type="button" key=${id}
+      aria-pressed=${id === period} onClick=${() => setPeriod(id)}>${text}</button>`)}
       <button type="button" onClick=${() => (lives.again(), states.again())}>Count again</button></div>
-    <section class="card"><h2>Objects</h2><${TimePlot} title="Objects" series=${[{ name: "objects", points: countOverTime(found, from, to) }]} from=${from} to=${to} />
+    <section class="card"><h2>Objects</h2><${TimePlot} title="Objects"
+        series=${[{ name: "objects", points: countOverTime(found, from, to) }]} from=${from} to=${to} />
       ${partly && html`<p class="quiet">Of the first ${countText(MOST)} objects.</p>`}
       ${!deletions && html`<p class="quiet">Without deleted objects, which are not open to you.</p>`}</section>
-    <section class="card"><h2>Writes</h2>${writes.value ? html`<${Writes} writes=${writes.value} from=${from} to=${to} />` : writes.error ? html`<${ErrorNotice} error=${writes.error} again=${writes.again} />` : html`<${Loading} what="Reading histories" />`}</section>
-    ${states.value?.map((one) => html`<section class="card" key=${one.type}><h2>${one.type}: time in the present state</h2><${Bars} title=${one.type} bars=${one.bars} />
+    <section class="card"><h2>Writes</h2>${writes.value ? html`<${Writes} writes=${writes.value} from=${from}
+        to=${to} />` : writes.error ? html`<${ErrorNotice} error=${writes.error}
+        again=${writes.again} />` : html`<${Loading} what="Reading histories" />`}</section>
+    ${states.value?.map((one) => html`<section class="card"
+        key=${one.type}><h2>${one.type}: time in the present state</h2><${Bars} title=${one.type} bars=${one.bars} />
       ${one.partly && html`<p class="quiet">Of the first ${MOST_WHOLE} objects.</p>`}</section>`)}`;
 }
 

@@ -35,13 +35,19 @@ export default function History({ kind, namespace, name, object, gone, may }) {
       <button type="button" disabled=${chosen.length !== 2} onClick=${() => setShown([older, newer])}>Compare two</button>
       <span class="quiet">Choose two states to compare them. Complete from revision ${first.value.metadata.retainedSince} on.</span>
     </div>
-    ${items.length === 0 ? html`<${Empty}>Nothing is known of its past any more.</>` : html`<ol class="timeline card" aria-label="History, newest first">
-      ${items.map((entry, index) => html`<${Entry} key=${entry.resourceVersion} entry=${entry} chosen=${chosen.includes(entry)} choose=${() => choose(entry)} show=${() => setShown([before(items, index, entry), entry])}
+    ${items.length === 0 ? html`<${Empty}>Nothing is known of its past any more.</>` : html`<ol class="timeline card"
+        aria-label="History, newest first">
+      ${items.map((entry, index) => html`<${Entry} key=${entry.resourceVersion} entry=${entry}
+          chosen=${chosen.includes(entry)} choose=${() => choose(entry)}
+          show=${() => setShown([before(items, index, entry), entry])}
         restore=${may.restore && !gone && entry.operation !== "Delete" && entry.resourceVersion !== version && (() => setRestoring(entry))} />`)}
     </ol>`}
-    ${next && html`<p><button type="button" onClick=${async () => setMore([...more, await load({ limit: DRAWN, continue: next })])}>Older</button></p>`}
-    ${shown && html`<${Compared} kind=${kind} namespace=${namespace} name=${name} pair=${shown} onClose=${() => setShown(null)} />`}
-    ${restoring && html`<${Restoring} kind=${kind} namespace=${namespace} name=${name} entry=${restoring} uid=${object.metadata.uid} onClose=${() => setRestoring(null)} />`}`;
+    ${next && html`<p><button type="button"
+        onClick=${async () => setMore([...more, await load({ limit: DRAWN, continue: next })])}>Older</button></p>`}
+    ${shown && html`<${Compared} kind=${kind} namespace=${namespace} name=${name} pair=${shown}
+        onClose=${() => setShown(null)} />`}
+    ${restoring && html`<${Restoring} kind=${kind} namespace=${namespace} name=${name} entry=${restoring}
+        uid=${object.metadata.uid} onClose=${() => setRestoring(null)} />`}`;
 }
 
 /** The state before an entry; null before a create. */
@@ -53,12 +59,14 @@ function before(items, index, entry) {
 function Entry({ entry, chosen, choose, show, restore }) {
   const { changes, more } = entry.operation === "Update" && entry.diff ? changesOf(entry.diff) : { changes: [], more: 0 };
   return html`<li>
-    <div><label><input type="checkbox" checked=${chosen} onChange=${choose} aria-label=${`Compare revision ${entry.resourceVersion}`} /> ${timeText(entry.time)}</label>
+    <div><label><input type="checkbox" checked=${chosen} onChange=${choose}
+        aria-label=${`Compare revision ${entry.resourceVersion}`} /> ${timeText(entry.time)}</label>
       <div class="quiet"><${Age} time=${entry.time} /> ago · ${entry.resourceVersion}</div></div>
     <div><strong>${entry.operation}</strong> by ${entry.user || "the server"} <span class="quiet">(${entry.verb}${entry.fieldManager ? `, ${entry.fieldManager}` : ""})</span>
       ${entry.message && html`<p class="quiet">${entry.message}</p>`}
       ${changes.map((one) => html`<p class="changes">${one.path}: ${one.text}</p>`)}${more > 0 && html`<p class="changes">and ${more} more</p>`}</div>
-    <div class="actions"><button type="button" onClick=${show}>Difference</button>${restore && html`<button type="button" onClick=${restore}>Restore</button>`}</div>
+    <div class="actions"><button type="button"
+        onClick=${show}>Difference</button>${restore && html`<button type="button" onClick=${restore}>Restore</button>`}</div>
   </li>`;
 }
 
@@ -77,7 +85,8 @@ function Compared({ kind, namespace, name, pair, onClose }) {
   const label = (entry) => (!entry ? "Before it was created" : entry.operation === "Delete" ? "Deleted" : `Revision ${entry.resourceVersion}${entry.time ? `, ${timeText(entry.time)}` : ""}`);
   return html`<${Dialog} title=${`What changed in ${name}`} wide=${true} onClose=${onClose}><div class="body">
     <${ErrorNotice} error=${texts.error} />
-    ${texts.value ? html`<${Difference} left=${texts.value[0]} right=${texts.value[1]} leftLabel=${label(pair[0])} rightLabel=${label(pair[1])} />` : !texts.error && html`<${Loading} />`}
+    ${texts.value ? html`<${Difference} left=${texts.value[0]} right=${texts.value[1]} leftLabel=${label(pair[0])}
+        rightLabel=${label(pair[1])} />` : !texts.error && html`<${Loading} />`}
   </div></>`;
 }
 
@@ -103,7 +112,9 @@ function Restoring({ kind, namespace, name, entry, uid, onClose }) {
   };
   return html`<${Dialog} title=${`Restore ${name}`} wide=${true} onClose=${onClose}>
     <div class="body"><${ErrorNotice} error=${error ?? texts.error} />
-      ${texts.value ? html`<${Difference} left=${texts.value[0]} right=${texts.value[1]} leftLabel="Now" rightLabel=${`Restored from revision ${entry.resourceVersion}`} />` : !texts.error && html`<${Loading} />`}</div>
-    <footer><button type="button" onClick=${onClose}>Cancel</button><button type="button" class="main" disabled=${!texts.value} onClick=${restore}>Restore</button></footer>
+      ${texts.value ? html`<${Difference} left=${texts.value[0]} right=${texts.value[1]} leftLabel="Now"
+          rightLabel=${`Restored from revision ${entry.resourceVersion}`} />` : !texts.error && html`<${Loading} />`}</div>
+    <footer><button type="button" onClick=${onClose}>Cancel</button><button type="button" class="main"
+        disabled=${!texts.value} onClick=${restore}>Restore</button></footer>
   </>`;
 }

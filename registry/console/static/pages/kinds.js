@@ -22,8 +22,12 @@ export default function Kinds({ query }) {
   ];
   return html`<${Heading} parts=${[["Kinds"]]} about=${`${found.length} that can be listed`} />
     <div class="bar-row">
-      <input type="search" aria-label="Search kinds" placeholder="Search" value=${text} onInput=${(event) => setText(event.target.value)} />
-      ${categories.map((one) => html`<a key=${one} class="chip" href=${href({ page: "kinds", query: { category: one === category ? "" : one } })} aria-current=${one === category ? "true" : undefined}>${one}</a>`)}
+      <input type="search" aria-label="Search kinds" placeholder="Search" value=${text}
+          onInput=${(event) => setText(event.target.value)} />
+      ${categories.map((one) => html`<a key=${one} class="chip"
+          href=${href({ page: "kinds", query: { category: one === category ? "" : one } })}
+          aria-current=${one === category ? "true" : undefined}>${one}</a>`)}
     </div>
-    <${VirtualTable} label="Kinds" columns=${columns} rows=${found} keyOf=${(kind) => `${kind.group}/${kind.version}/${kind.plural}`} />`;
+    <${VirtualTable} label="Kinds" columns=${columns} rows=${found}
+        keyOf=${(kind) => `${kind.group}/${kind.version}/${kind.plural}`} />`;
 }

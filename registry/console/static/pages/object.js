@@ -53,15 +53,19 @@ function Known({ kind, namespace, name, tab }) {
   const { href } = useConsole();
   const crumbs = [[kind.kind, href({ ...list, query: {} })], ...(namespace ? [[namespace, href(list)]] : []), [name]];
   return html`<${Heading} parts=${crumbs} about=${html`<${Summary} object=${object} kind=${kind} gone=${live.gone} />`}>
-      ${may.delete && object && !live.gone && html`<button type="button" class="danger" onClick=${() => setDeleting(true)}>Delete</button>`}
+      ${may.delete && object && !live.gone && html`<button type="button" class="danger"
+          onClick=${() => setDeleting(true)}>Delete</button>`}
     </>
     ${error && html`<${ErrorNotice} error=${error} again=${live.again} />`}
     ${live.message && html`<${Notice} kind="warning">${live.message}</>`}
     ${live.gone && html`<${Gone} kind=${kind} namespace=${namespace} name=${name} />`}
-    <${Tabs} tabs=${tabs} current=${tab} href=${(id) => objectRoute(tenant, kind, namespace, name, { tab: id === "yaml" ? "" : id })} />
+    <${Tabs} tabs=${tabs} current=${tab}
+        href=${(id) => objectRoute(tenant, kind, namespace, name, { tab: id === "yaml" ? "" : id })} />
     ${!object && !error ? html`<${Loading} />`
-      : module.value?.tab === tab && (object || tab === "history") && html`<${module.value.View} key=${tab} kind=${kind} namespace=${namespace} name=${name} object=${object} gone=${live.gone} may=${may} />`}
-    ${deleting && html`<${Deletion} kind=${kind} object=${object} onClose=${() => setDeleting(false)} onDone=${() => (setDeleting(false), notify(`${name} is deleted, or will be when its finalizers are done.`), go(list))} />`}`;
+      : module.value?.tab === tab && (object || tab === "history") && html`<${module.value.View} key=${tab}
+          kind=${kind} namespace=${namespace} name=${name} object=${object} gone=${live.gone} may=${may} />`}
+    ${deleting && html`<${Deletion} kind=${kind} object=${object} onClose=${() => setDeleting(false)}
+        onDone=${() => (setDeleting(false), notify(`${name} is deleted, or will be when its finalizers are done.`), go(list))} />`}`;
 }
 
 /** The object as the server has it now: loaded, then watched. A cut watch loads it again. */
@@ -112,7 +116,8 @@ function Summary({ object, kind, gone }) {
   if (!object) return kind.kind;
   const { metadata, status } = object;
   const ready = conditionsOf(object).find((one) => ["Ready", "Available", "Established"].includes(one.type));
-  return html`${kind.kind}${metadata.creationTimestamp && html` · created <${Age} time=${metadata.creationTimestamp} /> ago`} · revision ${metadata.resourceVersion}
+  return html`${kind.kind}${metadata.creationTimestamp && html` · created <${Age}
+      time=${metadata.creationTimestamp} /> ago`} · revision ${metadata.resourceVersion}
     ${metadata.deletionTimestamp && html` · <${Status} text="Terminating" />`}${gone && html` · <${Status} text="deleted" />`}
     ${ready && html` · ${ready.type}: <${Status} text=${ready.status} />`}
     ${typeof status?.phase === "string" && html` · <${Status} text=${status.phase} />`}`;
@@ -120,7 +125,8 @@ function Summary({ object, kind, gone }) {
 
 function Gone({ kind, namespace, name }) {
   const { href } = useConsole();
-  return html`<${Notice} kind="warning">This object has been deleted. <a href=${href({ page: "deleted", args: kindArgs(kind), query: { ns: namespace, name } })}>See what can be brought back</a>.</>`;
+  return html`<${Notice}
+      kind="warning">This object has been deleted. <a href=${href({ page: "deleted", args: kindArgs(kind), query: { ns: namespace, name } })}>See what can be brought back</a>.</>`;
 }
 
 /** Deletes an object, after showing what depends on it. */
@@ -148,19 +154,23 @@ function Deletion({ kind, object, onClose, onDone }) {
   };
   return html`<${Dialog} title=${`Delete ${kind.kind} ${metadata.name}`} onClose=${onClose}>
     <div class="body">
-      ${dependents.loading && !dependents.value ? html`<${Loading} what="Looking for what depends on it" />` : html`<${Dependents} found=${dependents.value} error=${dependents.error} policy=${policy} />`}
+      ${dependents.loading && !dependents.value ? html`<${Loading}
+          what="Looking for what depends on it" />` : html`<${Dependents} found=${dependents.value}
+          error=${dependents.error} policy=${policy} />`}
       ${!isLarge && html`<label class="field">What depends on it
         <select value=${policy} onChange=${(event) => setPolicy(event.target.value)}>
           <option value="Background">is deleted afterwards (background)</option>
           <option value="Foreground">is deleted first (foreground)</option>
           <option value="Orphan">stays, without this owner (orphan)</option>
         </select></label>`}
-      ${isLarge && html`<label class="field">Type its name to confirm<input value=${typed} onInput=${(event) => setTyped(event.target.value)} spellcheck=${false} autocomplete="off" /></label>`}
+      ${isLarge && html`<label class="field">Type its name to confirm<input value=${typed}
+          onInput=${(event) => setTyped(event.target.value)} spellcheck=${false} autocomplete="off" /></label>`}
       ${(metadata.finalizers ?? []).length > 0 && html`<p class="quiet">It stays until its finalizers are done: ${metadata.finalizers.join(", ")}.</p>`}
       <${ErrorNotice} error=${error} />
     </div>
     <footer><button type="button" onClick=${onClose}>Cancel</button>
-      <button type="button" class="danger" disabled=${busy || (isLarge && typed !== metadata.name)} onClick=${remove}>Delete</button></footer>
+      <button type="button" class="danger" disabled=${busy || (isLarge && typed !== metadata.name)}
+          onClick=${remove}>Delete</button></footer>
   </>`;
 }
 
@@ -208,9 +218,11 @@ export function NewObject({ args, query }) {
     return { View, text: toYaml(template(kind, query.ns, schema, document)) };
   }, [kind]);
   if (!kind) return html`<${Unknown} args=${args} />`;
-  return html`<${Heading} parts=${[[kind.kind, href({ page: "objects", args: kindArgs(kind), query: { ns: query.ns } })], [`New ${kind.kind}`]]} />
+  return html`<${Heading}
+      parts=${[[kind.kind, href({ page: "objects", args: kindArgs(kind), query: { ns: query.ns } })], [`New ${kind.kind}`]]} />
     ${module.error && html`<${ErrorNotice} error=${module.error} again=${module.again} />`}
-    ${module.value ? html`<${module.value.View} kind=${kind} namespace=${query.ns ?? ""} template=${module.value.text} may=${{ create: true }} />` : html`<${Loading} />`}`;
+    ${module.value ? html`<${module.value.View} kind=${kind} namespace=${query.ns ?? ""}
+        template=${module.value.text} may=${{ create: true }} />` : html`<${Loading} />`}`;
 }
 
 /** What a new object needs: names, and the required fields of its spec. */

@@ -1,4 +1,5 @@
 // The objects of a kind: printer columns, live, filtered and sorted.
+import { METADATA_LIST } from "../api.js";
 import { LiveList } from "../livelist.js";
 import { findKind, qualifiedName } from "../logic/kinds.js";
 import { resourcePath } from "../logic/paths.js";
@@ -19,7 +20,8 @@ export default function Objects({ args, query }) {
   useTitle(kind?.kind ?? plural_);
   if (!kind) return html`<${Unknown} args=${args} />`;
   const change = (fields) => go({ page: "objects", args, query: { ...query, ...fields } });
-  return html`<${List} key=${`${query.ns ?? ""} ${query.labels ?? ""} ${query.filter ?? ""}`} kind=${kind} query=${query} change=${change} />`;
+  return html`<${List} key=${`${query.ns ?? ""} ${query.labels ?? ""} ${query.filter ?? ""}`} kind=${kind}
+      query=${query} change=${change} />`;
 }
 
 export function Unknown({ args }) {
@@ -55,26 +57,34 @@ function List({ kind, query, change }) {
   return html`<${Heading} parts=${[[kind.kind]]} about=${about}>
       <${Live} list=${list} />
       ${may.deleted && html`<a class="button" href=${href({ page: "deleted", args: kindArgs(kind), query: { ns } })}>Deleted</a>`}
-      ${may.create && kind.verbs.includes("create") && html`<a class="button main" href=${href({ page: "new", args: kindArgs(kind), query: { ns } })}>New</a>`}
+      ${may.create && kind.verbs.includes("create") && html`<a class="button main"
+          href=${href({ page: "new", args: kindArgs(kind), query: { ns } })}>New</a>`}
     </>
     <div class="bar-row">
       ${kind.namespaced && html`<${NamespaceChoice} value=${ns} onChange=${(value) => change({ ns: value })} />`}
-      <input type="search" aria-label="Filter the rows" placeholder="Filter" value=${filter} onInput=${(event) => setFilter(event.target.value)} />
+      <input type="search" aria-label="Filter the rows" placeholder="Filter" value=${filter}
+          onInput=${(event) => setFilter(event.target.value)} />
       <form onSubmit=${(event) => (event.preventDefault(), change({ labels: new FormData(event.target).get("labels").trim() }))}>
-        <input type="search" name="labels" aria-label="Label selector" placeholder="Labels: team=storage" value=${labels} spellcheck=${false} />
+        <input type="search" name="labels" aria-label="Label selector" placeholder="Labels: team=storage"
+            value=${labels} spellcheck=${false} />
       </form>
       <form onSubmit=${(event) => (event.preventDefault(), change({ filter: new FormData(event.target).get("query").trim() }))}>
-        <input type="search" name="query" class="query" aria-label="Query in CEL: objects of which it is true" placeholder="Query: object.spec.size > 3" value=${wanted} spellcheck=${false} />
+        <input type="search" name="query" class="query" aria-label="Query in CEL: objects of which it is true"
+            placeholder="Query: object.spec.size > 3" value=${wanted} spellcheck=${false} />
       </form>
-      ${list.columns.some((column) => column.priority > 0) && html`<label><input type="checkbox" checked=${wide} onChange=${() => setWide(!wide)} /> All columns</label>`}
+      ${list.columns.some((column) => column.priority > 0) && html`<label><input type="checkbox" checked=${wide}
+          onChange=${() => setWide(!wide)} /> All columns</label>`}
       <span class="quiet" role="status">${counts(list, all.length, shown.length, total, filter)}</span>
-      ${!list.complete && (filter || sort) && list.state !== "failed" && html`<button type="button" onClick=${() => list.loadAll()}>Load all ${countText(total)}</button>`}
+      ${!list.complete && (filter || sort) && list.state !== "failed" && html`<button type="button"
+          onClick=${() => list.loadAll()}>Load all ${countText(total)}</button>`}
     </div>
-    ${list.error && html`<${ListError} error=${list.error} kind=${kind} ns=${ns} again=${() => go(location.hash) || location.reload()} />`}
+    ${list.error && html`<${ListError} error=${list.error} kind=${kind} ns=${ns}
+        again=${() => go(location.hash) || location.reload()} />`}
     ${list.message && !list.error && html`<${Notice} kind="warning">${list.message}</>`}
     ${list.state === "loading" && all.length === 0 ? html`<${Loading} />`
       : all.length === 0 && !list.error && list.complete ? html`<${Empty}>There are none${ns ? ` in the namespace ${ns}` : ""}${labels ? " with these labels" : ""}${wanted ? " of which the query is true" : ""}.</>`
-      : all.length > 0 && html`<${VirtualTable} label=${`${kind.kind} objects`} columns=${columns} rows=${shown} keyOf=${(row) => row.key} total=${total}
+      : all.length > 0 && html`<${VirtualTable} label=${`${kind.kind} objects`} columns=${columns} rows=${shown}
+          keyOf=${(row) => row.key} total=${total}
           sort=${sort || (ns ? "name" : "namespace")} onSort=${(value) => change({ sort: value })} onEnd=${onEnd}
           rowClass=${(row) => (row.deleting ? "deleting" : Date.now() - (list.changed.get(row.key) ?? 0) < 1500 ? "fresh" : "")} />`}`;
 }
@@ -88,7 +98,8 @@ function counts(list, loaded, shown, total, filter) {
 function Live({ list }) {
   const texts = { loading: "loading", live: "live", cut: "connection cut, trying again", static: "not live", failed: "" };
   if (!texts[list.state]) return null;
-  return html`<span class=${`live ${{ live: "live-on", cut: "live-cut" }[list.state] ?? ""}`} role="status">${texts[list.state]}</span>`;
+  return html`<span class=${`live ${{ live: "live-on", cut: "live-cut" }[list.state] ?? ""}`}
+      role="status">${texts[list.state]}</span>`;
 }
 
 function ListError({ error, kind, ns, again }) {
@@ -100,13 +111,14 @@ function ListError({ error, kind, ns, again }) {
 export function NamespaceChoice({ value, onChange }) {
   const { api, tenant } = useConsole();
   const path = resourcePath(tenant, { group: "", version: "v1", plural: "namespaces" }, { query: { limit: 500 } });
-  const found = useLoaded((signal) => api.get(path, { accept: "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", signal }).catch(() => ({ items: [] })), [path]);
+  const found = useLoaded((signal) => api.get(path, { accept: METADATA_LIST, signal }).catch(() => ({ items: [] })), [path]);
   const names = (found.value?.items ?? []).map((one) => one.metadata.name);
   const submit = (event) => {
     event.preventDefault();
     onChange(event.currentTarget.value.trim());
   };
-  return html`<input type="search" aria-label="Namespace; empty for all" placeholder="All namespaces" list="namespaces" value=${value} onChange=${submit} spellcheck=${false} autocomplete="off" />
+  return html`<input type="search" aria-label="Namespace; empty for all" placeholder="All namespaces"
+      list="namespaces" value=${value} onChange=${submit} spellcheck=${false} autocomplete="off" />
     <datalist id="namespaces">${names.map((name) => html`<option key=${name} value=${name} />`)}</datalist>`;
 }
 
@@ -115,7 +127,9 @@ function columnsOf(kind, definitions, { ns, wide, tenant }) {
   const link = (row) => html`<a href=${objectRoute(tenant, kind, row.namespace, row.name)}>${row.name}</a>`;
   const columns = [];
   if (kind.namespaced && !ns) {
-    columns.push({ id: "namespace", title: "Namespace", cell: (row) => html`<a href=${formatRoute({ tenant, page: "objects", args: kindArgs(kind), query: { ns: row.namespace } })} tabindex="-1">${row.namespace}</a>` });
+    const of = (namespace) => formatRoute({ tenant, page: "objects", args: kindArgs(kind), query: { ns: namespace } });
+    const cell = (row) => html`<a href=${of(row.namespace)} tabindex="-1">${row.namespace}</a>`;
+    columns.push({ id: "namespace", title: "Namespace", cell });
   }
   const hasName = definitions.some((one) => one.format === "name");
   if (!hasName) columns.push({ id: "name", title: "Name", cell: link });

@@ -41,27 +41,35 @@ export default function Overview() {
     <div class="cards">
       <section class="card"><h2>You</h2><p class="mono">${user ?? "…"}</p><p class="quiet">Kubernetes API ${version.value?.gitVersion ?? "…"}</p></section>
       <section class="card"><h2>Kinds</h2><p class="figure">${countText(custom.length)}</p><p><a href=${href({ page: "definitions" })}>Definitions</a> · <a href=${href({ page: "kinds" })}>all kinds</a></p></section>
-      ${state.value && html`<${Usage} usage=${state.value.usage} health=${state.value.object && healthOf(state.value.object, state.value.usage)} />`}
+      ${state.value && html`<${Usage} usage=${state.value.usage}
+          health=${state.value.object && healthOf(state.value.object, state.value.usage)} />`}
     </div>
     ${version.error && html`<${ErrorNotice} error=${version.error} again=${version.again} />`}
     <section class="card"><h2>Objects</h2>
       ${custom.length === 0 ? html`<p>This tenant has no kinds of its own yet. ${may.define && html`<a href=${href({ page: "new", args: ["apiextensions.k8s.io", "v1", "customresourcedefinitions"] })}>Define one</a>, or apply a definition with kubectl.`}</p>`
-        : counted.length > 0 ? html`<${Bars} title="Objects of each kind" bars=${counted.slice(0, 12).map((kind) => ({ name: kind.kind, value: counts.get(qualifiedName(kind)), text: countText(counts.get(qualifiedName(kind))) }))} />` : html`<p class="quiet">None that you can see${counts.size < Math.min(most, custom.length) ? " yet: counting" : ""}.</p>`}
-      <p>${custom.slice(0, most).map((kind) => html`<a key=${qualifiedName(kind)} class="chip" href=${href({ page: "objects", args: kindArgs(kind) })}>${kind.kind} ${counts.has(qualifiedName(kind)) ? countText(counts.get(qualifiedName(kind)) ?? 0) : ""}</a>`)}</p>
-      ${custom.length > most && html`<button type="button" onClick=${() => setMost(most + 100)}>Count ${Math.min(100, custom.length - most)} more kinds</button>`}</section>
-    ${quotas.value?.items.length > 0 && html`<section class="card"><h2>Quotas of namespaces</h2><${Quotas} items=${quotas.value.items} /></section>`}`;
+        : counted.length > 0 ? html`<${Bars} title="Objects of each kind"
+            bars=${counted.slice(0, 12).map((kind) => ({ name: kind.kind, value: counts.get(qualifiedName(kind)), text: countText(counts.get(qualifiedName(kind))) }))} />` : html`<p class="quiet">None that you can see${counts.size < Math.min(most, custom.length) ? " yet: counting" : ""}.</p>`}
+      <p>${custom.slice(0, most).map((kind) => html`<a key=${qualifiedName(kind)} class="chip"
+          href=${href({ page: "objects", args: kindArgs(kind) })}>${kind.kind} ${counts.has(qualifiedName(kind)) ? countText(counts.get(qualifiedName(kind)) ?? 0) : ""}</a>`)}</p>
+      ${custom.length > most && html`<button type="button"
+          onClick=${() => setMost(most + 100)}>Count ${Math.min(100, custom.length - most)} more kinds</button>`}</section>
+    ${quotas.value?.items.length > 0 && html`<section class="card"><h2>Quotas of namespaces</h2><${Quotas}
+        items=${quotas.value.items} /></section>`}`;
 }
 
 function Usage({ usage, health }) {
   const rows = [["objects", countText], ["bytes", bytesText], ["definitions", countText], ["namespaces", countText]];
   return html`<section class="card"><h2>Use ${health && html`· <${Status} text=${health} />`}</h2><dl class="facts">
-    ${rows.map(([name, format]) => html`<dt key=${name}>${name}</dt><dd><${Meter} label=${name} used=${usage.used[name]} limit=${usage.limits[name]} text=${usage.limits[name] === undefined ? format(usage.used[name]) : `${format(usage.used[name])} of ${format(usage.limits[name])}`} /></dd>`)}
+    ${rows.map(([name, format]) => html`<dt key=${name}>${name}</dt><dd><${Meter} label=${name}
+        used=${usage.used[name]} limit=${usage.limits[name]}
+        text=${usage.limits[name] === undefined ? format(usage.used[name]) : `${format(usage.used[name])} of ${format(usage.limits[name])}`} /></dd>`)}
   </dl></section>`;
 }
 
 function Quotas({ items }) {
   return html`<dl class="facts">${items.flatMap(({ metadata, status }) => Object.entries(status?.hard ?? {}).map(([name, limit]) => {
     const used = status.used?.[name] ?? "0";
-    return html`<dt>${metadata.namespace} · ${name}</dt><dd><${Meter} label=${name} used=${Number(used)} limit=${Number(limit)} text=${`${used} of ${limit}`} /></dd>`;
+    return html`<dt>${metadata.namespace} · ${name}</dt><dd><${Meter} label=${name} used=${Number(used)}
+        limit=${Number(limit)} text=${`${used} of ${limit}`} /></dd>`;
   }))}</dl>`;
 }

@@ -20,7 +20,8 @@ export default function Relations({ kind, namespace, object }) {
   if (nodes.length === 1) return html`<${Empty}>It has no owner, and nothing that you can see has it as an owner.<${Partly} partly=${partly} /></>`;
   const graph = layout(nodes, edges);
   return html`<div class="card graph" tabindex="0" role="region" aria-label="Owners and dependents">
-      <svg width=${graph.width + 4} height=${graph.height + 4} viewBox=${`-2 -2 ${graph.width + 4} ${graph.height + 4}`} role="group" aria-label="Owners are left of what they own">
+      <svg width=${graph.width + 4} height=${graph.height + 4}
+          viewBox=${`-2 -2 ${graph.width + 4} ${graph.height + 4}`} role="group" aria-label="Owners are left of what they own">
         ${graph.edges.map((edge) => html`<path key=${`${edge.from} ${edge.to}`} d=${edge.path} />`)}
         ${graph.nodes.map((node) => html`<${Box} key=${node.id} node=${node} tenant=${tenant} />`)}
       </svg></div>
@@ -39,8 +40,10 @@ function Box({ node, tenant }) {
   const inside = html`<title>${`${node.title} ${node.name}`}</title><rect width=${BOX.width} height=${BOX.height} rx="7" />
     <text x="10" y="18" class="quiet">${cut(node.title)}</text><text x="10" y="35">${cut(node.name)}</text>`;
   const place = `translate(${node.x} ${node.y})`;
-  if (!node.kind || node.level === 0) return html`<g transform=${place} class=${node.level === 0 ? "here" : "missing"}>${inside}</g>`;
-  return html`<a href=${objectRoute(tenant, node.kind, node.namespace, node.name, { tab: "relations" })} transform=${place} class=${node.missing ? "missing" : ""}>${inside}</a>`;
+  if (!node.kind || node.level === 0) return html`<g transform=${place}
+      class=${node.level === 0 ? "here" : "missing"}>${inside}</g>`;
+  return html`<a href=${objectRoute(tenant, node.kind, node.namespace, node.name, { tab: "relations" })}
+      transform=${place} class=${node.missing ? "missing" : ""}>${inside}</a>`;
 }
 
 /** `{nodes, edges, hidden, partly}` of the owners, the object, and three steps of dependents. */

@@ -26,13 +26,17 @@ export function SignIn({ onSignIn, problem, inDialog = false }) {
       setBusy(false);
     }
   };
-  const choose = (id, text) => html`<button type="button" role="tab" id=${`by-${id}`} aria-selected=${way === id} aria-controls="way" onClick=${() => setWay(id)}>${text}</button>`;
+  const choose = (id, text) => html`<button type="button" role="tab" id=${`by-${id}`} aria-selected=${way === id}
+      aria-controls="way" onClick=${() => setWay(id)}>${text}</button>`;
   return html`
-    ${!inDialog && html`<div class="brand"><img src="icon.svg" alt="" /><span>registry</span></div><h1 class="hidden">Sign in</h1>`}
+    ${!inDialog && html`<div class="brand"><img src="icon.svg" alt="" /><span>registry</span></div><h1
+        class="hidden">Sign in</h1>`}
     <div class=${inDialog ? "" : "card"}>
-      ${issuer.value?.issuer && html`<p><button type="button" class="main" onClick=${() => beginSignIn(issuer.value).catch(setError)}>Sign in at ${hostOfServer(issuer.value.issuer)}</button></p>`}
+      ${issuer.value?.issuer && html`<p><button type="button" class="main"
+          onClick=${() => beginSignIn(issuer.value).catch(setError)}>Sign in at ${hostOfServer(issuer.value.issuer)}</button></p>`}
       ${issuer.value?.error && html`<${Notice} kind="warning">${issuer.value.error.message}</>`}
-      <div class="choice" role="tablist" aria-label="How to sign in">${choose("token", "Token")}${choose("kubeconfig", "Kubeconfig")}</div>
+      <div class="choice" role="tablist"
+          aria-label="How to sign in">${choose("token", "Token")}${choose("kubeconfig", "Kubeconfig")}</div>
       <div id="way" role="tabpanel" aria-labelledby=${`by-${way}`}>
         ${way === "token" ? html`<${ByToken} use=${use} busy=${busy} />` : html`<${ByKubeconfig} use=${use} busy=${busy} />`}
       </div>
@@ -61,8 +65,10 @@ function ByToken({ use, busy }) {
     use(form.get("token").trim(), form.get("tenant").trim() || HOME);
   };
   return html`<form onSubmit=${submit} autocomplete="off">
-    <label class="field">Bearer token<input type="password" name="token" required autocomplete="off" spellcheck=${false} autofocus /></label>
-    <label class="field">Tenant, if it is not the token's own<input name="tenant" autocomplete="off" spellcheck=${false} /></label>
+    <label class="field">Bearer token<input type="password" name="token" required autocomplete="off"
+        spellcheck=${false} autofocus /></label>
+    <label class="field">Tenant, if it is not the token's own<input name="tenant" autocomplete="off"
+        spellcheck=${false} /></label>
     <button class="main" disabled=${busy}>Sign in</button>
   </form>
   <p class="quiet">Make one by <code>registry token create --user ann</code> or <code>kubectl create token</code>.</p>`;
@@ -86,11 +92,15 @@ function ByKubeconfig({ use, busy }) {
   return html`<form onSubmit=${submit} autocomplete="off">
     <label class="field">Paste a kubeconfig: of it only the token and the tenant are used
       <textarea rows="7" spellcheck=${false} value=${text} onInput=${(event) => setText(event.target.value)}></textarea></label>
-    ${text.trim() && parsed.value && contexts.length === 0 && html`<${Notice} kind="warning">This is no kubeconfig with contexts.</>`}
-    ${contexts.length > 1 && html`<label class="field">Context<select value=${context.name} onChange=${(event) => setChosen(event.target.value)}>
+    ${text.trim() && parsed.value && contexts.length === 0 && html`<${Notice}
+        kind="warning">This is no kubeconfig with contexts.</>`}
+    ${contexts.length > 1 && html`<label class="field">Context<select value=${context.name}
+        onChange=${(event) => setChosen(event.target.value)}>
       ${contexts.map((one) => html`<option key=${one.name} value=${one.name}>${one.name}</option>`)}</select></label>`}
     ${context?.problem && html`<${Notice} kind="warning">${context.problem}</>`}
-    ${context && !context.problem && elsewhere && html`<${Notice} kind="warning">This context is of ${context.server}, and this page of ${location.origin}. Its token would be sent here.</>`}
-    <p><button class="main" disabled=${busy || !context?.token}>Sign in${context?.token && context.tenant !== HOME ? ` to ${context.tenant}` : ""}</button></p>
+    ${context && !context.problem && elsewhere && html`<${Notice}
+        kind="warning">This context is of ${context.server}, and this page of ${location.origin}. Its token would be sent here.</>`}
+    <p><button class="main"
+        disabled=${busy || !context?.token}>Sign in${context?.token && context.tenant !== HOME ? ` to ${context.tenant}` : ""}</button></p>
   </form>`;
 }

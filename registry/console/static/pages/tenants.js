@@ -9,25 +9,25 @@ import { useMemo, useState } from "../vendor/preact.js";
 
 export const SYSTEM = "system";
 export const TENANTS = { group: "tenancy.registry", version: "v1", plural: "tenants", namespaced: false, kind: "Tenant" };
+const FIRST = 100;
 const PAGE = 500;
 
 export default function Tenants({ query }) {
   useTitle("Tenants");
   const { api, go } = useConsole();
   const [text, setText] = useState("");
-  const loaded = useLoaded(async (signal) => {
-    const [tenants, usages] = await Promise.all([listAll(api, {}, signal), listAll(api, { usage: true }, signal).catch((error) => ({ error }))]);
-    const usage = new Map((usages.error ? [] : usages).map((one) => [one.name, one]));
-    return { rows: tenants.map((one) => rowOfTenant(one, usage.get(one.metadata.name))), problem: usages.error };
-  }, []);
+  const [rows, setRows] = useState([]);
+  const loaded = useLoaded((signal) => loadTenants(api, setRows, signal), []);
   const { sort = "" } = query;
-  const create = useLoaded(() => new Rights(api, tenantPrefix(SYSTEM)).may({ verb: "create", group: TENANTS.group, resource: TENANTS.plural }), []);
-  const rows = loaded.value?.rows ?? [];
+  const making = { verb: "create", group: TENANTS.group, resource: TENANTS.plural };
+  const create = useLoaded(() => new Rights(api, tenantPrefix(SYSTEM)).may(making), []);
   const shown = useMemo(() => sortRows(filterRows(rows, text), sort, []), [rows, text, sort]);
   const figure = (index, format) => (row) => {
     const { used, limit } = row.figures[index];
     if (used === undefined) return "";
-    return html`<${Meter} used=${used} limit=${limit} label=${["objects", "bytes", "definitions", "namespaces"][index]} text=${limit === undefined ? format(used) : `${format(used)} of ${format(limit)}`} />`;
+    return html`<${Meter} used=${used} limit=${limit}
+        label=${["objects", "bytes", "definitions", "namespaces"][index]}
+        text=${limit === undefined ? format(used) : `${format(used)} of ${format(limit)}`} />`;
   };
   const columns = [
     { id: "name", title: "Tenant", cell: (row) => html`<a href=${formatRoute({ tenant: row.name })}>${row.name}</a>` },
@@ -42,25 +42,41 @@ export default function Tenants({ query }) {
     { id: "spec", title: "Object", sortable: false, cell: (row) => html`<a href=${objectRoute(SYSTEM, TENANTS, "", row.name)} tabindex="-1">YAML</a>` },
   ];
   const ill = rows.filter((row) => !["Active", "Ready"].includes(row.health)).length;
-  return html`<${Heading} parts=${[["Tenants"]]} about=${loaded.value ? `${plural(rows.length, "tenant")}${ill ? `, ${ill} need attention` : ""}` : ""}>
-      ${create.value && html`<a class="button main" href=${formatRoute({ tenant: SYSTEM, page: "new", args: [TENANTS.group, TENANTS.version, TENANTS.plural] })}>New</a>`}</>
-    <div class="bar-row"><input type="search" aria-label="Search tenants" placeholder="Search" value=${text} onInput=${(event) => setText(event.target.value)} />
+  return html`<${Heading} parts=${[["Tenants"]]}
+      about=${`${plural(rows.length, "tenant")}${loaded.loading ? ", loading more" : ill ? `, ${ill} need attention` : ""}`}>
+      ${create.value && html`<a class="button main"
+          href=${formatRoute({ tenant: SYSTEM, page: "new", args: [TENANTS.group, TENANTS.version, TENANTS.plural] })}>New</a>`}</>
+    <div class="bar-row"><input type="search" aria-label="Search tenants" placeholder="Search" value=${text}
+        onInput=${(event) => setText(event.target.value)} />
       <button type="button" onClick=${loaded.again}>Look again</button></div>
     <${ErrorNotice} error=${loaded.error} again=${loaded.again} />
-    ${loaded.value?.problem && html`<${Notice} kind="warning">What tenants use is not open to you: ${loaded.value.problem.message}</>`}
-    ${!loaded.value ? !loaded.error && html`<${Loading} />` : shown.length === 0 ? html`<${Empty}>No tenant matches.</>`
-      : html`<${VirtualTable} label="Tenants" columns=${columns} rows=${shown} keyOf=${(row) => row.name} sort=${sort || "name"} onSort=${(value) => go({ page: "tenants", query: { sort: value } })} />`}`;
+    ${loaded.value?.problem && html`<${Notice}
+        kind="warning">What tenants use is not open to you: ${loaded.value.problem.message}</>`}
+    ${rows.length === 0 ? !loaded.error && html`<${Loading} />` : shown.length === 0 ? html`<${Empty}>No tenant matches.</>`
+      : html`<${VirtualTable} label="Tenants" columns=${columns} rows=${shown} keyOf=${(row) => row.name}
+          sort=${sort || "name"} onSort=${(value) => go({ page: "tenants", query: { sort: value } })} />`}`;
 }
 
-async function listAll(api, query, signal) {
-  const all = [];
-  let next = "";
-  do {
-    const list = await api.get(resourcePath(SYSTEM, TENANTS, { query: { ...query, limit: PAGE, continue: next } }), { signal });
-    all.push(...list.items);
-    next = list.metadata?.continue;
-  } while (next);
-  return all;
+/** Tenants, and what they use, page by page: `show` gets the rows that are known. */
+async function loadTenants(api, show, signal) {
+  const tenants = [];
+  const used = new Map();
+  let problem = null;
+  const page = (query) => api.get(resourcePath(SYSTEM, TENANTS, { query }), { signal });
+  let [next, nextUsage, limit] = ["", "", FIRST];
+  while (next !== undefined || nextUsage !== undefined) {
+    const [list, usage] = await Promise.all([
+      next !== undefined && page({ limit, continue: next }),
+      nextUsage !== undefined && page({ limit, continue: nextUsage, usage: true }).catch((error) => ((problem = error), null)),
+    ]);
+    if (list) tenants.push(...list.items);
+    for (const one of usage?.items ?? []) used.set(one.name, one);
+    show(tenants.map((one) => rowOfTenant(one, used.get(one.metadata.name))));
+    next = list?.metadata?.continue || undefined;
+    nextUsage = usage?.metadata?.continue || undefined;
+    limit = PAGE;
+  }
+  return { problem };
 }
 
 /** "Active", "Suspended", "Terminating", or what a quota says: "quota nearly used". */

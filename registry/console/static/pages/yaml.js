@@ -154,31 +154,38 @@ function TextEditor({ kind, namespace, name, object, gone, may, first, schema })
   };
 
   return html`
-    ${restored && dirty && html`<${Notice} kind="warning">What you typed ${ageOf(restored.at)} ago was not saved, and is here again.
+    ${restored && dirty && html`<${Notice}
+        kind="warning">What you typed ${ageOf(restored.at)} ago was not saved, and is here again.
       ${restored.base !== versionOf(first) && !isNew ? " The object has changed since." : ""}</>`}
     ${changed && dirty && html`<${Notice} kind="warning"><p>${changeText(object)} Your text is untouched.</p>
       <button type="button" onClick=${() => showConflict()}>Show the difference</button></>`}
     ${error && html`<${ErrorNotice} error=${error} />`}
     <div class="bar-row">
       ${canSave ? html`
-        <button type="button" class="main" disabled=${busy || !dirty && !isNew || (!isNew && !may.update)} onClick=${() => save()}>${isNew ? "Create" : "Save"}</button>
-        ${!isNew && may.patch && html`<button type="button" disabled=${busy || !dirty} onClick=${() => apply(false)} title="Server-side apply: you own the fields of the text, and fields of other managers are conflicts">Apply</button>`}
+        <button type="button" class="main" disabled=${busy || !dirty && !isNew || (!isNew && !may.update)}
+            onClick=${() => save()}>${isNew ? "Create" : "Save"}</button>
+        ${!isNew && may.patch && html`<button type="button" disabled=${busy || !dirty} onClick=${() => apply(false)}
+            title="Server-side apply: you own the fields of the text, and fields of other managers are conflicts">Apply</button>`}
         ${dirty && html`<button type="button" onClick=${giveUp}>Discard</button>`}
         <span class="quiet" role="status">${stateText(dirty, faults, found.asked === text, isNew)}</span>`
         : html`<span class="quiet">${gone ? "" : "You may read this object, and not change it."}</span>`}
     </div>
     <div class="split">
-      <${Editor} text=${text} onChange=${setText} onCursor=${setCursor} onSave=${() => canSave && (dirty || isNew) && save()} readOnly=${false} handle=${handle}
+      <${Editor} text=${text} onChange=${setText} onCursor=${setCursor}
+          onSave=${() => canSave && (dirty || isNew) && save()} readOnly=${false} handle=${handle}
         label=${isNew ? `New ${kind.kind} in YAML` : `${kind.kind} ${name} in YAML`} faults=${() => faults} complete=${(context) => completions(context, schema)} />
       <aside class="card help" aria-label="Faults, and the field at the cursor" tabindex="0">
         ${faults.length > 0 && html`<h2>${faults.length === 1 ? "One fault" : `${faults.length} faults`}</h2><ul class="faults">
-          ${faults.slice(0, 50).map((one) => html`<li><button type="button" onClick=${() => jump(handle, one)}>${formatFieldPath(one.path ?? []) || `line ${lineOf(text, one.from)}`}</button><br />${one.message}</li>`)}</ul>`}
+          ${faults.slice(0, 50).map((one) => html`<li><button type="button"
+              onClick=${() => jump(handle, one)}>${formatFieldPath(one.path ?? []) || `line ${lineOf(text, one.from)}`}</button><br />${one.message}</li>`)}</ul>`}
         <${FieldHelp} path=${pathAt(parsed.document, cursor)} schema=${schema} />
       </aside>
     </div>
-    ${conflict?.theirs !== undefined && html`<${Conflict} conflict=${conflict} onClose=${() => setConflict(null)} onTake=${() => (setSaved(conflict.theirs), setText(conflict.theirs), setConflict(null))}
+    ${conflict?.theirs !== undefined && html`<${Conflict} conflict=${conflict} onClose=${() => setConflict(null)}
+        onTake=${() => (setSaved(conflict.theirs), setText(conflict.theirs), setConflict(null))}
       onKeep=${(mine) => (setSaved(conflict.theirs), setText(mine), setConflict(null))} onSave=${(mine) => (setSaved(conflict.theirs), setText(mine), setConflict(null), save(mine))} />`}
-    ${conflict?.owners && html`<${OwnerConflict} failure=${conflict.owners} onClose=${() => setConflict(null)} onForce=${() => (setConflict(null), apply(true))} />`}`;
+    ${conflict?.owners && html`<${OwnerConflict} failure=${conflict.owners} onClose=${() => setConflict(null)}
+        onForce=${() => (setConflict(null), apply(true))} />`}`;
 }
 
 const versionOf = (text) => /^ {2}resourceVersion: "?(\d+)"?$/m.exec(text)?.[1] ?? "";
@@ -199,11 +206,17 @@ function stateText(dirty, faults, asked, isNew) {
 /** Faults that can be seen without the server; `fatal` ones are those with which it need not be asked. */
 function localFaults({ value, errors }, { schema, document }, kind, isNew) {
   if (errors.length > 0) return errors.map((one) => ({ ...one, severity: "error", fatal: true }));
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return [{ from: 0, to: 0, message: "This must be an object.", severity: "error", fatal: true }];
+  const fatal = { severity: "error", fatal: true };
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    return [{ from: 0, to: 0, message: "This must be an object.", ...fatal }];
+  }
   const faults = [];
-  if (value.apiVersion !== apiVersionOf(kind)) faults.push({ path: ["apiVersion"], message: `must be ${apiVersionOf(kind)} here`, severity: "error", fatal: true });
-  if (value.kind !== kind.kind) faults.push({ path: ["kind"], message: `must be ${kind.kind} here`, severity: "error", fatal: true });
-  if (isNew && !value.metadata?.name && !value.metadata?.generateName) faults.push({ path: ["metadata", "name"], message: "a name is required", severity: "error", fatal: true });
+  const expected = apiVersionOf(kind);
+  if (value.apiVersion !== expected) faults.push({ path: ["apiVersion"], message: `must be ${expected} here`, ...fatal });
+  if (value.kind !== kind.kind) faults.push({ path: ["kind"], message: `must be ${kind.kind} here`, ...fatal });
+  if (isNew && !value.metadata?.name && !value.metadata?.generateName) {
+    faults.push({ path: ["metadata", "name"], message: "a name is required", ...fatal });
+  }
   return schema ? [...faults, ...validate(value, schema, document)] : faults;
 }
 
@@ -277,8 +290,10 @@ function Conflict({ conflict, onClose, onTake, onKeep, onSave }) {
   const [mine, setMine] = useState(conflict.mine);
   return html`<${Dialog} title="The object was changed meanwhile" wide=${true} onClose=${onClose}>
     <div class="body"><p>Left is what the server has now, right is your text, which you can edit. The arrows take a change over from the left.</p>
-      <${Difference} left=${conflict.theirs} right=${conflict.mine} leftLabel="On the server" rightLabel="Yours" onRight=${setMine} /></div>
-    <footer><button type="button" onClick=${onTake}>Take the server's</button><button type="button" onClick=${() => onKeep(mine)}>Go on editing mine</button>
+      <${Difference} left=${conflict.theirs} right=${conflict.mine} leftLabel="On the server" rightLabel="Yours"
+          onRight=${setMine} /></div>
+    <footer><button type="button" onClick=${onTake}>Take the server's</button><button type="button"
+        onClick=${() => onKeep(mine)}>Go on editing mine</button>
       <button type="button" class="main" onClick=${() => onSave(mine)}>Save mine</button></footer>
   </>`;
 }
@@ -288,6 +303,7 @@ function OwnerConflict({ failure, onClose, onForce }) {
     <div class="body"><p>You would change fields that another manager has applied:</p>
       <ul>${failure.causes.map((cause) => html`<li><code>${cause.field}</code> ${cause.message}</li>`)}</ul>
       <p class="quiet">Leave them out of your text, or take them over: then the other manager has the conflict when it applies again.</p></div>
-    <footer><button type="button" onClick=${onClose}>Back to the text</button><button type="button" class="danger" onClick=${onForce}>Take them over</button></footer>
+    <footer><button type="button" onClick=${onClose}>Back to the text</button><button type="button" class="danger"
+        onClick=${onForce}>Take them over</button></footer>
   </>`;
 }
