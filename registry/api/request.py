@@ -23,6 +23,7 @@ from registry.authentication.tokens.service_accounts import AccountTokens
 from registry.authorization.authorizer import Authorizer
 from registry.authorization.rbac.model import GROUP as RBAC
 from registry.codec.model import Decoded, DecodeError
+from registry.flowcontrol.activity import Activity
 from registry.flowcontrol.evaluation import Evaluations, note_size
 from registry.store.errors import QuotaExceeded, SharingRefused, TenancyRefused, TenantSuspended
 from registry.store.store import Store
@@ -77,6 +78,8 @@ class Backend:
     api_services: Written = field(default_factory=Written)
     # Where requests and controllers evaluate.
     evaluations: Evaluations = field(default_factory=Evaluations)
+    # What tenants do in this process.
+    activity: Activity = field(default_factory=Activity)
 
     def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
         """Has controllers reconcile an object."""

@@ -43,6 +43,7 @@ COMMANDS: Final = {
     "protect": Command("protect", "refuse the deletion of a definition, a namespace or a tenant"),
     "usage": Command("usage", "what a tenant uses of what it may use"),
     "tenants": Command("tenants", "list tenants, with what they use"),
+    "top": Command("top", "which tenants are busy: requests, writes, watches"),
     "completion": Command("completion", "print the completion script of a shell"),
     "version": Command("version", "print the version"),
 }

@@ -69,7 +69,7 @@ def handler_chain(
     app: ASGIApp = router(backend, aggregation.monitor, stopping, settings.service_account_jwks_uri)
     app = AggregationMiddleware(app, backend, aggregation, queue, stopping)
     app = TenantLimitsMiddleware(
-        app, queue, Rates(), uploads, answers, backend.evaluations, TenantBootstrapper(backend)
+        app, queue, Rates(), uploads, answers, backend.evaluations, backend.activity, TenantBootstrapper(backend)
     )
     app = AuthorizationMiddleware(app, backend.policies, tenants)
     app = ImpersonationMiddleware(app, backend.policies)

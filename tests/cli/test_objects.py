@@ -214,6 +214,18 @@ def test_usage_and_tenants_are_tables(shop: Registry) -> None:
     assert "forbidden" in refusal(registry("tenants", KUBECONFIG=str(kubeconfig)))
 
 
+def test_top_shows_the_busiest_tenants_first(shop: Registry) -> None:
+    tenants = "/clusters/system/apis/tenancy.registry/v1/tenants"
+    shop.ask("POST", tenants, {"apiVersion": "tenancy.registry/v1", "kind": "Tenant", "metadata": {"name": "busy"}})
+    for number in range(300):
+        shop.ask("GET", f"/clusters/busy/api/v1/namespaces/default/configmaps?limit={number + 1}")
+    header, first, *_ = lines(shop.run("top"))
+    assert header == ["NAME", "REQUESTS/MIN", "WRITES/MIN", "WATCHES"]
+    assert first[0] == "busy"
+    assert int(first[1]) >= 300
+    assert first[2:] == ["0", "0"]
+
+
 def test_the_flags_choose_the_tenant_and_the_context(shop: Registry, tmp_path: Path) -> None:
     assert "doesn't have a resource type" in refusal(shop.run("history", "order", "a", "--tenant", "system"))
     config = yaml.safe_load(shop.server.kubeconfig.read_text())

@@ -3,7 +3,8 @@
     GET  .../tenants/a/usage        one (right: get tenants/usage)
     GET  .../tenants?usage=true     all, in the order of their names, or by fieldSelector (right: list tenants/usage)
 
-The figures are those that quotas are checked against: counted in the commits themselves. Documented in docs/tenants.md.
+The figures are those that quotas are checked against: counted in the commits themselves. `activity` is what the
+tenant does in the process that answers. Documented in docs/tenants.md.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from registry.api.request import ResourceRequest
 from registry.api.served import Served
 from registry.api.verbs.list import parse_selection
 from registry.builtin.tenancy import GROUP, PLURAL, SYSTEM
+from registry.flowcontrol.activity import Activity
 from registry.store.tenants import Usage
 from registry.store.types import ObjectKey
 
@@ -40,13 +42,17 @@ def check(served: Served, verb: str) -> None:
 async def serve(request: ResourceRequest, verb: str) -> DocumentAnswer:
     if request.tenant.name != SYSTEM:  # A definition of the same name tells of nobody.
         raise not_found(request.served.resource, request.name)
-    store = request.backend.store
+    store, activity = request.backend.store, request.backend.activity
     if verb == "get":
         found = await store.usage([request.name])
         if request.name not in found:
             raise not_found(request.served.resource, request.name)
         return DocumentAnswer(
-            {"apiVersion": API_VERSION, "kind": "TenantUsage", **_usage_entry(request.name, found[request.name])}
+            {
+                "apiVersion": API_VERSION,
+                "kind": "TenantUsage",
+                **_usage_entry(request.name, found[request.name], activity),
+            }
         )
     page, more = await _page(request)
     metadata = {"continue": list(page)[-1]} if more else {}
@@ -55,7 +61,7 @@ async def serve(request: ResourceRequest, verb: str) -> DocumentAnswer:
             "apiVersion": API_VERSION,
             "kind": "TenantUsageList",
             "metadata": metadata,
-            "items": [_usage_entry(name, usage) for name, usage in page.items()],
+            "items": [_usage_entry(name, usage, activity) for name, usage in page.items()],
         }
     )
 
@@ -87,9 +93,9 @@ async def _page(request: ResourceRequest) -> tuple[dict[str, Usage], bool]:
         after = list(page)[-1]
 
 
-def _usage_entry(name: str, usage: Usage) -> dict[str, Any]:
-    """{'name': 'acme', 'used': {'objects': 12, ...}, 'limits': {'objects': 100}}"""
-    figures = usage._asdict()
+def _usage_entry(name: str, usage: Usage, activity: Activity) -> dict[str, Any]:
+    """{'name': 'acme', 'used': {'objects': 12, ...}, 'limits': {'objects': 100}, 'activity': {'watches': 3, ...}}"""
+    figures, busy = usage._asdict(), activity.of(name)
     limits = {
         key.removeprefix("max_"): value
         for key, value in figures.items()
@@ -99,4 +105,6 @@ def _usage_entry(name: str, usage: Usage) -> dict[str, Any]:
         "name": name,
         "used": {key: value for key, value in figures.items() if not key.startswith("max_")},
         "limits": limits,
+        # In the process that answers, the others apart.
+        "activity": {"requestsPerMinute": busy.requests, "writesPerMinute": busy.writes, "watches": busy.watches},
     }

@@ -10,6 +10,7 @@ from typing import Final
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from registry.api.tenant_bootstrap import TenantBootstrapper
+from registry.flowcontrol.activity import Activity
 from registry.flowcontrol.byte_shares import ABORT, Answers, Upload, Uploads
 from registry.flowcontrol.evaluation import Evaluations
 from registry.flowcontrol.fair_queue import FairQueue
@@ -28,6 +29,7 @@ class TenantLimitsMiddleware:
         uploads: Uploads,
         answers: Answers,
         evaluations: Evaluations,
+        activity: Activity,
         bootstrapper: TenantBootstrapper,
     ) -> None:
         self._app = app
@@ -36,6 +38,7 @@ class TenantLimitsMiddleware:
         self._uploads = uploads
         self._answers = answers
         self._evaluations = evaluations
+        self._activity = activity
         self._bootstrapper = bootstrapper
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -47,6 +50,8 @@ class TenantLimitsMiddleware:
             await self._app(scope, receive, send)
             return
         self._queue.mark_known(info.tenant)
+        write = info.resource != "" and info.verb in _WRITES
+        self._activity.begin(tenant.name, watch=watch, write=write)
         flow = upload = None
         self._evaluations.begin(tenant.name)
         answer = self._answers.begin(tenant.name, scope.get(ABORT))
@@ -55,12 +60,14 @@ class TenantLimitsMiddleware:
                 flow = self._rates.enter(tenant.id, tenant.attributes["rates"], state.started, watch=watch)
             if "server" not in tenant.attributes:
                 await self._bootstrapper.ensure(tenant)
-            if info.resource and info.verb in _WRITES:
+            if write:
                 upload = Upload(self._uploads, tenant.name)
                 receive = upload.receiving(receive)
             await self._app(scope, receive, send)
         finally:
             answer.end()
+            if watch:
+                self._activity.end_watch(tenant.name)
             if upload is not None:
                 upload.end()
             if flow is not None:

@@ -1,0 +1,42 @@
+"""`registry top`: which tenants are busy in the server process that answers."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any, Final
+
+from registry.cli.api_client import Object
+from registry.cli.history import add_output_flag
+from registry.cli.kubeconfig_client import add_client_flags, open_session
+from registry.cli.table import print_table
+from registry.cli.usage import TENANTS
+
+_FIGURES: Final = ("requestsPerMinute", "writesPerMinute", "watches")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Lists the busiest tenants: requests and writes of the last minute, and open watches, in the server process "
+        "that answers. It needs rights in `system`."
+    )
+    parser.add_argument("--limit", type=int, default=20, help="tenants to show (default: %(default)s)")
+    add_output_flag(parser)
+    add_client_flags(parser)
+
+
+def run(typed: dict[str, Any]) -> int:
+    session = open_session(typed)
+    found = sorted(session.platform.items(TENANTS, "usage=true&"), key=_busyness, reverse=True)[
+        : max(0, typed["limit"])
+    ]
+    if typed["output"] == "json":
+        print(json.dumps([{"name": one["name"], **one["activity"]} for one in found], indent=2))
+        return 0
+    rows = [(one["name"], *(str(one["activity"][figure]) for figure in _FIGURES)) for one in found]
+    print_table(("NAME", "REQUESTS/MIN", "WRITES/MIN", "WATCHES"), rows)
+    return 0
+
+
+def _busyness(one: Object) -> tuple[int, ...]:
+    return tuple(one["activity"][figure] for figure in _FIGURES)
