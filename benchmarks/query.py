@@ -196,13 +196,50 @@ def _figures(times: list[float]) -> dict[str, float]:
     }
 
 
+INDEXES: Final = {"none": "", "one": "spec.size", "three": "spec.size; spec.owner,spec.size; spec.name"}
+
+
+def measure_writes(rounds: int, writes: int) -> dict[str, dict[str, float]]:
+    """Processor time of a create, in microseconds, of kinds with and without indexes in turn."""
+    found: dict[str, list[list[float]]] = {name: [] for name in INDEXES}
+    with server.folder() as folder, server.running(folder, 1, None) as running:
+        for name, index in INDEXES.items():
+            asyncio.run(_define(running.target, f"{name}.{GROUP}", index))
+        for round_ in range(rounds + 1):
+            for name, several in found.items():
+                path = ITEMS.replace(GROUP, f"{name}.{GROUP}")
+                requests = [
+                    ("POST", path, json.dumps(_new(name, round_ * writes + i)).encode(), JSON) for i in range(writes)
+                ]
+                before = running.usage()
+                asyncio.run(spread(running.target, requests, connections=16))
+                used = running.usage().since(before)
+                if round_:  # the first one warms up
+                    several.append([used.server / writes * 1e6, used.postgres / writes * 1e6])
+    return {
+        name: dict(zip(("server_us", "postgres_us"), map(statistics.median, zip(*several, strict=True)), strict=True))
+        for name, several in found.items()
+    }
+
+
+def _new(name: str, number: int) -> dict[str, Any]:
+    made = item(number, random.Random(number))
+    metadata = {"name": made["metadata"]["name"]}
+    return {**made, "apiVersion": f"{name}.{GROUP}/v1", "metadata": metadata}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.query", description=__doc__.partition("\n")[0])
     parser.add_argument("--objects", type=int, default=1_000_000)
     parser.add_argument("--tenants", type=int, default=10_000, help="other tenants, with 20 objects each")
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--keep", action="store_true", help="write the figures into benchmarks/results")
+    parser.add_argument("--writes", action="store_true", help="measure what indexes cost a create")
     given = parser.parse_args()
+    if given.writes:
+        for name, costs in measure_writes(3, 1000).items():
+            print(f"{name:8} server {costs['server_us']:7.0f} us   PostgreSQL {costs['postgres_us']:7.0f} us")
+        return
     with server.folder() as folder, server.running(folder, 1, None) as running:
         known = running_url(folder / "postgres")
         assert known is not None
@@ -220,10 +257,14 @@ def main() -> None:
         print(f"kept in {keep('query', {'machine': machine(), 'objects': given.objects, **found})}")
 
 
-async def _define(target: Target) -> None:
+async def _define(target: Target, group: str = GROUP, index: str = INDEX) -> None:
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    await spread(target, [("POST", path, json.dumps(DEFINITION).encode(), JSON)])
-    await served(target, ITEMS)
+    made = json.loads(json.dumps(DEFINITION))
+    made["metadata"]["name"] = f"items.{group}"
+    made["metadata"]["annotations"]["query.registry/index"] = index
+    made["spec"]["group"] = group
+    await spread(target, [("POST", path, json.dumps(made).encode(), JSON)])
+    await served(target, ITEMS.replace(GROUP, group))
 
 
 if __name__ == "__main__":
