@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from registry.builtin.subresources import subresources_of
 from registry.definitions.compiled import compile_definition
 from registry.definitions.openapi.documents import openapi_v3, openapi_v3_document, openapi_v3_hashes
 from registry.definitions.openapi.v2 import openapi_v2
+from registry.schema.openapi import V2_PREFIX, V3_PREFIX
 from tests.conformance.harness import SCENARIOS, load_yaml, replay
 from tests.definitions.crds import established
 
@@ -213,3 +215,78 @@ def test_no_word_of_a_description_is_a_keyword() -> None:
         return wrong + [found for key, inner in value.items() for found in odd(inner, f"{path}.{key}")]
 
     assert odd(openapi_v2(builtin.definitions(), subresources_of)["definitions"], "") == []
+
+
+CRD = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
+CORE = "io.k8s.api.core.v1"
+# A document, a type in it, a field, and what is published of the field in v3 and v2, with {} for the prefix of references.
+FIELDS: list[tuple[str, str, str, Any, Any]] = [
+    ("apis/apiextensions.k8s.io/v1", f"{CRD}.JSONSchemaProps", "not", {"$ref": f"{{}}{CRD}.JSONSchemaProps"}, None),
+    (
+        "apis/apiextensions.k8s.io/v1",
+        f"{CRD}.JSONSchemaProps",
+        "default",
+        {"allOf": [{"$ref": f"{{}}{CRD}.JSON"}]},
+        {"$ref": f"{{}}{CRD}.JSON"},
+    ),
+    ("apis/apiextensions.k8s.io/v1", f"{CRD}.JSONSchemaProps", "$ref", {"type": "string"}, None),
+    (
+        "apis/apiextensions.k8s.io/v1",
+        f"{CRD}.SelectableField",
+        "jsonPath",
+        {"type": "string", "default": ""},
+        {"type": "string"},
+    ),
+    ("api/v1", f"{CORE}.ServiceSpec", "type", {"type": "string"}, None),
+    ("api/v1", f"{CORE}.ServiceSpec", "healthCheckNodePort", {"type": "integer", "format": "int32"}, None),
+    (
+        "api/v1",
+        f"{CORE}.LoadBalancerStatus",
+        "ingress",
+        {"type": "array", "items": {"$ref": f"{{}}{CORE}.LoadBalancerIngress"}, "x-kubernetes-list-type": "atomic"},
+        None,
+    ),
+    ("api/v1", f"{CORE}.LocalObjectReference", "name", {"type": "string", "default": ""}, {"type": "string"}),
+    (
+        "api/v1",
+        f"{CORE}.NamespaceStatus",
+        "conditions",
+        {
+            "type": "array",
+            "items": {"$ref": f"{{}}{CORE}.NamespaceCondition"},
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["type"],
+            "x-kubernetes-patch-merge-key": "type",
+            "x-kubernetes-patch-strategy": "merge",
+        },
+        None,
+    ),
+]
+
+
+@pytest.mark.parametrize("path, name, field, in_v3, in_v2", FIELDS, ids=[f"{n}.{f}" for _, n, f, _, _ in FIELDS])
+def test_fields_of_built_in_types(path: str, name: str, field: str, in_v3: Any, in_v2: Any) -> None:
+    v3 = openapi_v3_document(builtin.definitions(), path, subresources_of)
+    assert v3 is not None
+    v2 = openapi_v2(builtin.definitions(), subresources_of)
+    for types, prefix, wanted in (
+        (v3["components"]["schemas"], V3_PREFIX, in_v3),
+        (v2["definitions"], V2_PREFIX, in_v2 or in_v3),
+    ):
+        found = {k: v for k, v in types[name]["properties"][field].items() if k != "description"}
+        assert found == filled(wanted, prefix)
+
+
+def filled(value: Any, prefix: str) -> Any:
+    if isinstance(value, list):
+        return [filled(v, prefix) for v in value]
+    if isinstance(value, dict):
+        return {k: v.format(prefix) if k == "$ref" else filled(v, prefix) for k, v in value.items()}
+    return value
+
+
+def test_built_in_types_hold_no_unknown_fields() -> None:
+    """What Go structs decode has the fields that are named; only the older form of definitions is not described."""
+    types = openapi_v2(builtin.definitions(), subresources_of)["definitions"]
+    own = {name: text for name, t in types.items() if 'preserve-unknown-fields": true' in (text := json.dumps(t))}
+    assert set(own) <= {f"{CRD}beta1.CustomResourceDefinition"}

@@ -1,12 +1,13 @@
 """The named types of built-in kinds: what stands inline in their schemas gets the name that the Go type has.
 
 Generators make a class of each named type, so that clients of ours have the classes that clients of kube-apiserver
-have. Which field is of which type is in components.yaml, as kube-apiserver publishes it (api/openapi-spec/v3).
+have. Which field is of which type is in components.yaml, as kube-apiserver publishes it (api/openapi-spec/v3), and what
+it says beyond our schemas is in additions.yaml.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ import yaml
 
 from registry.schema.openapi import META, V3_PREFIX
 
+Schema = Mapping[str, Any]
 Json = dict[str, Any]
 
 _METADATA = [{"$ref": f"{V3_PREFIX}{META}.ObjectMeta"}]
@@ -40,7 +42,21 @@ def with_named_types(name: str, schema: Json, prefix: str) -> tuple[Json, Json]:
     return _with_references(name, schema, prefix, found), found
 
 
+def with_all_fields(name: str, schema: Schema) -> Schema:
+    """The schema of the type `name` as v2 can say it: v2 tells no fields of what may hold others, or be null."""
+    return _without(schema, ("x-kubernetes-preserve-unknown-fields", "nullable")) if name in _table() else schema
+
+
+def _without(value: Any, keywords: Sequence[str]) -> Any:
+    if isinstance(value, list):
+        return [_without(v, keywords) for v in value]
+    if not isinstance(value, Mapping):
+        return value
+    return {k: _without(v, keywords) for k, v in value.items() if k not in keywords}
+
+
 def _with_references(name: str, schema: Json, prefix: str, found: Json) -> Json:
+    schema = _with_additions(schema, _additions().get(name, {}))
     properties = schema.get("properties")
     if not properties:
         return schema
@@ -52,8 +68,24 @@ def _with_references(name: str, schema: Json, prefix: str, found: Json) -> Json:
             published = _reference(published, fields[field], prefix, found)
         elif prefix == V3_PREFIX:
             published = _with_zero(published, is_required=field in required)
-        replaced[field] = published
+        replaced[field] = _present(published, prefix)
     return {**schema, "properties": replaced}
+
+
+def _with_additions(schema: Json, added: Json) -> Json:
+    """The schema with keywords of additions.yaml. Those of properties that are null are kept until `_present`."""
+    if not added:
+        return schema
+    properties = {**schema.get("properties", {})}
+    for field, keywords in added.get("properties", {}).items():
+        properties[field] = {**properties.get(field, {}), **keywords}
+    merged = {**schema, **added, **({"properties": properties} if properties else {})}
+    return {keyword: value for keyword, value in merged.items() if value is not None}
+
+
+def _present(schema: Json, prefix: str) -> Json:
+    """The keywords that are not taken off; v2 has no defaults of ours."""
+    return {k: v for k, v in schema.items() if v is not None and (k != "default" or prefix == V3_PREFIX)}
 
 
 # What Go writes of a field that has no omitempty.
@@ -82,7 +114,8 @@ def _reference(schema: Json, field: _Field, prefix: str, found: Json) -> Json:
         return {**beside, "$ref": prefix + field.type}
     if field.has_default:
         beside["default"] = {}
-    return {**beside, "allOf": [{"$ref": prefix + field.type}]}
+    reference = {"$ref": prefix + field.type}
+    return {**beside, "allOf": [reference]} if schema else reference
 
 
 def _bare(schema: Json) -> Json:
@@ -96,15 +129,25 @@ def _own(schema: Json) -> Json:
 
 
 @cache
+def _additions() -> Mapping[str, Json]:
+    """`{"io.k8s.api.core.v1.NamespaceStatus": {"properties": {...}}, ...}`."""
+    read: dict[str, dict[str, Json]] = yaml.safe_load(_text("additions.yaml"))
+    return {f"{package}.{name}": added for package, types in read.items() for name, added in types.items()}
+
+
+@cache
 def _table() -> Mapping[str, Mapping[str, _Field]]:
     """`{"io.k8s.api.core.v1.Namespace": {"spec": _Field("io.k8s.api.core.v1.NamespaceSpec", True), ...}, ...}`."""
-    text = resources.files(__package__).joinpath("components.yaml").read_text(encoding="utf-8")
-    read: dict[str, dict[str, dict[str, str]]] = yaml.safe_load(text)
+    read: dict[str, dict[str, dict[str, str]]] = yaml.safe_load(_text("components.yaml"))
     return {
         f"{package}.{name}": {field: _field(package, text) for field, text in fields.items()}
         for package, types in read.items()
         for name, fields in types.items()
     }
+
+
+def _text(file: str) -> str:
+    return resources.files(__package__).joinpath(file).read_text(encoding="utf-8")
 
 
 def _field(package: str, text: str) -> _Field:

@@ -28,7 +28,7 @@ from registry.schema.openapi import V3_PREFIX, metadata_v3, published_v3, type_m
 Json = dict[str, Any]
 
 # Part of every hash: to be counted up when other documents are made of the same definitions.
-FORMAT = 5
+FORMAT = 6
 
 # Where the reference's own types live; all others are named by their group, backwards.
 _PACKAGES = {

@@ -11,6 +11,7 @@ from typing import Any
 from registry.definitions.compiled import schema_json
 from registry.definitions.discovery import Subresources, standard_subresources
 from registry.definitions.model import Definition
+from registry.definitions.openapi.components import with_all_fields
 from registry.definitions.openapi.documents import (
     LIST_METADATA,
     SECURITY,
@@ -37,7 +38,8 @@ def openapi_v2(definitions: Iterable[Definition], subresources: Subresources = s
     served = served_versions(definitions)
     for definition, version in served:
         resource = resource_of(definition, version, subresources, V2_PREFIX)
-        schemas |= kind_schemas(resource, definition, version, published_v2(schema_json(version)))
+        published = published_v2(with_all_fields(resource.kind_name, schema_json(version)))
+        schemas |= kind_schemas(resource, definition, version, published)
         if "list" in resource.verbs:
             metadata = metadata_v2(LIST_METADATA, "ListMeta")
             schemas[resource.list_name] = list_schema(definition, version, resource, metadata)
