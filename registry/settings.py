@@ -258,6 +258,12 @@ class Settings:
         emulation.DEFAULT, "Version of Kubernetes whose behaviour the server has: " + " or ".join(emulation.NAMES) +
         ". Set it alike in all processes of a database.", one_of(*emulation.NAMES)
     )  # fmt: skip
+    cbor: bool = setting(
+        False,
+        "Also take and answer CBOR: application/cbor, application/apply-patch+cbor, watches as application/cbor-seq. "
+        "kube-apiserver does with its feature gate CBORServingAndStorage. What is stored stays the same.",
+        switch,
+    )
     serve_apiextensions_v1beta1: bool = setting(
         True, "Also serve definitions in the older form, apiextensions.k8s.io/v1beta1.", switch
     )

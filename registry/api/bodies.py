@@ -14,6 +14,7 @@ from registry.api.options import WriteOptions
 from registry.api.request import Body, ResourceRequest
 from registry.api.served import Object, Served
 from registry.api.strategies.base import ObjectDecodeError
+from registry.codec.cbor import decode_cbor
 from registry.codec.go_text import json_type
 from registry.codec.json_decode import decode_json, decode_repeated_json
 from registry.codec.model import Decoded, JsonNumberError
@@ -112,6 +113,8 @@ def read_body(body: Body, api_version: str, kind: str) -> Decoded:
     match body.media_type:
         case "yaml":
             return body.read(decode_yaml)
+        case "cbor":
+            return body.read(decode_cbor)
         case "protobuf":
             return _read_protobuf(body, api_version, kind)
         case _:

@@ -3,6 +3,7 @@
     DecodeError
     ├── JsonSyntaxError      the bytes are not JSON
     ├── JsonNumberError      the JSON is well formed, but a number is beyond float64
+    ├── CborError            the bytes are not CBOR, or not CBOR that has a JSON form
     ├── YamlError            the bytes are not YAML, or not YAML that has a JSON form
     └── ProtoError           the bytes are not the protobuf message that was expected
 
@@ -67,6 +68,10 @@ class JsonNumberError(DecodeError):
 
 
 class YamlError(DecodeError):
+    pass
+
+
+class CborError(DecodeError):
     pass
 
 

@@ -17,6 +17,7 @@ from starlette.types import Receive, Scope
 
 from registry.api.errors import too_large
 from registry.api.request import Body, PredecodedBody
+from registry.codec.cbor import decode_cbor
 from registry.codec.json_decode import decode_json
 from registry.codec.model import Decoded, DecodeError
 from registry.codec.protobuf.envelope import decode_object as decode_protobuf
@@ -86,6 +87,8 @@ async def body_of(data: bytes, media_type: str) -> Body:
 def _decoder(media_type: str) -> Callable[[bytes], Decoded]:
     if media_type == "protobuf":
         return lambda data: Decoded(decode_protobuf(data))
+    if media_type.endswith("cbor"):
+        return decode_cbor
     return decode_yaml if media_type.endswith("yaml") else decode_json
 
 

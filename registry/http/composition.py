@@ -48,6 +48,7 @@ from registry.http.credentials import credentials
 from registry.http.documents import health
 from registry.http.encryption import encryption_of
 from registry.http.handler_chain import handler_chain
+from registry.http.negotiation import serve_cbor
 from registry.http.serving.server import root_certificates
 from registry.http.serving.stopping import Stopping
 from registry.settings import Settings
@@ -71,6 +72,7 @@ class Serving(NamedTuple):
 async def serving(settings: Settings, stopping: Stopping) -> AsyncIterator[Serving]:
     """Until the block ends the database is open and the controllers run."""
     emulate(settings.emulate_version)
+    serve_cbor(settings.cbor)
     async with contextlib.AsyncExitStack() as stack:
         converter = await stack.enter_async_context(contextlib.aclosing(_converter(settings)))
         store = await stack.enter_async_context(_store(settings))

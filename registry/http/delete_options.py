@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from registry.api.errors import bad_request
+from registry.codec.cbor import decode_cbor
 from registry.codec.json_decode import decode_json
-from registry.codec.model import DecodeError, ProtoError, YamlError
+from registry.codec.model import CborError, DecodeError, ProtoError, YamlError
 from registry.codec.protobuf.envelope import decode_object as decode_protobuf
 from registry.codec.yaml_decode import decode_yaml
 
@@ -22,7 +23,7 @@ def decode_delete_options(data: bytes, media_type: str) -> dict[str, Any]:
         value = _decode(data, media_type)
     except YamlError as error:
         raise bad_request(f"error converting YAML to JSON: {error}") from error
-    except ProtoError as error:
+    except (CborError, ProtoError) as error:
         raise bad_request(str(error)) from error
     except DecodeError as error:
         raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error
@@ -44,6 +45,8 @@ def _decode(data: bytes, media_type: str) -> Any:
     match media_type:
         case "protobuf":
             return decode_protobuf(data, "v1", "DeleteOptions")
+        case "cbor":
+            return decode_cbor(data).value
         case "yaml":
             return decode_yaml(data).value
         case _:

@@ -21,18 +21,23 @@ from registry.query.fields import Path
 JSON: Final = "json"
 YAML: Final = "yaml"
 PROTOBUF: Final = "protobuf"
+CBOR: Final = "cbor"
 
 MEDIA_TYPES: Final = {
     JSON: "application/json",
     YAML: "application/yaml",
     PROTOBUF: "application/vnd.kubernetes.protobuf",
+    CBOR: "application/cbor",
 }
+# What a watch in CBOR is: one item after the other.
+CBOR_SEQUENCE: Final = "application/cbor-seq"
 _ENCODINGS: Final = {media_type: encoding for encoding, media_type in MEDIA_TYPES.items()}
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
+APPLY_PATCH_CBOR: Final = "application/apply-patch+cbor"
 
 TABLE: Final = "Table"
 PARTIAL: Final = "PartialObjectMetadata"
@@ -41,9 +46,28 @@ PARTIAL_LIST: Final = "PartialObjectMetadataList"
 # Whether an encoding is served, transformed to a target (None is untransformed).
 _Allows = Callable[[str, "_Target | None"], bool]
 
-_FIXED_PATH_TYPES = (*_ENCODINGS, "*/*")
-_ALL_TYPES = ", ".join(MEDIA_TYPES.values())
-_STREAM_TYPES = ", ".join(f"{MEDIA_TYPES[encoding]};stream=watch" for encoding in (JSON, PROTOBUF))
+_serves_cbor = False
+
+
+def serve_cbor(served: bool) -> None:
+    """Whether CBOR is among the encodings of this process. Set once, before anything is served (`--cbor`)."""
+    global _serves_cbor
+    _serves_cbor = served
+    for forget in _FORGET:
+        forget()
+
+
+def _types() -> Mapping[str, str]:
+    """The media types of what is served, by their encodings."""
+    return MEDIA_TYPES if _serves_cbor else {e: t for e, t in MEDIA_TYPES.items() if e != CBOR}
+
+
+def _all_types() -> str:
+    return ", ".join(_types().values())
+
+
+def _stream_types() -> str:
+    return ", ".join(f"{media_type};stream=watch" for encoding, media_type in _types().items() if encoding != YAML)
 
 
 class NotAcceptable(ValueError):
@@ -83,7 +107,7 @@ def negotiate(accept: str, *, builtin: bool = False, protobuf: bool = False) -> 
     """
     found = _message(accept) if protobuf else _resource(accept)
     if found is None:
-        raise _not_acceptable(accept, _ALL_TYPES, builtin)
+        raise _not_acceptable(accept, _all_types(), builtin)
     return found
 
 
@@ -94,7 +118,7 @@ def negotiate_watch(accept: str, *, builtin: bool = False, protobuf: bool = Fals
     """
     found = _message(accept) if protobuf else _resource(accept)
     if found is None or found.encoding == YAML:
-        raise _not_acceptable(accept, _STREAM_TYPES, builtin)
+        raise _not_acceptable(accept, _stream_types(), builtin)
     if found.transform == PARTIAL_LIST:
         raise NotAcceptable(f"you requested {PARTIAL_LIST}, but the events of a watch are not lists")
     return found
@@ -112,7 +136,7 @@ def negotiate_discovery(accept: str, *, aggregated: bool) -> Representation:
     """The representation of a discovery document; where it can be `aggregated` (/api and /apis), in version v2."""
     found = _aggregated_discovery(accept) if aggregated else _fixed(accept)
     if found is None:
-        raise _not_acceptable(accept, _ALL_TYPES, builtin=aggregated)
+        raise _not_acceptable(accept, _all_types(), builtin=aggregated)
     return found
 
 
@@ -129,8 +153,9 @@ def negotiate_types(accept: str, media_types: Sequence[str]) -> str | None:
 
 def _not_acceptable(accept: str, types: str, builtin: bool) -> NotAcceptable:
     """Paths that are fixed in kube-apiserver look at the plain media types first, and have words of their own."""
-    if builtin and not any(f"{clause.type}/{clause.subtype}" in _FIXED_PATH_TYPES for clause in _clauses(accept)):
-        return NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {_ALL_TYPES}")
+    plain = (*_types().values(), "*/*")
+    if builtin and not any(f"{clause.type}/{clause.subtype}" in plain for clause in _clauses(accept)):
+        return NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {_all_types()}")
     return NotAcceptable(f"only the following media types are accepted: {types}")
 
 
@@ -149,11 +174,13 @@ LIMIT: Final = 4 * 1024
 _CACHE = 256
 _MAX_CACHED_LENGTH = 1024
 _R = TypeVar("_R")
+_FORGET: Final[list[Callable[[], None]]] = []
 
 
 def _bounded_cache(read: Callable[[str], _R]) -> Callable[[str], _R]:
     """A cache whose size is bounded whatever clients send."""
     known = lru_cache(_CACHE)(read)
+    _FORGET.append(known.cache_clear)
     return lambda accept: known(accept) if len(accept) <= _MAX_CACHED_LENGTH else read(accept)
 
 
@@ -213,7 +240,7 @@ def _allows_untransformed(encoding: str, target: _Target | None) -> bool:
 
 
 def _allows_plain(encoding: str, target: _Target | None) -> bool:
-    return target is None and encoding != PROTOBUF
+    return target is None and encoding in (JSON, YAML)
 
 
 def _allows_aggregated(encoding: str, target: _Target | None) -> bool:
@@ -237,7 +264,7 @@ def _negotiate(accept: str, allows: _Allows) -> Representation | None:
     if not accept:
         return Representation()
     for clause in _clauses(accept):
-        for encoding, media_type in MEDIA_TYPES.items():
+        for encoding, media_type in _types().items():
             if clause.matches(media_type):
                 representation = _represent(clause.params, encoding, allows)
                 if representation is not None:
@@ -324,8 +351,8 @@ def body_encoding(content_type: str, *, protobuf: bool = False) -> str:
     if content_type in ("", "application/json"):
         return JSON
     encoding = _ENCODINGS.get(_media_type(content_type) or "")
-    if encoding is None or (encoding == PROTOBUF and not protobuf):
-        raise UnsupportedMediaType(_unknown_format(_ALL_TYPES))
+    if encoding is None or encoding not in _types() or (encoding == PROTOBUF and not protobuf):
+        raise UnsupportedMediaType(_unknown_format(_all_types()))
     return encoding
 
 
@@ -334,9 +361,12 @@ def patch_type(content_type: str, *, builtin: bool = False) -> str:
     media_type = content_type.partition(";")[0]
     if media_type in (JSON_PATCH, MERGE_PATCH, APPLY_PATCH) or (builtin and media_type == STRATEGIC_MERGE_PATCH):
         return media_type
+    if _serves_cbor and media_type == APPLY_PATCH_CBOR:
+        return media_type
     if builtin:
         raise UnsupportedMediaType("415: Unsupported Media Type")
-    raise UnsupportedMediaType(_unknown_format(f"{JSON_PATCH}, {MERGE_PATCH}, {APPLY_PATCH}"))
+    types = [JSON_PATCH, MERGE_PATCH, APPLY_PATCH, *([APPLY_PATCH_CBOR] if _serves_cbor else [])]
+    raise UnsupportedMediaType(_unknown_format(", ".join(types)))
 
 
 def _unknown_format(types: str) -> str:

@@ -32,6 +32,7 @@ from registry.api.tables.table import (
     partial_object_metadata,
 )
 from registry.budget import Budget
+from registry.codec.cbor import array_head, encode_cbor, encode_item
 from registry.codec.indentation import is_mostly_indentation
 from registry.codec.json_encode import encode_json
 from registry.codec.protobuf.envelope import encode_list, encode_list_item, encode_object
@@ -41,7 +42,7 @@ from registry.emulation import emulated
 from registry.flowcontrol.byte_shares import HeldAnswer
 from registry.flowcontrol.evaluation import evaluate
 from registry.flowcontrol.time_slice import TimeSlice
-from registry.http.negotiation import JSON, PARTIAL, PARTIAL_LIST, PROTOBUF, TABLE, YAML, Representation, pretty
+from registry.http.negotiation import CBOR, JSON, PARTIAL, PARTIAL_LIST, PROTOBUF, TABLE, YAML, Representation, pretty
 from registry.http.projection import keep
 from registry.http.warnings import warning_headers
 
@@ -51,8 +52,8 @@ GZIP_THRESHOLD_BYTES = 128 * 1024
 _GZIP_LEVEL = 1
 # Small items of a list are sent together. Not less than the threshold: one piece that is smaller is the whole list.
 PIECE_BYTES = GZIP_THRESHOLD_BYTES
-# What a list in protobuf may have.
-PROTOBUF_LIST_BYTES = 64 << 20
+# What a list in protobuf or CBOR may have.
+HELD_LIST_BYTES = 64 << 20
 # What is encrypted and handed over at a time; more would keep others waiting.
 PART_BYTES = 64 * 1024
 # A longer body is sent in parts of so much, so that it does not wait in the buffer of its connection, uncounted.
@@ -131,12 +132,14 @@ def prettify(found: Representation, query: Query, headers: Mapping[bytes, bytes]
 
 
 def document(value: Mapping[str, Any], representation: Representation) -> bytes:
-    """A decoded document in JSON (with the newline that Go's encoder leaves), YAML or protobuf.
+    """A decoded document in JSON (with the newline that Go's encoder leaves), YAML, protobuf or CBOR.
 
     What is nested so deeply that indentation would be most of it is answered in plain JSON, which is YAML, too.
     """
     if representation.encoding == PROTOBUF:
         return encode_object(value)
+    if representation.encoding == CBOR:
+        return encode_cbor(value)
     plain = encode_json(value) + b"\n"
     layout = _layout(representation)
     if layout == JSON or is_mostly_indentation(value, len(plain)):
@@ -261,6 +264,8 @@ async def respond_list(
         pieces = _plain_list(answer)
     elif form.representation.encoding == PROTOBUF:
         pieces = _proto_list(answer, form)
+    elif form.representation.encoding == CBOR:
+        pieces = _cbor_list(answer, form)
     else:
         pieces = _formed_list(answer, form)
     async with aclosing(_joined(pieces)) as joined:
@@ -412,21 +417,38 @@ _ITEM_FORMS: dict[str, tuple[Callable[[Any], bytes], bytes, bytes]] = {
 
 
 async def _proto_list(answer: ListAnswer, form: Form) -> AsyncGenerator[bytes, None]:
-    """Protobuf says how long a list is before it begins, so that all of it is held."""
     head = _list_head(answer, form)
-    items: list[bytes] = []
-    size = 0
-    async for some in _encoded_items(answer, form, partial(encode_list_item, head)):
-        items += some
-        size += sum(map(len, some))
-        if size > PROTOBUF_LIST_BYTES:
-            raise too_large(f"the list has more than {PROTOBUF_LIST_BYTES >> 20} MiB: ask for pages of it, or JSON")
+    items, size = await _all_items(answer, form, partial(encode_list_item, head))
     beginning, ending = encode_list(head, size)
     yield beginning
-    items.reverse()
     while items:
         yield items.pop()
     yield ending
+
+
+async def _cbor_list(answer: ListAnswer, form: Form) -> AsyncGenerator[bytes, None]:
+    items, _ = await _all_items(answer, form, encode_item)
+    if not items:
+        yield _list_document(answer, form, [])
+        return
+    beginning, _, ending = _list_document(answer, form, [_ITEMS]).rpartition(array_head(1) + encode_item(_ITEMS))
+    yield beginning + array_head(len(items))
+    while items:
+        yield items.pop()
+    yield ending
+
+
+async def _all_items(answer: ListAnswer, form: Form, item_bytes: Callable[[Any], bytes]) -> tuple[list[bytes], int]:
+    """The items, the last first, and their bytes together: what says how long a list is before it begins is held."""
+    items: list[bytes] = []
+    size = 0
+    async for some in _encoded_items(answer, form, item_bytes):
+        items += some
+        size += sum(map(len, some))
+        if size > HELD_LIST_BYTES:
+            raise too_large(f"the list has more than {HELD_LIST_BYTES >> 20} MiB: ask for pages of it, or JSON")
+    items.reverse()
+    return items, size
 
 
 def _list_document(answer: ListAnswer, form: Form, items: Sequence[Any]) -> bytes:

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from sys import getsizeof
+from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
 from registry.api.answers import Event, WatchAnswer
 from registry.api.event_forms import EVENT_FORMS
 from registry.api.strategies.base import Context
+from registry.codec.cbor import encode_event
 from registry.codec.json_encode import encode_json
 from registry.codec.protobuf.envelope import encode_watch_event
 from registry.codec.stored import decode_stored
@@ -27,7 +29,7 @@ from registry.flowcontrol.evaluation import LARGE_BYTES, evaluate
 from registry.flowcontrol.fair_queue import TooManyRequests
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.http import metrics
-from registry.http.negotiation import PROTOBUF, TABLE
+from registry.http.negotiation import CBOR, CBOR_SEQUENCE, PROTOBUF, TABLE
 from registry.http.responses import HELD_TIMES, PART_BYTES, Form, headers_for, hold, send_part
 
 
@@ -44,6 +46,8 @@ async def respond_watch(
     media_type = form.representation.media_type
     if form.representation.encoding == PROTOBUF:
         media_type += ";stream=watch"
+    elif form.representation.encoding == CBOR:
+        media_type = CBOR_SEQUENCE
     headers = headers_for(media_type, context.warnings)
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     if scope["method"] == "HEAD":
@@ -130,8 +134,7 @@ class _EventWriter:
 
     async def _line(self, event: Event) -> bytes:
         if event.type == "ERROR":  # a Status, in every form
-            is_protobuf = self._form.representation.encoding == PROTOBUF
-            return encode_watch_event("ERROR", decode_stored(event.text)) if is_protobuf else plain_line(event)
+            return self._encoded("ERROR", decode_stored(event.text))
         headers, self._headers = self._headers, False
         key = (event.type, event.text_key, self._form.cache_key)
         if event.cache is not None and not headers:
@@ -148,9 +151,16 @@ class _EventWriter:
 
     def _encode(self, event: Event, *, headers: bool) -> bytes:
         shown = self._form.of_object(decode_stored(event.text), time.time(), headers=headers)
-        if self._form.representation.encoding == PROTOBUF:
-            return encode_watch_event(event.type, shown)
-        return encode_json({"type": event.type, "object": shown}) + b"\n"
+        return self._encoded(event.type, shown)
+
+    def _encoded(self, type_: str, shown: Mapping[str, Any]) -> bytes:
+        match self._form.representation.encoding:
+            case encoding if encoding == PROTOBUF:
+                return encode_watch_event(type_, shown)
+            case encoding if encoding == CBOR:
+                return encode_event(type_, shown)
+            case _:
+                return encode_json({"type": type_, "object": shown}) + b"\n"
 
 
 def plain_line(event: Event) -> bytes:

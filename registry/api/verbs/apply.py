@@ -19,7 +19,8 @@ from registry.api.verbs.create import CreateOperation
 from registry.api.verbs.driver import run
 from registry.api.verbs.update import UpdateOperation, copy_of
 from registry.apply.objects import has_same_contents
-from registry.codec.model import Decoded
+from registry.codec.cbor import decode_cbor
+from registry.codec.model import CborError, Decoded
 from registry.codec.model import DecodeError as CodecError
 from registry.codec.yaml_decode import decode_yaml
 from registry.emulation import emulated
@@ -69,7 +70,9 @@ def _complete(request: ResourceRequest, result: Object) -> Object:
 def decode_configuration(body: Body) -> Decoded:
     """The configuration of an apply: an object, empty where the body is."""
     try:
-        decoded = body.read(decode_yaml)
+        decoded = body.read(decode_cbor if body.media_type.endswith("cbor") else decode_yaml)
+    except CborError as error:
+        raise bad_request(f"error decoding CBOR: {error}") from error
     except CodecError as error:
         raise bad_request(f"error decoding {_noun()}: error converting YAML to JSON: {error}") from error
     if decoded.value is None:

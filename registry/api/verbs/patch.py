@@ -45,14 +45,14 @@ from registry.schema.values import deep_copy
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
-APPLY_PATCH = "application/apply-patch+yaml"
+APPLY_PATCHES = ("application/apply-patch+yaml", "application/apply-patch+cbor")
 
 # The old object in, the patched one out, and what was wrong with the patch's own form.
 Patcher = Callable[[Object], Any]
 
 
 async def patch(request: ResourceRequest, body: Body) -> ObjectAnswer:
-    is_apply = body.media_type == APPLY_PATCH
+    is_apply = body.media_type in APPLY_PATCHES
     options = write_options(request.query, "PatchOptions", is_apply=is_apply)
     if is_apply:
         return await apply(request, body, options)

@@ -1,0 +1,186 @@
+"""CBOR, as Kubernetes reads and writes it: what has no form in JSON is refused, texts are written as byte strings.
+
+    decode_cbor(b"\\xd9\\xd9\\xf7\\xa1aa\\x01").value    # {"a": 1}
+    encode_cbor({"a": 1})                           # begins with the tag of self-described CBOR
+
+Follows apimachinery pkg/runtime/serializer/cbor (internal/modes/{decode,encode}.go). Reading and writing the format is
+left to the library cbor2; none of the types that tags may stand for is made.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import io
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final, NoReturn
+
+import cbor2
+
+from registry.codec.model import CborError, Decoded
+
+Json = Any
+
+_SELF_DESCRIBED: Final = b"\xd9\xd9\xf7"
+# Deeper than any schema is; what decodes a value is recursive.
+_MAX_DEPTH: Final = 400
+_INT_64: Final = 1 << 63
+
+
+def decode_cbor(data: bytes) -> Decoded:
+    """Raises CborError for bytes that are no CBOR, and for what JSON has nothing for."""
+    try:
+        decoder = cbor2.CBORDecoder(
+            io.BytesIO(data),
+            semantic_decoders=_SEMANTIC,
+            tag_hook=lambda tag, _: tag.value,
+            max_depth=_MAX_DEPTH,
+            allow_duplicate_keys=False,
+            strict_hashable_types=True,
+        )
+        value = decoder.decode()
+        _require_end(decoder)
+    except CborError:
+        raise
+    except (cbor2.CBORError, ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise CborError(f"cbor: {_reason(error)}") from error
+    return Decoded(_plain(value))
+
+
+def _require_end(decoder: cbor2.CBORDecoder) -> None:
+    try:
+        decoder.read(1)
+    except cbor2.CBORDecodeEOF:
+        return
+    raise CborError("cbor: there are bytes after the data item")
+
+
+def _reason(error: BaseException) -> str:
+    cause = error.__cause__
+    if isinstance(cause, CborError):
+        return str(cause).removeprefix("cbor: ")
+    if isinstance(error, cbor2.CBORDecodeEOF):
+        return "unexpected EOF"
+    return "duplicate map key" if "uplicate" in str(error) else "not well-formed, or of a type that is not allowed"
+
+
+def _plain(value: Any) -> Json:
+    """The value with texts for byte strings."""
+    match value:
+        case str() | bool() | None:
+            return value
+        case bytes():
+            return value.decode("utf-8", "replace")
+        case int():
+            if not -_INT_64 <= value < _INT_64:
+                raise CborError(f"cbor: cannot unmarshal {value} into Go value of type int64")
+            return value
+        case float():
+            if not math.isfinite(value):
+                raise CborError("cbor: NaN and infinities are not allowed")
+            return value
+        case list():
+            return [_plain(item) for item in value]
+        case dict():
+            return _plain_map(value)
+    raise CborError("cbor: undefined and simple values other than true, false and null are not allowed")
+
+
+def _plain_map(value: Mapping[Any, Any]) -> dict[str, Json]:
+    found: dict[str, Json] = {}
+    for key, item in value.items():
+        name = _plain(key) if isinstance(key, str | bytes) else None
+        if name is None:
+            raise CborError("cbor: cannot unmarshal a map key that is no string")
+        if name in found:
+            raise CborError("cbor: duplicate map key")
+        found[name] = _plain(item)
+    return found
+
+
+# --- tags
+
+
+# Each is given the content of a tag, and whether it has to be immutable: as a key of a map, where none is allowed.
+
+
+def _content(content: Any, immutable: bool) -> Any:
+    return content
+
+
+def _time(content: Any, immutable: bool) -> str:
+    """A time as RFC 3339: a text is taken as it is, a number counts seconds since 1970."""
+    content = _plain(content)
+    if isinstance(content, str):
+        return content
+    if isinstance(content, bool) or not isinstance(content, int | float):
+        raise CborError("cbor: a time is a text or a number")
+    try:
+        moment = datetime.datetime.fromtimestamp(0, datetime.UTC) + datetime.timedelta(seconds=content)
+    except OverflowError as error:
+        raise CborError("cbor: time out of range") from error
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+def _forbidden(content: Any, immutable: bool) -> NoReturn:
+    raise CborError("cbor: bignums are not allowed")
+
+
+def _encoded_later(content: Any, immutable: bool, encode: Callable[[bytes], bytes]) -> Any:
+    return encode(content).decode() if isinstance(content, bytes) else content
+
+
+def _base16(data: bytes) -> bytes:
+    return data.hex().encode()
+
+
+# The library knows these, and would make types of Python of them; all other tags stand for their content.
+_SEMANTIC: Final[Mapping[int, Callable[[Any, bool], Any]]] = {
+    **dict.fromkeys((4, 5, 25, 28, 29, 30, 35, 36, 37, 52, 54, 100, 256, 258, 260, 261, 1004, 43000, 55799), _content),
+    0: _time,
+    1: _time,
+    2: _forbidden,
+    3: _forbidden,
+    21: partial(_encoded_later, encode=base64.urlsafe_b64encode),
+    22: partial(_encoded_later, encode=base64.b64encode),
+    23: partial(_encoded_later, encode=_base16),
+}
+
+
+# --- encoding
+
+
+def encode_cbor(value: Json) -> bytes:
+    return _SELF_DESCRIBED + encode_item(value)
+
+
+def encode_item(value: Json) -> bytes:
+    """One data item, without the tag in front; keys in their canonical order."""
+    return cbor2.dumps(_in_bytes(value), canonical=True)
+
+
+def encode_event(type_: str, obj: Json) -> bytes:
+    """An event of a watch: its object is tagged, too, since it is encoded for itself."""
+    event = {b"type": type_.encode(), b"object": cbor2.CBORTag(55799, _in_bytes(obj))}
+    return _SELF_DESCRIBED + cbor2.dumps(event, canonical=True)
+
+
+def array_head(length: int) -> bytes:
+    """What stands before the items of an array."""
+    if length < 24:
+        return bytes([0x80 | length])
+    size = 1 if length < 1 << 8 else 2 if length < 1 << 16 else 4
+    return bytes([0x98 + size.bit_length() - 1]) + length.to_bytes(size, "big")
+
+
+def _in_bytes(value: Json) -> Any:
+    match value:
+        case str():
+            return value.encode("utf-8", "replace")
+        case Mapping():
+            return {name.encode("utf-8", "replace"): _in_bytes(item) for name, item in value.items()}
+        case list() | tuple():
+            return [_in_bytes(item) for item in value]
+    return value

@@ -1,0 +1,140 @@
+"""CBOR over HTTP, where the settings serve it: bodies, answers, applies and watches."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from registry.codec.cbor import decode_cbor, encode_cbor, encode_item
+from registry.http.negotiation import serve_cbor
+from tests.api.client import PARTIAL, PARTIAL_LIST, TABLE, Answer, Client, Watch
+from tests.api.errors import failure
+from tests.api.widgets import WIDGETS, widget
+from tests.application import serving
+
+CBOR, APPLY = "application/cbor", "application/apply-patch+cbor"
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+@pytest.fixture
+async def cbor(api_database: str, tmp_path: Path) -> AsyncIterator[Client]:
+    try:
+        async with serving(api_database, tmp_path, cbor=True) as client:
+            yield client
+    finally:
+        serve_cbor(False)
+
+
+def read(answer: Answer, code: int = 200) -> Any:
+    assert (answer.code, answer.header("content-type")) == (code, CBOR), answer.body
+    assert answer.body.startswith(b"\xd9\xd9\xf7")
+    return decode_cbor(answer.body).value
+
+
+MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "ä"}}
+
+
+@pytest.mark.parametrize(
+    "path, obj",
+    [pytest.param(WIDGETS, widget("a", size=3, replicas=1), id="custom"), pytest.param(MAPS, MAP, id="built-in")],
+)
+async def test_the_life_of_an_object(cbor: Client, path: str, obj: dict[str, Any]) -> None:
+    options = {"content_type": CBOR, "accept": CBOR}
+    made = read(await cbor.post(path, encode_cbor(obj), **options), 201)
+    assert made == (await cbor.get(f"{path}/a")).ok() == read(await cbor.get(f"{path}/a", accept=CBOR))
+    assert read(await cbor.get(path, accept=f"{CBOR},application/json")) == (await cbor.get(path)).ok()
+    made["metadata"]["labels"] = {"x": "y"}
+    changed = read(await cbor.put(f"{path}/a", encode_cbor(made), **options))
+    assert changed["metadata"]["labels"] == {"x": "y"}
+    applied = {**obj, "metadata": {"name": "a", "labels": {"z": "y"}}}
+    applied_at = f"{path}/a?fieldManager=m&force=true"
+    found = read(await cbor.patch(applied_at, encode_cbor(applied), APPLY, accept=CBOR))
+    assert found["metadata"]["labels"] == {"x": "y", "z": "y"}
+    options_of_delete = {"apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["All"]}
+    assert (await cbor.delete(f"{path}/a", encode_cbor(options_of_delete), **options)).code == 200
+    assert (await cbor.get(f"{path}/a")).code == 200
+
+
+@pytest.mark.parametrize("form", [TABLE, PARTIAL_LIST])
+async def test_forms_of_lists(cbor: Client, form: str) -> None:
+    for count in (0, 1, 30):
+        for number in range(count):
+            await cbor.post(WIDGETS, widget(f"w{number}"))
+        found = read(await cbor.get(WIDGETS, accept=form.replace("application/json", CBOR)))
+        assert found == (await cbor.get(WIDGETS, accept=form)).ok()
+
+
+async def frame(watch: Watch, expected: dict[str, Any]) -> None:
+    """The next event is the one that is expected; its bytes say nothing of its length."""
+    length = len(encode_cbor({"type": expected["type"], "object": expected["object"]})) + 3
+    assert decode_cbor(await watch.read(length)).value == expected
+
+
+async def test_a_watch_is_a_sequence(cbor: Client) -> None:
+    made = (await cbor.post(WIDGETS, widget("a"))).ok(201)
+    async with cbor.watch(f"{WIDGETS}?watch=true", accept=CBOR) as watch:
+        assert (watch.code, watch.headers["content-type"]) == (200, ["application/cbor-seq"])
+        await frame(watch, {"type": "ADDED", "object": made})
+        changed = (await cbor.patch(f"{WIDGETS}/a", {"metadata": {"labels": {"a": "b"}}})).ok()
+        await frame(watch, {"type": "MODIFIED", "object": changed})
+
+
+async def test_scale_and_status(cbor: Client) -> None:
+    made = (await cbor.post(WIDGETS, widget("a", replicas=1))).ok(201)
+    scale = read(await cbor.get(f"{WIDGETS}/a/scale", accept=CBOR))
+    put = await cbor.put(f"{WIDGETS}/a/scale", encode_cbor({**scale, "spec": {"replicas": 4}}), content_type=CBOR)
+    assert put.ok()["spec"] == {"replicas": 4}
+    made["metadata"].pop("resourceVersion")
+    latest = (await cbor.get(f"{WIDGETS}/a")).ok()
+    status = {**latest, "status": {"phase": "Ready"}}
+    written = await cbor.put(f"{WIDGETS}/a/status", encode_cbor(status), content_type=CBOR)
+    assert written.ok()["status"] == {"phase": "Ready"}
+
+
+@pytest.mark.parametrize(
+    "body, message",
+    [
+        pytest.param(
+            b"",
+            "the object provided is unrecognized (must be of type Widget): cbor: unexpected EOF (<empty>)",
+            id="empty",
+        ),
+        pytest.param(
+            b"\xa2\x44kind\x01\x44kind\x02",
+            "the object provided is unrecognized (must be of type Widget): cbor: duplicate map key (a2446b696e6401446b696e6402)",
+            id="a key twice",
+        ),
+    ],
+)
+async def test_bodies_that_are_refused(cbor: Client, body: bytes, message: str) -> None:
+    assert failure(await cbor.post(WIDGETS, body, content_type=CBOR), 400, "BadRequest")["message"] == message
+    status = read(await cbor.post(WIDGETS, body, content_type=CBOR, accept=CBOR), 400)
+    assert (status["kind"], status["message"]) == ("Status", message)
+
+
+async def test_an_apply_that_is_refused(cbor: Client) -> None:
+    path = f"{WIDGETS}/a?fieldManager=m"
+    status = failure(await cbor.patch(path, b"\xf9\x7e\x00", APPLY), 400, "BadRequest")
+    assert status["message"] == "error decoding CBOR: cbor: NaN and infinities are not allowed"
+    failure(await cbor.patch(path, encode_item([1]), APPLY), 400, "BadRequest")
+
+
+async def test_without_the_setting_it_is_unknown(api: Client) -> None:
+    await api.post(WIDGETS, widget("a"))
+    for path in (f"{WIDGETS}/a", WIDGETS, f"{WIDGETS}/a/scale", f"{WIDGETS}?watch=true"):
+        assert "cbor" not in failure(await api.get(path, accept=CBOR), 406, "NotAcceptable")["message"]
+    failure(await api.post(WIDGETS, encode_cbor(widget("b")), content_type=CBOR), 415, "UnsupportedMediaType")
+    failure(await api.patch(f"{WIDGETS}/a", encode_cbor({}), APPLY), 415, "UnsupportedMediaType")
+
+
+async def test_messages_name_it(cbor: Client) -> None:
+    status = failure(await cbor.get(WIDGETS, accept="text/csv"), 406, "NotAcceptable")
+    assert status["message"].endswith(
+        "application/json, application/yaml, application/vnd.kubernetes.protobuf, application/cbor"
+    )
+    status = failure(await cbor.patch(f"{WIDGETS}/a", b"", "text/csv"), 415, "UnsupportedMediaType")
+    assert status["message"].endswith("application/apply-patch+yaml, application/apply-patch+cbor")
+    assert (await cbor.get(f"{WIDGETS}", accept=PARTIAL.replace("application/json", CBOR))).code == 406
