@@ -37,9 +37,10 @@ class ApiClient:
             data=None if body is None else json.dumps(body).encode(),
             headers={**self._headers, "Content-Type": content_type, **({"Accept": accept} if accept else {})},
         )
-        # No proxy of the environment, and no other scheme than HTTP: the token goes to the server and nowhere else.
+        # Proxies of the environment for HTTPS only: they could read a token that passes them without it.
+        proxies = {scheme: url for scheme, url in urllib.request.getproxies().items() if scheme == "https"}
         opener = urllib.request.build_opener(
-            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=self._context), _NoRedirects()
+            urllib.request.ProxyHandler(proxies), urllib.request.HTTPSHandler(context=self._context), _NoRedirects()
         )
         try:
             with opener.open(request, timeout=_TIMEOUT_SECONDS) as answer:
