@@ -24,7 +24,7 @@ from registry.aggregation import headers as fields
 from registry.aggregation.backends import Backends, NotLocated
 from registry.aggregation.model import APIServer
 from registry.api.catalog import TenantCatalog
-from registry.api.errors import StatusError
+from registry.api.errors import StatusError, from_store
 from registry.api.request import Backend
 from registry.controllers.api_services.monitor import Monitor
 from registry.flowcontrol.byte_shares import ABORT
@@ -37,6 +37,7 @@ from registry.http.request_info import RequestInfo, request_info
 from registry.http.request_state import NO_TENANT, STATE, RequestState
 from registry.http.responses import PageNotFound, headers_for, send_body, send_part
 from registry.http.serving.tunnel import SWITCH, Switch, Tunnel, TunnelClosed
+from registry.store.errors import TenantSuspended
 from registry.webhooks.connection import Unreachable
 from registry.webhooks.http1 import Connection, Head
 from registry.webhooks.https import Lost
@@ -48,6 +49,7 @@ DISCOVERY_SECONDS: Final = 5.0
 # A server that answers at once needs nobody to look after its client meanwhile.
 _PROMPT_SECONDS: Final = 0.05
 _REPEATABLE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_CHANGES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection", "post", "put"})
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 _LONG_SUBRESOURCES: Final = frozenset({"attach", "exec", "proxy", "log", "portforward"})
 _UNAVAILABLE: Final = "service unavailable"
@@ -103,6 +105,8 @@ class AggregationMiddleware:
         state: RequestState = scope[STATE]
         tenant = state.authorized.tenant
         await self._authorize_again(state)
+        if state.info.verb in _CHANGES and tenant.attributes.get("suspended"):
+            raise from_store(TenantSuspended("the tenant is suspended"))
         if not fields.is_plain_path(state.info.path):
             raise PageNotFound
         self._queue.release(state.seat)  # what follows is the work of another server
@@ -277,6 +281,7 @@ class _Exchange:
                     return
                 if piece := message.get("body", b""):
                     await connection.write(body_in_chunk(piece, chunked=self._is_chunked))
+                    self._give_back()
                 if not message.get("more_body", False):
                     break
             if self._is_chunked:
@@ -284,6 +289,11 @@ class _Exchange:
         except Lost:
             return  # the answer says why
         await self._close_when_over(connection)
+
+    def _give_back(self) -> None:
+        """What has been passed on is no longer held."""
+        if self._state.upload is not None:
+            self._state.upload.end()
 
     def _look_after(self, connection: Connection, more: bool) -> None:
         """From here on the connection is closed when the client goes, or the server stops."""

@@ -17,6 +17,7 @@ from registry.audit.trail import Trail
 from registry.authentication.user import ANONYMOUS, User
 from registry.authorization.attributes import Attributes
 from registry.authorization.wildcard import WildcardTarget
+from registry.flowcontrol.byte_shares import Upload
 from registry.flowcontrol.fair_queue import EXEMPT, Seat
 from registry.http.request_info import RequestInfo
 from registry.store.types import DomainId, Guards, Tenant, TenantId, TenantName
@@ -53,6 +54,8 @@ class RequestState:
     wildcard: WildcardTarget | None = None
     # Authorization: None before a request is authorized.
     context: Context | None = None
+    # Tenant limits: what is held of the body.
+    upload: Upload | None = None
     # The endpoint of resources: what was found in the tenant's catalog.
     served: Served | None = None
 

@@ -418,6 +418,22 @@ async def test_tenants_have_servers_of_their_own(api_database: str, tmp_path: Pa
         assert one.requests[-1].target == METRICS
 
 
+async def test_a_suspended_tenant_changes_nothing_elsewhere(api_database: str, tmp_path: Path) -> None:
+    async with behind(api_database, tmp_path) as (client, server):
+        tenants = "/clusters/system/apis/tenancy.registry/v1/tenants"
+        (await client.post(tenants, tenant("acme"))).ok(201)
+        acme = client.of_tenant("acme")
+        await register(acme, server)
+        (await acme.post(METRICS, {"a": 1})).ok(200)
+        (await client.patch(f"{tenants}/acme", {"spec": {"suspended": True}})).ok(200)
+
+        async def is_refused() -> bool:
+            return (await acme.post(METRICS, {"a": 1})).code == 403
+
+        await eventually(is_refused)
+        (await acme.get(METRICS)).ok(200)
+
+
 async def test_a_server_knows_for_which_tenant_it_is_asked(api_database: str, tmp_path: Path) -> None:
     """Anybody may name the server of another tenant: it must not take their word for who asks."""
     config_map = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"

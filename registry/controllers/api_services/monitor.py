@@ -20,6 +20,7 @@ from registry.aggregation.availability import Availability, Verdict, inspect
 from registry.aggregation.backends import Backends
 from registry.aggregation.discovery import Resources
 from registry.aggregation.model import AVAILABLE, GROUP, PLURAL, Aggregated, APIServer
+from registry.aggregation.openapi_documents import OpenAPIDocuments
 from registry.api.api_services import API_SERVICES
 from registry.api.catalog import TenantCatalog
 from registry.api.errors import StatusError
@@ -59,6 +60,7 @@ class Monitor:
 
     def __init__(self, backend: Backend, backends: Backends, *, every_seconds: float = CHECK_EVERY_SECONDS) -> None:
         self.availability = Availability()
+        self.openapi = OpenAPIDocuments(backends)
         self.cleaner = NamespaceCleaner(backends, self.availability)
         self._backend = backend
         self._backends = backends
@@ -87,6 +89,7 @@ class Monitor:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.cleaner.aclose()
+        await self.openapi.aclose()
 
     async def catalog(self, tenant: Tenant) -> TenantCatalog:
         """The tenant's catalog, to pass requests on by: where it names other servers, it is not older than

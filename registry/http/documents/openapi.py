@@ -13,6 +13,7 @@ from typing import Final
 
 from starlette.types import Receive, Scope, Send
 
+from registry.aggregation.openapi import merge_v2
 from registry.api.catalog import Catalogs, TenantCatalog
 from registry.builtin.subresources import subresources_of
 from registry.caches import LruCache
@@ -51,10 +52,14 @@ class OpenAPIEndpoint:
         protobuf = media_type in ACCEPTED
         catalog = await self._catalogs.current(state.authorized.tenant)
         hashes = await self._hashes_of(catalog)
-        tag = hashlib.sha512(repr(sorted(hashes.items())).encode()).hexdigest().upper()
+        parts = await self._monitor.openapi.get(state.authorized.tenant, catalog.aggregated.servers.values())
+        facts = [*sorted(hashes.items()), *((part.server.name, part.serial) for part in parts)]
+        tag = hashlib.sha512(repr(facts).encode()).hexdigest().upper()
 
         def make() -> Document:
             value = openapi_v2(list(catalog.definitions()), subresources_of)
+            if parts:
+                value = merge_v2(value, parts)
             return document(encode_v2(value) if protobuf else encode_json(value), tag)
 
         found = await self._cache.get(("v2", tag, protobuf), make, size_of(catalog))

@@ -61,7 +61,7 @@ class TenantLimitsMiddleware:
             if "server" not in tenant.attributes:
                 await self._bootstrapper.ensure(tenant)
             if write:
-                upload = Upload(self._uploads, tenant.name)
+                upload = state.upload = Upload(self._uploads, tenant.name)
                 receive = upload.receiving(receive)
             await self._app(scope, receive, send)
         finally:

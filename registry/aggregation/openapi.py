@@ -1,0 +1,106 @@
+"""OpenAPI v2 of other servers, merged into that of what is served here: their paths, and the types that these use.
+
+A type of the same name that is another one gets a suffix: `com.example.Thing_v2`. Pure. Follows kube-openapi
+pkg/aggregator/aggregator.go. Version 3 needs no merging: each version of a group has a document of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from registry.aggregation.model import APIServer
+
+Json = dict[str, Any]
+
+_PREFIX: Final = "#/definitions/"
+# Of one server: more paths or types are not listed.
+_LIMIT: Final = 5000
+_DEPTH: Final = 100
+
+
+class ServerDocument(NamedTuple):
+    """`serial` stands for the document: another one has another, in this process."""
+
+    server: APIServer
+    document: Json
+    serial: int
+
+
+def own_part(document: Any, server: APIServer) -> Json:
+    """Of a server's document what its APIService is for: paths of the version, and the types that they use."""
+    if not _is_shallow(document):
+        return {"paths": {}, "definitions": {}}
+    paths, types = _objects(document, "paths"), _objects(document, "definitions")
+    beneath = f"{server.path}/"
+    own = {path: item for path, item in paths.items() if path == server.path or path.startswith(beneath)}
+    own = dict(list(own.items())[:_LIMIT])
+    found: Json = {}
+    pending = [own]
+    while pending and len(found) < _LIMIT:
+        for name in _references(pending.pop()):
+            if name in types and name not in found:
+                found[name] = types[name]
+                pending.append(types[name])
+    return {"paths": own, "definitions": found}
+
+
+def merge_v2(local: Json, parts: Sequence[ServerDocument]) -> Json:
+    """`local` with the parts of other servers, those of the highest priority first. None is changed."""
+    paths, types = dict(local["paths"]), dict(local["definitions"])
+    for part in sorted(parts, key=lambda p: (-p.server.group_priority, p.server.name)):
+        beneath = f"{part.server.path}/"
+        for path in [p for p in paths if p == part.server.path or p.startswith(beneath)]:
+            del paths[path]  # the group's version is the other server's
+        names = {name: _free_name(name, schema, types) for name, schema in part.document["definitions"].items()}
+        types |= {names[name]: _renamed(schema, names) for name, schema in part.document["definitions"].items()}
+        paths |= {path: _renamed(item, names) for path, item in part.document["paths"].items()}
+    return {**local, "paths": dict(sorted(paths.items())), "definitions": dict(sorted(types.items()))}
+
+
+def _free_name(name: str, schema: Any, types: Json) -> str:
+    number, found = 2, name
+    while found in types and types[found] != schema:
+        found = f"{name}_v{number}"
+        number += 1
+    return found
+
+
+def _renamed(value: Any, names: dict[str, str]) -> Any:
+    """With the references to types that have another name here."""
+    if isinstance(value, dict):
+        reference = value.get("$ref")
+        if isinstance(reference, str) and reference.startswith(_PREFIX):
+            name = reference.removeprefix(_PREFIX)
+            return {**value, "$ref": _PREFIX + names.get(name, name)}
+        return {key: _renamed(member, names) for key, member in value.items()}
+    return [_renamed(item, names) for item in value] if isinstance(value, list) else value
+
+
+def _references(value: Any) -> Iterator[str]:
+    pending = [value]
+    while pending:
+        found = pending.pop()
+        if isinstance(found, list):
+            pending.extend(found)
+        elif isinstance(found, dict):
+            reference = found.get("$ref")
+            if isinstance(reference, str) and reference.startswith(_PREFIX):
+                yield reference.removeprefix(_PREFIX)
+            pending.extend(found.values())
+
+
+def _is_shallow(document: Any) -> bool:
+    """Whether it is nested no deeper than any description of types is."""
+    level = [document] if isinstance(document, (dict, list)) else []
+    for _ in range(_DEPTH):
+        members = (value.values() if isinstance(value, dict) else value for value in level)
+        level = [member for found in members for member in found if isinstance(member, (dict, list))]
+        if not level:
+            return True
+    return False
+
+
+def _objects(document: Any, name: str) -> Json:
+    found = document.get(name) if isinstance(document, dict) else None
+    return {key: value for key, value in found.items() if isinstance(value, dict)} if isinstance(found, dict) else {}

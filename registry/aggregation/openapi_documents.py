@@ -1,0 +1,100 @@
+"""The OpenAPI v2 documents of other servers, fetched when somebody asks for them, and kept for a while.
+
+Nobody waits for a server longer than WAIT_SECONDS: what comes later is in the next answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from registry.aggregation.backends import Backends
+from registry.aggregation.model import APIServer
+from registry.aggregation.openapi import Json, ServerDocument, own_part
+from registry.caches import LruCache
+from registry.codec.model import DecodeError
+from registry.store.types import Tenant, TenantId
+from registry.webhooks.answers import decode_bounded_json, run_aside
+from registry.webhooks.connection import Unreachable
+from registry.webhooks.streaming import TooManyConnections
+
+WAIT_SECONDS: Final = 0.1
+_KEPT_SECONDS: Final = 60.0
+_FETCH_SECONDS: Final = 5.0
+_DOCUMENT_BYTES: Final = 4 * 1024 * 1024
+_MAX_VALUES: Final = 200_000
+# Of a process, in bytes of JSON; and documents that are fetched at a time.
+_KEPT_BYTES: Final = 32 * 1024 * 1024
+_AT_A_TIME: Final = 32
+_SERIALS: Final = itertools.count(1)
+
+_Key = tuple[TenantId, str]
+
+
+class _Kept(NamedTuple):
+    server: APIServer
+    document: Json
+    etag: str
+    at: float
+    size: int
+    serial: int
+
+
+class OpenAPIDocuments:
+    def __init__(self, backends: Backends) -> None:
+        self._backends = backends
+        self._kept: LruCache[_Key, _Kept] = LruCache(_KEPT_BYTES, lambda kept: kept.size + 1024)
+        self._fetching: dict[_Key, asyncio.Task[None]] = {}
+
+    async def aclose(self) -> None:
+        for task in self._fetching.values():
+            task.cancel()
+        await asyncio.gather(*self._fetching.values(), return_exceptions=True)
+
+    async def get(self, tenant: Tenant, servers: Iterable[APIServer]) -> list[ServerDocument]:
+        """The parts of the servers that are known by then."""
+        servers = list(servers)
+        waiting = [task for server in servers if (task := self._refresh(tenant, server)) is not None]
+        if waiting:
+            await asyncio.wait(waiting, timeout=WAIT_SECONDS)
+        found = []
+        for server in servers:
+            kept = self._kept.peek((tenant.id, server.name))
+            if kept is not None and kept.server == server and kept.document["paths"]:
+                found.append(ServerDocument(server, kept.document, kept.serial))
+        return found
+
+    def _refresh(self, tenant: Tenant, server: APIServer) -> asyncio.Task[None] | None:
+        key = (tenant.id, server.name)
+        kept = self._kept.peek(key)
+        if kept is not None and kept.server == server and time.monotonic() - kept.at < _KEPT_SECONDS:
+            return None
+        task = self._fetching.get(key)
+        if task is None:
+            if len(self._fetching) >= _AT_A_TIME:
+                return None
+            task = self._fetching[key] = asyncio.create_task(self._fetch(tenant, server, kept))
+            task.add_done_callback(lambda _: self._fetching.pop(key, None))
+        return task
+
+    async def _fetch(self, tenant: Tenant, server: APIServer, before: _Kept | None) -> None:
+        if before is not None and before.server != server:
+            before = None
+        kept = before or _Kept(server, {"paths": {}, "definitions": {}}, "", 0.0, 0, next(_SERIALS))
+        try:
+            found = await self._backends.fetch(
+                tenant, server, "/openapi/v2", seconds=_FETCH_SECONDS, limit_bytes=_DOCUMENT_BYTES, etag=kept.etag
+            )
+            if found.status == 200:
+                part = await run_aside(
+                    len(found.body), lambda: own_part(decode_bounded_json(found.body, max_values=_MAX_VALUES), server)
+                )
+                etag = found.headers.get(b"etag", b"").decode("latin-1")
+                serial = kept.serial if part == kept.document else next(_SERIALS)
+                kept = _Kept(server, part, etag, 0.0, len(found.body), serial)
+        except (Unreachable, TooManyConnections, TimeoutError, DecodeError):
+            pass  # what was known stays
+        self._kept.put((tenant.id, server.name), kept._replace(at=time.monotonic()))

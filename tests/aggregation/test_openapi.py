@@ -1,0 +1,102 @@
+"""OpenAPI v2 of other servers beside what is served here."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from registry.aggregation.model import APIServer
+from registry.aggregation.openapi import ServerDocument, merge_v2, own_part
+from tests.aggregation.backend import BASE, Request, backend, placed, register
+from tests.aggregation.test_discovery import server
+from tests.api.client import eventually
+from tests.application import serving
+
+METRICS = server("metrics.example.com", "v1")
+
+
+def reference(name: str) -> dict[str, str]:
+    return {"$ref": f"#/definitions/{name}"}
+
+
+DEEP: dict[str, Any] = {"paths": {BASE: {}}}
+for _ in range(200):
+    DEEP = {"paths": {BASE: DEEP}}
+
+DOCUMENT = {
+    "paths": {f"{BASE}/metrics": {"get": reference("Metric")}, "/apis/other.example.com/v1/x": {"get": reference("X")}},
+    "definitions": {"Metric": {"items": [reference("Part")]}, "Part": {"of": reference("Metric")}, "X": {}},
+}
+
+
+@pytest.mark.parametrize(
+    "document, paths, types",
+    [
+        pytest.param(DOCUMENT, [f"{BASE}/metrics"], ["Metric", "Part"], id="its own paths, and what they use"),
+        pytest.param({"paths": {f"{BASE}x/a": {}}}, [], [], id="a longer version"),
+        pytest.param({"paths": {BASE: reference("Gone")}}, [BASE], [], id="a type that is missing"),
+        pytest.param({"paths": [], "definitions": 7}, [], [], id="no objects"),
+        pytest.param([], [], [], id="a list"),
+        pytest.param(DEEP, [], [], id="too deep"),
+    ],
+)
+def test_what_is_taken_of_a_server(document: Any, paths: list[str], types: list[str]) -> None:
+    part = own_part(document, METRICS)
+    assert (list(part["paths"]), list(part["definitions"])) == (paths, types)
+
+
+def part(of: APIServer, path: str, **types: Any) -> ServerDocument:
+    return ServerDocument(of, {"paths": {path: {"get": reference("A")}}, "definitions": types}, 1)
+
+
+@pytest.mark.parametrize(
+    "parts, types, references",
+    [
+        pytest.param([part(METRICS, "/p", A={"x": 1})], {"A": {"x": 1}}, ["A"], id="the same type is shared"),
+        pytest.param(
+            [part(METRICS, "/p", A={"x": 2})], {"A": {"x": 1}, "A_v2": {"x": 2}}, ["A_v2"], id="another gets a suffix"
+        ),
+        pytest.param(
+            [part(METRICS, "/p", A={"x": 2}), part(server("z.example.com", "v1", 5000), "/q", A={"x": 3})],
+            {"A": {"x": 1}, "A_v2": {"x": 3}, "A_v3": {"x": 2}},
+            ["A_v3", "A_v2"],
+            id="the highest priority first",
+        ),
+    ],
+)
+def test_types_of_the_same_name(parts: list[ServerDocument], types: dict[str, Any], references: list[str]) -> None:
+    merged = merge_v2({"swagger": "2.0", "paths": {}, "definitions": {"A": {"x": 1}}}, parts)
+    assert merged["definitions"] == types
+    assert [merged["paths"][path]["get"]["$ref"].rpartition("/")[2] for path in merged["paths"]] == references
+
+
+def test_paths_of_another_server_replace_those_from_here() -> None:
+    local: dict[str, Any] = {"paths": {f"{BASE}/old": {}, "/apis/b/v1/c": {}}, "definitions": {}}
+    merged = merge_v2(local, [part(METRICS, f"{BASE}/new", A={})])
+    assert list(merged["paths"]) == ["/apis/b/v1/c", f"{BASE}/new"]
+
+
+async def test_the_document(api_database: str, tmp_path: Path) -> None:
+    hangs = False
+
+    async def answer(request: Request) -> None:
+        if hangs:
+            await asyncio.sleep(3600)
+        await request.answer_json(DOCUMENT if request.target == "/openapi/v2" else {})
+
+    async with backend(tmp_path / "server", answer) as behind, serving(api_database, tmp_path, **placed(behind)) as api:
+        await register(api, behind)
+
+        async def has_path() -> bool:
+            document = (await api.get("/openapi/v2")).ok(200)
+            return f"{BASE}/metrics" in document["paths"] and "/apis/other.example.com/v1/x" not in document["paths"]
+
+        await eventually(has_path)
+        hangs = True
+        began = time.monotonic()
+        assert await has_path()
+        assert time.monotonic() - began < 3
