@@ -180,6 +180,18 @@ async def lose_calls(scene: Scene) -> None:
         await scene.pause(0.02, 0.1)
 
 
+async def _heal(action: Callable[[], object]) -> None:
+    """Puts something right, again where PostgreSQL is too busy for a connection."""
+    for _ in range(20):
+        try:
+            await asyncio.to_thread(action)
+        except psycopg.OperationalError:
+            await asyncio.sleep(0.5)
+        else:
+            return
+    raise AssertionError("what was broken cannot be put right")
+
+
 _FULL: Final = """
     CREATE OR REPLACE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$;
@@ -193,7 +205,7 @@ async def fill_disk(scene: Scene) -> None:
     try:
         await scene.pause(0.5, 2)
     finally:
-        await asyncio.to_thread(scene.execute, "DROP TRIGGER full_disk ON changes")
+        await _heal(lambda: scene.execute("DROP TRIGGER full_disk ON changes"))
 
 
 async def forbid_writes(scene: Scene) -> None:
@@ -201,7 +213,7 @@ async def forbid_writes(scene: Scene) -> None:
     try:
         await scene.pause(0.5, 2)
     finally:
-        await asyncio.to_thread(_allow_writes, scene.node)
+        await _heal(lambda: _allow_writes(scene.node))
 
 
 def _allow_writes(node: Node) -> None:
