@@ -261,6 +261,8 @@ def from_store(error: store.StoreError) -> StatusError:
             return internal_error("an object is encrypted by a key that this server does not have, or is damaged")
         case store.ValueRefused():
             return bad_request("the request has a value that the database can neither hold nor look up")
+        case store.TooManyBytes():
+            return too_large(f"the objects of {error.resource} that this request needs are too large together")
         case store.TenantNotFound():
             return StatusError(404, "NotFound", "the tenant does not exist", {})
         case _:

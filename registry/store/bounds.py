@@ -12,6 +12,8 @@ from typing import Final, LiteralString
 # Bytes of bodies that one query brings along. A body that is larger by itself comes alone. What a process holds of them
 # at the same time is a few times as much: libpq's buffer, the texts, and what is made of them.
 READ_BYTES: Final = 4 << 20
+# Bytes of bodies that are gathered where all rows are needed at once: quotas of a namespace, exports of a tenant.
+GATHERED_BYTES: Final = 16 << 20
 
 
 def within_bytes(

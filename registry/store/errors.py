@@ -10,6 +10,7 @@ StoreError
 ├── RevisionInFuture     the revision asked for has not been given out yet
 ├── IndexNotReady        a declared index is not complete (yet) at the revision asked for
 ├── QueryTooLarge        a query over an index would read for too long
+├── TooManyBytes         all objects of a resource are needed at once, and are too large together
 ├── TenantNotFound
 ├── TenantExists
 ├── TenantSuspended      the tenant takes no writes for now
@@ -25,7 +26,8 @@ StoreError
 
 from __future__ import annotations
 
-from registry.store.types import Guards, Row, State
+from registry.store.bounds import GATHERED_BYTES
+from registry.store.types import Guards, ResourceName, Row, State
 
 
 class StoreError(Exception):
@@ -79,6 +81,14 @@ class IndexNotReady(StoreError):
 
 class QueryTooLarge(StoreError):
     pass
+
+
+class TooManyBytes(StoreError):
+    """All objects of a resource are needed at once, and they are too large together."""
+
+    def __init__(self, resource: ResourceName) -> None:
+        super().__init__(f"all {resource} are needed, and have more than {GATHERED_BYTES} bytes")
+        self.resource = resource
 
 
 class RevisionInFuture(StoreError):

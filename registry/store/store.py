@@ -213,9 +213,10 @@ class Store:
         requirements: Sequence[Requirement] = (),
         key: ObjectKey | None = None,
     ) -> Page:
-        """Rows in the order of their keys, exact at one revision: `at`, or now. No `limit`: all of them.
+        """Rows in the order of their keys, exact at one revision: `at`, or now. No `limit`: all of them, if they
+        have GATHERED_BYTES (registry/store/bounds.py) at most.
 
-        Raises RevisionExpired, RevisionInFuture.
+        Raises RevisionExpired, RevisionInFuture, TooManyBytes.
         """
         page = await self._pages.page(tenant, Query(resource, namespace, at, after, requirements, key), limit)
         return await self._open_page(tenant, page)

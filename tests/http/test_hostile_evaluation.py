@@ -164,6 +164,35 @@ async def test_large_roles_do_not_hold_the_loop(client: httpx.AsyncClient) -> No
     assert await neighbour < PATIENCE_SECONDS
 
 
+async def test_large_policies_do_not_hold_the_loop(client: httpx.AsyncClient) -> None:
+    """A thousand expressions are compiled for the first write that they apply to, and type-checked by a controller."""
+    group = "admissionregistration.k8s.io"
+    path = f"/clusters/attacker/apis/{group}/v1"
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+    policy = {
+        "apiVersion": f"{group}/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "large"},
+        "spec": {
+            "matchConstraints": {"resourceRules": [rule]},
+            "validations": [{"expression": f"object.metadata.name != 'x{i}'"} for i in range(1000)],
+        },
+    }
+    bound = {"policyName": "large", "validationActions": ["Deny"]}
+    kind = "ValidatingAdmissionPolicyBinding"
+    stalls = await metric(client, "registry_event_loop_stalls_total")
+    stop = asyncio.Event()
+    neighbour = asyncio.create_task(longest_get(client, stop))
+    assert (await client.post(f"{path}/validatingadmissionpolicies", json=policy)).status_code == 201
+    binding = {**policy, "kind": kind, "spec": bound}
+    assert (await client.post(f"{path}/validatingadmissionpolicybindings", json=binding)).status_code == 201
+    made = await client.post("/clusters/attacker/api/v1/namespaces/default/configmaps", json=MAP)
+    assert made.status_code == 201, made.text
+    stop.set()
+    assert await metric(client, "registry_event_loop_stalls_total") - stalls <= 3
+    assert await neighbour < PATIENCE_SECONDS
+
+
 async def test_large_definitions_and_their_documents_do_not_hold_the_loop(client: httpx.AsyncClient) -> None:
     """The controllers accept their names, OpenAPI shows all of them."""
     wide = {"type": "object", "properties": {f"q{i}": {"type": "string", "description": "x"} for i in range(50)}}

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from registry.store import bounds, change_log
+from registry.store.errors import TooManyBytes
 from registry.store.reads import pages
 from registry.store.reads.pages import CHUNK_ROWS
 from registry.store.reads.points import Reader
@@ -44,6 +45,13 @@ async def _pages(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
         if not page.more:
             return
         at, after = page.revision, page.rows[-1].key
+
+
+async def test_what_is_gathered_is_bounded(store: Store, filled: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len((await store.page(filled, WIDGETS)).rows) == COUNT
+    monkeypatch.setattr(pages, "GATHERED_BYTES", READ)
+    with pytest.raises(TooManyBytes):
+        await store.page(filled, WIDGETS)
 
 
 async def _selected(store: Store, tenant: Tenant) -> AsyncIterator[Part]:

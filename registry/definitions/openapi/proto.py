@@ -10,7 +10,7 @@ import json
 import struct
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from registry.codec.wire import encode_delimited, tag, varint
 from registry.codec.yaml_encode import encode_yaml
@@ -60,12 +60,17 @@ def _double(number: int, value: float) -> bytes:
 
 
 def _any(number: int, value: Any) -> bytes:
-    return encode_delimited(number, encode_delimited(2, _yaml_of(json.dumps(value, ensure_ascii=False))))
+    text = json.dumps(value, ensure_ascii=False)
+    yaml = _short_yaml_of(text) if len(text) <= _SHORT else encode_yaml(value)
+    return encode_delimited(number, encode_delimited(2, yaml))
 
 
-# The extensions of a group's operations are the same.
+# The extensions of a group's operations are the same; the length bounds what the cache may hold.
+_SHORT: Final = 1000
+
+
 @lru_cache(1024)
-def _yaml_of(text: str) -> bytes:
+def _short_yaml_of(text: str) -> bytes:
     return encode_yaml(json.loads(text))
 
 

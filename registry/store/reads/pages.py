@@ -15,10 +15,10 @@ from typing import Any, Final, LiteralString, NamedTuple
 
 from registry.caches import LruCache
 from registry.flowcontrol.time_slice import TimeSlice
-from registry.store.bounds import READ_BYTES
+from registry.store.bounds import GATHERED_BYTES, READ_BYTES
 from registry.store.connection import Pool
 from registry.store.encoding import storable
-from registry.store.errors import RevisionExpired, RevisionInFuture, TenantNotFound
+from registry.store.errors import RevisionExpired, RevisionInFuture, TenantNotFound, TooManyBytes
 from registry.store.reads.selectors import Predicate, predicate
 from registry.store.rows import STATE, STATE_AT
 from registry.store.statements import Statement, statement
@@ -101,7 +101,10 @@ class Pages:
         )
 
     async def page(self, tenant: Tenant, query: Query, limit: int | None) -> Page:
-        """At most `limit` rows after `query.after`. Raises RevisionExpired, RevisionInFuture, TenantNotFound."""
+        """At most `limit` rows after `query.after`; all of them without a limit, which have GATHERED_BYTES at most.
+
+        Raises RevisionExpired, RevisionInFuture, TenantNotFound, TooManyBytes.
+        """
         if limit:
             page = await self._page(tenant, query, limit)
             if page.more and not query.requirements:
@@ -109,9 +112,13 @@ class Pages:
                 return Page(page.rows, page.revision, True, remaining, page.state)
             return page
         chunks = []
+        size = 0
         async with aclosing(self.scan(tenant, query)) as scan:
             async for chunk in scan:
                 chunks.append(chunk)
+                size += chunk.size
+                if size > GATHERED_BYTES:
+                    raise TooManyBytes(query.resource)
         rows = chunks[0].rows if len(chunks) == 1 else [row for chunk in chunks for row in chunk.rows]
         return Page(rows, chunks[0].revision, False, None, chunks[0].state)
 
