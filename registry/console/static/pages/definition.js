@@ -113,19 +113,26 @@ function Rules({ schema }) {
 }
 
 function Sql({ definition: { spec, metadata }, tenant }) {
-  if (metadata.annotations?.["reporting.registry/views"] === "off") return html`<${Empty}>This definition has no SQL views: its annotation reporting.registry/views is "off".</>`;
+  if (metadata.annotations?.["reporting.registry/views"] === "off") {
+    return html`<${Empty}>This definition has no SQL views: its annotation reporting.registry/views is "off".</>`;
+  }
   const stored = spec.versions.find((one) => one.storage);
   const view = viewName(spec.names.plural, spec.group);
   const sensitive = (metadata.annotations?.["reporting.registry/sensitive"] ?? "").split(",").map((one) => one.trim().replace(/^\./, "")).filter(Boolean);
   const columns = columnsOf(stored.schema?.openAPIV3Schema).filter((one) => !sensitive.some((path) => one.path.startsWith(path.replace(/\[.*$/, ""))));
+  const queries = view && exampleQueries(view, columns, spec.scope === "Namespaced");
   const who = `--tenant ${tenant || "<tenant>"}`;
-  if (!view) return html`<p>The name of this definition is long, so the server has shortened the names of its views. This shows them:</p><${Copyable} text="SELECT * FROM reports.definitions;" />`;
+  if (!view) {
+    return html`<p>This definition's name is long, so the server has shortened those of its views. This shows them:</p>
+      <${Copyable} text="SELECT * FROM reports.definitions;" />`;
+  }
   return html`<section class="card"><h2>Connect</h2>
       <${Copyable} label="On the server's machine"
           text=${`registry psql ${who} -- -c "SELECT * FROM reports.${view} LIMIT 10"`} />
       <${Copyable} label="A login for an analyst, which reads the views of this tenant and nothing else"
           text=${`registry sql grant analyst ${who}`} /></section>
-    <section class="card"><h2>Queries</h2>${exampleQueries(view, columns, spec.scope === "Namespaced").map((one) => html`<${Copyable} key=${one.title} label=${one.title} text=${one.sql} />`)}</section>
+    <section class="card"><h2>Queries</h2>
+      ${queries.map((one) => html`<${Copyable} key=${one.title} label=${one.title} text=${one.sql} />`)}</section>
     <section class="card"><h2>Columns</h2><p class="quiet">After tenant, namespace, name, uid, labels and the rest of the metadata:</p>
       <${SmallTable} label="Columns" head=${["Column", "Type", "Field"]}>${columns.map((one) => html`<tr key=${one.name}>
         <td><code>${one.name}</code></td><td>${one.type}</td><td><code>${one.path}</code></td></tr>`)}</>

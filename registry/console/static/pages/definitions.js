@@ -49,8 +49,11 @@ export default function Definitions() {
 function rowOfDefinition({ metadata, spec, status }) {
   const conditions = status?.conditions ?? [];
   const of = (type) => conditions.find((one) => one.type === type);
-  const faults = conditions.filter((one) => (one.status === "False" && one.type !== "Terminating") || (one.type === "NonStructuralSchema" && one.status === "True"));
-  const versions = spec.versions.map((one) => `${one.name}${one.storage ? " (stored)" : ""}${one.served ? "" : " (not served)"}${one.deprecated ? " (deprecated)" : ""}`).join(", ");
+  // What is a fault when it is true; the others are when they are false.
+  const isBad = { Terminating: () => false, NonStructuralSchema: (one) => one.status === "True" };
+  const faults = conditions.filter((one) => (isBad[one.type] ?? (() => one.status === "False"))(one));
+  const marks = (one) => [one.storage && "stored", !one.served && "not served", one.deprecated && "deprecated"].filter(Boolean);
+  const versions = spec.versions.map((one) => [one.name, ...marks(one).map((mark) => `(${mark})`)].join(" ")).join(", ");
   return {
     name: metadata.name, kind: spec.names.kind, namespace: "", labels: metadata.labels ?? {}, created: metadata.creationTimestamp, versions, scope: spec.scope,
     established: metadata.deletionTimestamp ? "Terminating" : (of("Established")?.status ?? "Unknown"),

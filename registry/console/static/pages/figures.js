@@ -51,7 +51,8 @@ export function Figures({ kind, namespace = "" }) {
 function Writes({ writes, from, to }) {
   const series = Object.entries(writes.times).map(([name, times]) => ({ name, points: binned(times, from, to, BINS) }));
   return html`<${TimePlot} title="Writes" kind="columns" from=${from} to=${to} series=${series} />
-    ${writes.left > 0 && html`<p class="quiet">Of the ${countText(MOST_READ)} objects that were changed last; ${countText(writes.left)} more were changed in this time.</p>`}
+    ${writes.left > 0 && html`<p class="quiet">Of the ${countText(MOST_READ)} objects that were changed last;
+      ${countText(writes.left)} more were changed in this time.</p>`}
     ${!writes.whole && html`<p class="quiet">Their histories are not open to you: of each object its creation, last change and deletion.</p>`}`;
 }
 

@@ -28,7 +28,8 @@ export default function History({ kind, namespace, name, object, gone, may }) {
   const next = pages.at(-1).metadata.continue;
   const choose = (entry) => setChosen((old) => (old.includes(entry) ? old.filter((one) => one !== entry) : [...old.slice(-1), entry]));
   const [older, newer] = [...chosen].sort((a, b) => Number(a.resourceVersion) - Number(b.resourceVersion));
-  const spans = conditionSpans([...first.value.items].reverse().map((one) => ({ time: one.time, object: one.operation === "Delete" ? null : one.object })), Date.now());
+  const states = first.value.items.map((one) => ({ time: one.time, object: one.operation === "Delete" ? null : one.object }));
+  const spans = conditionSpans(states.reverse(), Date.now());
   return html`
     ${spans.length > 0 && html`<section class="card"><h2>Time in state</h2><${Spans} rows=${spans} /></section>`}
     <div class="bar-row">
@@ -58,11 +59,12 @@ function before(items, index, entry) {
 
 function Entry({ entry, chosen, choose, show, restore }) {
   const { changes, more } = entry.operation === "Update" && entry.diff ? changesOf(entry.diff) : { changes: [], more: 0 };
+  const how = [entry.verb, entry.fieldManager].filter(Boolean).join(", ");
   return html`<li>
     <div><label><input type="checkbox" checked=${chosen} onChange=${choose}
         aria-label=${`Compare revision ${entry.resourceVersion}`} /> ${timeText(entry.time)}</label>
       <div class="quiet"><${Age} time=${entry.time} /> ago · ${entry.resourceVersion}</div></div>
-    <div><strong>${entry.operation}</strong> by ${entry.user || "the server"} <span class="quiet">(${entry.verb}${entry.fieldManager ? `, ${entry.fieldManager}` : ""})</span>
+    <div><strong>${entry.operation}</strong> by ${entry.user || "the server"} <span class="quiet">(${how})</span>
       ${entry.message && html`<p class="quiet">${entry.message}</p>`}
       ${changes.map((one) => html`<p class="changes">${one.path}: ${one.text}</p>`)}${more > 0 && html`<p class="changes">and ${more} more</p>`}</div>
     <div class="actions"><button type="button"
@@ -82,7 +84,11 @@ async function stateAt(api, tenant, kind, namespace, name, entry, signal) {
 function Compared({ kind, namespace, name, pair, onClose }) {
   const { api, tenant } = useConsole();
   const texts = useLoaded((signal) => Promise.all(pair.map((entry) => stateAt(api, tenant, kind, namespace, name, entry, signal))), pair);
-  const label = (entry) => (!entry ? "Before it was created" : entry.operation === "Delete" ? "Deleted" : `Revision ${entry.resourceVersion}${entry.time ? `, ${timeText(entry.time)}` : ""}`);
+  const label = (entry) => {
+    if (!entry) return "Before it was created";
+    if (entry.operation === "Delete") return "Deleted";
+    return `Revision ${entry.resourceVersion}${entry.time ? `, ${timeText(entry.time)}` : ""}`;
+  };
   return html`<${Dialog} title=${`What changed in ${name}`} wide=${true} onClose=${onClose}><div class="body">
     <${ErrorNotice} error=${texts.error} />
     ${texts.value ? html`<${Difference} left=${texts.value[0]} right=${texts.value[1]} leftLabel=${label(pair[0])}

@@ -11,6 +11,7 @@ export default function Kinds({ query }) {
   const { category = "" } = query;
   const categories = useMemo(() => [...new Set(kinds.flatMap((kind) => kind.categories))].sort(), [kinds]);
   const found = searchKinds(kinds, text).filter((kind) => !category || kind.categories.includes(category));
+  const definitionLink = (kind) => html`<a href=${href({ page: "definition", args: [qualifiedName(kind)] })}>definition</a>`;
   const columns = [
     { id: "kind", title: "Kind", cell: (kind) => html`<a href=${href({ page: "objects", args: kindArgs(kind) })}>${kind.kind}</a>` },
     { id: "name", title: "Resource", cell: qualifiedName },
@@ -18,7 +19,7 @@ export default function Kinds({ query }) {
     { id: "scope", title: "Scope", cell: (kind) => (kind.namespaced ? "Namespaced" : "Cluster") },
     { id: "short", title: "Short names", cell: (kind) => kind.shortNames.join(", ") },
     { id: "categories", title: "Categories", cell: (kind) => kind.categories.join(", ") },
-    { id: "origin", title: "From", cell: (kind) => (isBuiltin(kind) ? "server" : html`<a href=${href({ page: "definition", args: [qualifiedName(kind)] })}>definition</a>`) },
+    { id: "origin", title: "From", cell: (kind) => (isBuiltin(kind) ? "server" : definitionLink(kind)) },
   ];
   return html`<${Heading} parts=${[["Kinds"]]} about=${`${found.length} that can be listed`} />
     <div class="bar-row">

@@ -48,7 +48,8 @@ function Known({ kind, namespace, name, tab }) {
   });
   const module = useLoaded(async () => ({ tab, View: (await (TAB_MODULES[tab] ?? TAB_MODULES.yaml)()).default }), [tab]);
   const { object, error } = live;
-  const tabs = [["yaml", "YAML"], ...(may.history && kind.plural !== "secrets" ? [["history", "History"]] : []), ["events", "Events"], ["relations", "Relations"]];
+  const history = may.history && kind.plural !== "secrets" ? [["history", "History"]] : [];
+  const tabs = [["yaml", "YAML"], ...history, ["events", "Events"], ["relations", "Relations"]];
   const list = { page: "objects", args: kindArgs(kind), query: { ns: namespace } };
   const { href } = useConsole();
   const crumbs = [[kind.kind, href({ ...list, query: {} })], ...(namespace ? [[namespace, href(list)]] : []), [name]];

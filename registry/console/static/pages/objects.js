@@ -53,6 +53,8 @@ function List({ kind, query, change }) {
   const onEnd = useCallback(() => filter === "" && list?.loadMore(), [list, filter]);
   if (!list) return null;
   const total = all.length + list.remaining;
+  const where = ns ? ` in the namespace ${ns}` : "";
+  const none = `There are none${where}${labels ? " with these labels" : ""}${wanted ? " of which the query is true" : ""}.`;
   const about = [qualifiedName(kind), kind.version, kind.namespaced ? ns || "all namespaces" : "cluster-wide"].join(" · ");
   return html`<${Heading} parts=${[[kind.kind]]} about=${about}>
       <${Live} list=${list} />
@@ -82,7 +84,7 @@ function List({ kind, query, change }) {
         again=${() => go(location.hash) || location.reload()} />`}
     ${list.message && !list.error && html`<${Notice} kind="warning">${list.message}</>`}
     ${list.state === "loading" && all.length === 0 ? html`<${Loading} />`
-      : all.length === 0 && !list.error && list.complete ? html`<${Empty}>There are none${ns ? ` in the namespace ${ns}` : ""}${labels ? " with these labels" : ""}${wanted ? " of which the query is true" : ""}.</>`
+      : all.length === 0 && !list.error && list.complete ? html`<${Empty}>${none}</>`
       : all.length > 0 && html`<${VirtualTable} label=${`${kind.kind} objects`} columns=${columns} rows=${shown}
           keyOf=${(row) => row.key} total=${total}
           sort=${sort || (ns ? "name" : "namespace")} onSort=${(value) => change({ sort: value })} onEnd=${onEnd}

@@ -7,6 +7,7 @@ import { countObjects, forEachAtOnce } from "../relations.js";
 import { Bars } from "../plots.js";
 import { ErrorNotice, Heading, html, Meter, Status, useConsole, useLoaded, useRights, useTitle } from "../ui.js";
 import { useEffect, useState } from "../vendor/preact.js";
+import { DEFINITIONS } from "./definitions.js";
 import { healthOf, SYSTEM, TENANTS, usageOf } from "./tenants.js";
 
 // Kinds that are counted without being asked to.
@@ -34,23 +35,32 @@ export default function Overview() {
     return usage && { usage, object: await api.get(resourcePath(SYSTEM, TENANTS, { name }), { signal }).catch(() => null) };
   }, [name]);
   const quotas = useLoaded((signal) => api.get(resourcePath(tenant, QUOTAS, { query: { limit: 100 } }), { signal }).catch(() => ({ items: [] })), [tenant]);
-  const may = useRights({ define: { verb: "create", group: "apiextensions.k8s.io", resource: "customresourcedefinitions" } });
+  const may = useRights({ define: { verb: "create", group: DEFINITIONS.group, resource: DEFINITIONS.plural } });
   const version = useLoaded((signal) => api.get("/version", { signal }), []);
-  const counted = custom.filter((kind) => counts.get(qualifiedName(kind)) > 0).sort((a, b) => counts.get(qualifiedName(b)) - counts.get(qualifiedName(a)));
+  const isCounting = counts.size < Math.min(most, custom.length);
+  const countOf = (kind) => counts.get(qualifiedName(kind));
+  const bars = custom
+    .filter((kind) => countOf(kind) > 0)
+    .sort((a, b) => countOf(b) - countOf(a))
+    .slice(0, 12)
+    .map((kind) => ({ name: kind.kind, value: countOf(kind), text: countText(countOf(kind)) }));
   return html`<${Heading} parts=${[[name || "Your tenant"]]} about=${state.value?.object?.spec?.displayName ?? ""} />
     <div class="cards">
       <section class="card"><h2>You</h2><p class="mono">${user ?? "…"}</p><p class="quiet">Kubernetes API ${version.value?.gitVersion ?? "…"}</p></section>
-      <section class="card"><h2>Kinds</h2><p class="figure">${countText(custom.length)}</p><p><a href=${href({ page: "definitions" })}>Definitions</a> · <a href=${href({ page: "kinds" })}>all kinds</a></p></section>
+      <section class="card"><h2>Kinds</h2><p class="figure">${countText(custom.length)}</p>
+        <p><a href=${href({ page: "definitions" })}>Definitions</a> · <a href=${href({ page: "kinds" })}>all kinds</a></p></section>
       ${state.value && html`<${Usage} usage=${state.value.usage}
           health=${state.value.object && healthOf(state.value.object, state.value.usage)} />`}
     </div>
     ${version.error && html`<${ErrorNotice} error=${version.error} again=${version.again} />`}
     <section class="card"><h2>Objects</h2>
-      ${custom.length === 0 ? html`<p>This tenant has no kinds of its own yet. ${may.define && html`<a href=${href({ page: "new", args: ["apiextensions.k8s.io", "v1", "customresourcedefinitions"] })}>Define one</a>, or apply a definition with kubectl.`}</p>`
-        : counted.length > 0 ? html`<${Bars} title="Objects of each kind"
-            bars=${counted.slice(0, 12).map((kind) => ({ name: kind.kind, value: counts.get(qualifiedName(kind)), text: countText(counts.get(qualifiedName(kind))) }))} />` : html`<p class="quiet">None that you can see${counts.size < Math.min(most, custom.length) ? " yet: counting" : ""}.</p>`}
+      ${custom.length === 0 && html`<p>This tenant has no kinds of its own yet. ${may.define && html`<a
+          href=${href({ page: "new", args: [DEFINITIONS.group, "v1", DEFINITIONS.plural] })}>Define one</a>,
+          or apply a definition with kubectl.`}</p>`}
+      ${bars.length > 0 ? html`<${Bars} title="Objects of each kind" bars=${bars} />`
+        : custom.length > 0 && html`<p class="quiet">None that you can see${isCounting ? " yet: counting" : ""}.</p>`}
       <p>${custom.slice(0, most).map((kind) => html`<a key=${qualifiedName(kind)} class="chip"
-          href=${href({ page: "objects", args: kindArgs(kind) })}>${kind.kind} ${counts.has(qualifiedName(kind)) ? countText(counts.get(qualifiedName(kind)) ?? 0) : ""}</a>`)}</p>
+          href=${href({ page: "objects", args: kindArgs(kind) })}>${kind.kind} ${countOf(kind) === undefined ? "" : countText(countOf(kind))}</a>`)}</p>
       ${custom.length > most && html`<button type="button"
           onClick=${() => setMost(most + 100)}>Count ${Math.min(100, custom.length - most)} more kinds</button>`}</section>
     ${quotas.value?.items.length > 0 && html`<section class="card"><h2>Quotas of namespaces</h2><${Quotas}

@@ -58,7 +58,8 @@ async function relationsOf(api, tenant, kinds, kind, namespace, object, signal, 
   for (const owner of await findOwners(api, tenant, kinds, metadata, signal)) {
     const level = (levels.get(owner.of) ?? 0) - 1;
     levels.set(owner.reference.uid, Math.min(level, levels.get(owner.reference.uid) ?? 0));
-    add({ id: owner.reference.uid, level, title: owner.reference.kind, name: owner.reference.name, kind: owner.kind, namespace: owner.namespace, missing: !owner.metadata });
+    const { uid: id, kind: title, name } = owner.reference;
+    add({ id, level, title, name, kind: owner.kind, namespace: owner.namespace, missing: !owner.metadata });
     edges.push({ from: owner.reference.uid, to: owner.of });
   }
   let level = [metadata.uid];

@@ -147,6 +147,12 @@ function TextEditor({ kind, namespace, name, object, gone, may, first, schema })
       setError(problem);
     }
   };
+  // Whatever the text is from now on, it is for the version that the server has.
+  const resolve = (chosen) => {
+    setSaved(conflict.theirs);
+    setText(chosen);
+    setConflict(null);
+  };
   const giveUp = () => {
     setText(saved);
     setRestored(null);
@@ -182,8 +188,7 @@ function TextEditor({ kind, namespace, name, object, gone, may, first, schema })
       </aside>
     </div>
     ${conflict?.theirs !== undefined && html`<${Conflict} conflict=${conflict} onClose=${() => setConflict(null)}
-        onTake=${() => (setSaved(conflict.theirs), setText(conflict.theirs), setConflict(null))}
-      onKeep=${(mine) => (setSaved(conflict.theirs), setText(mine), setConflict(null))} onSave=${(mine) => (setSaved(conflict.theirs), setText(mine), setConflict(null), save(mine))} />`}
+      onTake=${() => resolve(conflict.theirs)} onKeep=${resolve} onSave=${(mine) => (resolve(mine), save(mine))} />`}
     ${conflict?.owners && html`<${OwnerConflict} failure=${conflict.owners} onClose=${() => setConflict(null)}
         onForce=${() => (setConflict(null), apply(true))} />`}`;
 }
@@ -253,7 +258,8 @@ function completions(context, { schema, document }) {
   const options = fieldsOf(at, document).map(({ name, schema: field, required }) => {
     const type = typeText(field, document);
     const suffix = type === "object" || type.startsWith("list") || type.startsWith("map") ? ":" : ": ";
-    return { label: name, apply: name + suffix, detail: `${type}${required ? ", required" : ""}`, info: field.description || undefined, boost: required ? 1 : 0 };
+    const detail = `${type}${required ? ", required" : ""}`;
+    return { label: name, apply: name + suffix, detail, info: field.description || undefined, boost: required ? 1 : 0 };
   });
   return { from: context.pos - key[2].length, options };
 }
@@ -278,12 +284,13 @@ function pathOfLine(doc, number, indent) {
 function FieldHelp({ path, schema: { schema, document } }) {
   const found = schema && schemaAt(schema, path, document);
   if (!found) return html`<p class="quiet">Ctrl-Space completes names of fields. Tab leaves the editor.</p>`;
+  const fields = fieldsOf(found, document).map((one) => one.name + (one.required ? "*" : ""));
   return html`<h2 class="mono">${formatFieldPath(path) || "The object"}</h2>
     <p class="mono">${typeText(found, document)}</p>
     ${found.description && html`<p>${found.description}</p>`}
     ${constraintsOf(found).map((one) => html`<p class="quiet mono">${one}</p>`)}
     ${rulesOf(found).map((one) => html`<p class="quiet"><code>${one.rule}</code><br />${one.message}</p>`)}
-    ${fieldsOf(found, document).length > 0 && html`<p class="quiet">Fields: ${fieldsOf(found, document).map((one) => one.name + (one.required ? "*" : "")).join(", ")}</p>`}`;
+    ${fields.length > 0 && html`<p class="quiet">Fields: ${fields.join(", ")}</p>`}`;
 }
 
 function Conflict({ conflict, onClose, onTake, onKeep, onSave }) {
