@@ -26,7 +26,6 @@ StoreError
 
 from __future__ import annotations
 
-from registry.store.bounds import GATHERED_BYTES
 from registry.store.types import Guards, ResourceName, Row, State
 
 
@@ -87,7 +86,7 @@ class TooManyBytes(StoreError):
     """All objects of a resource are needed at once, and they are too large together."""
 
     def __init__(self, resource: ResourceName) -> None:
-        super().__init__(f"all {resource} are needed, and have more than {GATHERED_BYTES} bytes")
+        super().__init__(f"all {resource} are needed")
         self.resource = resource
 
 
