@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Final, NamedTuple
 
 from prometheus_client import Counter
@@ -16,6 +17,7 @@ from registry.api.query.parsing import ListQuery, parse_query
 from registry.api.query.reading import MAX_COUNTED, MAX_ESTIMATED, MAX_EXAMINED, ByIndex, Hit, Scan
 from registry.api.request import ResourceRequest
 from registry.api.verbs.list import list_revision
+from registry.flowcontrol.evaluation import evaluate
 from registry.query.ordering import order_text
 from registry.query.planner import plans, suggestion
 from registry.query.tokens import Token, encode_token
@@ -38,7 +40,7 @@ QUERIES: Final = Counter("registry_queries", "Lists by filter or order, by what 
 
 async def query_list(request: ResourceRequest, options: ListOptions) -> ListAnswer:
     """A list with a filter, an order, an offset or a count."""
-    query = parse_query(request, options)
+    query = await evaluate(partial(parse_query, request, options), repeatable=True)
     if wanted := list_revision(options.resource_version):
         await wait_for_revision(request, wanted)
     try:

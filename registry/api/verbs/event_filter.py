@@ -5,7 +5,8 @@ The text of an event is kept with its change, for all who watch at the same vers
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from registry.api.answers import Event
 from registry.api.converted_texts import Image, convert_texts
@@ -13,6 +14,7 @@ from registry.api.event_forms import EVENT_FORMS
 from registry.api.selectors import satisfies
 from registry.api.singleflight import singleflight
 from registry.api.verbs.list import Selection
+from registry.flowcontrol.evaluation import evaluate
 from registry.store.types import Change, ChangeType, ObjectKey
 
 
@@ -88,17 +90,44 @@ class EventFilter:
     def _key_of(self, which: str) -> tuple[str, str]:
         return which, self._served.form_key
 
-    def event(self, change: Change) -> Event | None:
+    async def events(self, changes: Sequence[Change]) -> list[Event]:
+        """What is seen of changes, in their order."""
+        await self.convert(changes)
+        if self._shows is None:
+            return [event for change in changes if (event := self._event_of(change)) is not None]
+        return [event for change in changes if (event := await self._tested_event(change, self._shows)) is not None]
+
+    def _event_of(self, change: Change) -> Event | None:
+        """By what is known of a change without looking into it."""
         if not self._sees_key(change.key):
             return None
-        shows = self._shows
-        if not self._requirements and shows is None:
+        if not self._requirements:
             return self._new(change.type, change)
+        return self._transition(change, *self._selects(change))
+
+    async def _tested_event(self, change: Change, shows: Callable[[str], bool]) -> Event | None:
+        if not self._sees_key(change.key):
+            return None
+        before, after = self._selects(change)
+        if before:
+            text = self._text(change, "new" if change.type is ChangeType.DELETED else "old")
+            before = await self._test(shows, text)
+        if after:
+            text = self._text(change, "new")
+            after = await self._test(shows, text)
+        return self._transition(change, before, after)
+
+    async def _test(self, shows: Callable[[str], bool], text: str) -> bool:
+        if self._served.conversions is not None:
+            return shows(text)  # at once: while others go on, what has been converted may be dropped
+        return await evaluate(partial(shows, text), len(text), repeatable=True)
+
+    def _selects(self, change: Change) -> tuple[bool, bool]:
+        """Whether the requirements select the object before a change, and after it."""
         before = change.type is not ChangeType.ADDED and satisfies(self._requirements, change.previous_labels)
-        after = change.type is not ChangeType.DELETED and satisfies(self._requirements, change.labels)
-        if shows is not None:
-            before = before and shows(self._text(change, "new" if change.type is ChangeType.DELETED else "old"))
-            after = after and shows(self._text(change, "new"))
+        return before, change.type is not ChangeType.DELETED and satisfies(self._requirements, change.labels)
+
+    def _transition(self, change: Change, before: bool, after: bool) -> Event | None:
         if change.type is ChangeType.DELETED:
             return self._new(ChangeType.DELETED, change) if before else None
         if after:

@@ -15,6 +15,7 @@ import random
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from registry.api.answers import Event, WatchAnswer
@@ -29,6 +30,9 @@ from registry.api.verbs.event_filter import EventFilter
 from registry.api.verbs.list import Selection, row_texts, select
 from registry.budget import BudgetExceeded
 from registry.codec.json_encode import encode_json_text
+from registry.flowcontrol.evaluation import evaluate
+from registry.flowcontrol.fair_queue import TooManyRequests
+from registry.flowcontrol.watchdog import EvaluationStopped
 from registry.store.errors import RevisionExpired, StoreError
 from registry.store.feed.subscription import Subscription
 from registry.store.types import Change, ResourceName, Row
@@ -85,7 +89,8 @@ class Source(Protocol[R]):
 
 async def watch(request: ResourceRequest) -> WatchAnswer:
     options = replace(list_options(request.query), watch=True)
-    return await watch_source(TenantSource(select(request, options), options), options)
+    selection = await evaluate(partial(select, request, options), repeatable=True)
+    return await watch_source(TenantSource(selection, options), options)
 
 
 class TenantSource:
@@ -122,9 +127,7 @@ class TenantSource:
         return await request.backend.store.subscribe(request.tenant, request.served.resource_name, revision)
 
     async def events(self, changes: Sequence[Change]) -> Sequence[Event]:
-        await self._filter.convert(changes)
-        see = self._filter.event
-        return [event for change in changes if (event := see(change)) is not None]
+        return await self._filter.events(changes)
 
 
 async def watch_source(source: Source[R], options: ListOptions) -> WatchAnswer:
@@ -195,7 +198,7 @@ async def _events(
         yield [error_event(too_large(str(error)))]
     except RevisionExpired as error:
         yield [error_event(expired(f"too old resource version: {error.revision} ({error.compact_revision})"))]
-    except (CatalogStale, StoreError):
+    except (CatalogStale, StoreError, EvaluationStopped, TooManyRequests):
         return  # the client resumes from the last revision that it has seen
 
 

@@ -79,10 +79,7 @@ class WildcardSource:
                 filter_ = self._filters[id(served)] = EventFilter(
                     replace(self._view.selection, request=replace(self._view.request, served=served))
                 )
-            await filter_.convert((change,))
-            event = filter_.event(change)
-            if event is not None:
-                found.append(_annotated_event(event, served, span.tenant.name))
+            found += [_annotated_event(event, served, span.tenant.name) for event in await filter_.events((change,))]
         return found
 
 
