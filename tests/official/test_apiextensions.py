@@ -1,6 +1,6 @@
 """The integration suite of apiextensions-apiserver as a black box: its own client, in its own encoding.
 
-`REGISTRY_OFFICIAL_SUITES` names a folder with `apiextensions.test`, the suite as a compiled Go test program whose fixture
+`REGISTRY_TEST_OFFICIAL_SUITES` names a folder with `apiextensions.test`, the suite as a compiled Go test program whose fixture
 does not start a server, but runs the command in `TENANT_COMMAND` and takes the kubeconfig whose path that prints. Each
 test gets a tenant of its own. The sources are not part of this repository, nor is how they are compiled.
 """
@@ -20,7 +20,7 @@ import pytest
 
 from tests.running import RunningServer, data_folder, running_server
 
-_FOLDER: Final = os.environ.get("REGISTRY_OFFICIAL_SUITES", "")
+_FOLDER: Final = os.environ.get("REGISTRY_TEST_OFFICIAL_SUITES", "")
 _SUITE: Final = Path(_FOLDER or "/nonexistent") / "apiextensions.test"
 _SECONDS: Final = 120
 
@@ -50,7 +50,9 @@ _NAMESPACES: Final = (
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not _SUITE.exists(), reason="REGISTRY_OFFICIAL_SUITES names no folder with apiextensions.test"),
+    pytest.mark.skipif(
+        not _SUITE.exists(), reason="REGISTRY_TEST_OFFICIAL_SUITES names no folder with apiextensions.test"
+    ),
 ]
 
 
