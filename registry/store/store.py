@@ -111,7 +111,7 @@ class Store:
         self._session_check = SessionCheck(self.database)
         # Its own, so that queries that read much hold up no other list.
         self._query_pool = Pool(self.database, "query", QUERY_CONNECTIONS, settings=indexed.SESSION)
-        self._index_reads = IndexReads(self._query_pool)
+        self._index_reads = IndexReads(self._query_pool, self._pool)
         self.indexing = Indexing(self._pool, self._sealing)
         self._pages = Pages(self._pool)
         self._tenants = Tenants(self._pool)

@@ -91,8 +91,10 @@ class IndexPage(NamedTuple):
 
 
 class IndexReads:
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, lists: Pool) -> None:
+        """`pool` has SESSION; `lists` is for what may be planned freely."""
         self._pool = pool
+        self._lists = lists
 
     async def page(self, tenant: Tenant, read: IndexRead, limit: int) -> IndexPage:
         """At most `limit` rows, fewer where they are large.
@@ -141,7 +143,8 @@ class IndexReads:
             + condition.sql("o.labels", "o.key")
             + " LIMIT %(limit)s::bigint) n",
         )
-        rows = await self._pool.fetch(chosen, {**values, "limit": limit}, prepare=not requirements)
+        # An index of labels is read by bitmap scans only.
+        rows = await self._lists.fetch(chosen, {**values, "limit": limit}, prepare=not requirements)
         found: int = rows[0][0]
         return found
 
