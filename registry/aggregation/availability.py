@@ -119,7 +119,7 @@ async def check(backends: Backends, tenant: Tenant, server: APIServer) -> tuple[
                 tenant, server, server.path, seconds=left, limit_bytes=_DOCUMENT_BYTES, fresh=True
             )
         except NotLocated as error:
-            return Verdict("False", error.reason, str(error)), b""
+            return Verdict("False", error.reason, str(error)[:_MESSAGE_CHARACTERS]), b""
         except TimeoutError:
             problem = f'Get "{_url(server)}": context deadline exceeded'
         except Unreachable as error:

@@ -21,8 +21,10 @@ from registry.aggregation.model import APIServer, ServiceReference
 from registry.authentication.user import ADMINISTRATORS, User
 from registry.caches import ExpiringCache
 from registry.schema.field import go_quote
+from registry.schema.names import dns1123_label, dns1123_subdomain
 from registry.store.types import Tenant, TenantId
 from registry.webhooks.connection import Origin, Unreachable
+from registry.webhooks.egress import is_address
 from registry.webhooks.http1 import Connection
 from registry.webhooks.https import HttpsClient, Lost
 from registry.webhooks.services import Services
@@ -81,6 +83,9 @@ class Backends:
 
     async def _locate(self, tenant: Tenant, reference: ServiceReference) -> Origin:
         name, namespace, port = reference.name, reference.namespace, reference.port
+        if dns1123_label(name) or dns1123_label(namespace):
+            # No Service is called so, and the name goes into a header and into the TLS handshake.
+            raise NotLocated("ServiceNotFound", f"service/{name} in {go_quote(namespace)} is not present")
         named = self._services.is_named(name, namespace)
         place = self._services.find(name, namespace, port)
         service = await self._find(tenant, reference)
@@ -149,7 +154,10 @@ def _place_of(
     if spec.get("type") == "ExternalName":
         if named and place is not None:
             return place
-        return str(spec.get("externalName") or "").rstrip("."), reference.port
+        host = str(spec.get("externalName") or "").removesuffix(".")
+        if dns1123_subdomain(host.lower()) and not is_address(host):
+            raise Unreachable(f"dial tcp: lookup {go_quote(host[:253])}: no such host")
+        return host, reference.port
     if not any(port.get("port") == reference.port for port in spec.get("ports") or ()):
         raise NotLocated("ServicePortError", f"service/{name} in {namespace} is not listening on port {reference.port}")
     if place is None:

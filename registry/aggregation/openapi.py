@@ -53,8 +53,10 @@ def merge_v2(local: Json, parts: Sequence[ServerDocument]) -> Json:
         for path in [p for p in paths if p == part.server.path or p.startswith(beneath)]:
             del paths[path]  # the group's version is the other server's
         names = {name: _free_name(name, schema, types) for name, schema in part.document["definitions"].items()}
-        types |= {names[name]: _renamed(schema, names) for name, schema in part.document["definitions"].items()}
-        paths |= {path: _renamed(item, names) for path, item in part.document["paths"].items()}
+        types |= {
+            names[name]: _rename_references(schema, names) for name, schema in part.document["definitions"].items()
+        }
+        paths |= {path: _rename_references(item, names) for path, item in part.document["paths"].items()}
     return {**local, "paths": dict(sorted(paths.items())), "definitions": dict(sorted(types.items()))}
 
 
@@ -66,15 +68,15 @@ def _free_name(name: str, schema: Any, types: Json) -> str:
     return found
 
 
-def _renamed(value: Any, names: dict[str, str]) -> Any:
+def _rename_references(value: Any, names: dict[str, str]) -> Any:
     """With the references to types that have another name here."""
     if isinstance(value, dict):
         reference = value.get("$ref")
         if isinstance(reference, str) and reference.startswith(_PREFIX):
             name = reference.removeprefix(_PREFIX)
             return {**value, "$ref": _PREFIX + names.get(name, name)}
-        return {key: _renamed(member, names) for key, member in value.items()}
-    return [_renamed(item, names) for item in value] if isinstance(value, list) else value
+        return {key: _rename_references(member, names) for key, member in value.items()}
+    return [_rename_references(item, names) for item in value] if isinstance(value, list) else value
 
 
 def _references(value: Any) -> Iterator[str]:

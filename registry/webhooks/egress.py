@@ -55,6 +55,14 @@ def parse_address(text: str) -> Address:
     return ip.ipv4_mapped or ip if isinstance(ip, IPv6Address) else ip
 
 
+def is_address(text: str) -> bool:
+    try:
+        parse_address(text)
+    except ValueError:
+        return False
+    return True
+
+
 def is_public(ip: Address) -> bool:
     """Whether a server of the public internet may be at `ip`, whatever it embeds."""
     if isinstance(ip, IPv6Address):

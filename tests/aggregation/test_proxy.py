@@ -229,6 +229,27 @@ async def test_a_client_that_goes_ends_the_other_request(api_database: str, tmp_
             await gone.wait()
 
 
+async def test_a_tenant_has_so_many_connections(
+    api_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def answer(request: Request) -> None:
+        request.writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n")
+        await request.writer.drain()
+        await request.reader.read()
+
+    async with behind(api_database, tmp_path, answer) as (client, _):
+        monkeypatch.setattr("registry.webhooks.streaming.CONNECTIONS_OF_TENANT", 1)
+        async with client.watch(f"{METRICS}?watch=true"):
+            found = await client.get(f"{METRICS}?watch=true")
+            assert (found.code, found.header("retry-after")) == (429, "1")
+
+        async def is_free() -> bool:
+            async with client.watch(f"{METRICS}?watch=true") as watch:
+                return watch.code == 200
+
+        await eventually(is_free)
+
+
 @pytest.mark.parametrize(
     "path",
     [
@@ -288,6 +309,12 @@ async def test_authorization_comes_first(api_database: str, tmp_path: Path) -> N
             "ServiceNotFound",
             'service/none in "default" is not present',
             id="no service",
+        ),
+        pytest.param(
+            {"service": {"namespace": "default", "name": "a\r\nx-remote-user: root\r\n"}},
+            "ServiceNotFound",
+            'in "default" is not present',
+            id="a name that is no name",
         ),
         pytest.param(
             {"service": {"namespace": "default", "name": "inside"}},

@@ -348,7 +348,7 @@ class Protocol(HttpToolsProtocol):
         self.transport.write(head)
         self._tunnel = Tunnel(self.transport, self.flow)
 
-    def _switched(self) -> Tunnel:
+    def _current_tunnel(self) -> Tunnel:
         assert self._tunnel is not None, "101 has been sent"
         return self._tunnel
 
@@ -396,7 +396,7 @@ class Protocol(HttpToolsProtocol):
         scope[IS_GONE] = cycle.is_gone  # type: ignore[typeddict-unknown-key]
         scope[ABORT] = cycle.abort  # type: ignore[typeddict-unknown-key]
         if parser.should_upgrade():
-            scope[SWITCH] = Switch(self._may_switch, self._switched)  # type: ignore[typeddict-unknown-key]
+            scope[SWITCH] = Switch(self._may_switch, self._current_tunnel)  # type: ignore[typeddict-unknown-key]
         self.cycle = cycle
         self._reading_head = False
         self._reading_body = True
