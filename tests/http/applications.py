@@ -39,3 +39,13 @@ def telling(_settings: Settings) -> Starlette:
         return PlainTextResponse("stopping")
 
     return Starlette(routes=[Route("/", pid), Route("/stopping", stopping)])
+
+
+def holding(_settings: Settings) -> Starlette:
+    """A request to `/` holds the event loop for ever."""
+
+    async def hold(_request: Request) -> PlainTextResponse:
+        while True:
+            pass
+
+    return Starlette(routes=[Route("/", hold)])

@@ -107,30 +107,55 @@ def test_workers_that_cannot_start_end_it() -> None:
         assert [one for one in psutil.pids() if _session(one) == parent.pid] == []
 
 
-def test_a_worker_whose_parent_never_listened_ends_too() -> None:
-    """A parent that dies with our byte unread resets the connection instead of ending it."""
+@contextlib.contextmanager
+def worker(
+    application: str, listener: socket.socket, **settings: str
+) -> Iterator[tuple[subprocess.Popen[str], socket.socket]]:
+    """One worker process, and our end of its link."""
     ours, theirs = socket.socketpair()
-    with socket.create_server(("127.0.0.1", 0)) as listener, theirs:
-        worker = subprocess.Popen(
+    with ours, theirs:
+        process = subprocess.Popen(
             [sys.executable, "-m", "registry", "worker", "--listener", str(listener.fileno()),
-             "--link", str(theirs.fileno()), "--number", "0", "--application", "tests.http.applications:telling"],
+             "--link", str(theirs.fileno()), "--number", "0", "--application", f"tests.http.applications:{application}"],
             pass_fds=[listener.fileno(), theirs.fileno()],
-            env=environment(REGISTRY_PLAIN_HTTP="true"),
+            env=environment(REGISTRY_PLAIN_HTTP="true", **settings),
             stderr=subprocess.PIPE,
             text=True,
             cwd=ROOT,
         )  # fmt: skip
         try:
             theirs.close()
-            assert ours.recv(1, socket.MSG_PEEK) == b"r"
-            ours.close()
-            _, said = worker.communicate(timeout=60)
-            assert worker.returncode == 0
-            assert "the parent process is gone" in said
-            assert "Traceback" not in said
+            yield process, ours
         finally:
-            worker.kill()
-            worker.wait()
+            process.kill()
+            process.wait()
+
+
+def test_a_worker_whose_event_loop_is_held_ends_in_time() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        worker("holding", listener, REGISTRY_SHUTDOWN_SECONDS="1") as (process, link),
+    ):
+        assert link.recv(1) == b"r"
+        with socket.create_connection(listener.getsockname()) as connection:
+            connection.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+            wait_until(lambda: _unread(connection) == 0, "the request is read")
+            wait_until(lambda: psutil.Process(process.pid).cpu_percent(0.2) > 20, "the loop is held")
+            process.terminate()
+            _, said = process.communicate(timeout=60)
+        assert process.returncode == 1
+        assert "in hold" in said, "the traceback says what holds it"
+
+
+def test_a_worker_whose_parent_never_listened_ends_too() -> None:
+    """A parent that dies with our byte unread resets the connection instead of ending it."""
+    with socket.create_server(("127.0.0.1", 0)) as listener, worker("telling", listener) as (process, link):
+        assert link.recv(1, socket.MSG_PEEK) == b"r"
+        link.close()
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 0
+        assert "the parent process is gone" in said
+        assert "Traceback" not in said
 
 
 @pytest.mark.parametrize("workers", [1, 2])

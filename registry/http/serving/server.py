@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import faulthandler
 import importlib
 import logging
 import signal
@@ -274,12 +275,18 @@ class Server(uvicorn.Server):
         try:
             yield
         finally:
+            faulthandler.cancel_dump_traceback_later()
             for number, handler in previous.items():
                 signal.signal(number, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The loop looks at the flags ten times a second. If it is held, the process ends with a traceback of what
+        holds it, a little after the time at which a loop that runs would have ended it (stopping.end_by)."""
         if self.should_exit:
             self.force_exit = True
+        else:
+            latest = self._settings.shutdown_delay_seconds + max(1, self._settings.shutdown_seconds) + 2
+            faulthandler.dump_traceback_later(latest, exit=True)
         self.should_exit = True
 
     def _parent_is_gone(self) -> None:
