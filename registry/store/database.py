@@ -42,6 +42,8 @@ PROBE_LIMIT_SECONDS: Final = 2.0
 ANSWER_SECONDS: Final = 0.05
 # The clocks of this process and of PostgreSQL differ by more than tokens and leases can bear.
 CLOCK_SECONDS: Final = 30.0
+# For a connection to one of several hosts, before the next one is tried.
+HOST_SECONDS: Final = 2
 # While PostgreSQL is away, how often it is looked for.
 RETRY_SECONDS: Final = 0.25
 # Nothing has answered for so long: it is away. A restart and a promotion are over by then.
@@ -58,6 +60,7 @@ class Database:
         self, dsn: str, *, connect_timeout_seconds: float = CONNECT_TIMEOUT_SECONDS, timelines: Timelines | None = None
     ) -> None:
         self.dsn = dsn
+        self._several_hosts = session.has_several_hosts(dsn)
         self.connect_timeout_seconds = connect_timeout_seconds
         self.timelines = timelines
         # Why PostgreSQL is away; None while it is there, or may be.
@@ -101,10 +104,12 @@ class Database:
             raise Unavailable(problem)
 
     async def connect(
-        self, purpose: str, *, lookups_only: bool = False, attempt_seconds: int = session.CONNECT_ATTEMPT_SECONDS
+        self, purpose: str, *, lookups_only: bool = False, attempt_seconds: int | None = None
     ) -> Connection:
         """A new connection to the primary, on a timeline that continues what this process knows. Raises psycopg's
         errors, and OSError."""
+        if attempt_seconds is None:
+            attempt_seconds = HOST_SECONDS if self._several_hosts else session.CONNECT_ATTEMPT_SECONDS
         connection = await session.connect(
             self.dsn, purpose, lookups_only=lookups_only, attempt_seconds=attempt_seconds
         )
@@ -117,6 +122,8 @@ class Database:
             connection.pgconn.finish()
             raise
         self._connections.add(connection)
+        if self._several_hosts:
+            self.dsn = session.preferring(self.dsn, connection.info.host, connection.info.port)
         return connection
 
     async def connect_with_retry(self, purpose: str, *, lookups_only: bool = False) -> Connection:
@@ -134,6 +141,12 @@ class Database:
                     raise Unavailable(f"PostgreSQL cannot be reached: {first_line(error)}") from error
             await asyncio.sleep(pause)
             pause = min(pause * 2, 0.5)
+
+    def abort(self) -> None:
+        """Ends all connections, and with them what waits for an answer."""
+        for connection in list(self._connections):
+            with contextlib.suppress(psycopg.Error):
+                connection.abort()
 
     async def _probe_forever(self) -> None:
         connection: Connection | None = None
@@ -182,9 +195,7 @@ class Database:
             self._failing_since = now
         elif now - self._failing_since >= GRACE_SECONDS and self.away is None:
             self._condition.hold(reason)
-            for connection in list(self._connections):
-                with contextlib.suppress(psycopg.Error):
-                    connection.abort()
+            self.abort()
         if now - self._failing_since >= GRACE_SECONDS:
             self.away = f"PostgreSQL is away: {reason}"
             self._condition.hold(reason)

@@ -143,6 +143,29 @@ def _discard(task: asyncio.Task[Connection]) -> None:
         task.result().pgconn.finish()
 
 
+def has_several_hosts(dsn: str) -> bool:
+    given = psycopg.conninfo.conninfo_to_dict(dsn)
+    return "," in str(given.get("host") or given.get("hostaddr") or "")
+
+
+def preferring(dsn: str, host: str, port: int) -> str:
+    """The DSN with the host that was the primary before the others: a host that is down without a word would else be
+    waited for by each new connection.
+
+        host=a,b,c port=1,2,3  with b  ->  host=b,a,c port=2,1,3
+    """
+    given = psycopg.conninfo.conninfo_to_dict(dsn)
+    hosts = str(given.get("host") or "").split(",")
+    ports = str(given.get("port") or "5432").split(",")
+    if len(hosts) < 2 or given.get("hostaddr") is not None:
+        return dsn
+    pairs = list(zip(hosts, ports if len(ports) == len(hosts) else ports * len(hosts), strict=False))
+    pairs.sort(key=lambda pair: pair != (host, str(port)))
+    return psycopg.conninfo.make_conninfo(
+        dsn, host=",".join(one for one, _ in pairs), port=",".join(one for _, one in pairs)
+    )
+
+
 def _parameters(dsn: str) -> dict[str, Any]:
     """What the DSN says itself beats our keepalive settings; several hosts are asked for the primary among them."""
     given = psycopg.conninfo.conninfo_to_dict(dsn)

@@ -160,6 +160,8 @@ class Store:
         self._sealing.forget()
         self._tenants.forget_all()
         self._feed.look_again()
+        # Those to the server before may be open still, and carry nothing.
+        self.database.abort()
 
     async def require_readable(self) -> None:
         """Raises Unreadable where something is encrypted by a master key that is not listed."""

@@ -142,6 +142,25 @@ async def test_a_promotion_without_loss_goes_on_within_two_seconds_and_watches_t
         assert took < 2
 
 
+async def test_a_primary_that_hangs_holds_nobody_once_another_is_promoted(synchronous: Nodes) -> None:
+    """Its connections stay open: they are ended when the new timeline is noticed, not after the limit of a call."""
+    primary, standby = synchronous
+    async with opened(url_of(primary, standby)) as store:
+        tenant = await store.create_tenant(TenantName("acme"))
+        await store.commit(tenant, create("ns/a"))
+        primary.freeze()
+        begun = time.monotonic()
+        write = asyncio.create_task(create_soon(store, tenant, "ns/b"))
+        await asyncio.to_thread(standby.promote)
+        standby.execute("ALTER SYSTEM SET synchronous_standby_names = ''")
+        standby.execute("SELECT pg_reload_conf()")
+        await write
+        took = time.monotonic() - begun
+        assert {str(row.key) for row in (await store.page(tenant, WIDGETS)).rows} == {"ns/a", "ns/b"}
+        assert took < Connection.call_limit_seconds - 5
+        primary.kill()
+
+
 async def test_lost_revisions_are_never_given_out_again(asynchronous: Nodes) -> None:
     """Thirty creates are lost: watches, pages and later watches from them get 410 (etcd: compacted)."""
     primary, standby = asynchronous
