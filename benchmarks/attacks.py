@@ -366,7 +366,7 @@ async def webhooks(attacker: Attacker) -> None:
     heads = iter([(b"", plain), (b"content-encoding: gzip\r\n", packed)] * 1_000_000)
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError, ssl.SSLError):
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError, ssl.SSLError, asyncio.CancelledError):
             head = await reader.readuntil(b"\r\n\r\n")
             length = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
             await reader.readexactly(length)
