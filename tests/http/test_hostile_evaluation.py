@@ -15,8 +15,8 @@ from tests.running import RunningServer, data_folder, running_server
 
 # So that a second of work is too much, also beside the loop.
 LIMIT_MILLISECONDS = 50
-# What a neighbour's get may take: far less than the work does, far more than it takes on a machine with nothing else.
-PATIENCE_SECONDS = 2.0
+# What a get of the neighbour may take, on a machine that is busy with other tests: stalls are counted by processor time.
+PATIENCE_SECONDS = 10.0
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GROUP = "hostile.example.com"
 APPLY = "application/apply-patch+yaml"
