@@ -213,28 +213,31 @@ class _Exchange:
         method = self._scope["method"]
         body, more = await self._first_part()
         request = self._head(target) + self._framing(body, more=more) + body_in_chunk(body, chunked=self._is_chunked)
-        connection = await self._backends.connections.acquire(target, fresh=method not in _REPEATABLE)
+        repeatable = method in _REPEATABLE and not body and not more
+        if not await self._try(target, request, more=more, new=False, repeatable=repeatable):
+            await self._try(target, request, more=more, new=True, repeatable=False)
+
+    async def _try(self, target: Server, request: bytes, *, more: bool, new: bool, repeatable: bool) -> bool:
+        """False where a `repeatable` request has met a kept connection that the server had closed."""
+        method, connections = self._scope["method"], self._backends.connections
+        connection = await connections.acquire(target, fresh=method not in _REPEATABLE, new=new)
+        # Of a body that is still coming, the end of the client is seen where the body is.
         timer = asyncio.get_running_loop().call_later(_PROMPT_SECONDS, self._look_after, connection, more)
         try:
             connection.begin(request, has_answer_body=method != "HEAD")
             if more:
-                timer.cancel()
                 self._begin(self._send_body(connection))
             try:
                 head = await connection.head()
             except Lost as lost:
-                if not (lost.may_repeat and method in _REPEATABLE and not body and not more) or self._is_over():
-                    raise
-                # The server has closed a connection that was kept.
-                self._backends.connections.release(target, connection)
-                connection = await self._backends.connections.acquire(target, new=True)
-                self._look_after(connection, more)
-                connection.begin(request, has_answer_body=method != "HEAD")
-                head = await connection.head()
+                if repeatable and lost.may_repeat and connection.exchanges > 1 and not self._is_over():
+                    return False
+                raise
             await self._answer(connection, head)
+            return True
         finally:
             timer.cancel()
-            self._backends.connections.release(target, connection)
+            connections.release(target, connection)
 
     async def _first_part(self) -> tuple[bytes, bool]:
         """The beginning of the body, and whether there is more of it."""

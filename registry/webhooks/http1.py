@@ -74,10 +74,12 @@ class Connection(asyncio.Protocol):
         self.is_reusable = False
         self.is_tunnel = False
         self.has_answered = False  # any byte of the answer has come
+        self.exchanges = 0
 
     # -- one exchange
     def begin(self, head: bytes, *, has_answer_body: bool = True) -> None:
         """Sends the head of a request, perhaps with its body. `has_answer_body` is false for HEAD."""
+        self.exchanges += 1
         self._parser = httptools.HttpResponseParser(self)
         self._head = asyncio.get_running_loop().create_future()
         self._headers = []
