@@ -1,7 +1,7 @@
 """Which servers run on this machine, and the database of the one that a command is for.
 
 `serve` announces itself by a file that it keeps locked as long as it runs, in a folder of the account:
-    {"url": "https://127.0.0.1:6443", "dataDir": "/home/ann/data"}
+    {"url": "https://127.0.0.1:6443", "dataDir": "/srv/registry"}
 A command that finds nothing in its data folder names the others.
 """
 

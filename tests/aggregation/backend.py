@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.aggregation.test_apiservices import PATH, api_service
+from tests.aggregation.objects import PATH, api_service
 from tests.api.client import Client, eventually
 from tests.webhooks.hostile import Certificates, certificates, serving
 

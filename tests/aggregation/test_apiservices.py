@@ -9,25 +9,10 @@ import pytest
 from registry.api.strategies import strategy_for
 from registry.api.strategies.base import Strategy
 from registry.builtin import definitions
+from tests.aggregation.objects import PATH, api_service, service
 from tests.api.client import APPLY, TABLE, Client
 from tests.api.errors import failure
 from tests.definitions.crds import messages
-
-PATH = "/apis/apiregistration.k8s.io/v1/apiservices"
-
-
-def api_service(name: str = "v1.metrics.example.com", **spec: Any) -> dict[str, Any]:
-    version, _, group = name.partition(".")
-    return {
-        "apiVersion": "apiregistration.k8s.io/v1",
-        "kind": "APIService",
-        "metadata": {"name": name},
-        "spec": {"group": group, "version": version, "groupPriorityMinimum": 1000, "versionPriority": 15, **spec},
-    }
-
-
-def service(**changed: Any) -> dict[str, Any]:
-    return {"service": {"namespace": "kube-system", "name": "metrics", "port": 443} | changed}
 
 
 def strategy(subresource: str = "") -> Strategy:

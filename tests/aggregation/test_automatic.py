@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from registry.aggregation.automatic import ALWAYS, LABEL, ON_START, changes
-from tests.aggregation.test_apiservices import PATH, api_service, service
+from tests.aggregation.objects import PATH, api_service, service
 from tests.api.client import Client, eventually
 from tests.api.widgets import define, definition
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from registry.aggregation.discovery import Resources, merge_aggregated, merge_group, merge_group_list, resources_of
-from registry.aggregation.model import Aggregated, APIServer, ServiceReference
+from registry.aggregation.model import Aggregated, APIServer
 from registry.aggregation.priorities import local_priority
 from tests.aggregation.backend import (
     BASE,
@@ -23,15 +23,12 @@ from tests.aggregation.backend import (
     register,
     wait_for_condition,
 )
-from tests.aggregation.test_apiservices import PATH, api_service
+from tests.aggregation.objects import PATH, api_service
+from tests.aggregation.servers import server
 from tests.api.client import Client, eventually
 from tests.application import serving
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-
-
-def server(group: str, version: str, group_priority: int = 1000, version_priority: int = 15) -> APIServer:
-    return APIServer(group, version, ServiceReference("n", "s", 443), "", False, group_priority, version_priority)
 
 
 def priority(group: str, version: str) -> tuple[int, int]:

@@ -9,7 +9,7 @@ import pytest
 
 from registry.controllers.api_services.namespaces import LEFT, deletable, left_names, with_left, without_left
 from tests.aggregation.backend import BASE, NAME, RESOURCES, Request, backend, placed, register, wait_for_condition
-from tests.aggregation.test_apiservices import PATH
+from tests.aggregation.objects import PATH
 from tests.api.client import Client, eventually
 from tests.application import serving
 

@@ -12,7 +12,7 @@ import pytest
 from registry.aggregation.model import APIServer
 from registry.aggregation.openapi import ServerDocument, merge_v2, own_part
 from tests.aggregation.backend import BASE, Request, backend, placed, register
-from tests.aggregation.test_discovery import server
+from tests.aggregation.servers import server
 from tests.api.client import eventually
 from tests.application import serving
 

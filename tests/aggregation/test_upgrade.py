@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.aggregation.backend import BASE, NAME, SERVICE, Answer, Backend, Request, backend
-from tests.aggregation.test_apiservices import PATH, api_service
+from tests.aggregation.objects import PATH, api_service
 from tests.running import RunningServer, data_folder, running_server
 
 EXEC = f"{BASE}/namespaces/default/metrics/a/exec"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.console.browser import Page, origin_of
+from tests.console.editing import edit
 from tests.console.pictures import go, sign_in
 from tests.console.seed import API, GROUP, MERGE, SHOP, manifest, ok
 from tests.running import RunningServer
@@ -17,30 +18,6 @@ pytestmark = pytest.mark.slow
 
 BACKUPS = f"/objects/{GROUP}/v1/backups"
 NIGHTLY = f"/object/{GROUP}/v1/backups/prod/nightly"
-
-
-_EDITOR = "document.querySelector('.editor')?.shadowRoot.querySelector('.cm-content')"
-# Selects a text of one line of the editor, which may be in several elements.
-_SELECT = """(text => {
-    const line = [...EDITOR.querySelectorAll('.cm-line')].find(one => one.textContent.includes(text));
-    const begin = line.textContent.indexOf(text), end = begin + text.length;
-    const range = document.createRange(), walk = document.createTreeWalker(line, NodeFilter.SHOW_TEXT);
-    for (let at = 0, node; (node = walk.nextNode()); at += node.length) {
-        if (at <= begin && begin < at + node.length) range.setStart(node, begin - at);
-        if (at < end && end <= at + node.length) range.setEnd(node, end - at);
-    }
-    EDITOR.focus();
-    getSelection().removeAllRanges();
-    getSelection().addRange(range);
-    return new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
-})""".replace("EDITOR", _EDITOR)
-
-
-def edit(page: Page, old: str, new: str) -> None:
-    """Selects the first `old` of the editor and types `new`."""
-    page.wait(f"{_EDITOR}?.innerText.includes({json.dumps(old)})")
-    page.evaluate(f"{_SELECT}({json.dumps(old)})")
-    page.type(new)
 
 
 def test_signing_in_with_a_token_leaves_no_trace_of_it(

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.console.browser import Browser, Page
+from tests.console.editing import edit
 from tests.console.pictures import go, sign_in
 from tests.console.seed import API, BACKUP, COLUMNS, GROUP, SHOP, backup, client, define, definition, manifest, ok
-from tests.console.test_pages import edit
 from tests.running import RunningServer, data_folder, running_server, start_server
 
 pytestmark = pytest.mark.slow

@@ -1,5 +1,13 @@
-"""A tenant that shares its definition, as in tests/tenancy."""
+"""A tenant that shares its definition."""
 
 from __future__ import annotations
 
-from tests.tenancy.conftest import provider as provider
+import pytest
+
+from tests.api.client import Client
+from tests.tenancy.providers import make_provider
+
+
+@pytest.fixture
+async def provider(api: Client) -> Client:
+    return await make_provider(api)

@@ -9,8 +9,7 @@ from typing import Any
 
 from tests.api.client import Client
 from tests.api.widgets import WIDGETS, widget
-from tests.query.test_indexes import answers_by
-from tests.query.test_lists import INDEX, declare, query, text_of
+from tests.query.lists import INDEX, answers_by, declare, query, text_of
 
 WRITERS = 3
 WALKS = 24

@@ -11,8 +11,7 @@ from registry.query.reserved import Reserved, ReservedError, split_reserved
 from tests.api.client import TABLE, Client
 from tests.api.errors import failure
 from tests.api.widgets import DEFINITIONS, WIDGETS, names_of
-from tests.query.test_indexes import answers_by
-from tests.query.test_lists import INDEX, NAME, declare, fill, query
+from tests.query.lists import INDEX, NAME, answers_by, declare, fill, query
 
 SPLITS: dict[str, tuple[str, Reserved]] = {
     "none": ("a=b,c in (d,e)", Reserved("a=b,c in (d,e)")),

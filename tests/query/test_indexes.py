@@ -13,14 +13,9 @@ from registry.api.query import listing, reading
 from tests.api.client import Client, eventually
 from tests.api.errors import failure
 from tests.api.widgets import DEFINITIONS, GROUP, SCHEMA, WIDGETS, define, definition, established, names_of, widget
-from tests.query.test_lists import INDEX, NAME, declare, fill, query
+from tests.query.lists import INDEX, NAME, answers_by, declare, fill, query
 
 LARGE = "object.spec.size >= 3"
-
-
-def answers_by(name: str) -> float:
-    found: float = listing.QUERIES.labels(name)._value.get()
-    return found
 
 
 async def by_index(api: Client, **parameters: Any) -> bool:

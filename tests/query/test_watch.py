@@ -9,7 +9,7 @@ from urllib.parse import quote
 from tests.api.client import PARTIAL, TABLE, Client
 from tests.api.errors import failure
 from tests.api.widgets import ALL_WIDGETS, WIDGETS, make, names_of, widget
-from tests.query.test_lists import INDEX, declare, fill, query
+from tests.query.lists import INDEX, declare, fill, query
 from tests.tenancy.sharing import consumer
 from tests.tenancy.tenants import token_of
 
