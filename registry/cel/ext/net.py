@@ -190,20 +190,9 @@ def _parse_v6(text: str) -> tuple[Ip, str]:
         if not rest:
             return Ip(0, 128), zone
     while len(groups) < 8:
-        digits = 0
-        while digits < len(rest) and rest[digits] in "0123456789abcdefABCDEF":
-            digits += 1
-            if digits > 4:
-                raise AddressError("each group must have 4 or less digits" + _at(rest))
-        if digits == 0:
-            raise AddressError("each colon-separated field must have at least one digit" + _at(rest))
+        digits = _count_hex_digits(rest)
         if rest[digits : digits + 1] == ".":
-            if ellipsis < 0 and len(groups) != 6:
-                raise AddressError("embedded IPv4 address must replace the final 2 fields of the address" + _at(rest))
-            if len(groups) + 2 > 8:
-                raise AddressError("too many hex fields to fit an embedded IPv4 at the end of the address" + _at(rest))
-            embedded = _parse_v4(rest, 0)
-            groups += (embedded >> 16, embedded & 0xFFFF)
+            groups += _embedded_v4(rest, len(groups), expands=ellipsis >= 0)
             rest = ""
             break
         groups.append(int(rest[:digits], 16))
@@ -223,16 +212,43 @@ def _parse_v6(text: str) -> tuple[Ip, str]:
                 break
     if rest:
         raise AddressError("trailing garbage after address" + _at(rest))
+    _expand(groups, ellipsis)
+    number = 0
+    for group in groups:
+        number = number << 16 | group
+    return Ip(number, 128), zone
+
+
+def _count_hex_digits(rest: str) -> int:
+    """The length of the group that `rest` begins with."""
+    digits = 0
+    while digits < len(rest) and rest[digits] in "0123456789abcdefABCDEF":
+        digits += 1
+        if digits > 4:
+            raise AddressError("each group must have 4 or less digits" + _at(rest))
+    if digits == 0:
+        raise AddressError("each colon-separated field must have at least one digit" + _at(rest))
+    return digits
+
+
+def _embedded_v4(rest: str, groups: int, *, expands: bool) -> tuple[int, int]:
+    """The two groups that an IPv4 address at the end stands for, behind so many others."""
+    if not expands and groups != 6:
+        raise AddressError("embedded IPv4 address must replace the final 2 fields of the address" + _at(rest))
+    if groups + 2 > 8:
+        raise AddressError("too many hex fields to fit an embedded IPv4 at the end of the address" + _at(rest))
+    embedded = _parse_v4(rest, 0)
+    return embedded >> 16, embedded & 0xFFFF
+
+
+def _expand(groups: list[int], ellipsis: int) -> None:
+    """Fills in the zeros that :: stands for, at the place `ellipsis`; below 0 without one."""
     if len(groups) < 8:
         if ellipsis < 0:
             raise AddressError("address string too short")
         groups[ellipsis:ellipsis] = [0] * (8 - len(groups))
     elif ellipsis >= 0:
         raise AddressError("the :: must expand to at least one field of zeros")
-    number = 0
-    for group in groups:
-        number = number << 16 | group
-    return Ip(number, 128), zone
 
 
 def _at(rest: str) -> str:
