@@ -109,6 +109,8 @@ CASES: dict[str, tuple[str, Callable[[int], Any]]] = {
     "sets.contains": ("sets.contains(x, x)", texts),
     "sets.equivalent": ("sets.equivalent(x, x)", texts),
     "sets.intersects": ("sets.intersects(x, y)", lambda n: (texts(n), ["q"] * n)),
+    "includes": ("x.includes('q')", texts),
+    "includes: lists": ("x.includes(y)", lambda n: ([texts(n)], texts(n))),
     "in: list": ("'q' in x", texts),
     "in: map": ("'q' in x", string_map),
     "plus: lists": ("x + x", texts),
