@@ -108,6 +108,8 @@ class Timelines:
         known, wal_bytes = self._newest, self._wal_bytes
         try:
             cursor = await connection.execute(POSITION.sql, {"token": known.token if known else None})
+        except psycopg.errors.UndefinedTable:
+            return  # not migrated yet: the first statement says so
         except _UNSUPPORTED as error:
             self._unsupported = True
             logger.warning("a failover of PostgreSQL cannot be noticed here: %s", str(error).partition("\n")[0])

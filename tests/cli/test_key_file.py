@@ -54,9 +54,11 @@ def make_secret(server: RunningServer) -> None:
 
 
 def signing_keys(url: str) -> list[int]:
-    """The first byte of each: whether it is sealed."""
+    """The first byte of each key of tokens: whether it is sealed. The secret of the front proxy is, too."""
     with psycopg.connect(url) as connection:
-        return [row[0][0] for row in connection.execute("SELECT secret FROM signing_keys").fetchall()]
+        rows = connection.execute("SELECT secret, isfinite(verifies_until) FROM signing_keys").fetchall()
+    assert [secret[0] for secret, rotates in rows if not rotates] in ([], [SEALED])
+    return [secret[0] for secret, rotates in rows if rotates]
 
 
 def refused(folder: Path) -> str:
