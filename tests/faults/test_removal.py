@@ -77,7 +77,9 @@ async def with_everything(client: ServerClient, database: Database, database_url
         },
     )
     await ok(client, "POST", at + BINDINGS, binding())
-    await ok(client, "POST", at + DEFINITIONS, definition("gadgets", "Gadget"))
+    gadgets = definition("gadgets", "Gadget")
+    gadgets["metadata"]["annotations"] = {"query.registry/index": "spec.size"}
+    await ok(client, "POST", at + DEFINITIONS, gadgets)
 
     async def served() -> bool:
         gadget = {**widget("a", size=1), "kind": "Gadget"}
