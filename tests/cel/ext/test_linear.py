@@ -7,8 +7,9 @@ function must be entered there or get a case.
 
 from __future__ import annotations
 
+import gc
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from time import thread_time
 from typing import Any
 
@@ -309,6 +310,16 @@ def measured(expression: str, make: Callable[[int], Any], size: int) -> tuple[fl
     return best, frame[COST] + EVALUATION_ELEMENTS - budget.left
 
 
+@pytest.fixture
+def no_collections() -> Iterator[None]:
+    """Python's collector looks at all that the tests of the process hold, which says nothing of a function's time."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_collections")
 @pytest.mark.parametrize("name", CASES)
 def test_time_grows_with_the_length(name: str) -> None:
     expression, make = CASES[name]
