@@ -14,16 +14,13 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from registry.definitions.compiled import is_served_alike
 from registry.definitions.model import Definition
 from registry.store.errors import StoreError, TenantNotFound
 from registry.store.store import Store
 from registry.store.types import Change, DomainId, Guards, ResourceName, Tenant, TenantId
-
-if TYPE_CHECKING:
-    from registry.api.catalog import TenantCatalog
 
 logger = logging.getLogger(__name__)
 
@@ -63,8 +60,14 @@ class _Domain:
         self.followings: set[Following] = set()
 
 
+class Lookup(Protocol):
+    """What is asked of a tenant's catalog."""
+
+    def definition(self, group: str, plural: str) -> Definition | None: ...
+
+
 class DefinitionChanges:
-    def __init__(self, store: Store, fresh: Callable[[Tenant, Guards], Awaitable[TenantCatalog]]) -> None:
+    def __init__(self, store: Store, fresh: Callable[[Tenant, Guards], Awaitable[Lookup]]) -> None:
         self._store = store
         self._fresh = fresh
         self._domains: dict[DomainId, _Domain] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final
 
 from registry.cli.errors import CommandError
@@ -50,23 +50,23 @@ def run(typed: dict[str, Any]) -> int:
     return 0
 
 
-def candidates(words: Sequence[str]) -> list[str]:
-    """What the last of `words`, which may be empty, can become."""
-    from registry.cli.root import COMMANDS, parser
-
+def candidates(
+    words: Sequence[str], commands: Collection[str], parser_of: Callable[[str], argparse.ArgumentParser]
+) -> list[str]:
+    """What the last of `words`, which may be empty, can become. `parser_of` a command knows its flags; of "", none."""
     *before, last = words or [""]
-    current = parser(before[0] if before and before[0] in COMMANDS else "")
+    current = parser_of(before[0] if before and before[0] in commands else "")
     positionals: list[str] = []
     value_of: argparse.Action | None = None
     for word in before:
-        flags, commands = current._option_string_actions, _commands(current)
+        flags, nested = current._option_string_actions, _commands(current)
         if value_of is not None:
             value_of = None
         elif word.startswith("-"):
             action = flags.get(word)
             value_of = action if action is not None and action.nargs != 0 else None
-        elif commands and word in commands:
-            current = commands[word]
+        elif word in nested:
+            current = nested[word]
         else:
             positionals.append(word)
     return sorted(found for found in _offers(current, positionals, value_of, last) if found.startswith(last))

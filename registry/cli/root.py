@@ -113,7 +113,7 @@ def _message(problem: Exception) -> str | None:
 def _complete(typed: dict[str, Any]) -> int:
     from registry.cli.completion import candidates
 
-    for candidate in candidates(typed["words"]):
+    for candidate in candidates(typed["words"], COMMANDS, parser):
         print(candidate)
     return 0
 

@@ -13,7 +13,6 @@ from registry.cli.api_client import Object
 from registry.cli.errors import CommandError, Refused
 from registry.cli.kubeconfig_command import print_kubeconfig
 from registry.cli.platform import Platform, open_platform
-from registry.cli.tenant import LIMITS
 from registry.cli.tenants import print_tenants
 from registry.cli.usage import TENANTS
 from registry.settings import CLIENT
@@ -36,7 +35,11 @@ def _create(platform: Platform, arguments: argparse.Namespace) -> None:
         "domain": arguments.domain,
         "sqlSchema": arguments.sql_schema,
         "protected": arguments.protected or None,
-        "quotas": {limit: value for limit in LIMITS if (value := getattr(arguments, f"max_{limit}")) is not None}
+        "quotas": {
+            flag.removeprefix("max_"): value
+            for flag, value in vars(arguments).items()
+            if flag.startswith("max_") and value is not None
+        }
         or None,
     }
     body = {

@@ -4,21 +4,11 @@ import { conditionsOf } from "../logic/changes.js";
 import { findKind } from "../logic/kinds.js";
 import { resourcePath } from "../logic/paths.js";
 import { CORE, kindArgs, NONE, objectRoute } from "../logic/routes.js";
-import { schemaOfKind, skeleton } from "../logic/schema.js";
+import { skeleton } from "../logic/schema.js";
+import { loadSchema } from "../openapi.js";
 import { Age, Dialog, ErrorNotice, Heading, html, Loading, Notice, Status, Tabs, useConsole, useLoaded, useRights, useTitle } from "../ui.js";
 import { useEffect, useState } from "../vendor/preact.js";
 import { Unknown } from "./objects.js";
-
-/** The OpenAPI document of a group and version, and the kind's schema in it; nulls where there is none. */
-export async function loadSchema(api, prefix, kind) {
-  const name = kind.group ? `apis/${kind.group}/${kind.version}` : `api/${kind.version}`;
-  try {
-    const document = await api.get(`${prefix}/openapi/v3/${name}`);
-    return { document, schema: schemaOfKind(document, kind.group, kind.version, kind.kind) };
-  } catch {
-    return { document: null, schema: undefined };
-  }
-}
 
 export default function ObjectPage({ args, query }) {
   const { kinds } = useConsole();

@@ -9,10 +9,10 @@ import { objectRoute } from "../logic/routes.js";
 import { constraintsOf, fieldsOf, rulesOf, schemaAt, typeText, validate } from "../logic/schema.js";
 import { ageOf } from "../logic/text.js";
 import { parseYaml, pathAt, rangeOf, withoutManagedFields, withResourceVersion } from "../logic/yamldoc.js";
+import { loadSchema } from "../openapi.js";
 import { dropDraft, loadDraft, saveDraft } from "../session.js";
 import { Dialog, ErrorNotice, html, Loading, Notice, useConsole, useLoaded } from "../ui.js";
 import { useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
-import { loadSchema } from "./object.js";
 
 export const prefixOf = tenantPrefix;
 const YAML = "application/yaml";
