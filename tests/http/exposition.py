@@ -8,7 +8,7 @@ from tests.api.client import Client
 async def exposition(api: Client) -> dict[str, float]:
     """Each series with its value."""
     answer = await api.get("/metrics")
-    assert answer.code == 200
+    assert answer.code == 200, f"{answer.code} {answer.text[:2000]}"
     lines = [line for line in answer.text.splitlines() if not line.startswith("#")]
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
 
