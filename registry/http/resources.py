@@ -30,7 +30,7 @@ from registry.api.options import Query
 from registry.api.request import Backend, ResourceRequest
 from registry.api.served import Served
 from registry.api.strategies.base import Context
-from registry.api.verbs import dispatch, history, usage
+from registry.api.verbs import dependents, dispatch, history, statistics, usage
 from registry.api.verbs.driver import NoLongerServed, run_current
 from registry.api.wildcard.requests import find_lead
 from registry.budget import Budget
@@ -211,7 +211,12 @@ def _representation(
     accept = headers.get(b"accept", b"").decode("latin-1")
     try:
         builtin = served.definition.builtin
-        if usage.is_of(served, info.subresource) or history.is_document(info.subresource, verb, query):
+        if (
+            usage.is_of(served, info.subresource)
+            or history.is_document(info.subresource, verb, query)
+            or statistics.is_of(verb, info.subresource, query)
+            or dependents.is_of(verb, info.subresource, query)
+        ):
             found = negotiate_plain(accept)
         elif verb == "watch":
             found = negotiate_watch(accept, builtin=builtin, protobuf=_has_message(served, info.subresource))

@@ -29,12 +29,14 @@ from registry.store.indexes import Indexing
 from registry.store.leader import Leader
 from registry.store.process_heartbeats import ProcessHeartbeats
 from registry.store.reads import history, indexed
+from registry.store.reads import statistics as reads_of_statistics
 from registry.store.reads import wildcard as across
 from registry.store.reads.history import HistoryPage
 from registry.store.reads.indexed import IndexPage, IndexRead, IndexReads
 from registry.store.reads.lookups import Lookups, RowOf, TenantsPage
 from registry.store.reads.pages import CHUNK_ROWS, PLACES, Pages, Places, Query
 from registry.store.reads.points import Reader
+from registry.store.reads.statistics import Statistics
 from registry.store.reads.wildcard import WildcardPage
 from registry.store.rewrites import Rewrites
 from registry.store.session_check import SessionCheck
@@ -368,6 +370,14 @@ class Store:
         )
         await self._sealing.changes(tenant.id, past.changes)
         return past
+
+    async def statistics(
+        self, tenant: Tenant, resource: ResourceName, *, namespace: str | None, seconds: float, buckets: int
+    ) -> Statistics:
+        """Objects and writes of a resource over the last `seconds`, by intervals of time. Raises TooManyWrites."""
+        return await reads_of_statistics.statistics(
+            self._pool, tenant, resource, namespace=namespace, seconds=seconds, buckets=buckets
+        )
 
     async def in_use(self, tenant: Tenant, contents: Contents) -> bool:
         """What `Write.unless_used` is checked against, as of now."""

@@ -15,7 +15,7 @@ from registry.api.query.listing import query_list
 from registry.api.query.parsing import is_query
 from registry.api.request import Body, ResourceRequest
 from registry.api.served import Served
-from registry.api.verbs import history, usage
+from registry.api.verbs import dependents, history, statistics, usage
 from registry.api.verbs.create import create
 from registry.api.verbs.delete import delete, delete_collection
 from registry.api.verbs.get import get
@@ -48,6 +48,8 @@ async def serve(
         await ensure_api_services(request.backend, request.tenant)
     if request.served.converts_contents:
         request = replace(request, served=request.converting(request.served))
+    if statistics.is_of(verb, request.subresource, request.query):
+        return await statistics.serve(request)
     if request.context.across is not None:
         return await serve_across(request, request.context.across, verb)
     match request.subresource:
@@ -82,7 +84,8 @@ async def _serve_object(
 ) -> Answer:
     match verb:
         case "get":
-            return await get(request)
+            wants_dependents = dependents.is_of(verb, "", request.query)
+            return await (dependents.serve(request) if wants_dependents else get(request))
         case "list":
             options = list_options(request.query)
             return await (query_list(request, options) if is_query(request, options) else list_(request))

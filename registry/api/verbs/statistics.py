@@ -1,0 +1,180 @@
+"""Statistics of a resource: a parameter of a list that Kubernetes does not have (right: list).
+
+    GET .../widgets?statistics=true&sinceSeconds=86400&buckets=48     objects and writes over time
+    GET .../widgets?statistics=true&conditions=true                   and how long conditions have had their status
+
+Writes are counted in the change log, so the figures are exact as far back as it is kept. Conditions are read from the
+objects, in the order of their keys, up to a bound that the answer reports. Documented in docs/statistics.md.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from contextlib import aclosing
+from typing import Any, Final, NamedTuple
+
+from registry.api.answers import DocumentAnswer
+from registry.api.errors import bad_request
+from registry.api.options import ListOptions, Query
+from registry.api.request import ResourceRequest
+from registry.api.verbs.list import Selection, parse_selection, row_texts
+from registry.codec.stored import decode_stored
+from registry.flowcontrol.time_slice import TimeSlice
+from registry.store.reads.statistics import MAX_WRITES, Statistics, TooManyWrites
+from registry.store.types import ChangeType
+
+API_VERSION: Final = "statistics.registry/v1"
+PARAMETER: Final = "statistics"
+DEFAULT_SECONDS: Final = 86_400
+MAX_SECONDS: Final = 366 * 86_400
+DEFAULT_BUCKETS: Final = 48
+MAX_BUCKETS: Final = 500
+# Objects, and bytes of them, whose conditions are read: about a second of work, in time slices.
+MAX_OBJECTS: Final = 50_000
+MAX_BYTES: Final = 256 << 20
+# Pairs of a type and a status that are counted; objects may have any.
+MAX_STATES: Final = 50
+# Time in a status is counted by these upper bounds, in seconds; what is longer comes last, without a bound.
+CLASSES: Final = (60, 600, 3_600, 21_600, 86_400, 604_800)
+_PARAMETERS: Final = frozenset({PARAMETER, "sinceSeconds", "buckets", "conditions", "pretty"})
+
+
+def is_of(verb: str, subresource: str, query: Query) -> bool:
+    return verb == "list" and not subresource and PARAMETER in query and is_true(query, PARAMETER)
+
+
+def is_true(query: Query, name: str) -> bool:
+    return name in query and query[name][0].lower() not in ("0", "false")
+
+
+async def serve(request: ResourceRequest) -> DocumentAnswer:
+    """A document of kind Statistics; 400 for parameters of other lists, and for more writes than are counted."""
+    if unknown := sorted(request.query.keys() - _PARAMETERS):
+        raise bad_request(f"statistics are of all objects, so {unknown[0]} cannot be a parameter")
+    if request.context.across is not None:
+        raise bad_request("statistics are of one tenant")
+    seconds = _number(request.query, "sinceSeconds", DEFAULT_SECONDS, MAX_SECONDS)
+    buckets = _number(request.query, "buckets", DEFAULT_BUCKETS, MAX_BUCKETS)
+    try:
+        found = await request.backend.store.statistics(
+            request.tenant,
+            request.served.resource_name,
+            namespace=request.namespace or None,
+            seconds=seconds,
+            buckets=buckets,
+        )
+    except TooManyWrites as error:
+        raise bad_request(
+            f"there were more than {MAX_WRITES} writes in {seconds} seconds: choose a smaller sinceSeconds"
+        ) from error
+    request.check_fresh(found.state)
+    body: dict[str, Any] = {
+        "apiVersion": API_VERSION,
+        "kind": "Statistics",
+        "metadata": {"resourceVersion": str(found.state.revision)},
+        "since": _time(found.since),
+        "until": _time(found.until),
+        "objects": found.objects,
+        "buckets": list(_buckets(found, buckets)),
+    }
+    if is_true(request.query, "conditions"):
+        body["conditions"] = await _conditions(request, found.until)
+    return DocumentAnswer(body)
+
+
+def _number(query: Query, name: str, default: int, highest: int) -> int:
+    text = query[name][0] if name in query else str(default)
+    if text.isascii() and text.isdecimal() and len(text) < 12 and 1 <= int(text) <= highest:
+        return int(text)
+    raise bad_request(f"{name}: must be a number from 1 to {highest}")
+
+
+def _buckets(found: Statistics, count: int) -> Iterator[dict[str, Any]]:
+    """Each interval: its beginning, its writes, and how many objects there were at its end."""
+    created, updated, deleted = (
+        [found.writes.get((place, kind), 0) for place in range(count)]
+        for kind in (ChangeType.ADDED, ChangeType.MODIFIED, ChangeType.DELETED)
+    )
+    objects = found.objects - sum(created) + sum(deleted)
+    for place in range(count):
+        objects += created[place] - deleted[place]
+        yield {
+            "time": _time(found.since + (found.until - found.since) * place / count),
+            "created": created[place],
+            "updated": updated[place],
+            "deleted": deleted[place],
+            "objects": objects,
+        }
+
+
+class _Condition(NamedTuple):
+    type: str
+    status: str
+    # When it came to have this status; None where that is no time.
+    since: datetime.datetime | None
+
+
+async def _conditions(request: ResourceRequest, now: datetime.datetime) -> dict[str, Any]:
+    """How many objects have each status of each condition, and for how long they have had it."""
+    selection: Selection = parse_selection(request, ListOptions())
+    slices = TimeSlice.current()
+    states: dict[tuple[str, str], list[float | None]] = {}
+    examined = size = 0
+    complete = True
+    async with aclosing(selection.pages()) as pages:
+        async for page in pages:
+            if examined + len(page.rows) > MAX_OBJECTS or size > MAX_BYTES:
+                complete = False
+                break
+            examined += len(page.rows)
+            size += page.size
+            for text in await row_texts(request, page.rows):
+                for one in _conditions_of(text):
+                    if (one.type, one.status) in states or len(states) < MAX_STATES:
+                        seconds = None if one.since is None else max((now - one.since).total_seconds(), 0)
+                        states.setdefault((one.type, one.status), []).append(seconds)
+                if slices.expired():
+                    await slices.yield_for_client()
+    return {
+        "examined": examined,
+        "complete": complete,
+        "states": [_state(*key, seconds) for key, seconds in sorted(states.items())],
+    }
+
+
+def _conditions_of(text: str) -> Iterator[_Condition]:
+    """The conditions of the usual form in an object's JSON; a schema may allow anything in their place."""
+    if '"conditions"' not in text:
+        return
+    status = decode_stored(text).get("status")
+    found = status.get("conditions") if isinstance(status, dict) else None
+    for one in found if isinstance(found, list) else ():
+        if isinstance(one, dict) and isinstance(one.get("type"), str) and isinstance(one.get("status"), str):
+            yield _Condition(one["type"], one["status"], _parsed_time(one.get("lastTransitionTime")))
+
+
+def _parsed_time(value: object) -> datetime.datetime | None:
+    try:
+        found = datetime.datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return found if found is not None and found.tzinfo is not None else None
+
+
+def _state(type_: str, status: str, seconds: list[float | None]) -> dict[str, Any]:
+    known = sorted(one for one in seconds if one is not None)
+    state: dict[str, Any] = {"type": type_, "status": status, "objects": len(seconds)}
+    if known:
+        below = [sum(one < bound for one in known) for bound in CLASSES]
+        counts = [high - low for low, high in zip([0, *below], [*below, len(known)], strict=True)]
+        state["medianSeconds"] = round(known[len(known) // 2])
+        state["durations"] = [
+            {**({"belowSeconds": bound} if bound else {}), "objects": count}
+            for bound, count in zip((*CLASSES, None), counts, strict=True)
+        ]
+    return state
+
+
+def _time(moment: datetime.datetime) -> str:
+    return moment.astimezone(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
