@@ -13,7 +13,7 @@ from typing import Final
 
 from sqlalchemy import Connection
 
-from registry.store.sql import functions
+from registry.store.sql import functions, text_of
 
 _FUNCTION: Final = re.compile(r"^CREATE OR REPLACE FUNCTION (\w+)", re.MULTILINE)
 _TYPE: Final = re.compile(r"^CREATE TYPE (\w+)", re.MULTILINE)
@@ -31,6 +31,12 @@ def make_functions(connection: Connection) -> None:
     for text in functions(schema):
         # exec_driver_sql: the percent signs and colons of the text are its own.
         connection.exec_driver_sql(text)
+
+
+def make_file(connection: Connection, name: str) -> None:
+    """Makes the functions of one file, for a migration that needs them for triggers."""
+    schema: str = connection.exec_driver_sql("SELECT quote_ident(current_schema())").scalar_one()
+    connection.exec_driver_sql(text_of(name, schema))
 
 
 def have_functions(connection: Connection) -> bool:

@@ -2,7 +2,9 @@
 
 The form is kube-apiserver's (apiserver pkg/storage/continue.go): unpadded base64url of {"v": "meta.k8s.io/v1", "rv":
 5, "start": "<namespace>/<name>\\0"}; rv -1 continues at the newest revision, which is what a client gets when its own
-has been compacted.
+has been compacted. Ours has two fields more where they are known: "left", how many objects of the list follow the start
+at that revision, and "of", the list that this is true of. So no page has to count what remains
+(docs/decisions/object-counts.md).
 """
 
 from __future__ import annotations
@@ -22,12 +24,18 @@ NEWEST = -1
 
 
 class Continuation(NamedTuple):
+    """`left` is what remains of the list `of`; None where the token does not say."""
+
     revision: int
     after: str
+    left: int | None = None
+    of: str = ""
 
 
-def encode(revision: int, last_key: str) -> str:
-    text = encode_json_text({"v": _VERSION, "rv": revision, "start": last_key + "\0"})
+def encode(revision: int, last_key: str, left: int | None = None, of: str = "") -> str:
+    """`of` names the list without its selectors: "widgets.example.com/default"."""
+    token = {"v": _VERSION, "rv": revision, "start": last_key + "\0"}
+    text = encode_json_text(token if left is None else {**token, "left": left, "of": of})
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
@@ -50,7 +58,10 @@ def decode(token: str) -> Continuation:
         raise _invalid(f"continue key is not valid: incorrect encoded start resourceVersion (version {_VERSION})")
     if not start or not isinstance(start, str):
         raise _invalid(f"continue key is not valid: encoded start key empty (version {_VERSION})")
-    return Continuation(revision, start.removesuffix("\0"))
+    left, of = value.get("left"), value.get("of")
+    if type(left) is not int or not 0 < left < 1 << 63 or not isinstance(of, str):
+        return Continuation(revision, start.removesuffix("\0"))
+    return Continuation(revision, start.removesuffix("\0"), left, of)
 
 
 def _invalid(why: str) -> StatusError:

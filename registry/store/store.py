@@ -216,13 +216,14 @@ class Store:
         limit: int | None = None,
         requirements: Sequence[Requirement] = (),
         key: ObjectKey | None = None,
+        left: int | None = None,
     ) -> Page:
         """Rows in the order of their keys, exact at one revision: `at`, or now. No `limit`: all of them, if they
-        have GATHERED_BYTES (registry/store/bounds.py) at most.
+        have GATHERED_BYTES (registry/store/bounds.py) at most. `left`: what remained after the page before.
 
         Raises RevisionExpired, RevisionInFuture, TooManyBytes.
         """
-        page = await self._pages.page(tenant, Query(resource, namespace, at, after, requirements, key), limit)
+        page = await self._pages.page(tenant, Query(resource, namespace, at, after, requirements, key, left), limit)
         return await self._open_page(tenant, page)
 
     def scan(

@@ -179,6 +179,20 @@ objects = Table(
     postgresql_with={"fillfactor": "80"},
 )
 
+# How many objects of a resource a tenant has: in all under the namespace '', and in each namespace that has some.
+# Triggers on `objects` keep it (sql/counts.sql), so that it is exact in every snapshot.
+object_counts = Table(
+    "object_counts",
+    metadata,
+    Column("tenant_id", BigInteger, nullable=False),
+    Column("resource", _bytewise(), nullable=False),
+    Column("namespace", _bytewise(), nullable=False),
+    Column("objects", BigInteger, nullable=False),
+    # What a list begins with.
+    PrimaryKeyConstraint("tenant_id", "resource", "namespace", name="object_counts_pkey"),
+    postgresql_with={"fillfactor": "50"},
+)
+
 # Which definitions of other tenants a tenant has bound: from the revision `since` of its domain on, up to `until`, or
 # now where that is NULL. What has ended is kept as long as the log: it says whose past events are whose.
 api_bindings = Table(

@@ -211,3 +211,39 @@ async def test_a_long_list_is_streamed_whole_and_compressed_for_who_likes(api: C
     packed = await api.get(WIDGETS, headers={"accept-encoding": "gzip"})
     assert packed.header("content-encoding") == "gzip"
     assert zlib.decompress(packed.body, 31) == plain.body
+
+
+def opened(given: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(base64.urlsafe_b64decode(given + "=" * (-len(given) % 4)))
+    return found
+
+
+async def test_a_token_carries_what_remains_of_its_list_and_of_no_other(api: Client) -> None:
+    await make(api, *"abcdef")
+    await in_other_namespace(api, "y", "z")
+    first = (await api.get(f"{ALL_WIDGETS}?limit=3")).ok()["metadata"]
+    assert first["remainingItemCount"] == 5
+    # The token of all namespaces leads into one of them as well: there its count is not what remains.
+    inside = (await api.get(f"{WIDGETS}?limit=2&continue={first['continue']}")).ok()
+    assert (names_of(inside), inside["metadata"]["remainingItemCount"]) == (["b", "c"], 3)
+    selected = (await api.get(f"{ALL_WIDGETS}?limit=1&fieldSelector=spec.color=&continue={first['continue']}")).ok()
+    assert "remainingItemCount" not in selected["metadata"]
+
+
+LEFT: dict[str, Any] = {
+    "a word": "x",
+    "a fraction": 1.5,
+    "true": True,
+    "negative": -3,
+    "beyond int64": 10**30,
+    "a list": [],
+}
+
+
+@shares_application
+@pytest.mark.parametrize("left", LEFT.values(), ids=LEFT)
+async def test_what_a_forged_token_says_of_what_remains_is_checked(shared_api: Client, left: Any) -> None:
+    await make(shared_api, *"abcd")
+    first = opened((await shared_api.get(f"{WIDGETS}?limit=1")).ok()["metadata"]["continue"])
+    page = (await shared_api.get(f"{WIDGETS}?limit=1&continue={token({**first, 'left': left})}")).ok()
+    assert page["metadata"]["remainingItemCount"] == 2

@@ -64,7 +64,7 @@ class Fields(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """`at` None is the newest revision; `limit` 0 is none."""
+    """`at` None is the newest revision; `limit` 0 is none; `left` is what remained after the page before, if known."""
 
     request: ResourceRequest
     fields: Fields
@@ -72,6 +72,7 @@ class Selection:
     at: int | None = None
     after: ObjectKey | None = None
     limit: int = 0
+    left: int | None = None
 
     @property
     def selects_all(self) -> bool:
@@ -181,12 +182,15 @@ class Selection:
             limit=self.limit,
             requirements=self.requirements,
             key=self.fields.key,
+            left=self.left,
         )
         request.check_fresh(page.state)
         return page
 
     def continue_token(self, page: Page) -> str:
-        return continuation.encode(page.revision, page.rows[-1].key) if page.more and page.rows else ""
+        if not page.more or not page.rows:
+            return ""
+        return continuation.encode(page.revision, page.rows[-1].key, page.remaining, _list_name(self.request))
 
 
 def select(request: ResourceRequest, options: ListOptions) -> Selection:
@@ -194,8 +198,13 @@ def select(request: ResourceRequest, options: ListOptions) -> Selection:
     selection = parse_selection(request, options)
     if options.watch:
         return selection
-    at, after, limit = list_position(options)
-    return replace(selection, at=at, after=after, limit=limit)
+    position = list_position(options)
+    left = position.left if position.of == _list_name(request) else None
+    return replace(selection, at=position.at, after=position.after, limit=position.limit, left=left)
+
+
+def _list_name(request: ResourceRequest) -> str:
+    return f"{request.served.resource_name}/{request.namespace}"
 
 
 def parse_selection(request: ResourceRequest, options: ListOptions, *, by_identity: bool = False) -> Selection:
@@ -212,8 +221,18 @@ def parse_selection(request: ResourceRequest, options: ListOptions, *, by_identi
     return Selection(request, fields, requirements)
 
 
-def list_position(options: ListOptions) -> tuple[int | None, ObjectKey | None, int]:
-    """Revision, key and limit. A list at revision 0 takes no limit: it is served from a cache by the original."""
+class ListPosition(NamedTuple):
+    """Where a list begins. `left` of the objects of the list `of` follow, where its token says so."""
+
+    at: int | None
+    after: ObjectKey | None
+    limit: int
+    left: int | None = None
+    of: str = ""
+
+
+def list_position(options: ListOptions) -> ListPosition:
+    """A list at revision 0 takes no limit: it is served from a cache by the original."""
     text = options.resource_version
     limit = 0 if text == "0" else options.limit
     if options.continue_:
@@ -221,10 +240,10 @@ def list_position(options: ListOptions) -> tuple[int | None, ObjectKey | None, i
         if text not in ("", "0"):
             raise bad_request("specifying resource version is not allowed when using continue")
         at = None if token.revision == continuation.NEWEST else token.revision
-        return at, ObjectKey(token.after), limit
+        return ListPosition(at, ObjectKey(token.after), limit, token.left, token.of)
     revision = list_revision(text)
     exact = options.resource_version_match == "Exact" or (limit and not options.resource_version_match)
-    return (revision if exact and revision else None), None, limit
+    return ListPosition(revision if exact and revision else None, None, limit)
 
 
 def list_revision(text: str) -> int:

@@ -66,7 +66,7 @@ async def _require_exported(request: ResourceRequest, provider: Tenant) -> None:
 
 async def _list(view: View) -> ListAnswer:
     options = view.options
-    at, after, limit = list_position(options)
+    at, after, limit, *_ = list_position(options)
     await wait(view, list_revision(options.resource_version))
     try:
         page = await view.page(at, _place(after), limit)

@@ -3,6 +3,9 @@
 The first page is what is there now; its revision R is read in the same statement. A later page at R takes the rows that
 have not changed since R, and for the keys that have, the previous state in their first change after R: the log is an
 undo log. An unlimited list is a chain of such pages, so it never holds a large result twice, and reads ahead by one.
+
+What remains after the first page comes from `object_counts` in the same snapshot. What remains after a later one is
+known from the one before, which the caller passes on (docs/decisions/object-counts.md).
 """
 
 from __future__ import annotations
@@ -13,7 +16,6 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString, NamedTuple
 
-from registry.caches import LruCache
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.store.bounds import GATHERED_BYTES, READ_BYTES
 from registry.store.connection import Pool
@@ -22,18 +24,7 @@ from registry.store.errors import RevisionExpired, RevisionInFuture, TenantNotFo
 from registry.store.reads.selectors import Predicate, predicate
 from registry.store.rows import STATE, STATE_AT
 from registry.store.statements import Statement, statement
-from registry.store.types import (
-    DomainId,
-    Guards,
-    ObjectKey,
-    Page,
-    Requirement,
-    ResourceName,
-    Row,
-    State,
-    Tenant,
-    TenantId,
-)
+from registry.store.types import DomainId, Guards, ObjectKey, Page, Requirement, ResourceName, Row, State, Tenant
 
 # Rows a query of an unlimited list, the first; later ones have up to twice as many. Enough to make the query's own cost
 # small, few enough to bound what is held twice, and how long reading them holds the event loop.
@@ -54,16 +45,17 @@ NEAR: Final = 2_000
 # Behind every key.
 _LAST_KEY: Final = "\U0010ffff"
 
-# Counting what remains is bounded: Kubernetes lets servers leave the count out.
+# Where a list begins at a revision or a key of the past, what remains is counted. That is bounded: Kubernetes lets
+# servers leave the count out.
 MAX_COUNTED: Final = 100_000
-
-# Lists that are being paged through at the same time.
-MAX_REMEMBERED: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What one list asks for. `key` asks for one object; `at` None for the rows of now."""
+    """What one list asks for. `key` asks for one object; `at` None for the rows of now.
+
+    `left` is how many rows there were after `after` at the revision `at`, where that is known.
+    """
 
     resource: ResourceName
     namespace: str | None = None
@@ -71,6 +63,7 @@ class Query:
     after: ObjectKey | None = None
     requirements: Sequence[Requirement] = ()
     key: ObjectKey | None = None
+    left: int | None = None
 
 
 class Place(NamedTuple):
@@ -79,6 +72,16 @@ class Place(NamedTuple):
     key: ObjectKey
     size: int
     may_be_terminating: bool
+
+
+class _Fetched(NamedTuple):
+    """`objects` are all of the resource and namespace, None for a list of the past; `found` those of the range, up to
+    one more than the limit. The columns are of those that fit."""
+
+    state: State
+    objects: int | None
+    found: int
+    columns: list[Any]
 
 
 class Places(NamedTuple):
@@ -95,10 +98,6 @@ class Pages:
         self._pool = pool
         # The newest revision seen of each domain, to choose how to look for the undo. Bounded by clearing it.
         self._seen: dict[DomainId, int] = {}
-        # How many rows remained after a page. What was true at a revision stays so: the next page need not count.
-        self._counted: LruCache[tuple[TenantId, ResourceName, str | None, int, ObjectKey], int] = LruCache(
-            MAX_REMEMBERED
-        )
 
     async def page(self, tenant: Tenant, query: Query, limit: int | None) -> Page:
         """At most `limit` rows after `query.after`; all of them without a limit, which have GATHERED_BYTES at most.
@@ -106,9 +105,10 @@ class Pages:
         Raises RevisionExpired, RevisionInFuture, TenantNotFound, TooManyBytes.
         """
         if limit:
-            page = await self._page(tenant, query, limit)
+            fetched = await self._fetch(tenant, query, limit, _GATHERED)
+            page = await _page_of(query, fetched, limit)
             if page.more and not query.requirements:
-                remaining = await self._remaining(tenant, query, page)
+                remaining = await self._remaining(tenant, query, fetched.objects, page)
                 return Page(page.rows, page.revision, True, remaining, page.state)
             return page
         chunks = []
@@ -148,34 +148,21 @@ class Pages:
 
     async def places(self, tenant: Tenant, query: Query, limit: int) -> Places:
         """At most `limit` objects after `query.after`, without their bodies."""
-        state, total, columns = await self._fetch(tenant, query, limit, _GATHERED_PLACES)
+        state, _, total, columns = await self._fetch(tenant, query, limit, _GATHERED_PLACES)
         found = [Place(*values) for values in zip(*columns, strict=True)][:limit] if total else []
         return Places(found, state.revision if query.at is None else query.at, total > len(found), state)
 
     async def _page(self, tenant: Tenant, query: Query, limit: int) -> Page:
-        state, total, columns = await self._fetch(tenant, query, limit, _GATHERED)
-        found: list[Row] = []
-        if total:
-            resource = query.resource
-            slices = TimeSlice.current()
-            for values in zip(*columns, strict=True):
-                found.append(Row(resource, *values))
-                if slices.expired():
-                    await slices.yield_now()
-            del found[limit:]
-        # `total` is one above the limit when there are more; it is above what was given when that was cut by bytes.
-        return Page(found, state.revision if query.at is None else query.at, total > len(found), None, state)
+        return await _page_of(query, await self._fetch(tenant, query, limit, _GATHERED), limit)
 
-    async def _fetch(
-        self, tenant: Tenant, query: Query, limit: int, gathered: LiteralString
-    ) -> tuple[State, int, list[Any]]:
-        """The state, how many rows were found, one more than `limit` at the most, and the columns of those that fit."""
+    async def _fetch(self, tenant: Tenant, query: Query, limit: int, gathered: LiteralString) -> _Fetched:
         condition = predicate(tenant.id, query.resource, query.requirements)
         parameters = {**_range_parameters(query), **condition.values, "tenant": tenant.id, "domain": tenant.domain}
         parameters["resource"] = query.resource
         parameters["limit"] = limit + 1
         parameters["bytes"] = MAX_PAGE_BYTES
         if query.at is None:
+            parameters["namespace"] = storable(query.namespace or "")
             chosen = _page_now(query, condition, gathered)
         else:
             parameters["at"] = query.at
@@ -185,7 +172,7 @@ class Pages:
         rows = await self._pool.fetch(chosen, parameters, prepare=not query.requirements)
         if not rows:
             raise TenantNotFound(f"tenant {tenant.name} does not exist")
-        current, compact_revision, definitions, namespaces, total, *columns = rows[0]
+        current, compact_revision, definitions, namespaces, objects, found, *columns = rows[0]
         if len(self._seen) > 100_000:
             self._seen.clear()
         self._seen[tenant.domain] = current
@@ -194,19 +181,15 @@ class Pages:
             raise RevisionExpired(at, compact_revision, current)
         if at > current:
             raise RevisionInFuture(at, current)
-        return State(current, Guards(definitions, namespaces)), total, columns
+        return _Fetched(State(current, Guards(definitions, namespaces)), objects, found, columns)
 
-    async def _remaining(self, tenant: Tenant, query: Query, page: Page) -> int | None:
-        rest = Query(query.resource, query.namespace, page.revision, page.rows[-1].key)
-        place = (tenant.id, query.resource, query.namespace, page.revision)
-        known = self._counted.get((*place, page.rows[-1].key))
-        if known is not None:
-            return known  # this page has been asked for before
-        before = self._counted.get((*place, query.after)) if query.after is not None else None
-        counted = await self._count(tenant, rest) if before is None else before - len(page.rows)
-        if counted is not None:
-            self._counted.put((*place, page.rows[-1].key), counted)
-        return counted
+    async def _remaining(self, tenant: Tenant, query: Query, objects: int | None, page: Page) -> int | None:
+        """How many rows follow the page at its revision; None where there are too many to be counted."""
+        if query.after is None and objects is not None:
+            return objects - len(page.rows)
+        if query.at is not None and query.left is not None:
+            return max(0, query.left - len(page.rows))
+        return await self._count(tenant, Query(query.resource, query.namespace, page.revision, page.rows[-1].key))
 
     async def _count(self, tenant: Tenant, rest: Query) -> int | None:
         parameters = {**_range_parameters(rest), "tenant": tenant.id, "domain": tenant.domain}
@@ -214,6 +197,21 @@ class Pages:
         rows = await self._pool.fetch(_remaining_statement(rest), parameters)
         counted: int = rows[0][0]
         return counted if counted < MAX_COUNTED else None
+
+
+async def _page_of(query: Query, fetched: _Fetched, limit: int) -> Page:
+    state, _, total, columns = fetched
+    found: list[Row] = []
+    if total:
+        resource = query.resource
+        slices = TimeSlice.current()
+        for values in zip(*columns, strict=True):
+            found.append(Row(resource, *values))
+            if slices.expired():
+                await slices.yield_now()
+        del found[limit:]
+    # `total` is one above the limit when there are more; it is above what was given when that was cut by bytes.
+    return Page(found, state.revision if query.at is None else query.at, total > len(found), None, state)
 
 
 def _next_size(rows: Sequence[Row]) -> int:
@@ -271,10 +269,17 @@ _GATHERED_PLACES: Final = (
 )
 
 
+_ALL_OBJECTS: Final = (
+    "SELECT n.objects FROM object_counts n WHERE n.tenant_id = %(tenant)s::bigint"
+    " AND n.resource = %(resource)s::text AND n.namespace = %(namespace)s::text"
+)
+
+
 def _page_now(query: Query, condition: Predicate, gathered: LiteralString) -> Statement:
     return statement(
         "page-now",
-        "The first rows of a range of keys, with the state of the tenant; by the primary key, or the index of labels.",
+        "The first rows of a range of keys, with the state of the tenant and how many there are of its resource and"
+        " namespace; by the primary keys, or the index of labels.",
         "WITH found AS ("
         " SELECT " + _COLUMNS + " FROM objects o"
         " WHERE o.tenant_id = %(tenant)s::bigint AND o.resource = %(resource)s::text AND "
@@ -282,7 +287,7 @@ def _page_now(query: Query, condition: Predicate, gathered: LiteralString) -> St
         + " AND "
         + condition.sql("o.labels", "o.key")
         + " ORDER BY o.key LIMIT %(limit)s::bigint"
-        ") SELECT * FROM (" + STATE + ") s CROSS JOIN (" + gathered + ") a",
+        ") SELECT s.*, (" + _ALL_OBJECTS + "), a.* FROM (" + STATE + ") s CROSS JOIN (" + gathered + ") a",
     )
 
 
@@ -307,7 +312,7 @@ def _page_at(query: Query, condition: Predicate, gathered: LiteralString, *, nea
         " FROM touched u WHERE u.previous_revision IS NOT NULL AND "
         + condition.sql("u.previous_labels", "u.key")
         + " ORDER BY key LIMIT %(limit)s::bigint"
-        ") SELECT * FROM (" + STATE_AT + ") s CROSS JOIN (" + gathered + ") a",
+        ") SELECT s.*, NULL, a.* FROM (" + STATE_AT + ") s CROSS JOIN (" + gathered + ") a",
     )
 
 

@@ -14,6 +14,7 @@ FILES: Final = (
     "timelines.sql",
     "in_use.sql",
     "commit.sql",
+    "counts.sql",
     "indexes.sql",
     "tenancy.sql",
     "sharing.sql",
@@ -23,4 +24,8 @@ FILES: Final = (
 
 def functions(schema: str) -> list[str]:
     """The texts that make or replace all functions; `schema` is the quoted name of the one in which they are made."""
-    return [files(__name__).joinpath(name).read_text("utf-8").replace("{schema}", schema) for name in FILES]
+    return [text_of(name, schema) for name in FILES]
+
+
+def text_of(name: str, schema: str) -> str:
+    return files(__name__).joinpath(name).read_text("utf-8").replace("{schema}", schema)
