@@ -237,7 +237,7 @@ class Served:
     def index_entries(self, obj: Mapping[str, Any], body: str) -> Entries | None:
         """Of an object of this version that is stored as `body`; None where nothing is indexed."""
         indexes = self.indexes
-        if not indexes.indexes or not body.startswith('"'):
+        if not indexes.all or not body.startswith('"'):
             return None
         if not self.is_storage:
             # As it will be read at the storage version.

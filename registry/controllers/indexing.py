@@ -22,6 +22,7 @@ from registry.api.served import Object, Served
 from registry.controllers.controller_client import ControllerClient
 from registry.controllers.queue import Requeue, WorkQueue
 from registry.controllers.work import Look, Work
+from registry.store.errors import QuotaExceeded
 from registry.store.types import ObjectKey, ResourceName, Tenant
 
 CONDITION: Final = "query.registry/condition"
@@ -72,7 +73,7 @@ async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
         await _update_condition(controlled, served, key)
     indexing = controlled.backend.store.indexing
     indexes = served.indexes
-    if not indexes.indexes or indexing.seals(served.resource_name):
+    if not indexes.all or indexing.seals(served.resource_name):
         return
     build = await indexing.begin(controlled.tenant, served.resource_name, indexes.numbers)
     if build is None:
@@ -80,8 +81,14 @@ async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
     after = ObjectKey("")
     while rows := await indexing.stale(controlled.tenant, served.resource_name, indexes.layout, after, _ROWS):
         entries = [indexes.entries(served.object(row)) for row in rows]
-        if not await indexing.put(controlled.tenant, build, indexes.layout, rows, entries):
-            raise Requeue
+        try:
+            if not await indexing.put(controlled.tenant, build, indexes.layout, rows, entries):
+                raise Requeue
+        except QuotaExceeded as error:
+            # It goes on with the next query that needs the index, or the next write of the definition.
+            if is_own:
+                await _update_condition(controlled, served, key, error)
+            return
         after = rows[-1].key
         await asyncio.sleep(_PAUSE_SECONDS)
     if not await indexing.finish(controlled.tenant, served.resource_name, indexes.numbers, build):
@@ -100,7 +107,9 @@ async def _served(controlled: ControllerClient, key: ObjectKey) -> Served | None
     return catalog.at_version(definition, definition.versions[definition.storage_version]).leniently()
 
 
-async def _update_condition(controlled: ControllerClient, served: Served, key: ObjectKey) -> None:
+async def _update_condition(
+    controlled: ControllerClient, served: Served, key: ObjectKey, refused: QuotaExceeded | None = None
+) -> None:
     """By the condition, where one is wished for."""
     if served.definition.queries.get(CONDITION, "").strip().lower() not in ("true", "on", "yes"):
         return
@@ -111,6 +120,12 @@ async def _update_condition(controlled: ControllerClient, served: Served, key: O
     if indexes.errors or sealed:
         reason = "Refused"
         message = "; ".join(indexes.errors) or "objects that are encrypted at rest have no indexes"
+    elif refused is not None:
+        reason = "QuotaExceeded"
+        message = (
+            f"{done} of {len(indexes.numbers)} indexes are complete; more would exceed the tenant's limit of bytes: "
+            f"used {refused.used}, limited {refused.limit}"
+        )
     else:
         reason = "Complete" if done == len(indexes.numbers) else "Building"
         message = f"{done} of {len(indexes.numbers)} indexes are complete"

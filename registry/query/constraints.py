@@ -25,7 +25,8 @@ from registry.cel.syntax import ast
 from registry.cel.syntax.ast import Call, Comprehension, Expr, Ident, ListExpr, Literal, NodeKind, Select
 from registry.query.encoding import MAX_ENTRY, OVERFLOW, PRESENT, behind, encode, prefix_range, successor
 from registry.query.fields import EACH, Field, FieldPathError, Kind, Path, nodes_along, resolve
-from registry.query.language import NOW, OBJECT, Filter, timestamp_of
+from registry.query.language import NOW, OBJECT, Filter, search_of, timestamp_of
+from registry.query.text import Lookup
 
 # Constants that are looked for at a time: each is a range of the index.
 MAX_POINTS: Final = 100
@@ -50,12 +51,22 @@ class Range:
     end: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Text:
+    """The declared fields have the words of a search."""
+
+    lookup: Lookup
+
+
 Constraint = Points | Range
 
 
 class Constraints(NamedTuple):
+    """`text` is of one search, where there is any."""
+
     found: tuple[Constraint, ...]
     exact: bool
+    text: Text | None = None
 
 
 def constraints_of(wanted: Filter, now: datetime.datetime) -> Constraints:
@@ -85,6 +96,7 @@ _LAST: Final = successor(PRESENT)
 
 class _Reader:
     def __init__(self, wanted: Filter, now: datetime.datetime) -> None:
+        self._wanted = wanted
         self._checked = wanted.checked
         self._root = wanted.root
         self._now = timestamp_of(now)
@@ -92,10 +104,15 @@ class _Reader:
     def conjunction(self, node: Expr) -> Constraints:
         """Of the terms of `&&`: each that can be read."""
         terms = list(_terms(node, ast.LOGICAL_AND))
+        text = next((one for one in map(self._text, terms) if one is not None), None)
         read = [self._term(term) for term in terms]
         found = [one for one in read if one is not None]
         exact = len(found) == len(terms) and all(ok for _, ok in found)
-        return Constraints(_intersected([one for one, _ in found]), exact)
+        return Constraints(_intersected([one for one, _ in found]), exact, text)
+
+    def _text(self, node: Expr) -> Text | None:
+        search = search_of(self._wanted, node.name) if isinstance(node, Ident) else None
+        return Text(search.lookup) if search is not None else None
 
     def _term(self, node: Expr) -> tuple[Constraint, bool] | None:
         """A constraint, and whether it is exact."""

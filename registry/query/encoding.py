@@ -16,9 +16,12 @@ from typing import Any, Final
 
 from registry.cel.common.times import Duration, Timestamp
 from registry.cel.common.values import EvalError
-from registry.query.fields import Field, Kind, values_at
+from registry.query.fields import Field, Kind, Path, values_at
+from registry.query.text import indexed_words
 
 PRESENT: Final = b"\x01"
+# A word of a full text, which is no component: the store keeps such entries as the lexemes of a tsvector.
+WORD: Final = b"\x02"
 ABSENT: Final = b"\xfe"
 OVERFLOW: Final = b"\xff"
 
@@ -107,6 +110,12 @@ def entries_of(index_id: bytes, fields: Sequence[Field], obj: Any) -> list[bytes
             return [index_id + OVERFLOW]
         found = [index_id + b"".join([*parts[:array], one, *parts[array + 1 :]]) for one in sorted(elements)]
     return [index_id + OVERFLOW] if any(len(entry) > MAX_ENTRY for entry in found) else found
+
+
+def text_entries_of(index_id: bytes, fields: Sequence[Path], obj: Any) -> list[bytes]:
+    """The entries of an object in the index of a full text: one a word."""
+    words = indexed_words(obj, fields)
+    return [index_id + OVERFLOW] if words is None else [index_id + WORD + word.encode() for word in words]
 
 
 def _text(value: str) -> bytes:

@@ -2,6 +2,8 @@
 
     query.registry/index: "spec.size; spec.owner.name,spec.size; spec.tags[*]"
 
+    query.registry/search: "spec.title; spec.notes[*]"          the index of the full text (text.py)
+
 and each of the selectable fields. An index is identified by a digest of all that decides its entries: the resource,
 the fields, and what of the schemas stands on the way to them. So equal definitions of all tenants have the same
 indexes, and one whose fields change meaning is another index, which is built from nothing.
@@ -20,11 +22,12 @@ from typing import Any, Final
 
 from registry.codec.json_encode import encode_canonical
 from registry.definitions.model import Definition
-from registry.query.encoding import entries_of
+from registry.query.encoding import entries_of, text_entries_of
 from registry.query.fields import (
     EACH,
     Field,
     FieldPathError,
+    Kind,
     Path,
     parse_path,
     path_text,
@@ -37,8 +40,10 @@ from registry.schema.model import Structural
 INDEX: Final = "query.registry/index"
 # "*": field selectors may name any scalar field.
 FIELDS: Final = "query.registry/fields"
+SEARCH: Final = "query.registry/search"
 MAX_INDEXES: Final = 16
 MAX_FIELDS: Final = 4
+MAX_SEARCH_FIELDS: Final = 16
 # Count up when entries are made differently.
 _ALGORITHM: Final = 1
 _COMMA: Final = re.compile(r",(?![^\[]*\])")
@@ -66,19 +71,30 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Indexes:
-    """`layout` is equal where all indexes are. `errors` say what of the declaration is no index, and why."""
+    """`text` is that of the full text. `layout` is equal where all indexes are. `errors` say what of the declaration is
+    no index, and why."""
 
     indexes: tuple[Index, ...]
     layout: int
     errors: tuple[str, ...] = ()
+    text: Index | None = None
+
+    @property
+    def all(self) -> tuple[Index, ...]:
+        return self.indexes if self.text is None else (*self.indexes, self.text)
 
     @property
     def numbers(self) -> list[int]:
-        return [index.number for index in self.indexes]
+        return [index.number for index in self.all]
+
+    @property
+    def search_fields(self) -> tuple[Path, ...]:
+        return () if self.text is None else tuple(field.path for field in self.text.fields)
 
     def entries(self, obj: Mapping[str, Any]) -> list[bytes]:
         """Of an object at the storage version, as it is read."""
-        return [entry for index in self.indexes for entry in entries_of(index.id, index.fields, obj)]
+        found = [entry for index in self.indexes for entry in entries_of(index.id, index.fields, obj)]
+        return found if self.text is None else [*found, *text_entries_of(self.text.id, self.search_fields, obj)]
 
 
 NO_INDEXES: Final = Indexes((), 0)
@@ -88,7 +104,9 @@ def indexes_of(definition: Definition, sensitive: Sequence[Path] = ()) -> Indexe
     """`sensitive` are the paths that are shown to nobody."""
     declared, errors = _declared(definition.queries.get(INDEX, ""))
     declared += [(path,) for path in _selectable(definition) if (path,) not in declared]
-    if not declared:
+    searched, wrong = _declared(definition.queries.get(SEARCH, ""), "searched fields are separated by ;", 1)
+    errors += wrong
+    if not declared and not searched:
         return NO_INDEXES if not errors else Indexes((), 0, tuple(errors))
     if definition.conversion.get("strategy") == "Webhook" or definition.conversion_rules:
         return Indexes((), 0, ("a definition that converts by a webhook or by rules has no indexes",))
@@ -102,10 +120,14 @@ def indexes_of(definition: Definition, sensitive: Sequence[Path] = ()) -> Indexe
     if len(found) > MAX_INDEXES:
         errors.append(f"more than {MAX_INDEXES} indexes: the first of them count")
         del found[MAX_INDEXES:]
-    return Indexes(tuple(found), _number([index.number for index in found]) if found else 0, tuple(errors))
+    text = _text_index(definition, roots, [path for (path,) in searched], sensitive, errors) if searched else None
+    numbers = [index.number for index in (*found, text) if index is not None]
+    return Indexes(tuple(found), _number(numbers) if numbers else 0, tuple(errors), text)
 
 
-def _declared(text: str) -> tuple[list[tuple[Path, ...]], list[str]]:
+def _declared(
+    text: str, too_many: str = f"an index has at most {MAX_FIELDS} fields", limit: int = MAX_FIELDS
+) -> tuple[list[tuple[Path, ...]], list[str]]:
     found: list[tuple[Path, ...]] = []
     errors: list[str] = []
     for part in _SEMICOLON.split(text):
@@ -116,8 +138,8 @@ def _declared(text: str) -> tuple[list[tuple[Path, ...]], list[str]]:
         except FieldPathError as error:
             errors.append(str(error))
             continue
-        if len(paths) > MAX_FIELDS:
-            errors.append(f"an index has at most {MAX_FIELDS} fields")
+        if len(paths) > limit:
+            errors.append(too_many)
         elif len(set(paths)) < len(paths):
             errors.append(f'"{part.strip()}" names a field twice')
         elif paths not in found:
@@ -138,19 +160,55 @@ def _selectable(definition: Definition) -> list[Path]:
 def _index(
     definition: Definition, roots: Mapping[str, Structural], paths: tuple[Path, ...], sensitive: Sequence[Path]
 ) -> Index:
-    storage = roots[definition.storage_version]
-    for path in paths:
-        if path in _NEVER:
-            raise FieldPathError(f'"{path_text(path)}" cannot be indexed')
-        if is_hidden(path, sensitive):
-            raise FieldPathError(f'"{path_text(path)}" is sensitive')
-    fields = tuple(resolve(storage, path) for path in paths)
+    fields = tuple(_field(roots[definition.storage_version], path, sensitive) for path in paths)
     if sum(field.is_array for field in fields) > 1:
         raise FieldPathError(f'"{",".join(map(path_text, paths))}" has more than one array')
+    return _identified(definition, roots, fields)
+
+
+def _text_index(
+    definition: Definition,
+    roots: Mapping[str, Structural],
+    paths: Sequence[Path],
+    sensitive: Sequence[Path],
+    errors: list[str],
+) -> Index | None:
+    """Of the fields that can be searched; what is wrong with others is added to `errors`."""
+    fields: list[Field] = []
+    for path in paths:
+        try:
+            field = _field(roots[definition.storage_version], path, sensitive)
+        except FieldPathError as error:
+            errors.append(str(error))
+            continue
+        if field.kind is Kind.STRING:
+            fields.append(field)
+        else:
+            errors.append(f'"{field.text}" is no text')
+    if len(fields) > MAX_SEARCH_FIELDS:
+        errors.append(f"more than {MAX_SEARCH_FIELDS} searched fields: the first of them count")
+        del fields[MAX_SEARCH_FIELDS:]
+    return _identified(definition, roots, tuple(fields), "text") if fields else None
+
+
+def _field(root: Structural, path: Path, sensitive: Sequence[Path]) -> Field:
+    """Raises FieldPathError where there is none that can be indexed."""
+    if path in _NEVER:
+        raise FieldPathError(f'"{path_text(path)}" cannot be indexed')
+    if is_hidden(path, sensitive):
+        raise FieldPathError(f'"{path_text(path)}" is sensitive')
+    return resolve(root, path)
+
+
+def _identified(
+    definition: Definition, roots: Mapping[str, Structural], fields: tuple[Field, ...], *kind: str
+) -> Index:
+    """An index of the fields, which no other definition's has the number of unless it has the same entries."""
+    paths = [field.path for field in fields]
     meaning = {name: [projection(root, path) for path in paths] for name, root in roots.items()}
     same = frozenset(name for name, one in meaning.items() if one == meaning[definition.storage_version])
-    number = _number([_ALGORITHM, definition.name, [list(p) for p in paths], definition.storage_version, meaning])
-    return Index(number, fields, same)
+    what = [_ALGORITHM, definition.name, [list(p) for p in paths], definition.storage_version, meaning, *kind]
+    return Index(_number(what), fields, same)
 
 
 def selects_any_field(definition: Definition) -> bool:

@@ -3,6 +3,9 @@
 An object matches when the expression is true of it. It does not match when the expression is false, nor when evaluating
 it fails, as `object.spec.size > 3` does of an object without a size: use has() where that matters.
 
+`object.search("words")` is true of an object whose declared fields have the words (text.py). Its argument is a
+constant: each search becomes a variable of the program, whose value is found before.
+
 An evaluation may cost what a validation rule may; beyond that the whole query is refused, so that no list is
 incomplete.
 """
@@ -10,7 +13,8 @@ incomplete.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -27,9 +31,11 @@ from registry.cel.interpreter.constants import program_error
 from registry.cel.interpreter.views import view_of
 from registry.cel.rules.literals import literal_issues
 from registry.cel.syntax import ast
-from registry.cel.syntax.errors import display
-from registry.cel.syntax.parser import parse
-from registry.query.fields import query_schema
+from registry.cel.syntax.ast import Call, Comprehension, Expr, Ident, Literal
+from registry.cel.syntax.errors import Issue, display
+from registry.cel.syntax.parser import Parsed, parse
+from registry.query.fields import Path, query_schema
+from registry.query.text import Search, SearchError, parse_search, texts_of
 from registry.schema.model import Structural
 
 OBJECT: Final = "object"
@@ -37,6 +43,7 @@ NOW: Final = "now"
 # Characters of a filter. Longer ones than this are not written by people, and checking them takes long.
 MAX_LENGTH: Final = 10_000
 _MAX_CACHED: Final = 2000
+MAX_SEARCHES: Final = 8
 
 
 class FilterError(ValueError):
@@ -50,21 +57,29 @@ class FilterTooExpensive(Exception):
 class Filter:
     """A checked filter. `root` is the schema that it was checked by."""
 
-    __slots__ = ("_program", "checked", "root", "text", "uses_now")
+    __slots__ = ("_program", "checked", "root", "search_fields", "searches", "text", "uses_now")
 
-    def __init__(self, text: str, checked: Checked, root: Structural) -> None:
+    def __init__(
+        self, text: str, checked: Checked, root: Structural, searches: Sequence[Search], search_fields: Sequence[Path]
+    ) -> None:
         self.text = text
         self.checked = checked
         self.root = root
+        self.searches = searches
+        self.search_fields = search_fields
         self.uses_now = any(isinstance(node, ast.Ident) and node.name.lstrip(".") == NOW for node in checked.nodes())
-        self._program: Program = compile_program(checked, {OBJECT: view_of(root), NOW: None})
+        self._program: Program = compile_program(
+            checked, {OBJECT: view_of(root), NOW: None, **{variable_of(i): None for i in range(len(searches))}}
+        )
 
     def matches(self, obj: Mapping[str, Any], now: datetime.datetime) -> bool:
         """Raises FilterTooExpensive. `obj` is an object as it is served, at the version of the schema."""
         moment = timestamp_of(now)
+        texts = texts_of(obj, self.search_fields) if self.searches else ()
+        found = [search.matches(texts) for search in self.searches]
         for exact in (False, True):
             program = self._program.exact() if exact else self._program
-            frame = program.frame(obj, moment)
+            frame = program.frame(obj, moment, *found)
             try:
                 with evaluation_budget():
                     holds = program.run(frame) is True
@@ -84,19 +99,31 @@ def timestamp_of(now: datetime.datetime) -> Timestamp:
     return Timestamp(seconds * 1_000_000_000 + now.microsecond * 1000)
 
 
-def compile_filter(text: str, schema: Structural) -> Filter:
+def variable_of(number: int) -> str:
+    """The variable that stands for a search; no identifier of a client has this form."""
+    return f"@search{number}"
+
+
+def search_of(wanted: Filter, name: str) -> Search | None:
+    """The search that a variable stands for."""
+    return next((one for number, one in enumerate(wanted.searches) if name == variable_of(number)), None)
+
+
+def compile_filter(text: str, schema: Structural, search_fields: tuple[Path, ...] = ()) -> Filter:
     """Of a filter over objects of a version with this schema. Raises FilterError."""
     if len(text) > MAX_LENGTH:
         raise FilterError(f"the filter is longer than {MAX_LENGTH} characters")
     root = query_schema(schema)
-    return _cached(text, root) if len(text) <= _MAX_CACHED else _compile(text, root)
+    return (_cached if len(text) <= _MAX_CACHED else _compile)(text, root, search_fields)
 
 
-def _compile(text: str, root: Structural) -> Filter:
+def _compile(text: str, root: Structural, search_fields: tuple[Path, ...]) -> Filter:
     declared = declare(root, name="object")
     assert declared is not None, "an object always has a type"
     try:
-        checked = check(parse(text), {OBJECT: declared.type, NOW: types.TIMESTAMP})
+        parsed, searches = _without_searches(parse(text), search_fields)
+        names = {variable_of(number): types.BOOL for number in range(len(searches))}
+        checked = check(parsed, {OBJECT: declared.type, NOW: types.TIMESTAMP, **names})
         issues = checked.issues or literal_issues(checked)
         if issues:
             raise FilterError(display(checked.parsed.source, issues))
@@ -105,9 +132,43 @@ def _compile(text: str, root: Structural) -> Filter:
         fault = program_error(checked)
         if fault is not None:
             raise FilterError(fault)
-        return Filter(text, checked, root)
+        return Filter(text, checked, root, searches, search_fields)
     except RecursionError as error:
         raise FilterError("the filter is nested too deeply") from error
+
+
+def _without_searches(parsed: Parsed, fields: Sequence[Path]) -> tuple[Parsed, list[Search]]:
+    """The tree with a variable for each search. Raises FilterError."""
+    searches: list[Search] = []
+
+    def variable(node: Expr) -> Expr:
+        if not isinstance(node, Call) or node.function != "search" or node.target is None:
+            return node
+        target, argument = node.target, node.args[0] if len(node.args) == 1 else None
+        if not isinstance(target, Ident) or target.name.lstrip(".") != OBJECT:
+            return node  # the checker reports it
+        if not isinstance(argument, Literal) or not isinstance(argument.value, str):
+            raise _fault(parsed, node, "search takes one constant string")
+        if not fields:
+            message = 'the definition declares no fields to be searched: query.registry/search: "spec.text"'
+            raise _fault(parsed, node, message)
+        if len(searches) == MAX_SEARCHES:
+            raise _fault(parsed, node, f"more than {MAX_SEARCHES} searches")
+        try:
+            searches.append(parse_search(argument.value))
+        except SearchError as error:
+            raise _fault(parsed, argument, f"search: {error}") from error
+        return Ident(node.id, node.offset, variable_of(len(searches) - 1))
+
+    nodes = [] if parsed.root is None else list(ast.walk(parsed.root))
+    hidden = any(isinstance(node, Comprehension) and OBJECT in (node.iter_var, node.iter_var2) for node in nodes)
+    if parsed.root is None or hidden or not any(isinstance(node, Call) and node.function == "search" for node in nodes):
+        return parsed, []
+    return replace(parsed, root=ast.rewrite(parsed.root, variable)), searches
+
+
+def _fault(parsed: Parsed, node: Expr, message: str) -> FilterError:
+    return FilterError(display(parsed.source, [Issue(node.offset, message)]))
 
 
 _cached = lru_cache(maxsize=512)(_compile)

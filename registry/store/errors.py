@@ -26,7 +26,7 @@ StoreError
 
 from __future__ import annotations
 
-from registry.store.types import Guards, ResourceName, Row, State
+from registry.store.types import Guards, ResourceName, Row
 
 
 class StoreError(Exception):
@@ -72,9 +72,8 @@ class RevisionExpired(StoreError):
 class IndexNotReady(StoreError):
     """`since` is the revision from which on it is complete; None while it is being built."""
 
-    def __init__(self, state: State, since: int | None) -> None:
+    def __init__(self, since: int | None) -> None:
         super().__init__("the index is not complete")
-        self.state = state
         self.since = since
 
 

@@ -10,6 +10,7 @@ from registry.store.arrays import BigintArray, TextArray, bytes_literal
 from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.connection import Pool
 from registry.store.encryption.sealing import Sealing
+from registry.store.errors import QuotaExceeded
 from registry.store.statements import statement
 from registry.store.types import ObjectKey, ResourceName, Row, Tenant, Uid
 
@@ -48,7 +49,7 @@ STATE: Final = statement(
     "index-state",
     "Which indexes of a resource are complete; by the primary key.",
     """
-    SELECT index_id FROM ready_indexes
+    SELECT index_id, revision FROM ready_indexes
     WHERE tenant_id = %(tenant)s::bigint AND resource = %(resource)s::text AND revision IS NOT NULL
     """,
 )
@@ -63,10 +64,10 @@ class Indexing:
         """Whether objects of a resource are encrypted: such have no entries."""
         return resource in self._sealing.resources
 
-    async def ready(self, tenant: Tenant, resource: ResourceName) -> frozenset[int]:
-        """The indexes that are complete."""
+    async def ready(self, tenant: Tenant, resource: ResourceName) -> dict[int, int]:
+        """The indexes that are complete, and from which revision on."""
         rows = await self._pool.fetch(STATE, {"tenant": tenant.id, "resource": resource})
-        return frozenset(row[0] for row in rows)
+        return dict(rows)
 
     async def begin(self, tenant: Tenant, resource: ResourceName, numbers: Sequence[int]) -> int | None:
         """A build, None where all is complete. Indexes of other numbers are given up."""
@@ -86,7 +87,7 @@ class Indexing:
     async def put(
         self, tenant: Tenant, build: int, layout: int, rows: Sequence[Row], entries: Sequence[Sequence[bytes]]
     ) -> bool:
-        """Unless they have been written meanwhile. False where another build has begun."""
+        """Unless they have been written meanwhile. False where another build has begun. Raises QuotaExceeded."""
         found = await self._pool.execute(
             PUT,
             {
@@ -100,8 +101,10 @@ class Indexing:
                 "entries": TextArray([bytes_literal(one) for one in entries]),
             },
         )
-        mine: bool = found[0][0]
-        return mine
+        outcome, *counts = found[0][0].split()
+        if outcome == "full":
+            raise QuotaExceeded("bytes", *map(int, counts))
+        return bool(outcome == "ok")
 
     async def finish(self, tenant: Tenant, resource: ResourceName, numbers: Sequence[int], build: int) -> bool:
         """All objects have been gone through since `begin`. False where a write has spoiled it meanwhile."""

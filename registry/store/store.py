@@ -38,6 +38,7 @@ from registry.store.reads.pages import CHUNK_ROWS, PLACES, Pages, Places, Query
 from registry.store.reads.points import Reader
 from registry.store.reads.statistics import Statistics
 from registry.store.reads.wildcard import WildcardPage
+from registry.store.reads.words import Words
 from registry.store.rewrites import Rewrites
 from registry.store.session_check import SessionCheck
 from registry.store.settings import Settings
@@ -236,10 +237,11 @@ class Store:
         after: ObjectKey | None = None,
         requirements: Sequence[Requirement] = (),
         key: ObjectKey | None = None,
+        words: Words | None = None,
         rows: int = CHUNK_ROWS,
     ) -> AsyncGenerator[Page, None]:
         """All rows in chunks of about `rows`, all at one revision; at least one chunk. Holds two chunks at a time."""
-        return self._scan(tenant, Query(resource, namespace, at, after, requirements, key), rows)
+        return self._scan(tenant, Query(resource, namespace, at, after, requirements, key, words=words), rows)
 
     async def _scan(self, tenant: Tenant, query: Query, rows: int) -> AsyncGenerator[Page, None]:
         async with aclosing(self._pages.scan(tenant, query, rows)) as pages:
@@ -292,6 +294,12 @@ class Store:
     ) -> int:
         """How many objects a scan would read, counted up to `limit`."""
         return await self._index_reads.count_up_to(tenant, resource, namespace, requirements, limit)
+
+    async def count_words(
+        self, tenant: Tenant, resource: ResourceName, *, namespace: str | None, words: Words, limit: int
+    ) -> int:
+        """How many objects a search would look at now, counted up to `limit`."""
+        return await self._index_reads.count_words(tenant, resource, namespace, words, limit)
 
     async def _open_page(self, tenant: Tenant, page: Page) -> Page:
         rows = await self._sealing.rows(tenant.id, page.rows)

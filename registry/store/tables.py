@@ -25,7 +25,7 @@ from sqlalchemy import (
     Text,
     text,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, DOUBLE_PRECISION, JSONB
+from sqlalchemy.dialects.postgresql import ARRAY, DOUBLE_PRECISION, JSONB, TSVECTOR
 from sqlalchemy.types import TypeEngine
 
 TENANTS_NAME_UNIQUE: Final = "tenants_name_key"
@@ -269,6 +269,20 @@ index_entries = Table(
     Column("key", _bytewise(), nullable=False),
     # A range of an index, in its order or the other way round; objects of equal entries in the order of their keys.
     PrimaryKeyConstraint("tenant_id", "entry", "key", name="index_entries_pkey"),
+)
+
+# The words of current objects whose definitions declare texts to be searched (registry/query/text.py). The tenant and
+# the index stand before each word, so that one index serves all of them (registry_words in sql/commit.sql).
+search_words = Table(
+    "search_words",
+    metadata,
+    Column("tenant_id", BigInteger, nullable=False),
+    Column("resource", _bytewise(), nullable=False),
+    Column("key", _bytewise(), nullable=False),
+    Column("words", TSVECTOR, nullable=False),
+    PrimaryKeyConstraint("tenant_id", "resource", "key", name="search_words_pkey"),
+    # The objects that have words.
+    Index("search_words_words_idx", "words", postgresql_using="gin", postgresql_with={"gin_pending_list_limit": "512"}),
 )
 
 # From which revision on each index of a resource is complete; NULL while it is built, by the build that is named.

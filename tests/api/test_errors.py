@@ -7,7 +7,7 @@ import pytest
 from registry.api.errors import from_store
 from registry.store import errors
 from registry.store.errors import StoreError
-from registry.store.types import Guards, ObjectKey, ResourceName, Row, State, Uid
+from registry.store.types import Guards, ObjectKey, ResourceName, Row, Uid
 from tests.api.errors import status_shape
 
 ROW = Row(ResourceName("widgets.example.com"), ObjectKey("default/a"), Uid("u"), 7, "v1", 1, "{}")
@@ -27,7 +27,7 @@ MAPPED: dict[type[StoreError], tuple[StoreError, tuple[int, str, int | None]]] =
     errors.TenantNotFound: (errors.TenantNotFound("acme"), (404, "NotFound", None)),
     errors.TooManyBytes: (errors.TooManyBytes(ROW.resource), (413, "RequestEntityTooLarge", None)),
     errors.QueryTooLarge: (errors.QueryTooLarge("too many objects"), UNHANDLED),
-    errors.IndexNotReady: (errors.IndexNotReady(State(0, Guards(0, 0)), None), UNHANDLED),
+    errors.IndexNotReady: (errors.IndexNotReady(None), UNHANDLED),
     errors.InUse: (errors.InUse("it has objects"), UNHANDLED),
     errors.TenancyRefused: (errors.TenancyRefused("parent", "acme"), UNHANDLED),
     errors.SharingRefused: (errors.SharingRefused("bound", "2"), UNHANDLED),

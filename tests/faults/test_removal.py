@@ -78,11 +78,11 @@ async def with_everything(client: ServerClient, database: Database, database_url
     )
     await ok(client, "POST", at + BINDINGS, binding())
     gadgets = definition("gadgets", "Gadget")
-    gadgets["metadata"]["annotations"] = {"query.registry/index": "spec.size"}
+    gadgets["metadata"]["annotations"] = {"query.registry/index": "spec.size", "query.registry/search": "spec.color"}
     await ok(client, "POST", at + DEFINITIONS, gadgets)
 
     async def served() -> bool:
-        gadget = {**widget("a", size=1), "kind": "Gadget"}
+        gadget = {**widget("a", size=1, color="red"), "kind": "Gadget"}
         made = await client.request("POST", f"{at}/apis/{GROUP}/v1/namespaces/default/gadgets", gadget)
         return made.status_code in (201, 409)
 

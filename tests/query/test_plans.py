@@ -11,11 +11,13 @@ import pytest
 
 from benchmarks.query import DEFINITION, GROUP, fill
 from registry.definitions.compiled import compile_definition
-from registry.query.encoding import ABSENT, PRESENT, behind, encode
+from registry.query.encoding import ABSENT, OVERFLOW, PRESENT, behind, encode
 from registry.query.fields import Kind
 from registry.query.indexes import indexes_of
+from registry.query.text import Word
 from registry.store.reads import indexed
 from registry.store.reads.indexed import IndexRead, Span
+from registry.store.reads.words import CANDIDATES, Words
 from registry.store.statements import Statement
 from registry.store.types import DomainId, ObjectKey, ResourceName, TenantId
 from tests.databases import temporary_database
@@ -93,6 +95,30 @@ def test_no_more_is_read_than_a_page(filled: psycopg.Connection[Any], name: str,
     allowed = LIMIT * len(one.spans) + 2
     assert 0 < found["objects"] <= allowed, found
     assert 0 < found["index_entries"] <= allowed, found
+
+
+def test_words_are_found_by_their_index(filled: psycopg.Connection[Any]) -> None:
+    """Among the words of other tenants, which are the same."""
+    (tenant,) = filled.execute("SELECT id FROM tenants").fetchone() or (0,)
+    words = Words(7, [[Word("word12", prefix=True), Word("common")]], b"\x00" * 7 + b"\x07" + OVERFLOW)
+    scope = "decode(lpad(to_hex(o.tenant_id), 16, '0'), 'hex') || int8send(7)"
+    with filled.transaction(force_rollback=True):
+        # As the sessions that read lists have it.
+        filled.execute("SET LOCAL enable_bitmapscan = on")
+        filled.execute("SET LOCAL plan_cache_mode = auto")
+        filled.execute(
+            "INSERT INTO search_words SELECT o.tenant_id, o.resource, o.key, array_to_tsvector(ARRAY["
+            f" encode({scope}, 'base64') || 'common', encode({scope}, 'base64') || 'word' || right(o.key, 4)])"
+            " FROM objects o"
+        )
+        filled.execute("ANALYZE search_words")
+        values = {**words.values(TenantId(tenant)), "tenant": tenant, "resource": RESOURCE}
+        explained = "EXPLAIN (ANALYZE, FORMAT JSON) " + CANDIDATES
+        [[[found]]] = filled.execute(explained, values).fetchall()
+    assert found["Plan"]["Actual Rows"] == 100
+    read = {node["Index Name"]: node["Actual Rows"] for node in nodes(found["Plan"]) if "Index Name" in node}
+    assert read["search_words_words_idx"] == 100
+    assert not any(node["Node Type"] == "Seq Scan" for node in nodes(found["Plan"]))
 
 
 def test_counting_reads_entries_only(filled: psycopg.Connection[Any]) -> None:

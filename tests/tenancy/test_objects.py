@@ -9,7 +9,7 @@ import pytest
 
 from tests.api.client import Client, eventually
 from tests.api.errors import failure
-from tests.api.widgets import WIDGETS, define, widget, widgets_definition
+from tests.api.widgets import DEFINITIONS, GROUP, WIDGETS, define, widget, widgets_definition
 from tests.tenancy.tenants import CONFIG_MAPS, TENANTS, change, config_map, make, tenant
 
 
@@ -207,6 +207,53 @@ async def test_the_limits_of_bytes_definitions_and_namespaces(system: Client) ->
     assert "namespaces=5" in namespaces[1].json["message"]
 
 
+async def test_the_space_of_indexes_counts_among_the_bytes(system: Client) -> None:
+    acme = await make(system, "acme")
+    made = widgets_definition()
+    made["metadata"]["annotations"] = {"query.registry/condition": "true"}
+    await define(acme, made)
+    for name in ("a", "b"):
+        (await acme.post(WIDGETS, widget(name, color="w" * 200))).ok(201)
+    await wait_until_idle(acme)
+
+    async def indexed() -> tuple[str, str]:
+        conditions = (await acme.get(f"{DEFINITIONS}/widgets.{GROUP}")).ok()["status"]["conditions"]
+        return next(((c["reason"], c["message"]) for c in conditions if c["type"] == "Indexed"), ("", ""))
+
+    async def complete() -> bool:
+        return (await indexed())[0] == "Complete"
+
+    await eventually(complete)
+    used = await used_bytes(acme)
+    (await change(system, "acme", {"quotas": {"bytes": used + 3000}})).ok()
+    # An index that is built meets the limit, and so does a write whose body alone would have room.
+    words = {"metadata": {"annotations": {"query.registry/search": "spec.color"}}}
+    many = " ".join(f"{n:05}" for n in range(40))
+    (await acme.post(WIDGETS, widget("c", color=many))).ok(201)
+    (await acme.patch(f"{DEFINITIONS}/widgets.{GROUP}", words)).ok()
+
+    async def refused() -> bool:
+        return (await indexed())[0] == "QuotaExceeded"
+
+    await eventually(refused)
+    reason, message = await indexed()
+    assert f"limited {used + 3000}" in message, (reason, message)
+    answer = await acme.post(WIDGETS, widget("d", color=many))
+    assert "exceeded quota: tenant acme, requested: bytes=" in failure(answer, 403, "Forbidden")["message"]
+    (await change(system, "acme", {"quotas": {"bytes": None}})).ok()
+    (await acme.post(WIDGETS, widget("d", color=many))).ok(201)
+    (await acme.patch(f"{DEFINITIONS}/widgets.{GROUP}", {"metadata": {"labels": {"built": "again"}}})).ok()
+    await eventually(complete)
+    for name in "abcd":
+        (await acme.delete(f"{WIDGETS}/{name}")).ok()
+
+
+async def used_bytes(client: Client) -> int:
+    store: Any = client._app.state.backend.store  # type: ignore[attr-defined]
+    name = client.prefix.rpartition("/")[2]
+    return int((await store.usage([name]))[name].bytes)
+
+
 async def count(client: Client) -> int:
     store: Any = client._app.state.backend.store  # type: ignore[attr-defined]
     name = client.prefix.rpartition("/")[2]
@@ -217,16 +264,18 @@ async def wait_until_idle(client: Client) -> None:
     """Until the controllers have given the tenant's namespaces what they have."""
 
     async def look() -> bool:
-        return await count(client) >= 12
+        return await count(client) >= 13
 
     await eventually(look)
 
 
 async def test_what_is_counted_is_what_there_is(system: Client) -> None:
     acme = await make(system, "acme")
-    await define(acme, widgets_definition())
+    made = widgets_definition()
+    made["metadata"]["annotations"] = {"query.registry/index": "spec.size", "query.registry/search": "spec.color"}
+    await define(acme, made)
     for i in range(10):
-        (await acme.post(WIDGETS, widget(f"w{i}", size=i))).ok(201)
+        (await acme.post(WIDGETS, widget(f"w{i}", size=i, color="dark red"))).ok(201)
     (await acme.patch(f"{WIDGETS}/w1", {"metadata": {"labels": {"ä": None, "a": "b"}}})).ok()
     (await acme.delete(f"{WIDGETS}/w2")).ok()
     await wait_until_idle(acme)
@@ -236,7 +285,7 @@ async def test_what_is_counted_is_what_there_is(system: Client) -> None:
             SELECT t.name, t.objects = c.n, t.bytes = c.bytes, t.definitions = c.definitions,
                 t.namespaces = c.namespaces
             FROM tenants t JOIN (
-                SELECT tenant_id, count(*) AS n, sum(octet_length(body)) AS bytes,
+                SELECT tenant_id, count(*) AS n, sum(octet_length(body) + coalesce(registry_index_bytes(index_entries), 0)) AS bytes,
                     count(*) FILTER (WHERE resource = 'customresourcedefinitions.apiextensions.k8s.io') AS definitions,
                     count(*) FILTER (WHERE resource = 'namespaces') AS namespaces
                 FROM objects GROUP BY tenant_id

@@ -24,7 +24,7 @@ _OPEN: Final = frozenset({"apiVersion", "kind", "metadata"})
 def parse_filter(request: ResourceRequest, text: str, hidden: Sequence[Path]) -> Filter:
     """Of the version that the request asks for. 400 where it is wrong, or names what is hidden."""
     try:
-        found = compile_filter(text, request.served.version.schema().structural)
+        found = compile_filter(text, request.served.version.schema().structural, request.served.indexes.search_fields)
     except FilterError as error:
         raise bad_request(f"filter: {error}") from error
     for path in paths_of(found):

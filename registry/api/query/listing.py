@@ -18,11 +18,13 @@ from registry.api.query.reading import MAX_COUNTED, MAX_ESTIMATED, MAX_EXAMINED,
 from registry.api.request import ResourceRequest
 from registry.api.verbs.list import list_revision
 from registry.flowcontrol.evaluation import evaluate
+from registry.query.encoding import OVERFLOW
 from registry.query.ordering import order_text
 from registry.query.planner import plans, suggestion
 from registry.query.tokens import Token, encode_token
 from registry.store.bounds import READ_BYTES
 from registry.store.errors import IndexNotReady, QueryTooLarge, RevisionExpired
+from registry.store.reads.words import Words
 from registry.store.types import ObjectKey, ResourceName, Row
 
 # What the controller that builds indexes gets: the key is the name of the resource.
@@ -59,7 +61,7 @@ async def _answer(query: ListQuery) -> ListAnswer:
         try:
             pages = query.limit or not source.is_streamed
             answer = await (_page(query, source) if pages else _stream(query, source))
-            QUERIES.labels("index" if isinstance(source, ByIndex) else "scan").inc()
+            QUERIES.labels(source.name).inc()
             return answer
         except IndexNotReady as error:
             if error.since is None:
@@ -85,7 +87,17 @@ def sources(query: ListQuery) -> list[Source]:
         exact=query.constraints.exact,
         namespace=request.namespace if served.namespaced else "",
     )
-    return [*(ByIndex(query, plan) for plan in found), Scan(query)]
+    by_words = [Scan(query, words)] if (words := _words(query)) is not None else []
+    return [*by_words, *(ByIndex(query, plan) for plan in found), Scan(query)]
+
+
+def _words(query: ListQuery) -> Words | None:
+    """What the full text is searched for, where its index serves the version."""
+    served, text = query.request.served, query.constraints.text
+    index = served.indexes.text
+    if text is None or index is None or served.version.name not in index.versions:
+        return None
+    return Words(index.number, text.lookup, index.id + OVERFLOW)
 
 
 async def matching(query: ListQuery) -> AsyncGenerator[Matching, None]:
@@ -209,6 +221,8 @@ def _build(query: ListQuery) -> None:
 def _refusal(query: ListQuery, *, unfinished: bool) -> StatusError:
     request = query.request
     too_many = f"the query would look into more than {MAX_EXAMINED} objects"
+    if query.constraints.text is not None and not unfinished:
+        return bad_request(f"{too_many} that have the words: search for rarer ones, or select fewer by namespace")
     if unfinished:
         return bad_request(f"{too_many}: the index that answers it is being built, ask again later")
     wanted = suggestion(query.constraints.found, query.order, request.namespace)

@@ -132,7 +132,7 @@ def _with_terms(found: Constraints, selection: Selection) -> Constraints:
         value = field_constant(field, term.value) if term.equal else None
         if value is not None and not any(one.field.path == field.path for one in found.found):
             terms.append(Points(field, (encode(field.kind, value),)))
-    return Constraints((*found.found, *terms), found.exact)
+    return found._replace(found=(*found.found, *terms))
 
 
 def field_constant(field: Field, text: str) -> str | int | bool | None:

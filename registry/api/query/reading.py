@@ -26,8 +26,9 @@ from registry.query.encoding import inverted, reverted
 from registry.query.language import FilterTooExpensive
 from registry.query.ordering import Order, position
 from registry.query.planner import Plan, Segment
-from registry.store.errors import QueryTooLarge
+from registry.store.errors import IndexNotReady, QueryTooLarge
 from registry.store.reads.indexed import IndexPage, IndexRead, Span
+from registry.store.reads.words import Words
 from registry.store.types import Match, ObjectKey, Requirement, Row
 
 # Objects and bytes that a query may look into beside those that it gives.
@@ -113,10 +114,12 @@ class Examiner:
 
 
 class Scan:
-    """All objects of a range of keys, or with labels, looked into one by one; few enough to do so."""
+    """All objects of a range of keys, or with labels or `words`, looked into one by one; few enough to do so."""
 
-    def __init__(self, query: ListQuery) -> None:
+    def __init__(self, query: ListQuery, words: Words | None = None) -> None:
+        self.name = "scan" if words is None else "words"
         self._query = query
+        self._words = words
         self.order: Order = query.order or ()
         self.revision = 0
         self.total: int | None = None
@@ -127,16 +130,9 @@ class Scan:
         selection = query.selection
         namespace, key = _key(query)
         requirements = (*selection.requirements, *_label_requirements(query))
-        if key is None:
-            candidates = await request.backend.store.count_up_to(
-                request.tenant,
-                request.served.resource_name,
-                namespace=namespace,
-                requirements=requirements,
-                limit=MAX_EXAMINED + 1,
-            )
-            if candidates > MAX_EXAMINED:
-                raise QueryTooLarge("too many objects")
+        since = await self._complete_since()
+        if key is None and await self._candidates(namespace, requirements) > MAX_EXAMINED:
+            raise QueryTooLarge("too many objects")
         examiner = Examiner(query, self.order)
         pages = request.backend.store.scan(
             request.tenant,
@@ -145,6 +141,7 @@ class Scan:
             at=query.at,
             requirements=requirements,
             key=key,
+            words=self._words,
         )
         found: list[Hit] = []
         fresh = True
@@ -155,11 +152,36 @@ class Scan:
                 fresh = False
                 self.revision = page.revision
                 found += await examiner.hits(page.rows)
+        if since is not None and (self.revision < since or await self._complete_since() != since):
+            raise IndexNotReady(since)
         self.total = len(found)
         yield _behind(found, query)
 
+    async def _candidates(self, namespace: str | None, requirements: Sequence[Requirement]) -> int:
+        """Counted up to one more than may be looked into."""
+        store, tenant, resource = self._request.backend.store, self._request.tenant, self._request.served.resource_name
+        limit = MAX_EXAMINED + 1
+        if self._words is not None:
+            return await store.count_words(tenant, resource, namespace=namespace, words=self._words, limit=limit)
+        return await store.count_up_to(tenant, resource, namespace=namespace, requirements=requirements, limit=limit)
+
+    async def _complete_since(self) -> int | None:
+        """The revision from which on the index of words is complete; None where none is needed. It stays the same as
+        long as no write has failed to maintain it. Raises IndexNotReady."""
+        if self._words is None:
+            return None
+        request = self._request
+        ready = await request.backend.store.indexing.ready(request.tenant, request.served.resource_name)
+        if self._words.number not in ready:
+            raise IndexNotReady(None)
+        return ready[self._words.number]
+
     async def count(self, limit: int) -> int | None:
         return self.total
+
+    @property
+    def _request(self) -> ResourceRequest:
+        return self._query.request
 
 
 def _behind(found: list[Hit], query: ListQuery) -> list[Hit]:
@@ -173,6 +195,8 @@ def _behind(found: list[Hit], query: ListQuery) -> list[Hit]:
 
 class ByIndex:
     """Ranges of a declared index."""
+
+    name: Final = "index"
 
     def __init__(self, query: ListQuery, plan: Plan) -> None:
         self._query = query

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import enum
 from bisect import bisect_right
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 # Names of operators in Call.function.
@@ -234,3 +234,33 @@ def walk(root: Expr) -> Iterator[Expr]:
         node = stack.pop()
         yield node
         stack.extend(reversed(children(node)))
+
+
+def rewrite(root: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """The tree with each node replaced by what `change` gives for it, children before parents. Recurses."""
+
+    def of(node: Expr) -> Expr:
+        return rewrite(node, change)
+
+    match root:
+        case Select():
+            root = replace(root, operand=of(root.operand))
+        case Call():
+            target = None if root.target is None else of(root.target)
+            root = replace(root, target=target, args=tuple(map(of, root.args)))
+        case ListExpr():
+            root = replace(root, elements=tuple(map(of, root.elements)))
+        case MapExpr():
+            root = replace(root, entries=tuple(replace(e, key=of(e.key), value=of(e.value)) for e in root.entries))
+        case StructExpr():
+            root = replace(root, entries=tuple(replace(e, value=of(e.value)) for e in root.entries))
+        case Comprehension():
+            root = replace(
+                root,
+                iter_range=of(root.iter_range),
+                accu_init=of(root.accu_init),
+                loop_condition=of(root.loop_condition),
+                loop_step=of(root.loop_step),
+                result=of(root.result),
+            )
+    return change(root)

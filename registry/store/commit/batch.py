@@ -180,14 +180,21 @@ class _Turn:
 
 def parameters(batch: list[Pending], batch_id: int, type_oid: int, *, exact: bool = False) -> dict[str, Any]:
     """The arguments of `registry_commit`; `type_oid` is that of `registry_write` in this database."""
-    bodies = [pending.write.body for pending in batch]
+    writes = [pending.write for pending in batch]
     return {
         "batch": batch_id,
         "writes": RecordArray(type_oid, [_record(pending.tenant, pending.write) for pending in batch]),
         # In UTF-8 a character has four bytes at most.
-        "room": sum(len(body) if body.isascii() else 4 * len(body) for body in bodies),
+        "room": sum(
+            (len(write.body) if write.body.isascii() else 4 * len(write.body)) + _index_bytes(write) for write in writes
+        ),
         "exact": exact,
     }
+
+
+def _index_bytes(write: Write) -> int:
+    """As registry_index_bytes (sql/commit.sql) counts them."""
+    return sum([len(entry) + 64 for entry in write.indexed.entries]) if write.indexed else 0
 
 
 def _record(tenant: Tenant, write: Write) -> bytes:

@@ -27,6 +27,7 @@ from registry.store.errors import (
     Unavailable,
 )
 from registry.store.reads.selectors import predicate
+from registry.store.reads.words import CANDIDATES, Words
 from registry.store.rows import STATE
 from registry.store.statements import Statement, statement
 from registry.store.types import DomainId, Guards, ObjectKey, Requirement, ResourceName, Row, State, Tenant, TenantId
@@ -148,6 +149,15 @@ class IndexReads:
         found: int = rows[0][0]
         return found
 
+    async def count_words(
+        self, tenant: Tenant, resource: ResourceName, namespace: str | None, words: Words, limit: int
+    ) -> int:
+        """How many objects a search would look at now, counted up to `limit`."""
+        values = {**words.values(tenant.id), **_keys(namespace), "tenant": tenant.id, "resource": resource}
+        rows = await self._lists.fetch(COUNT_WORDS, {**values, "limit": limit}, prepare=False)
+        found: int = rows[0][0]
+        return found
+
     async def _fetch(self, chosen: Statement, tenant: Tenant, read: IndexRead, limit: int) -> list[tuple[Any, ...]]:
         try:
             rows = await self._pool.fetch(chosen, values_of(read, tenant.id, tenant.domain, limit))
@@ -168,7 +178,7 @@ class IndexReads:
             raise RevisionInFuture(at, current)
         state = State(current, Guards(definitions, namespaces))
         if ready is None or ready > at:
-            raise IndexNotReady(state, ready)
+            raise IndexNotReady(ready)
         return state, has_overflow
 
 
@@ -321,3 +331,10 @@ COUNT: Final = statement(
     " JOIN " + _SPANS + " ON " + _within(False, False, "v.entry", "t.key")
     + " WHERE t.previous_revision IS NOT NULL) FROM (" + STATE + ") s",
 )  # fmt: skip
+
+COUNT_WORDS: Final = statement(
+    "count-words",
+    "How many objects have words, up to a limit; by the index of words.",
+    "SELECT count(*) FROM (SELECT 1 FROM (" + CANDIDATES + ") c WHERE c.key > %(from)s::text"
+    " AND c.key < %(before)s::text LIMIT %(limit)s::bigint) n",
+)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, LiteralString, NamedTuple
 
 from registry.flowcontrol.time_slice import TimeSlice
@@ -22,6 +22,7 @@ from registry.store.connection import Pool
 from registry.store.encoding import storable
 from registry.store.errors import RevisionExpired, RevisionInFuture, TenantNotFound, TooManyBytes
 from registry.store.reads.selectors import Predicate, predicate
+from registry.store.reads.words import CANDIDATES, HAD, Words
 from registry.store.rows import STATE, STATE_AT
 from registry.store.statements import Statement, statement
 from registry.store.types import DomainId, Guards, ObjectKey, Page, Requirement, ResourceName, Row, State, Tenant
@@ -52,7 +53,8 @@ MAX_COUNTED: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What one list asks for. `key` asks for one object; `at` None for the rows of now.
+    """What one list asks for. `key` asks for one object; `words` for those that a search looks at; `at` None for the
+    rows of now.
 
     `left` is how many rows there were after `after` at the revision `at`, where that is known.
     """
@@ -64,6 +66,7 @@ class Query:
     requirements: Sequence[Requirement] = ()
     key: ObjectKey | None = None
     left: int | None = None
+    words: Words | None = None
 
 
 class Place(NamedTuple):
@@ -130,9 +133,7 @@ class Pages:
         """
         page = await self._page(tenant, query, rows)
         while page.more:
-            rest = Query(
-                query.resource, query.namespace, page.revision, page.rows[-1].key, query.requirements, query.key
-            )
+            rest = replace(query, at=page.revision, after=page.rows[-1].key, left=None)
             size = _next_size(page.rows)
             if page.size > LARGE_BYTES:
                 yield page
@@ -159,6 +160,8 @@ class Pages:
         condition = predicate(tenant.id, query.resource, query.requirements)
         parameters = {**_range_parameters(query), **condition.values, "tenant": tenant.id, "domain": tenant.domain}
         parameters["resource"] = query.resource
+        if query.words is not None:
+            parameters |= query.words.values(tenant.id)
         parameters["limit"] = limit + 1
         parameters["bytes"] = MAX_PAGE_BYTES
         if query.at is None:
@@ -169,7 +172,7 @@ class Pages:
             near = self._seen.get(tenant.domain, 0) - query.at <= NEAR
             chosen = _page_at(query, condition, gathered, near=near)
         # With a selector the best plan depends on its values: not prepared, so planned with them.
-        rows = await self._pool.fetch(chosen, parameters, prepare=not query.requirements)
+        rows = await self._pool.fetch(chosen, parameters, prepare=not (query.requirements or query.words))
         if not rows:
             raise TenantNotFound(f"tenant {tenant.name} does not exist")
         current, compact_revision, definitions, namespaces, objects, found, *columns = rows[0]
@@ -286,6 +289,7 @@ def _page_now(query: Query, condition: Predicate, gathered: LiteralString) -> St
         + _range(query, "o.key")
         + " AND "
         + condition.sql("o.labels", "o.key")
+        + (_WORDS_NOW if query.words is not None else "")
         + " ORDER BY o.key LIMIT %(limit)s::bigint"
         ") SELECT s.*, (" + _ALL_OBJECTS + "), a.* FROM (" + STATE + ") s CROSS JOIN (" + gathered + ") a",
     )
@@ -302,6 +306,7 @@ def _page_at(query: Query, condition: Predicate, gathered: LiteralString, *, nea
         + _range(query, "o.key")
         + " AND o.revision <= %(at)s::bigint AND "
         + condition.sql("o.labels", "o.key")
+        + (_WORDS_NOW if query.words is not None else "")
         + " ORDER BY o.key LIMIT %(limit)s::bigint"
         "), edge AS ("
         # No key behind the last one found can be among the first rows, if enough were found.
@@ -311,13 +316,18 @@ def _page_at(query: Query, condition: Predicate, gathered: LiteralString, *, nea
         " SELECT u.key, u.uid, u.previous_revision, u.previous_version, u.previous_schema_id, u.previous_body, NULL"
         " FROM touched u WHERE u.previous_revision IS NOT NULL AND "
         + condition.sql("u.previous_labels", "u.key")
+        + (" AND " + HAD if query.words is not None else "")
         + " ORDER BY key LIMIT %(limit)s::bigint"
         ") SELECT s.*, NULL, a.* FROM (" + STATE_AT + ") s CROSS JOIN (" + gathered + ") a",
     )
 
 
+# An array first: PostgreSQL then reads the objects by their keys.
+_WORDS_NOW: Final[LiteralString] = " AND o.key = ANY (ARRAY(" + CANDIDATES + "))"
+
 _TOUCHED: Final = (
-    "c.key, c.uid, c.previous_revision, c.previous_version, c.previous_schema_id, c.previous_body, c.previous_labels"
+    "c.key, c.uid, c.previous_revision, c.previous_version, c.previous_schema_id, c.previous_body, c.previous_labels,"
+    " c.previous_index_entries"
 )
 
 _UP_TO_EDGE: Final = " <= coalesce((SELECT key FROM edge), %(before)s::text)"

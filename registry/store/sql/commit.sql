@@ -29,6 +29,21 @@ CREATE TYPE registry_write AS (
     index_entries text
 );
 
+-- What declared indexes take of the space of a tenant for one object: its entries, and for each of them what a row has.
+CREATE OR REPLACE FUNCTION registry_index_bytes(entries bytea[]) RETURNS bigint LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+AS $function$
+    SELECT coalesce(sum(octet_length(e) + 64), 0)::bigint FROM unnest(entries) AS e
+$function$;
+
+-- The words among the entries of an object (registry/query/encoding.py, WORD) as a tsvector, NULL without any. Tenant and
+-- index stand before each word, so that one GIN index serves all: a search reads the words of no other.
+CREATE OR REPLACE FUNCTION registry_words(tenant bigint, entries bytea[]) RETURNS tsvector LANGUAGE sql IMMUTABLE STRICT
+PARALLEL SAFE AS $function$
+    SELECT array_to_tsvector(array_agg(
+        encode(int8send(tenant) || substr(e, 1, 8), 'base64') || convert_from(substr(e, 10), 'UTF8')
+    )) FROM unnest(entries) AS e WHERE get_byte(e, 8) = 2
+$function$;
+
 -- For each write of a batch, in its order, the limit of its tenant that it would go beyond, or NULL: as
 -- 'objects <asked for> <used> <limit>'. Called under the lock of the domains' counters; writes that fail for another
 -- reason do not count.
@@ -46,7 +61,9 @@ DECLARE
 BEGIN
     FOR w IN
         SELECT u.ordinality, u.tenant_id, u.operation, u.flags,
-            octet_length(u.body) - coalesce(octet_length(o.body), 0) AS growth,
+            octet_length(u.body) - coalesce(octet_length(o.body), 0)
+                + coalesce(registry_index_bytes(CASE u.operation WHEN 'delete' THEN NULL ELSE u.index_entries::bytea[] END), 0)
+                - coalesce(registry_index_bytes(o.index_entries), 0) AS growth,
             t.objects, t.bytes, t.definitions, t.namespaces,
             t.max_objects, t.max_bytes, t.max_definitions, t.max_namespaces
         FROM unnest(writes) WITH ORDINALITY AS u
@@ -97,7 +114,7 @@ $function$;
 -- 'missing', 'conflict', 'used', 'guards', 'suspended', 'near', 'quota' or 'tenant'; the revision given to it; the guards after it; the object that it found; and with 'quota' which limit it met, as
 -- 'objects <asked for> <used> <limit>'.
 --
--- Tenants' limits: `room` is not less than the bytes of all bodies, so a tenant that has room for the whole batch needs
+-- Tenants' limits: `room` is not less than the bytes of all bodies and entries, so a tenant that has room for the whole batch needs
 -- no more than a comparison. Where it has not, its writes that grow are answered 'near', and the caller sends them again
 -- with `exact`: then they are counted one after the other. An unlimited write is counted, but never refused. What the server
 -- itself writes goes on in a suspended tenant.
@@ -166,7 +183,8 @@ BEGIN
                         t.objects + cardinality(writes) > t.max_objects
                         OR w.flags & 8 <> 0 AND t.definitions + cardinality(writes) > t.max_definitions
                         OR w.flags & 16 <> 0 AND t.namespaces + cardinality(writes) > t.max_namespaces)
-                    OR t.bytes + room > t.max_bytes AND octet_length(w.body) > coalesce(octet_length(o.body), 0)
+                    OR t.bytes + room > t.max_bytes AND (
+                        octet_length(w.body) > coalesce(octet_length(o.body), 0) OR w.index_entries IS NOT NULL)
                 ) THEN 'near'
                 ELSE 'ok'
             END AS verdict
@@ -179,8 +197,12 @@ BEGIN
             j.*,
             j.domain_revision + row_number() OVER (PARTITION BY j.domain_id ORDER BY j.ordinality) AS new_revision,
             j.labels::text[] AS new_labels,
-            CASE j.operation WHEN 'delete' THEN NULL ELSE j.index_entries::bytea[] END AS new_index_entries
-        FROM judged j
+            registry_words(j.tenant_id, j.o_index_entries) AS o_words,
+            registry_words(j.tenant_id, n.index_entries) AS new_words,
+            n.index_entries AS new_index_entries
+        FROM judged j CROSS JOIN LATERAL (
+            SELECT CASE j.operation WHEN 'delete' THEN NULL ELSE j.index_entries::bytea[] END AS index_entries
+        ) n
         WHERE j.verdict = 'ok'
     ), inserted AS (
         INSERT INTO objects (
@@ -207,16 +229,26 @@ BEGIN
         USING accepted a
         WHERE a.operation = 'delete'
             AND o.tenant_id = a.tenant_id AND o.resource = a.resource AND o.key = a.key
+    ), unworded AS (
+        DELETE FROM search_words s USING accepted a
+        WHERE a.o_words IS NOT NULL AND a.new_words IS NULL
+            AND s.tenant_id = a.tenant_id AND s.resource = a.resource AND s.key = a.key
+    ), worded AS (
+        INSERT INTO search_words AS s (tenant_id, resource, key, words)
+        SELECT a.tenant_id, a.resource, a.key, a.new_words
+        FROM accepted a
+        WHERE a.new_words IS NOT NULL AND a.new_words IS DISTINCT FROM a.o_words
+        ON CONFLICT (tenant_id, resource, key) DO UPDATE SET words = excluded.words
     ), unindexed AS (
         DELETE FROM index_entries e
         USING accepted a CROSS JOIN LATERAL unnest(a.o_index_entries) AS gone (entry)
         WHERE e.tenant_id = a.tenant_id AND e.entry = gone.entry AND e.key = a.key
-            AND gone.entry <> ALL (coalesce(a.new_index_entries, '{}'))
+            AND gone.entry <> ALL (coalesce(a.new_index_entries, '{}')) AND get_byte(gone.entry, 8) <> 2
     ), indexed AS (
         INSERT INTO index_entries (tenant_id, entry, key)
         SELECT a.tenant_id, added.entry, a.key
         FROM accepted a CROSS JOIN LATERAL unnest(a.new_index_entries) AS added (entry)
-        WHERE added.entry <> ALL (coalesce(a.o_index_entries, '{}'))
+        WHERE added.entry <> ALL (coalesce(a.o_index_entries, '{}')) AND get_byte(added.entry, 8) <> 2
         ON CONFLICT DO NOTHING
     ), spoiled AS (
         -- An index that the write does not maintain is complete no more.
@@ -231,7 +263,9 @@ BEGIN
     ), changed AS MATERIALIZED (
         SELECT a.tenant_id,
             sum(CASE a.operation WHEN 'create' THEN 1 WHEN 'delete' THEN -1 ELSE 0 END) AS objects,
-            sum(octet_length(a.body) - coalesce(octet_length(a.o_body), 0)) AS bytes,
+            sum(octet_length(a.body) - coalesce(octet_length(a.o_body), 0)
+                + coalesce(registry_index_bytes(a.new_index_entries), 0)
+                - coalesce(registry_index_bytes(a.o_index_entries), 0)) AS bytes,
             sum(CASE WHEN a.flags & 8 = 0 THEN 0
                 WHEN a.operation = 'create' THEN 1 WHEN a.operation = 'delete' THEN -1 ELSE 0 END) AS definitions,
             sum(CASE WHEN a.flags & 16 = 0 THEN 0

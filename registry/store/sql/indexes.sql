@@ -1,5 +1,5 @@
 -- Declared indexes (docs/query.md). `index_entries` holds the entries of the current objects, sorted; each object keeps
--- its own in `index_entries` and a number of the layout that they were made by. What is not of the layout is made again in
+-- its own in `index_entries`, the words of a full text among them, which `search_words` holds as a tsvector, and a number of the layout that they were made by. What is not of the layout is made again in
 -- the background, a page at a time. `ready_indexes` says from which revision on an index is complete; a write that did
 -- not maintain an index takes its row away (commit.sql), so that an incomplete index is never read.
 --
@@ -24,18 +24,32 @@ BEGIN
 END
 $function$;
 
--- Gives objects, unless they have changed since `revisions`, entries of a layout: `entries` are texts of bytea[]. Returns
--- false, and does nothing, where another build has begun since: it may be by a newer definition.
+-- Gives objects, unless they have changed since `revisions`, entries of a layout: `entries` are texts of bytea[]. Does
+-- nothing where another build has begun since, for it may be by a newer definition ('other'), nor where the tenant has no
+-- room for them ('full <bytes asked for> <used> <limit>'); else 'ok'.
 CREATE OR REPLACE FUNCTION registry_index_put(
     tenant bigint, domain bigint, of_resource text, build_id bigint, layout bigint,
     keys text[], revisions bigint[], entries text[]
-) RETURNS boolean LANGUAGE plpgsql AS $function$
+) RETURNS text LANGUAGE plpgsql AS $function$
+DECLARE
+    growth bigint;
+    used record;
 BEGIN
     PERFORM 1 FROM domains WHERE id = domain FOR UPDATE;
     PERFORM 1 FROM ready_indexes r WHERE r.tenant_id = tenant AND r.resource = of_resource AND r.build = build_id;
     IF NOT FOUND THEN
-        RETURN false;
+        RETURN 'other';
     END IF;
+    SELECT coalesce(sum(
+        coalesce(registry_index_bytes(w.entries::bytea[]), 0) - coalesce(registry_index_bytes(o.index_entries), 0)), 0)
+    INTO growth
+    FROM unnest(keys, revisions, entries) AS w (key, revision, entries)
+    JOIN objects o ON o.tenant_id = tenant AND o.resource = of_resource AND o.key = w.key AND o.revision = w.revision;
+    SELECT t.bytes, t.max_bytes INTO used FROM tenants t WHERE t.id = tenant;
+    IF growth > 0 AND used.bytes + growth > used.max_bytes THEN
+        RETURN concat_ws(' ', 'full', growth, used.bytes, used.max_bytes);
+    END IF;
+    UPDATE tenants t SET bytes = t.bytes + growth WHERE t.id = tenant AND growth <> 0;
     WITH found AS MATERIALIZED (
         SELECT o.key, o.index_entries AS old, w.entries::bytea[] AS new
         FROM unnest(keys, revisions, entries) AS w (key, revision, entries)
@@ -47,13 +61,22 @@ BEGIN
     ), removed AS (
         DELETE FROM index_entries e USING found f CROSS JOIN LATERAL unnest(f.old) AS gone (entry)
         WHERE e.tenant_id = tenant AND e.entry = gone.entry AND e.key = f.key
-            AND gone.entry <> ALL (coalesce(f.new, '{}'))
+            AND gone.entry <> ALL (coalesce(f.new, '{}')) AND get_byte(gone.entry, 8) <> 2
+    ), unworded AS (
+        DELETE FROM search_words s USING found f
+        WHERE s.tenant_id = tenant AND s.resource = of_resource AND s.key = f.key
+            AND registry_words(tenant, f.new) IS NULL
+    ), worded AS (
+        INSERT INTO search_words AS s (tenant_id, resource, key, words)
+        SELECT tenant, of_resource, f.key, registry_words(tenant, f.new) FROM found f
+        WHERE registry_words(tenant, f.new) IS NOT NULL
+        ON CONFLICT (tenant_id, resource, key) DO UPDATE SET words = excluded.words WHERE s.words <> excluded.words
     )
     INSERT INTO index_entries (tenant_id, entry, key)
     SELECT tenant, added.entry, f.key FROM found f CROSS JOIN LATERAL unnest(f.new) AS added (entry)
-    WHERE added.entry <> ALL (coalesce(f.old, '{}'))
+    WHERE added.entry <> ALL (coalesce(f.old, '{}')) AND get_byte(added.entry, 8) <> 2
     ON CONFLICT DO NOTHING;
-    RETURN true;
+    RETURN 'ok';
 END
 $function$;
 

@@ -1,0 +1,57 @@
+"""The words that a search looks for, as SQL: by the GIN index of `search_words`, and of states in the log.
+
+What is found has the words; phrases and words that must not be there are for the caller to look at, as are objects
+whose words are too many to be held.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Any, Final, LiteralString, NamedTuple, Protocol
+
+from registry.store.types import TenantId
+
+
+class Word(Protocol):
+    """An object has this word, or with `prefix` one that begins so."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def prefix(self) -> bool: ...
+
+
+class Words(NamedTuple):
+    """All words of one of the alternatives, by the index with this number; `overflow` is the entry of the objects whose
+    words it does not hold."""
+
+    number: int
+    lookup: Sequence[Sequence[Word]]
+    overflow: bytes
+
+    def values(self, tenant: TenantId) -> dict[str, Any]:
+        """What CANDIDATES and HAD bind."""
+        return {"words": tsquery(tenant, self.number, self.lookup), "overflow": self.overflow}
+
+
+def tsquery(tenant: TenantId, number: int, lookup: Sequence[Sequence[Word]]) -> str:
+    """Over lexemes as registry_words makes them. Words consist of letters, digits and marks."""
+    scope = tenant.to_bytes(8, "big", signed=True) + number.to_bytes(8, "big", signed=True)
+    start = base64.b64encode(scope).decode()
+    alternatives = [[f"'{start}{word.text}'" + (":*" if word.prefix else "") for word in words] for words in lookup]
+    return " | ".join("(" + " & ".join(words) + ")" for words in alternatives)
+
+
+# The keys of the objects that have the words now, or more than the index holds.
+CANDIDATES: Final[LiteralString] = (
+    "SELECT w.key FROM search_words w WHERE w.words @@ %(words)s::tsquery AND w.tenant_id = %(tenant)s::bigint"
+    " AND w.resource = %(resource)s::text"
+    " UNION ALL SELECT e.key FROM index_entries e WHERE e.tenant_id = %(tenant)s::bigint"
+    " AND e.entry = %(overflow)s::bytea"
+)
+# Whether a state in the log had them.
+HAD: Final[LiteralString] = (
+    "(registry_words(%(tenant)s::bigint, u.previous_index_entries) @@ %(words)s::tsquery"
+    " OR u.previous_index_entries @> ARRAY[%(overflow)s::bytea])"
+)
