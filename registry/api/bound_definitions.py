@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from registry.builtin import sharing
 from registry.caches import LruCache
 from registry.codec.stored import decode_stored
 from registry.definitions.model import Definition
+from registry.definitions.naming import HeldNames
 from registry.store.sharing import BoundDefinition
 from registry.store.store import Store
 from registry.store.types import ObjectKey, ResourceName, Row, Tenant, TenantId, Uid
@@ -25,10 +26,10 @@ BINDINGS: Final = ResourceName(f"{sharing.BINDINGS}.{sharing.GROUP}")
 
 
 class Shared(NamedTuple):
-    """A bound definition; `naming` as it conflicts with other names (definitions/naming.py)."""
+    """A bound definition; `names` as they conflict with others (definitions/naming.py)."""
 
     definition: Definition
-    naming: Mapping[str, Any]
+    names: HeldNames
 
 
 NOTHING_BOUND: Final[Mapping[ResourceName, Shared]] = {}
@@ -39,7 +40,7 @@ class _Read(Protocol):
     def definition(self) -> Definition: ...
 
     @property
-    def naming(self) -> Mapping[str, Any]: ...
+    def names(self) -> HeldNames: ...
 
 
 class _Kept(NamedTuple):
@@ -86,9 +87,9 @@ class SharedEntries:
             return known
         entry = self._read(Row(DEFINITIONS, ObjectKey(name), Uid(""), revision, "v1", 0, body))
         # No definition of a tenant has this name: to none is it the same object.
-        naming = {**entry.naming, "metadata": {"name": f"{provider}/{name}"}}
-        living = Shared(entry.definition, naming)
-        ending = Shared(replace(entry.definition, terminating=True), naming)
+        names = entry.names._replace(definition=f"{provider}/{name}")
+        living = Shared(entry.definition, names)
+        ending = Shared(replace(entry.definition, terminating=True), names)
         return self._kept.put((provider, name), _Kept(revision, living, ending))
 
 

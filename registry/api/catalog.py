@@ -14,7 +14,7 @@ import asyncio
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from registry.admission.configuration import Admission
 from registry.aggregation.model import NOTHING_AGGREGATED, Aggregated
@@ -31,7 +31,7 @@ from registry.codec.stored import decode_stored
 from registry.definitions.compiled import compile_definition
 from registry.definitions.conversion import has_invalid_ca_bundle
 from registry.definitions.model import Definition, Version
-from registry.definitions.naming import needs_reconsidering
+from registry.definitions.naming import HeldNames, NamesInUse, held_names, needs_reconsidering
 from registry.store.errors import RevisionExpired
 from registry.store.store import Store
 from registry.store.types import ChangeType, Guards, ObjectKey, ResourceName, Row, State, Tenant, TenantId
@@ -54,8 +54,8 @@ class Entry(NamedTuple):
 
     revision: int
     definition: Definition
-    # The part of the stored definition that names of others may conflict with (definitions/naming.py).
-    naming: Mapping[str, Any]
+    # What names of others may conflict with.
+    names: HeldNames
     waits_for_names: bool
     created: str
 
@@ -99,9 +99,9 @@ class TenantCatalog:
             definition = shared.definition
             self._by_resource.setdefault((definition.group, definition.names.plural), definition)
 
-    def namings(self) -> list[Mapping[str, Any]]:
+    def names_in_use(self) -> NamesInUse:
         """What the names of a definition may conflict with: those of all definitions of the tenant, own and bound."""
-        return [*(entry.naming for entry in self.entries.values()), *(shared.naming for shared in self.bound.values())]
+        return NamesInUse([*(e.names for e in self.entries.values()), *(s.names for s in self.bound.values())])
 
     def definitions(self) -> Iterable[Definition]:
         """Everything that is served, built in or defined."""
@@ -316,16 +316,10 @@ def _entries(rows: Sequence[Row]) -> dict[ObjectKey, Entry]:
 
 def _entry(row: Row) -> Entry:
     definition = decode_stored(f'{_HEAD}{row.revision}",{row.body}')
-    status = definition.get("status") or {}
-    naming = {
-        "metadata": {"name": definition["metadata"]["name"]},
-        "spec": {"group": definition["spec"]["group"]},
-        "status": {"acceptedNames": status.get("acceptedNames") or {}},
-    }
     return Entry(
         row.revision,
         compile_definition(definition),
-        naming,
+        held_names(definition),
         needs_reconsidering(definition),
         definition["metadata"].get("creationTimestamp") or "",
     )

@@ -1,4 +1,4 @@
-"""The life of a definition after its write: names, establishment, and the end of its objects.
+"""The life of a definition after its write: names and establishment (establishment.py), and the end of its objects.
 
 Every step is a write of its own, so that watchers see them in kube-apiserver's order, and each can be repeated: a
 process that dies in between leaves what the next one goes on with.
@@ -9,80 +9,79 @@ Follows apiextensions-apiserver pkg/controller/{status,establish,finalizer}.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Final
 
 from registry.api.catalog import DEFINITIONS
 from registry.api.options import DeleteOptions
 from registry.api.served import Object
 from registry.controllers.controller_client import ControllerClient
-from registry.controllers.queue import Requeue
-from registry.definitions import naming, strategy
+from registry.controllers.establishment import GROUP, PLURAL, Reconciled, write_due_statuses
+from registry.controllers.queue import LIMIT, Requeue
+from registry.definitions import strategy
 from registry.definitions.compiled import compile_definition
 from registry.definitions.conditions import is_true
-from registry.store.types import ObjectKey
+from registry.store.errors import TenantNotFound
+from registry.store.types import ObjectKey, Tenant, TenantId
 
-_GROUP, _PLURAL = "apiextensions.k8s.io", "customresourcedefinitions"
-# The lock under which names are accepted; no definition has an empty name.
-_ALL = ObjectKey("")
+# All definitions of a tenant that are due; no definition has this name.
+ALL: Final = ObjectKey("*")
+
+
+class DueDefinitions:
+    """The definitions that are to be looked at, by tenant: a worker takes all of a tenant's at once."""
+
+    def __init__(self) -> None:
+        self._keys: dict[TenantId, dict[ObjectKey, None]] = {}
+        self._count = 0
+
+    def add(self, tenant: Tenant, keys: Iterable[ObjectKey]) -> None:
+        """Those for which there is no room are found by the leader's sweep."""
+        due = self._keys.setdefault(tenant.id, {})
+        self._count -= len(due)
+        for key in keys:
+            if self._count + len(due) < LIMIT:
+                due[key] = None
+        self._count += len(due)
+
+    def take(self, tenant: Tenant) -> list[ObjectKey]:
+        found = list(self._keys.pop(tenant.id, ()))
+        self._count -= len(found)
+        return found
+
+
+async def reconcile_due(controlled: ControllerClient, due: DueDefinitions) -> list[ObjectKey]:
+    """Writes the status of all definitions of a tenant that are due. Returns those that are to be reconciled one by
+    one: their objects are to be removed, or their status could not be written."""
+    keys = due.take(controlled.tenant)
+    try:
+        outcomes = await write_due_statuses(controlled, keys)
+        await _release_names(controlled, {key for key, outcome in outcomes.items() if _releases_names(outcome)})
+    except TenantNotFound:
+        raise
+    except BaseException:
+        due.add(controlled.tenant, keys)
+        raise
+    return [
+        key
+        for key, outcome in outcomes.items()
+        if not isinstance(outcome, Reconciled) or (outcome.crd is not None and strategy.awaits_cleanup(outcome.crd))
+    ]
 
 
 async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
-    """Reconciles one definition. Raises Requeue while finalizers hold its objects."""
-    crd = await _load(controlled, key)
-    if crd is None:
-        await _release_names(controlled, None)
-        return
-    accepted = (crd.get("status") or {}).get("acceptedNames")
-    # One at a time in a tenant: the names that one accepts decide about the next.
-    async with controlled.backend.locks.lock((controlled.tenant.id, DEFINITIONS, _ALL)):
-        crd = await _accept_names(controlled, key, crd)
-    if crd is not None and (crd.get("status") or {}).get("acceptedNames") != accepted:
-        await _release_names(controlled, crd)
-    if crd is not None and strategy.awaits_cleanup(crd):
-        await _clean_up(controlled, key, crd)
-
-
-async def _load(controlled: ControllerClient, key: ObjectKey) -> Object | None:
-    # Definitions of definitions are built in: any catalog has them.
-    catalog = await controlled.cached_catalog()
-    row, _ = await controlled.backend.store.load(controlled.tenant, DEFINITIONS, key)
-    definition = catalog.definition(_GROUP, _PLURAL)
-    assert definition is not None
-    return None if row is None else catalog.at_version(definition, definition.versions["v1"]).object(row)
-
-
-async def _accept_names(controlled: ControllerClient, key: ObjectKey, crd: Object) -> Object | None:
-    while True:
-        await controlled.catalog()
-        if _next_status(controlled, crd) is None:
-            return crd
-        changed = await _write(controlled, key, partial(_with_next_status, controlled))
-        if changed is None:
-            return None
-        crd = changed
-
-
-def _next_status(controlled: ControllerClient, crd: Object) -> Any:
-    """Uses this process's cached definitions, at least as new as the snapshot that the commit is checked against.
-
-    Computed again for each attempt. An attempt that fails since another process has accepted a name is followed by one
-    that knows of it.
-    """
-    catalog = controlled.backend.catalogs.cached(controlled.tenant)
-    if catalog is None:
-        raise Requeue  # dropped meanwhile, for so many tenants are in use
-    return naming.next_status(crd, catalog.namings(), _now())
-
-
-def _with_next_status(controlled: ControllerClient, old: Object) -> Object:
-    status = _next_status(controlled, old)
-    return old if status is None else {**old, "metadata": dict(old["metadata"]), "status": status}
+    """Reconciles one definition. Raises Requeue while finalizers hold its objects, and why it could not be written."""
+    outcome = (await write_due_statuses(controlled, [key]))[key]
+    if not isinstance(outcome, Reconciled):
+        raise outcome
+    if _releases_names(outcome):
+        await _release_names(controlled, {key})
+    if outcome.crd is not None and strategy.awaits_cleanup(outcome.crd):
+        await _clean_up(controlled, key, outcome.crd)
 
 
 async def _write(controlled: ControllerClient, key: ObjectKey, make: Callable[[Object], Object]) -> Object | None:
-    return await controlled.change(_GROUP, _PLURAL, key, lambda old: _copy(make(old)), subresource="status")
+    return await controlled.change(GROUP, PLURAL, key, lambda old: _copy(make(old)), subresource="status")
 
 
 def _copy(obj: Object) -> Object:
@@ -93,11 +92,17 @@ def _now() -> str:
     return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-async def _release_names(controlled: ControllerClient, changed: Object | None) -> None:
-    """Looks again at the definitions that wait for a name, now that one may be free."""
+def _releases_names(outcome: object) -> bool:
+    return isinstance(outcome, Reconciled) and (outcome.crd is None or outcome.renamed)
+
+
+async def _release_names(controlled: ControllerClient, changed: set[ObjectKey]) -> None:
+    """Looks again at the definitions that wait for a name, now that `changed` may have left one free."""
+    if not changed:
+        return
     catalog = await controlled.catalog()
     for key, entry in catalog.entries.items():
-        if entry.waits_for_names and (changed is None or changed["metadata"]["name"] != key):
+        if entry.waits_for_names and changed != {key}:
             controlled.backend.enqueue(controlled.tenant, DEFINITIONS, key)
 
 
@@ -109,7 +114,7 @@ async def _clean_up(controlled: ControllerClient, key: ObjectKey, crd: Object) -
         if await _delete_objects(controlled, begun):
             raise Requeue
     await _write(controlled, key, lambda old: strategy.finish_cleanup(old, _now()))
-    await _release_names(controlled, None)
+    await _release_names(controlled, {key})
 
 
 async def _delete_objects(controlled: ControllerClient, crd: Object) -> int:

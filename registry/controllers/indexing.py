@@ -29,6 +29,8 @@ CONDITION: Final = "query.registry/condition"
 _WORKERS: Final = 2
 _MAX_RETRY_SECONDS: Final = 30.0
 _ROWS: Final = 200
+# A new definition is written three times in a row: it is looked at when it has been left alone so long.
+_REST_SECONDS: Final = 0.1
 # After a page, which holds the lock of the domain for some milliseconds: writes go first.
 _PAUSE_SECONDS: Final = 0.02
 
@@ -55,8 +57,11 @@ class IndexingController:
         await self._queue.__aexit__(kind, error, trace)
 
     def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
-        if resource in (DEFINITIONS, INDEXES):
-            self._queue.enqueue(Work(tenant, INDEXES, key, Look.OBJECT))
+        work = Work(tenant, INDEXES, key, Look.OBJECT)
+        if resource == DEFINITIONS:
+            self._queue.delay(work, _REST_SECONDS)
+        elif resource == INDEXES:
+            self._queue.enqueue(work)
 
     async def _reconcile(self, work: Work) -> None:
         await reconcile(ControllerClient(self._backend, work.tenant), work.key)

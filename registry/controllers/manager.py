@@ -39,7 +39,6 @@ logger = logging.getLogger(__name__)
 
 _CONTROLLERS: Final[dict[ResourceName, Callable[[ControllerClient, ObjectKey], Awaitable[None]]]] = {
     API_SERVICES: automatic.reconcile,
-    DEFINITIONS: definitions.reconcile,
     NAMESPACES: namespaces.reconcile,
     POLICIES: policy_status.reconcile,
     CLUSTER_ROLES: aggregation.reconcile,
@@ -77,6 +76,7 @@ class ControllerManager:
         what other servers hold in a namespace."""
         self._backend = backend
         self._sweep_seconds = sweep_seconds
+        self._due = definitions.DueDefinitions()
         self._queue: WorkQueue[Work] = WorkQueue(
             "a controller", self._handle, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
         )
@@ -129,6 +129,8 @@ class ControllerManager:
         elif resource in _CONTROLLERS:
             self._queue.enqueue(Work(tenant, resource, key, Look.OBJECT))
         if resource == DEFINITIONS:
+            self._due.add(tenant, [key])
+            self._queue.enqueue(Work(tenant, resource, definitions.ALL, Look.OBJECT))
             self._queue.delay(Work(tenant, API_SERVICES, automatic.ALL, Look.OBJECT), automatic.REST_SECONDS)
         self._migrator.enqueue(tenant, resource, key)
         if resource == tenants.TENANTS:
@@ -167,8 +169,18 @@ class ControllerManager:
     async def _handle(self, work: Work) -> None:
         if work.resource == NAMESPACES:
             await namespaces.reconcile(ControllerClient(self._backend, work.tenant), work.key, self._cleaner)
+        elif work.resource == DEFINITIONS:
+            await self._reconcile_definitions(work)
+        else:
+            await _CONTROLLERS[work.resource](ControllerClient(self._backend, work.tenant), work.key)
+
+    async def _reconcile_definitions(self, work: Work) -> None:
+        client = ControllerClient(self._backend, work.tenant)
+        if work.key != definitions.ALL:
+            await definitions.reconcile(client, work.key)
             return
-        await _CONTROLLERS[work.resource](ControllerClient(self._backend, work.tenant), work.key)
+        for key in await definitions.reconcile_due(client, self._due):
+            self._queue.enqueue(work._replace(key=key))
 
     async def _sweep(self) -> None:
         """As the leader: enqueues the unfinished work of every tenant, whichever process started it."""

@@ -45,6 +45,8 @@ LOGIN_DRIFTS: Final = Counter(
     "registry_report_login_drifts", "Changes that SQL logins had made to themselves, and that were put back.", ["what"]
 )
 
+# A new definition is written three times in a row, and others with it: views wait until it has been left alone so long.
+_REST_SECONDS: Final = 0.25
 # Definitions that are worked on at a time: their schemas are read in turns, their views made one by one.
 _WORKERS = 2
 _MAX_RETRY_SECONDS = 30.0
@@ -91,7 +93,7 @@ class ReportingController:
 
     def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
         if resource == DEFINITIONS:
-            self._queue.enqueue(Work(tenant, DEFINITIONS, key, Look.OBJECT))
+            self._queue.delay(Work(tenant, DEFINITIONS, key, Look.OBJECT), _REST_SECONDS)
 
     async def _reconcile(self, work: Work) -> None:
         await self._ready.wait()

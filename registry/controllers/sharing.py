@@ -171,7 +171,7 @@ def _why_not(catalog: TenantCatalog, name: str, definition: Object | None) -> st
         return f"NamingConflict: the tenant has a definition {name} already"
     names = (definition.get("status") or {}).get("acceptedNames") or {}
     asked = {"metadata": {"name": ""}, "spec": {"group": group, "names": names}, "status": {}}
-    status = accept_names(asked, catalog.namings(), _now()) or {}
+    status = accept_names(asked, catalog.names_in_use(), _now()) or {}
     taken = [c for c in status.get("conditions") or () if c["type"] == "NamesAccepted" and c["status"] != "True"]
     return f"NamingConflict: {name}: {taken[0]['message']}" if taken else ""
 

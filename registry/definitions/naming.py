@@ -6,7 +6,8 @@ definition goes through two writes, by functions that return the new status, if 
     accept_names   NamesAccepted=True, Established=False (Installing)
     establish      Established=True; from here on the resource is served
 
-When a definition changes its accepted names, or is deleted, the others of its group are reconciled again.
+When a definition changes its accepted names, or is deleted, the others of its group are reconciled again. Definitions
+that do not contend for a name are written together (`next_statuses`).
 
 Follows apiextensions-apiserver pkg/controller/status/naming_controller.go, pkg/controller/establish and
 pkg/controller/apiapproval.
@@ -14,8 +15,8 @@ pkg/controller/apiapproval.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 from registry.definitions import nonstructural, types
 from registry.definitions.approval import approval_condition
@@ -28,18 +29,89 @@ Json = Mapping[str, Any]
 Status = dict[str, Any]
 
 
-def accept_names(crd: Json, others: Iterable[Json], now: str) -> Status | None:
+class HeldNames(NamedTuple):
+    """The accepted names of one definition: plural, singular and short names share one set, the kinds another."""
+
+    definition: str
+    group: str
+    resources: tuple[str, ...]
+    kinds: tuple[str, ...]
+
+
+def held_names(crd: Json) -> HeldNames:
+    names = _names((crd.get("status") or {}).get("acceptedNames"))
+    return HeldNames(
+        (crd.get("metadata") or {}).get("name") or "",
+        (crd.get("spec") or {}).get("group") or "",
+        (names["plural"], names["singular"], *names["shortNames"]),
+        (names["kind"], names["listKind"]),
+    )
+
+
+class NamesInUse:
+    """The accepted names of a tenant's definitions, by group; groups that nobody asks for cost a look at each."""
+
+    def __init__(self, held: Iterable[HeldNames] = ()) -> None:
+        self._held: dict[str, dict[str, HeldNames]] = {}
+        # The definitions that hold a name, of the groups that were asked for.
+        self._holders: dict[str, tuple[dict[str, set[str]], dict[str, set[str]]]] = {}
+        for one in held:
+            self._held.setdefault(one.group, {})[one.definition] = one
+
+    def replace(self, held: HeldNames) -> None:
+        """Notes what a definition holds now, in place of what it held."""
+        group = self._held.setdefault(held.group, {})
+        before = group.get(held.definition)
+        group[held.definition] = held
+        holders = self._holders.get(held.group)
+        if holders is None:
+            return
+        if before is not None:
+            for name in before.resources:
+                holders[0][name].discard(before.definition)
+            for name in before.kinds:
+                holders[1][name].discard(before.definition)
+        _add(holders, held)
+
+    def for_definition(self, own: HeldNames) -> tuple[Callable[[str], bool], Callable[[str], bool]]:
+        """Whether a resource name, and whether a kind, is held by `own` or another definition of its group."""
+        resources, kinds = self._of(own.group)
+        return (
+            lambda name: name in own.resources or bool(resources.get(name, _NOBODY) - {own.definition}),
+            lambda name: name in own.kinds or bool(kinds.get(name, _NOBODY) - {own.definition}),
+        )
+
+    def _of(self, group: str) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+        holders = self._holders.get(group)
+        if holders is None:
+            holders = self._holders[group] = ({}, {})
+            for held in self._held.get(group, {}).values():
+                _add(holders, held)
+        return holders
+
+
+_NOBODY: frozenset[str] = frozenset()
+
+
+def _add(holders: tuple[dict[str, set[str]], dict[str, set[str]]], held: HeldNames) -> None:
+    for name in held.resources:
+        holders[0].setdefault(name, set()).add(held.definition)
+    for name in held.kinds:
+        holders[1].setdefault(name, set()).add(held.definition)
+
+
+def accept_names(crd: Json, in_use: NamesInUse, now: str) -> Status | None:
     """The status with accepted names and the conditions NamesAccepted and Established; None if it stays as it is.
 
-    `others` are the definitions of the tenant, of which those of other groups and `crd` itself do not matter; `now` is
-    in RFC 3339. Names that equal the accepted ones are not looked at, so that a conflict which ended by asking for the
-    old names again stays on display, as in the reference.
+    `in_use` are the names of the tenant's definitions, of which those of other groups and of `crd` itself do not
+    matter; `now` is in RFC 3339. Names that equal the accepted ones are not looked at, so that a conflict which ended
+    by asking for the old names again stays on display, as in the reference.
     """
     requested = _names((crd.get("spec") or {}).get("names"))
     accepted = _names((crd.get("status") or {}).get("acceptedNames"))
     if requested == accepted:
         return None
-    new, reason, message = _free_names(requested, accepted, *_names_in_use(crd, others))
+    new, reason, message = _free_names(requested, accepted, *in_use.for_definition(held_names(crd)))
     names_accepted = {
         "type": "NamesAccepted",
         "status": "False" if reason else "True",
@@ -86,17 +158,38 @@ def approve(crd: Json, now: str) -> Status | None:
     )
 
 
-def next_status(crd: Json, others: Iterable[Json], now: str) -> Status | None:
+def next_status(crd: Json, in_use: NamesInUse, now: str) -> Status | None:
     """The next due write to the status, one of the above; None when nothing is due.
 
     The caller writes it, and calls again with the result; after at most five writes nothing is due.
     """
     return (
-        accept_names(crd, others, now)
+        accept_names(crd, in_use, now)
         or establish(crd, now)
         or approve(crd, now)
         or nonstructural.next_status(crd, now)
     )
+
+
+def next_statuses(crds: Iterable[Json], in_use: NamesInUse, now: str) -> dict[str, Status | None]:
+    """The next due status of each definition, by its name; only of those that may be written in one transaction.
+
+    One that asks for a name which another of them is about to get is left out: whether it gets the name is known once
+    the other has been written.
+    """
+    found: dict[str, Status | None] = {}
+    claimed: set[tuple[str, str, str]] = set()
+    for crd in crds:
+        status = next_status(crd, in_use, now)
+        if status is not None:
+            before, after = held_names(crd), held_names({**crd, "status": status})
+            claims = {(after.group, "resource", n) for n in after.resources if n not in before.resources}
+            claims |= {(after.group, "kind", n) for n in after.kinds if n not in before.kinds}
+            if claims & claimed:
+                continue
+            claimed |= claims
+        found[crd["metadata"]["name"]] = status
+    return found
 
 
 def needs_reconsidering(crd: Json) -> bool:
@@ -119,48 +212,35 @@ def _names(names: Json | None) -> dict[str, Any]:
     }
 
 
-def _names_in_use(crd: Json, others: Iterable[Json]) -> tuple[set[str], set[str]]:
-    """The accepted names of the group: plurals, singulars and short names share one set, the kinds another."""
-    group = (crd.get("spec") or {}).get("group") or ""
-    own_name = (crd.get("metadata") or {}).get("name")
-    resources: set[str] = set()
-    kinds: set[str] = set()
-    for other in [*others, crd]:
-        same_object = other is not crd and (other.get("metadata") or {}).get("name") == own_name
-        if ((other.get("spec") or {}).get("group") or "") != group or same_object:
-            continue
-        names = _names((other.get("status") or {}).get("acceptedNames"))
-        resources.update((names["plural"], names["singular"], *names["shortNames"]))
-        kinds.update((names["kind"], names["listKind"]))
-    return resources, kinds
-
-
 def _free_names(
-    requested: dict[str, Any], accepted: dict[str, Any], resources: set[str], kinds: set[str]
+    requested: dict[str, Any],
+    accepted: dict[str, Any],
+    is_resource_in_use: Callable[[str], bool],
+    is_kind_in_use: Callable[[str], bool],
 ) -> tuple[dict[str, Any], str, str]:
     """The names to accept, and the reason and message of the last conflict, "" where there is none."""
     new = dict(accepted)
     reason = message = ""
 
-    def claim(name: str, taken: set[str], conflict: str) -> None:
+    def claim(name: str, is_in_use: Callable[[str], bool], conflict: str) -> None:
         nonlocal reason, message
-        if requested[name] != accepted[name] and requested[name] in taken:
+        if requested[name] != accepted[name] and is_in_use(requested[name]):
             reason, message = conflict, _in_use(requested[name])
         else:
             new[name] = requested[name]
 
-    claim("plural", resources, "PluralConflict")
-    claim("singular", resources, "SingularConflict")
+    claim("plural", is_resource_in_use, "PluralConflict")
+    claim("singular", is_resource_in_use, "SingularConflict")
     own = set(accepted["shortNames"])
-    conflicts = [_in_use(n) for n in requested["shortNames"] if n not in own and n in resources]
+    conflicts = [_in_use(n) for n in requested["shortNames"] if n not in own and is_resource_in_use(n)]
     if conflicts:
         conflicts = list(dict.fromkeys(conflicts))
         reason = "ShortNamesConflict"
         message = conflicts[0] if len(conflicts) == 1 else f"[{', '.join(conflicts)}]"
     else:
         new["shortNames"] = requested["shortNames"]
-    claim("kind", kinds, "KindConflict")
-    claim("listKind", kinds, "ListKindConflict")
+    claim("kind", is_kind_in_use, "KindConflict")
+    claim("listKind", is_kind_in_use, "ListKindConflict")
     new["categories"] = requested["categories"]
     return new, reason, message
 

@@ -56,6 +56,15 @@ CONSUMERS: Final = statement(
     """,
 )
 
+SHARED_AMONG: Final = statement(
+    "shared-among-definitions",
+    "Those of some definitions of a provider that tenants have bound; by the index of providers.",
+    """
+    SELECT DISTINCT b.resource FROM api_bindings b
+    WHERE b.provider_id = %(tenant)s::bigint AND b.resource = ANY (%(resources)s::text[]) AND b.until IS NULL
+    """,
+)
+
 SPANS: Final = statement(
     "spans-of-binding",
     "Which tenants of a domain had bound a definition from when to when; by the index of providers.",
@@ -169,6 +178,11 @@ class Sharing:
     async def consumers(self, provider: Tenant, export: str) -> list[tuple[Tenant, ObjectKey]]:
         rows = await self._pool.fetch(CONSUMERS, {"tenant": provider.id, "export": export})
         return [(tenant_of(row[:6]), ObjectKey(row[6])) for row in rows]
+
+    async def shared_among(self, provider: Tenant, resources: Sequence[ObjectKey]) -> set[ObjectKey]:
+        """Those of some definitions, by their keys, that any tenant has bound."""
+        rows = await self._pool.fetch(SHARED_AMONG, {"tenant": provider.id, "resources": TextArray(list(resources))})
+        return {ObjectKey(row[0]) for row in rows}
 
     async def spans(self, provider: Tenant, resource: ResourceName, domain: DomainId) -> list[BindingSpan]:
         """Who of a domain has bound the provider's definition, or had."""

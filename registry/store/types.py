@@ -170,6 +170,8 @@ class Write:
     replaced_bytes: int = 0
     # Refused while there is one of these.
     unless_used: Contents | None = None
+    # Writes with the same number were prepared together: they may share a transaction although each changes guards.
+    group: int | None = None
     # Its entries in declared indexes; None where the definition declares none, or the body is sealed.
     indexed: Entries | None = None
 

@@ -30,6 +30,50 @@ async def test_a_kind_is_given_to_one(api: Client) -> None:
     assert sorted(statuses) == ["False"] * 5 + ["True"]
 
 
+async def test_a_watcher_sees_each_step_of_each(api: Client) -> None:
+    made = [definition(f"step{n}s", f"Step{n}", group="steps.example.com") for n in range(6)]
+    start = (await api.get(DEFINITIONS)).ok()["metadata"]["resourceVersion"]
+    async with api.watch(f"{DEFINITIONS}?watch=1&resourceVersion={start}") as watch:
+        await asyncio.gather(*[api.post(DEFINITIONS, one) for one in made])
+        steps: dict[str, list[Any]] = {one["metadata"]["name"]: [] for one in made}
+        revisions: list[int] = []
+        for event in await watch.events(3 * len(made)):
+            obj = event["object"]
+            conditions = {c["type"]: c["status"] for c in obj["status"].get("conditions") or []}
+            steps[obj["metadata"]["name"]].append((event["type"], conditions))
+            revisions.append(int(obj["metadata"]["resourceVersion"]))
+    assert revisions == sorted(set(revisions))
+    for seen in steps.values():
+        assert seen == [
+            ("ADDED", {}),
+            ("MODIFIED", {"NamesAccepted": "True", "Established": "False"}),
+            ("MODIFIED", {"NamesAccepted": "True", "Established": "True"}),
+        ]
+
+
+async def test_a_name_passes_from_one_to_the_other_of_a_burst(api: Client) -> None:
+    made = [definition(f"heir{n}s", "Heir", group="heirs.example.com") for n in range(3)]
+    await asyncio.gather(*[api.post(DEFINITIONS, one) for one in made])
+    for left in range(len(made), 0, -1):
+
+        async def holder() -> str:
+            found = [o["metadata"]["name"] for o in (await api.get(DEFINITIONS)).ok()["items"] if is_established(o)]
+            return next((name for name in found if name.endswith("heirs.example.com")), "")
+
+        (await api.delete(f"{DEFINITIONS}/{await eventually(holder)}")).ok()
+
+        async def gone(count: int = left - 1) -> bool:
+            items = (await api.get(DEFINITIONS)).ok()["items"]
+            return len([o for o in items if o["spec"]["group"] == "heirs.example.com"]) == count
+
+        await eventually(gone)
+
+
+def is_established(obj: dict[str, Any]) -> bool:
+    conditions = obj["status"].get("conditions") or []
+    return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
+
+
 async def accepted(api: Client, name: str) -> str:
     """The status of NamesAccepted, empty before names are accepted or refused."""
     found: dict[str, Any] = (await api.get(f"{DEFINITIONS}/{name}")).ok()

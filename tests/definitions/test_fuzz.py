@@ -14,7 +14,7 @@ from registry.definitions.compiled import compile_definition
 from registry.definitions.decode import StructDecodeError, canonical, decode_definition
 from registry.definitions.defaulting import default_definition
 from registry.definitions.discovery import aggregated_discovery
-from registry.definitions.naming import next_status
+from registry.definitions.naming import NamesInUse, next_status
 from registry.definitions.openapi.documents import openapi_v3, openapi_v3_hashes
 from registry.definitions.openapi.v2 import openapi_v2
 from registry.definitions.strategy import prepare_for_create, prepare_for_update
@@ -132,7 +132,7 @@ def assert_answer(body: Any) -> None:
         return
     assert all(warnings(definition)) or not warnings(definition)
     for _ in range(3):
-        status = next_status(stored, [], NOW)
+        status = next_status(stored, NamesInUse(), NOW)
         stored = {**stored, "status": status or stored["status"]}
     served = compile_definition(stored)
     for version in served.versions.values():

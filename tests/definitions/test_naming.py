@@ -5,7 +5,16 @@ from typing import Any
 import pytest
 
 from registry.definitions.conditions import find
-from registry.definitions.naming import accept_names, approve, establish, needs_reconsidering, next_status
+from registry.definitions.naming import (
+    NamesInUse,
+    accept_names,
+    approve,
+    establish,
+    held_names,
+    needs_reconsidering,
+    next_status,
+    next_statuses,
+)
 from tests.definitions.crds import crd, established, prepared
 
 NOW = "2024-05-06T07:08:09Z"
@@ -24,6 +33,10 @@ def other(**names: Any) -> dict[str, Any]:
     return definition
 
 
+def in_use(*definitions: dict[str, Any]) -> NamesInUse:
+    return NamesInUse(map(held_names, definitions))
+
+
 def conditions(definition: dict[str, Any]) -> list[tuple[str, str, str]]:
     return [(c["type"], c["status"], c["reason"]) for c in definition["status"].get("conditions") or ()]
 
@@ -32,7 +45,7 @@ def reconcile(definition: dict[str, Any], others: list[dict[str, Any]]) -> list[
     """The conditions after each write."""
     found: list[list[tuple[str, str, str]]] = []
     for _ in range(10):
-        status = next_status(definition, others, NOW)
+        status = next_status(definition, in_use(*others), NOW)
         if status is None:
             return found
         definition = {**definition, "status": status}
@@ -105,7 +118,7 @@ def test_the_two_writes_after_creation() -> None:
 def test_conflicts(names: dict[str, Any], reason: str | None, message: str | None, accepted: dict[str, Any]) -> None:
     wanted = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"} | names
     definition = prepared(crd(names=wanted))
-    status = accept_names(definition, [other(), definition], NOW)
+    status = accept_names(definition, in_use(other(), definition), NOW)
     assert status is not None
     found = find({"status": status}, "NamesAccepted")
     assert found is not None
@@ -124,14 +137,14 @@ def test_conflicts(names: dict[str, Any], reason: str | None, message: str | Non
 
 def test_another_group_does_not_matter() -> None:
     elsewhere = established(crd(group="x.example.com", names={"plural": "widgets", "kind": "Widget"}))
-    status = accept_names(prepared(crd()), [elsewhere], NOW)
+    status = accept_names(prepared(crd()), in_use(elsewhere), NOW)
     assert conditions({"status": status})[0] == ("NamesAccepted", "True", "NoConflicts")
 
 
 def test_an_established_one_keeps_its_accepted_name() -> None:
     definition = established(crd())
     definition["spec"] = {**definition["spec"], "names": definition["spec"]["names"] | {"singular": "gadget"}}
-    status = accept_names(definition, [other()], NOW)
+    status = accept_names(definition, in_use(other()), NOW)
     assert status is not None
     assert status["acceptedNames"]["singular"] == "widget"
     assert conditions({"status": status}) == [
@@ -140,16 +153,16 @@ def test_an_established_one_keeps_its_accepted_name() -> None:
     ]
     # Asking for the accepted names again is not looked at, so the conflict stays on display.
     again = {**definition, "spec": established(crd())["spec"], "status": status}
-    assert accept_names(again, [other()], NOW) is None
+    assert accept_names(again, in_use(other()), NOW) is None
     assert not needs_reconsidering(again)
 
 
 def test_a_released_name_is_given() -> None:
     definition = prepared(crd(names={"plural": "widgets", "singular": "gadget", "kind": "Widget"}))
-    status = accept_names(definition, [other()], NOW)
+    status = accept_names(definition, in_use(other()), NOW)
     assert status is not None
     waiting = {**definition, "status": status}
-    assert accept_names(waiting, [other()], "2030-01-01T00:00:00Z") is None
+    assert accept_names(waiting, in_use(other()), "2030-01-01T00:00:00Z") is None
     assert reconcile(waiting, [])[-1] == [
         ("NamesAccepted", "True", "NoConflicts"),
         ("Established", "True", "InitialNamesAccepted"),
@@ -174,3 +187,56 @@ def test_approval() -> None:
     assert status is not None
     assert conditions({"status": status})[-1] == ("KubernetesAPIApprovalPolicyConformant", "True", "ApprovedAnnotation")
     assert approve({**definition, "status": status}, NOW) is None
+
+
+def named(plural: str, kind: str, *, group: str = "g.example.com", **names: Any) -> dict[str, Any]:
+    definition = prepared(crd(group=group, names={"plural": plural, "singular": kind.lower(), "kind": kind} | names))
+    definition["metadata"] = {**definition["metadata"], "name": f"{plural}.{group}"}
+    return definition
+
+
+@pytest.mark.parametrize(
+    "definitions, together",
+    [
+        pytest.param([named("as", "A"), named("bs", "B")], ["as", "bs"], id="different-names"),
+        pytest.param([named("as", "A"), named("bs", "A")], ["as"], id="one-kind-for-two"),
+        pytest.param([named("as", "A"), named("bs", "B", singular="a")], ["as"], id="one-singular-for-two"),
+        pytest.param(
+            [named("as", "A", shortNames=["x"]), named("bs", "B", shortNames=["x"]), named("cs", "C")],
+            ["as", "cs"],
+            id="one-short-name-for-two",
+        ),
+        pytest.param(
+            [named("as", "A"), named("bs", "A", group="h.example.com")], ["as", "bs"], id="groups-do-not-contend"
+        ),
+        pytest.param(
+            [named("as", "A", shortNames=["gadget"]), named("bs", "B", shortNames=["gadget"])],
+            ["as", "bs"],
+            id="both-are-refused-what-a-third-has",
+        ),
+    ],
+)
+def test_what_contends_for_a_name_is_not_written_together(
+    definitions: list[dict[str, Any]], together: list[str]
+) -> None:
+    statuses = next_statuses(definitions, in_use(other()), NOW)
+    assert [name.partition(".")[0] for name in statuses] == together
+
+
+def test_nothing_is_due_for_one_that_is_established() -> None:
+    assert next_statuses([established(crd())], in_use(), NOW) == {crd()["metadata"]["name"]: None}
+
+
+def test_names_in_use_follow_what_is_written() -> None:
+    names = in_use(other())
+    wanting = prepared(crd(names={"plural": "widgets", "singular": "gadget", "kind": "Widget"}))
+    assert reconcile_with(wanting, names) == "SingularConflict"
+    names.replace(held_names({**other(), "status": {}}))
+    assert reconcile_with(wanting, names) == "NoConflicts"
+
+
+def reconcile_with(definition: dict[str, Any], names: NamesInUse) -> str:
+    status = accept_names(definition, names, NOW)
+    found = find({"status": status}, "NamesAccepted")
+    assert found is not None
+    return str(found["reason"])

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from registry.definitions.compiled import compile_definition
+from registry.definitions.naming import NamesInUse
 from registry.definitions.naming import next_status as next_of_all
 from registry.definitions.nonstructural import next_status
 from registry.schema.openapi import published_v2, published_v3
@@ -64,7 +65,7 @@ def test_it_is_written_once_and_goes_with_its_cause() -> None:
     reported = {**keeping(LOOSE)}
     reported["status"] = next_status(reported, NOW)
     assert next_status(reported, LATER) is None
-    assert next_of_all(reported, [], LATER) is None
+    assert next_of_all(reported, NamesInUse(), LATER) is None
     mended = {**reported, "spec": {**reported["spec"], "preserveUnknownFields": False}}
     status = next_status(mended, LATER)
     assert status is not None

@@ -21,6 +21,10 @@ def fence(key: str) -> Write:
     return create(key, resource=GADGETS, flags=WriteFlag.CHANGES_DEFINITIONS)
 
 
+def grouped(key: str, group: int) -> Write:
+    return replace(fence(key), group=group)
+
+
 def unless_used(key: str) -> Write:
     return replace(fence(key), unless_used=Contents(resource=WIDGETS))
 
@@ -54,6 +58,21 @@ def unless_used(key: str) -> Write:
             [(ACME, fence("crd")), (ACME, fence("crd2")), (ACME, create("b"))],
             [["crd"], ["crd2"], ["b"]],
             id="a-guard-that-waits-holds-back-too",
+        ),
+        pytest.param(
+            [(ACME, create("a")), (ACME, grouped("crd", 1)), (ACME, grouped("crd2", 1)), (ACME, create("b"))],
+            [["a", "crd", "crd2"], ["b"]],
+            id="guards-of-one-group-go-together",
+        ),
+        pytest.param(
+            [(ACME, grouped("crd", 1)), (ACME, grouped("crd2", 2)), (ACME, grouped("crd3", 1))],
+            [["crd"], ["crd2"], ["crd3"]],
+            id="groups-keep-their-order",
+        ),
+        pytest.param(
+            [(ACME, create("crd", resource=GADGETS)), (ACME, grouped("crd", 1)), (ACME, grouped("crd2", 1))],
+            [["crd", "crd2"], ["crd"]],
+            id="of-a-group-too-an-object-once",
         ),
         pytest.param(
             [(ACME, create("a")), (OTHER, create("c")), (ACME, unless_used("crd")), (ACME, create("b"))],

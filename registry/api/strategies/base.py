@@ -115,6 +115,7 @@ class WriteEffects(TypedDict, total=False):
     flags: WriteFlag
     tenancy: str
     sharing: str
+    group: int
 
 
 class Translation(NamedTuple):

@@ -15,6 +15,7 @@ from registry.definitions import warnings as definition_warnings
 from registry.definitions.conditions import is_true
 from registry.definitions.decode import StructDecodeError as DefinitionDecodeError
 from registry.definitions.decode import canonical, decode_definition
+from registry.definitions.model import Definition, Version
 from registry.definitions.naming import needs_reconsidering
 from registry.definitions.v1beta1.conversion import convert
 from registry.schema.field import FieldError
@@ -105,6 +106,18 @@ class StatusOfDefinitions(DefinitionStrategy):
 
     def warnings(self, new: Object, old: Object | None) -> Sequence[str]:
         return ()
+
+
+class UnsharedStatus(StatusOfDefinitions):
+    """/status of definitions that no tenant has bound, as the controller writes it: many in one transaction."""
+
+    def __init__(self, definition: Definition, version: Version, group: int) -> None:
+        super().__init__(definition, version)
+        self._group = group
+
+    def write_effects(self, new: Object, old: Object | None) -> WriteEffects:
+        effects = super().write_effects(new, None)
+        return {"flags": effects["flags"] | WriteFlag.CHANGES_DEFINITIONS, "group": self._group}
 
 
 def _sharing(new: Object, old: Object) -> str:

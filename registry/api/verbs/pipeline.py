@@ -128,6 +128,11 @@ class Operation(ABC, Generic[A]):
 
 async def attempt(request: ResourceRequest, operation: Operation[Any], start: Start) -> Outcome:
     """One attempt. Raises a StatusError, or a reason to start again (driver.py)."""
+    return await operation.commit(request, await draft_of(request, operation, start))
+
+
+async def draft_of(request: ResourceRequest, operation: Operation[Any], start: Start) -> Draft:
+    """An attempt up to its commit."""
     admitter = admitter_of(request, operation.review_options, dry_run=operation.dry_run)
     draft = await operation.make(request, start)
     new, old = operation.present(draft)
@@ -136,7 +141,7 @@ async def attempt(request: ResourceRequest, operation: Operation[Any], start: St
         operation.merge_back(request, draft, mutated)
     await evaluate(partial(_complete, request, operation, draft))
     await admitter.validate(operation.action, draft.name, *operation.present(draft))
-    return await operation.commit(request, draft)
+    return draft
 
 
 def _complete(request: ResourceRequest, operation: Operation[Any], draft: Draft) -> None:

@@ -3,8 +3,8 @@
 Where more wait than a transaction takes, writes of tenants alternate: one that floods the queue only delays its own.
 
 The call checks all writes of a batch against the rows as they were, so two writes may share one only if the second
-does not depend on the first: no object twice, nothing of a tenant after a write that changes its guards, and nothing of
-it before one that depends on what there is (`unless_used`).
+does not depend on the first: no object twice, nothing of a tenant after a write that changes its guards but what was
+prepared together with it (`group`), and nothing of it before one that depends on what there is (`unless_used`).
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Waiting:
 class _Turn:
     """One tenant's queue while a batch is taken."""
 
-    __slots__ = ("_fenced", "_touched", "queue", "size", "stays", "taken")
+    __slots__ = ("_fenced", "_group", "_touched", "queue", "size", "stays", "taken")
 
     def __init__(self, queue: deque[Pending]) -> None:
         self.queue = queue
@@ -146,12 +146,16 @@ class _Turn:
         self.taken = 0
         self.size = 0
         self._touched: set[tuple[str, str]] = set()
+        # After a write that changes guards only those of its group may follow.
         self._fenced = False
+        self._group: int | None = None
 
     def next(self, *, alone: bool) -> Pending | None:
         """The next write of the tenant that may go with the batch; `alone` while there is none in it."""
         queue, touched = self.queue, self._touched
-        while queue and not self._fenced and len(self.stays) < MAX_SKIPPED:
+        while queue and len(self.stays) < MAX_SKIPPED:
+            if self._fenced and (self._group is None or queue[0].write.group != self._group):
+                break
             pending = queue.popleft()
             write = pending.write
             if pending.done.done():
@@ -166,7 +170,7 @@ class _Turn:
             # its guards may overtake it.
             touched.add(which)
             if write.flags & _CHANGES_GUARDS:
-                self._fenced = True
+                self._fenced, self._group = True, write.group
             if not stays:
                 self._took(pending)
                 return pending

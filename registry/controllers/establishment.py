@@ -1,0 +1,220 @@
+"""Writing the status that is due for definitions of a tenant: names, establishment, and what follows, many at a time.
+
+Every step is a write of its own, so that watchers see each definition go through kube-apiserver's states in its order.
+Of different definitions the same step is written in one transaction, but for those that contend for a name
+(definitions/naming.py):
+
+    transaction 1    names of a          names of b          names of c
+    transaction 2    a is established    b is established    c is established
+
+The commit checks that the tenant's definitions are those that the step was decided by.
+
+Follows apiextensions-apiserver pkg/controller/{status,establish}.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from registry.api.catalog import DEFINITIONS, TenantCatalog
+from registry.api.errors import StatusError
+from registry.api.request import ResourceRequest
+from registry.api.served import Object, Served
+from registry.api.strategies.definition import UnsharedStatus
+from registry.api.verbs.pipeline import Draft, Outcome, Start, draft_of
+from registry.api.verbs.update import UpdateOperation, copy_of
+from registry.controllers.controller_client import ControllerClient
+from registry.controllers.queue import Requeue
+from registry.definitions.conditions import is_true
+from registry.definitions.naming import held_names, next_statuses
+from registry.store.errors import GuardsChanged, NotFound, RevisionConflict, StoreError
+from registry.store.types import Guards, ObjectKey, Row
+
+GROUP: Final = "apiextensions.k8s.io"
+PLURAL: Final = "customresourcedefinitions"
+# Definitions that are decoded and written together, and the bytes of their bodies: half of what a transaction takes,
+# for each is sent and brought back.
+_MAX_DEFINITIONS: Final = 32
+_MAX_BYTES: Final = 2 << 20
+# How often definitions are looked at again because they, or others of the tenant, have changed meanwhile.
+_ATTEMPTS: Final = 8
+
+_GROUPS = itertools.count(1)
+
+
+class Reconciled(NamedTuple):
+    """A definition for which no status is due any more: None where it is gone. `renamed` says that its accepted names
+    have changed."""
+
+    crd: Object | None
+    renamed: bool
+
+
+async def write_due_statuses(
+    controlled: ControllerClient, keys: Iterable[ObjectKey]
+) -> dict[ObjectKey, Reconciled | StatusError | StoreError | Requeue]:
+    """Writes every status that is due for these definitions; an outcome for each, which may be why it was not written.
+
+    Requeue is the outcome where others keep changing it, or the tenant's definitions.
+    """
+    left = list(dict.fromkeys(keys))
+    found: dict[ObjectKey, Reconciled | StatusError | StoreError | Requeue] = {}
+    for _ in range(_ATTEMPTS):
+        if not left:
+            break
+        writer = _StatusWriter(controlled, await controlled.catalog())
+        try:
+            for at in range(0, len(left), _MAX_DEFINITIONS):
+                await writer.write_due(left[at : at + _MAX_DEFINITIONS])
+        except GuardsChanged:
+            pass  # the names of the tenant's definitions are others by now
+        found |= writer.found
+        left = [key for key in left if key not in found]
+    return found | {key: Requeue() for key in left}
+
+
+class _Definition(NamedTuple):
+    """A definition as it is now. `alone` says that tenants have bound it, or may have: its writes concern them."""
+
+    row: Row
+    crd: Object
+    is_shared: bool
+    renamed: bool = False
+
+    @property
+    def alone(self) -> bool:
+        return self.is_shared or is_true(self.crd, "Established")
+
+
+class _StatusWriter:
+    """What is decided by the definitions of one catalog, and by what it has itself written since.
+
+    Invariant: `_in_use` are the names of the tenant's definitions at `_guards`.
+    """
+
+    def __init__(self, controlled: ControllerClient, catalog: TenantCatalog) -> None:
+        self._controlled = controlled
+        self._catalog = catalog
+        self._in_use = catalog.names_in_use()
+        self._guards = catalog.guards
+        definition = catalog.definition(GROUP, PLURAL)
+        assert definition is not None, "it is built in"
+        self._definition, self._version = definition, definition.versions["v1"]
+        self._served = catalog.at_version(self._definition, self._version)
+        self.found: dict[ObjectKey, Reconciled | StatusError | StoreError] = {}
+
+    async def write_due(self, keys: Sequence[ObjectKey]) -> None:
+        """Those that others change meanwhile get no outcome. Raises GuardsChanged."""
+        store, tenant = self._controlled.backend.store, self._controlled.tenant
+        loaded = await asyncio.gather(*(store.load(tenant, DEFINITIONS, key) for key in keys))
+        for _, state in loaded:
+            if state.guards.definitions != self._guards.definitions:
+                raise GuardsChanged(state.guards)
+        rows = {key: row for key, (row, _) in zip(keys, loaded, strict=True)}
+        self.found |= {key: Reconciled(None, False) for key, row in rows.items() if row is None}
+        # One that is not established when it is loaded cannot be bound before its row changes.
+        shared = await store.sharing.shared_among(tenant, keys)
+        for part in _parts([row for row in rows.values() if row is not None]):
+            pending = {row.key: _Definition(row, self._served.object(row), row.key in shared) for row in part}
+            while pending:
+                await self._step(pending)
+
+    async def _step(self, pending: dict[ObjectKey, _Definition]) -> None:
+        """Writes the next status of some, and takes those out of `pending` for which there is nothing more to do."""
+        statuses = next_statuses([one.crd for one in pending.values()], self._in_use, _now())
+        due: dict[ObjectKey, Object] = {}
+        for name, status in statuses.items():
+            key = ObjectKey(name)
+            if status is None:
+                done = pending.pop(key)
+                self.found[key] = Reconciled(done.crd, done.renamed)
+            else:
+                due[key] = status
+        drafts = await self._drafts(pending, due)
+        outcomes = await asyncio.gather(
+            *(operation.commit(request, draft) for request, operation, draft in drafts.values()), return_exceptions=True
+        )
+        changed: GuardsChanged | None = None
+        for key, outcome in zip(drafts, outcomes, strict=True):
+            before = pending.pop(key)
+            if isinstance(outcome, GuardsChanged):
+                changed = outcome
+            elif isinstance(outcome, RevisionConflict | NotFound):
+                pass
+            elif isinstance(outcome, StatusError | StoreError):
+                self.found[key] = outcome
+            elif isinstance(outcome, BaseException):
+                raise outcome
+            else:
+                self._note(pending, before, drafts[key][2], outcome)
+        if changed is not None:
+            raise changed
+
+    async def _drafts(
+        self, pending: dict[ObjectKey, _Definition], due: dict[ObjectKey, Object]
+    ) -> dict[ObjectKey, tuple[ResourceRequest, UpdateOperation, Draft]]:
+        """What may be written in one transaction: all that no tenant has bound, or else one definition."""
+        together = {key: status for key, status in due.items() if not pending[key].alone}
+        if together:
+            strategy = UnsharedStatus(self._definition, self._version, next(_GROUPS))
+            served = Served(self._definition, self._version, strategy)
+        else:
+            together = dict(itertools.islice(due.items(), 1))
+            served = self._served.part("status")
+        found: dict[ObjectKey, tuple[ResourceRequest, UpdateOperation, Draft]] = {}
+        for key, status in together.items():
+            row = pending[key].row
+            request = self._controlled.request(self._catalog, served, key, "status")
+            operation = UpdateOperation(_replacing_status(status), "update", self._controlled.manager)
+            try:
+                found[key] = (request, operation, await draft_of(request, operation, Start(row, self._guards)))
+            except StatusError as error:
+                del pending[key]
+                self.found[key] = error
+            # Others are served meanwhile.
+            await asyncio.sleep(0)
+        return found
+
+    def _note(self, pending: dict[ObjectKey, _Definition], before: _Definition, draft: Draft, outcome: Outcome) -> None:
+        """Notes what has been written."""
+        key = before.row.key
+        if outcome.row is None:
+            self.found[key] = Reconciled(None, False)
+            return
+        held = held_names(draft.new)
+        renamed = before.renamed or held != held_names(before.crd)
+        self._in_use.replace(held)
+        if outcome.guards is None:
+            self.found[key] = Reconciled(draft.new, renamed)
+            return
+        self._guards = _newer(self._guards, outcome.guards)
+        pending[key] = _Definition(outcome.row, draft.new, before.is_shared, renamed)
+
+
+def _parts(rows: Sequence[Row]) -> Iterator[list[Row]]:
+    part: list[Row] = []
+    size = 0
+    for row in rows:
+        if part and size + len(row.body) > _MAX_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(row)
+        size += len(row.body)
+    if part:
+        yield part
+
+
+def _replacing_status(status: Object) -> Callable[[ResourceRequest, Object], Object]:
+    return lambda _, old: {**copy_of(old), "status": status}
+
+
+def _newer(one: Guards, other: Guards) -> Guards:
+    return one if one.definitions >= other.definitions else other
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
