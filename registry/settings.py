@@ -82,6 +82,17 @@ def resources(text: str) -> tuple[str, ...]:
     return found
 
 
+def builtin_indexes(text: str) -> tuple[tuple[str, str], ...]:
+    """'configmaps=metadata.creationTimestamp; leases.coordination.k8s.io=spec.holderIdentity' in pairs."""
+    found = []
+    for part in text.split(";"):
+        name, equals, fields = (one.strip() for one in part.partition("="))
+        if not (name and equals and fields):
+            raise ValueError("must be <resource>=<fields>, separated by ;")
+        found.append((name, fields))
+    return tuple(found)
+
+
 def networks(text: str) -> tuple[str, ...]:
     """'127.0.0.1/32, fd00::/8', checked."""
     found = names(text)
@@ -198,6 +209,14 @@ class Settings:
     encrypt_resources: tuple[str, ...] = setting(
         ("secrets",), "Resources whose objects are encrypted in the database if there is a master key, as "
         "plural.group, separated by commas; none for none.", resources, shown="secrets",
+    )  # fmt: skip
+    builtin_indexes: tuple[tuple[str, str], ...] = setting(
+        (), "Indexes of built-in kinds for queries (docs/query.md), as <resource>=<fields>, separated by ;, such as "
+        "configmaps=metadata.creationTimestamp desc.", builtin_indexes, shown="none",
+    )  # fmt: skip
+    clusterpedia_labels: bool = setting(
+        False, "Whether the label keys of clusterpedia, as search.clusterpedia.io/orderby, are parameters of queries.",
+        switch,
     )  # fmt: skip
     audit_policy_file: Path | None = setting(
         None,

@@ -16,6 +16,7 @@ from typing import Any
 
 from registry.api.errors import Qualified, StatusError, bad_request, invalid
 from registry.codec.go_text import json_type
+from registry.query import clusterpedia
 from registry.query.reserved import PREFIX, ReservedError, split_reserved
 from registry.schema.field import FieldError, forbidden, not_supported, required, too_long
 from registry.schema.field import invalid as invalid_field
@@ -272,6 +273,25 @@ def _with_reserved(options: ListOptions) -> ListOptions:
         offset=options.offset or min(max(offset or 0, 0), _MAX_LIMIT),
         count=options.count or found.count,
     )
+
+
+def with_clusterpedia_labels(query: Query) -> Query:
+    """The query with parameters in place of clusterpedia's label keys; parameters of their own come first."""
+    selector = _first(query, "labelSelector")
+    if clusterpedia.PREFIX not in selector:
+        return query
+    try:
+        found = clusterpedia.split(selector)
+    except ReservedError as error:
+        raise bad_request(f"labelSelector: {error}") from error
+    filters = [text for text in (_first(query, "filter"), found.filter) if text]
+    asked = {**query, "labelSelector": [found.selector]}
+    if filters:
+        asked["filter"] = [" && ".join(f"({text})" for text in filters)]
+    if not is_watch(query):
+        for name, value in found.parameters.items():
+            asked.setdefault(name, [value])
+    return asked
 
 
 def _list_options(query: Query) -> ListOptions:

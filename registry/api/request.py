@@ -73,6 +73,8 @@ class Backend:
     webhooks: SharedConversions | None = None
     # Whether objects are written with the documents that SQL reports read.
     reports: bool = False
+    # Whether clusterpedia's label keys are parameters of queries.
+    clusterpedia_labels: bool = False
     locks: ObjectLocks = field(default_factory=ObjectLocks)
     # The APIServices of what is served here (registry/api/automatic_api_services.py).
     api_services: Written = field(default_factory=Written)

@@ -26,7 +26,7 @@ from registry.codec.stored import decode_stored
 from registry.definitions.compiled import schema_digest
 from registry.definitions.deprecation import deprecation_warning
 from registry.definitions.model import Definition, Version
-from registry.query.indexes import NO_INDEXES, Indexes, indexes_of
+from registry.query.indexes import NO_INDEXES, Indexes, converts_contents, indexes_of
 from registry.reporting import marking
 from registry.reporting.facets import Documents, documents_for
 from registry.reporting.redaction import redacted_paths
@@ -157,7 +157,7 @@ class Served:
     @cached_property
     def converts_contents(self) -> bool:
         """Whether objects become those of another version by a webhook or by rules, not by the name alone."""
-        return self.definition.conversion.get("strategy") == "Webhook" or bool(self.definition.conversion_rules)
+        return converts_contents(self.definition)
 
     @cached_property
     def _by_name(self) -> frozenset[str]:
@@ -222,14 +222,17 @@ class Served:
     # -- queries
     @cached_property
     def indexes(self) -> Indexes:
-        """What the definition declares; none of built-in kinds."""
-        if not self.definition.revision or not (self.definition.queries or self.definition.selectable_fields):
+        """What the definition declares, of built-in kinds what the server's settings do."""
+        selectable = self.definition.selectable_fields if self.definition.revision else ()
+        if self.translation is not None or not (self.definition.queries or selectable):
             return NO_INDEXES
         return indexes_of(self.definition, self.sensitive)
 
     @cached_property
     def sensitive(self) -> tuple[Path, ...]:
         """What nobody can query: by the schemas of all versions."""
+        if not self.definition.revision:
+            return SECRET_PATHS if self.resource_name == "secrets" else ()
         marks = marking.paths(self.definition.reporting.get(marking.SENSITIVE, ""))
         schemas = [version.schema().structural for version in self.definition.versions.values()]
         return tuple(dict.fromkeys(path for schema in schemas for path in redacted_paths(schema, marks)))
@@ -245,6 +248,12 @@ class Served:
             with Budget():
                 self._storage_version.schema().prune_and_default(obj)
         return Entries(indexes.layout, indexes.numbers, indexes.entries(obj))
+
+    def entries_of_row(self, row: Row) -> list[bytes]:
+        """Of a stored object, of this resource at its storage version."""
+        if self.converts_contents and row.version != self.version.name:
+            return self.indexes.overflow
+        return self.indexes.entries(self.object(row))
 
     # -- into the store
     @cached_property
@@ -316,6 +325,7 @@ def kind_of(served: Served, obj: Mapping[str, Any]) -> Qualified:
     return Qualified(obj.get("kind") or served.kind.name, api_version.rpartition("/")[0])
 
 
+SECRET_PATHS: tuple[Path, ...] = (("data",), ("stringData",))
 _HEAD_KEYS = ("apiVersion", "kind", "metadata")
 
 

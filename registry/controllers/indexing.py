@@ -85,7 +85,7 @@ async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
         return
     after = ObjectKey("")
     while rows := await indexing.stale(controlled.tenant, served.resource_name, indexes.layout, after, _ROWS):
-        entries = [indexes.entries(served.object(row)) for row in rows]
+        entries = [served.entries_of_row(row) for row in rows]
         try:
             if not await indexing.put(controlled.tenant, build, indexes.layout, rows, entries):
                 raise Requeue
@@ -107,7 +107,7 @@ async def _served(controlled: ControllerClient, key: ObjectKey) -> Served | None
     catalog = await controlled.catalog()
     plural, _, group = key.partition(".")
     definition = catalog.definition(group, plural)
-    if definition is None or not definition.revision:
+    if definition is None or not (definition.revision or definition.queries):
         return None
     return catalog.at_version(definition, definition.versions[definition.storage_version]).leniently()
 

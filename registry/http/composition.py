@@ -22,6 +22,7 @@ from registry import builtin
 from registry.aggregation.backends import Backends
 from registry.aggregation.front_proxy import SECRET_BYTES, FrontProxy
 from registry.api.api_services import service_finder
+from registry.api.builtin_indexes import with_indexes
 from registry.api.catalog import Catalogs
 from registry.api.conversions import SharedConversions
 from registry.api.request import Backend
@@ -51,7 +52,7 @@ from registry.http.handler_chain import handler_chain
 from registry.http.negotiation import serve_cbor
 from registry.http.serving.server import root_certificates
 from registry.http.serving.stopping import Stopping
-from registry.settings import Settings
+from registry.settings import Settings, SettingsError
 from registry.store.store import Store
 from registry.webhooks.client import WebhookClient
 from registry.webhooks.egress import EgressPolicy
@@ -131,6 +132,10 @@ async def _store(settings: Settings) -> AsyncIterator[Store]:
 
 def _backend(settings: Settings, store: Store, converter: Converter, evaluations: Evaluations) -> Backend:
     definitions = builtin.served_definitions(v1beta1=settings.serve_apiextensions_v1beta1)
+    try:
+        definitions = with_indexes(definitions, settings.builtin_indexes)
+    except ValueError as problem:
+        raise SettingsError(str(problem)) from problem
     authentication, tokens = credentials(settings, store)
     return Backend(
         store,
@@ -141,6 +146,7 @@ def _backend(settings: Settings, store: Store, converter: Converter, evaluations
         WriteEvents(),
         webhooks=SharedConversions(converter),
         reports=settings.sql_views,
+        clusterpedia_labels=settings.clusterpedia_labels,
         evaluations=evaluations,
     )
 

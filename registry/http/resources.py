@@ -26,7 +26,7 @@ from registry.api.errors import (
     resource_not_found,
     unsupported_media_type,
 )
-from registry.api.options import Query
+from registry.api.options import Query, with_clusterpedia_labels
 from registry.api.request import Backend, ResourceRequest
 from registry.api.served import Served
 from registry.api.strategies.base import Context
@@ -110,13 +110,15 @@ class ResourceEndpoint:
             data = await read_body(scope, receive)
             note_size(len(data))
 
+        asked = with_clusterpedia_labels(query) if self._backend.clusterpedia_labels else query
+
         def address(catalog: TenantCatalog, context: Context) -> ResourceRequest | None:
             served = resolve(catalog, info)
             if served is None:
                 state.served = None
                 return None
             namespace, name = info.namespace, context.authorized_name
-            return ResourceRequest(self._backend, context, catalog, served, namespace, name, info.subresource, query)
+            return ResourceRequest(self._backend, context, catalog, served, namespace, name, info.subresource, asked)
 
         async def answer_by(request: ResourceRequest) -> Answer:
             if verb in _OF_ONE:

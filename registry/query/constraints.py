@@ -224,8 +224,7 @@ class _Reader:
         if value is _NOTHING:
             return None
         found = encode(field.kind, value)
-        # Not exact: an element of another type than the schema's makes the evaluation fail.
-        return (Points(field, (found,)), False) if len(found) <= MAX_ENTRY // 2 else None
+        return (Points(field, (found,)), True) if len(found) <= MAX_ENTRY // 2 else None
 
     def _prefix(self, target: Expr, prefix: Expr) -> tuple[Constraint, bool] | None:
         field = self._field(target)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from registry.cel.common.times import Duration, Timestamp
 from registry.cel.common.values import EvalError
-from registry.query.fields import Field, Kind, Path, values_at
+from registry.query.fields import Field, Kind, Path, elements_at, values_at
 from registry.query.text import indexed_words
 
 PRESENT: Final = b"\x01"
@@ -92,21 +92,33 @@ def reverted(found: bytes) -> bytes:
     return found if found == ABSENT else PRESENT + found[1:-1].translate(_INVERTED)
 
 
+def inverted_range(start: bytes, end: bytes) -> tuple[bytes, bytes]:
+    """The range of `inverted(c)` of all components c in [start, end), whose order is turned around."""
+    first = successor(_inverted_beginning(end)) if end < successor(PRESENT) else PRESENT
+    return first, successor(_inverted_beginning(start))
+
+
+def _inverted_beginning(start: bytes) -> bytes:
+    return PRESENT + start[1:].translate(_INVERTED)
+
+
 def component_of(field: Field, obj: Any) -> bytes:
     """Of the field of an object."""
     values = values_at(obj, field.path)
     return component(field, values[0]) if values else ABSENT
 
 
-def entries_of(index_id: bytes, fields: Sequence[Field], obj: Any) -> list[bytes]:
+def entries_of(index_id: bytes, fields: Sequence[Field], descending: Sequence[bool], obj: Any) -> list[bytes]:
     """The entries of an object in an index: one, or where a field is an array one an element (none without any)."""
     array = next((i for i, field in enumerate(fields) if field.is_array), None)
     parts = [b"" if field.is_array else component_of(field, obj) for field in fields]
+    parts = [inverted(part) if turned and part else part for part, turned in zip(parts, descending, strict=True)]
     if array is None:
         found = [index_id + b"".join(parts)]
     else:
-        elements = {component(fields[array], value) for value in values_at(obj, fields[array].path)} - {ABSENT}
-        if len(elements) > MAX_ELEMENTS:
+        elements = {component(fields[array], value) for value in elements_at(obj, fields[array].path)}
+        # An element of another type than the schema's lets some evaluations fail, so they are left to decide.
+        if len(elements) > MAX_ELEMENTS or ABSENT in elements:
             return [index_id + OVERFLOW]
         found = [index_id + b"".join([*parts[:array], one, *parts[array + 1 :]]) for one in sorted(elements)]
     return [index_id + OVERFLOW] if any(len(entry) > MAX_ENTRY for entry in found) else found

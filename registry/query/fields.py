@@ -150,6 +150,12 @@ def values_at(obj: Any, path: Path) -> list[Any]:
     return [] if value is None else [value]
 
 
+def elements_at(obj: Any, path: Path) -> list[Any]:
+    """What an array at a path with EACH at its end holds, null included."""
+    found = values_at(obj, path[:-1])
+    return found[0] if found and isinstance(found[0], list) else []
+
+
 def projection(root: Structural, path: Path) -> list[Any]:
     """All of a schema that decides what stands at a path, as JSON: equal ones read the same of every stored body."""
     return [

@@ -2,14 +2,15 @@
 
     query.registry/index: "spec.size; spec.owner.name,spec.size; spec.tags[*]"
 
+    query.registry/index: "spec.owner.name,spec.size desc"      for an order of mixed directions
     query.registry/search: "spec.title; spec.notes[*]"          the index of the full text (text.py)
 
 and each of the selectable fields. An index is identified by a digest of all that decides its entries: the resource,
 the fields, and what of the schemas stands on the way to them. So equal definitions of all tenants have the same
 indexes, and one whose fields change meaning is another index, which is built from nothing.
 
-A definition that converts between versions by a webhook or by rules has none, for its stored objects may be of another
-version than the fields.
+Where a definition converts between versions by a webhook or by rules, its indexes serve the storage version only, and
+objects that are stored at another one are left to be looked into, until storage migration has come by.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any, Final
 
 from registry.codec.json_encode import encode_canonical
 from registry.definitions.model import Definition
-from registry.query.encoding import entries_of, text_entries_of
+from registry.query.encoding import OVERFLOW, entries_of, text_entries_of
 from registry.query.fields import (
     EACH,
     Field,
@@ -45,8 +46,9 @@ MAX_INDEXES: Final = 16
 MAX_FIELDS: Final = 4
 MAX_SEARCH_FIELDS: Final = 16
 # Count up when entries are made differently.
-_ALGORITHM: Final = 1
+_ALGORITHM: Final = 2
 _COMMA: Final = re.compile(r",(?![^\[]*\])")
+_PART: Final = re.compile(r"(.*?)(?:\s+(asc|desc))?", re.IGNORECASE | re.DOTALL)
 _SEMICOLON: Final = re.compile(r";(?![^\[]*\])")
 # What changes with each write without being written, or is not in a body.
 _NEVER: Final = (("metadata", "resourceVersion"), ("metadata", "managedFields"))
@@ -54,11 +56,13 @@ _NEVER: Final = (("metadata", "resourceVersion"), ("metadata", "managedFields"))
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """`number` is how the store knows it; `id` what its entries begin with. `versions` are those that it serves."""
+    """`number` is how the store knows it; `id` what its entries begin with. `versions` are those that it serves. Values
+    of `descending` fields are stored so that their order is turned around, absent ones still last."""
 
     number: int
     fields: tuple[Field, ...]
     versions: frozenset[str]
+    descending: tuple[bool, ...]
 
     @property
     def id(self) -> bytes:
@@ -66,7 +70,8 @@ class Index:
 
     @property
     def text(self) -> str:
-        return ",".join(field.text for field in self.fields)
+        pairs = zip(self.fields, self.descending, strict=True)
+        return ",".join(field.text + (" desc" if turned else "") for field, turned in pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +98,13 @@ class Indexes:
 
     def entries(self, obj: Mapping[str, Any]) -> list[bytes]:
         """Of an object at the storage version, as it is read."""
-        found = [entry for index in self.indexes for entry in entries_of(index.id, index.fields, obj)]
+        found = [e for index in self.indexes for e in entries_of(index.id, index.fields, index.descending, obj)]
         return found if self.text is None else [*found, *text_entries_of(self.text.id, self.search_fields, obj)]
+
+    @property
+    def overflow(self) -> list[bytes]:
+        """The entries of an object that is left to be looked into."""
+        return [index.id + OVERFLOW for index in self.all]
 
 
 NO_INDEXES: Final = Indexes((), 0)
@@ -103,14 +113,15 @@ NO_INDEXES: Final = Indexes((), 0)
 def indexes_of(definition: Definition, sensitive: Sequence[Path] = ()) -> Indexes:
     """`sensitive` are the paths that are shown to nobody."""
     declared, errors = _declared(definition.queries.get(INDEX, ""))
-    declared += [(path,) for path in _selectable(definition) if (path,) not in declared]
+    declared += [((path, False),) for path in _selectable(definition) if ((path, False),) not in declared]
     searched, wrong = _declared(definition.queries.get(SEARCH, ""), "searched fields are separated by ;", 1)
     errors += wrong
     if not declared and not searched:
         return NO_INDEXES if not errors else Indexes((), 0, tuple(errors))
-    if definition.conversion.get("strategy") == "Webhook" or definition.conversion_rules:
-        return Indexes((), 0, ("a definition that converts by a webhook or by rules has no indexes",))
-    roots = {name: query_schema(version.schema().structural) for name, version in definition.versions.items()}
+    versions = definition.versions
+    if converts_contents(definition):
+        versions = {definition.storage_version: versions[definition.storage_version]}
+    roots = {name: query_schema(version.schema().structural) for name, version in versions.items()}
     found: list[Index] = []
     for paths in declared:
         try:
@@ -120,31 +131,46 @@ def indexes_of(definition: Definition, sensitive: Sequence[Path] = ()) -> Indexe
     if len(found) > MAX_INDEXES:
         errors.append(f"more than {MAX_INDEXES} indexes: the first of them count")
         del found[MAX_INDEXES:]
-    text = _text_index(definition, roots, [path for (path,) in searched], sensitive, errors) if searched else None
+    text = _text_index(definition, roots, [path for ((path, _),) in searched], sensitive, errors) if searched else None
     numbers = [index.number for index in (*found, text) if index is not None]
     return Indexes(tuple(found), _number(numbers) if numbers else 0, tuple(errors), text)
 
 
+def converts_contents(definition: Definition) -> bool:
+    """Whether objects become those of another version by a webhook or by rules, not by the name alone."""
+    return definition.conversion.get("strategy") == "Webhook" or bool(definition.conversion_rules)
+
+
+# Fields, and whether each is descending.
+_Declared = tuple[tuple[Path, bool], ...]
+
+
 def _declared(
     text: str, too_many: str = f"an index has at most {MAX_FIELDS} fields", limit: int = MAX_FIELDS
-) -> tuple[list[tuple[Path, ...]], list[str]]:
-    found: list[tuple[Path, ...]] = []
+) -> tuple[list[_Declared], list[str]]:
+    found: list[_Declared] = []
     errors: list[str] = []
     for part in _SEMICOLON.split(text):
         if not part.strip():
             continue
         try:
-            paths = tuple(parse_path(one.strip()) for one in _COMMA.split(part))
+            fields = tuple(map(_parse_part, _COMMA.split(part)))
         except FieldPathError as error:
             errors.append(str(error))
             continue
-        if len(paths) > limit:
+        if len(fields) > limit:
             errors.append(too_many)
-        elif len(set(paths)) < len(paths):
+        elif len({path for path, _ in fields}) < len(fields):
             errors.append(f'"{part.strip()}" names a field twice')
-        elif paths not in found:
-            found.append(paths)
+        elif fields not in found:
+            found.append(fields)
     return found, errors
+
+
+def _parse_part(text: str) -> tuple[Path, bool]:
+    match = _PART.fullmatch(text.strip())
+    assert match is not None
+    return parse_path(match[1]), (match[2] or "").lower() == "desc"
 
 
 def _selectable(definition: Definition) -> list[Path]:
@@ -158,12 +184,16 @@ def _selectable(definition: Definition) -> list[Path]:
 
 
 def _index(
-    definition: Definition, roots: Mapping[str, Structural], paths: tuple[Path, ...], sensitive: Sequence[Path]
+    definition: Definition, roots: Mapping[str, Structural], declared: _Declared, sensitive: Sequence[Path]
 ) -> Index:
-    fields = tuple(_field(roots[definition.storage_version], path, sensitive) for path in paths)
+    fields = tuple(_field(roots[definition.storage_version], path, sensitive) for path, _ in declared)
+    descending = tuple(turned for _, turned in declared)
     if sum(field.is_array for field in fields) > 1:
-        raise FieldPathError(f'"{",".join(map(path_text, paths))}" has more than one array')
-    return _identified(definition, roots, fields)
+        raise FieldPathError(f'"{",".join(field.text for field in fields)}" has more than one array')
+    for field, turned in zip(fields, descending, strict=True):
+        if field.is_array and turned:
+            raise FieldPathError(f'"{field.text}" has many values, which have no order')
+    return _identified(definition, roots, fields, descending)
 
 
 def _text_index(
@@ -188,7 +218,7 @@ def _text_index(
     if len(fields) > MAX_SEARCH_FIELDS:
         errors.append(f"more than {MAX_SEARCH_FIELDS} searched fields: the first of them count")
         del fields[MAX_SEARCH_FIELDS:]
-    return _identified(definition, roots, tuple(fields), "text") if fields else None
+    return _identified(definition, roots, tuple(fields), (False,) * len(fields), "text") if fields else None
 
 
 def _field(root: Structural, path: Path, sensitive: Sequence[Path]) -> Field:
@@ -201,14 +231,20 @@ def _field(root: Structural, path: Path, sensitive: Sequence[Path]) -> Field:
 
 
 def _identified(
-    definition: Definition, roots: Mapping[str, Structural], fields: tuple[Field, ...], *kind: str
+    definition: Definition,
+    roots: Mapping[str, Structural],
+    fields: tuple[Field, ...],
+    descending: tuple[bool, ...],
+    *kind: str,
 ) -> Index:
     """An index of the fields, which no other definition's has the number of unless it has the same entries."""
     paths = [field.path for field in fields]
     meaning = {name: [projection(root, path) for path in paths] for name, root in roots.items()}
     same = frozenset(name for name, one in meaning.items() if one == meaning[definition.storage_version])
     what = [_ALGORITHM, definition.name, [list(p) for p in paths], definition.storage_version, meaning, *kind]
-    return Index(_number(what), fields, same)
+    if any(descending):
+        what.append(list(descending))
+    return Index(_number(what), fields, same, descending)
 
 
 def selects_any_field(definition: Definition) -> bool:

@@ -16,7 +16,7 @@ from itertools import product
 from typing import Final, NamedTuple
 
 from registry.query.constraints import MAX_POINTS, Constraint, Points, Range
-from registry.query.encoding import ABSENT, OVERFLOW, PRESENT, behind, encode
+from registry.query.encoding import ABSENT, OVERFLOW, PRESENT, behind, encode, inverted, inverted_range
 from registry.query.fields import METADATA, Field, Path, path_text, resolve
 from registry.query.indexes import Index
 from registry.query.ordering import Order, Term
@@ -29,8 +29,7 @@ _ALL: Final = (PRESENT, behind(ABSENT))
 
 
 class Segment(NamedTuple):
-    """Entries within [start, end), in their order or the other way round; `by_key`: in the order of keys instead, of a
-    segment whose entries are all equal."""
+    """Entries within [start, end), in their order or the other way round."""
 
     start: bytes
     end: bytes
@@ -55,6 +54,11 @@ class Plan:
     @property
     def overflow(self) -> bytes:
         return self.index.id + OVERFLOW
+
+    @property
+    def is_reversed(self) -> bool:
+        """Whether objects come in the order that is opposite to that of the entries, then of one field."""
+        return self.segments[0].descending
 
 
 def plans(
@@ -82,7 +86,10 @@ def suggestion(constraints: Sequence[Constraint], order: Order | None, namespace
     paths = [path for path in dict.fromkeys([*points, *behind_them]) if path not in (NAMESPACE, NAME)]
     if not paths:
         return ""
-    return ",".join(map(path_text, [NAMESPACE, *paths] if namespace and not points else paths))
+    # Of several fields each has its direction; an index of a single one serves both.
+    turned = {t.field.path for t in order or () if t.descending} if len(order or ()) > 1 else set()
+    wanted = [NAMESPACE, *paths] if namespace and not points else paths
+    return ",".join(path_text(path) + (" desc" if path in turned else "") for path in wanted)
 
 
 def without_keys(order: Order, *, namespaced: bool) -> Order:
@@ -104,24 +111,26 @@ def _by(
     prefixes = [index.id]
     last: Range | None = None
     bound = 0
-    for field in index.fields:
+    for field, turned in zip(index.fields, index.descending, strict=True):
         points = _find(constraints, field, Points, used)
         if isinstance(points, Points) and len(prefixes) * len(points.components) <= (
             1 if field.is_array else MAX_POINTS
         ):
-            prefixes = [start + one for start, one in product(prefixes, points.components)]
+            components = sorted(map(inverted, points.components)) if turned else points.components
+            prefixes = [start + one for start, one in product(prefixes, components)]
             bound += 1
             continue
         if field.is_array:
             return None  # an object has as many entries as elements: only one of them may be asked for
         found = _find(constraints, field, Range, used)
         last = found if isinstance(found, Range) else None
+        if last is not None and turned:
+            last = Range(field, *inverted_range(last.start, last.end))
         break
-    rest = index.fields[bound:]
-    if any(field.is_array for field in rest):
+    rest = tuple(map(Term, index.fields[bound:], index.descending[bound:]))
+    if any(term.field.is_array for term in rest):
         return None
-    array = any(field.is_array for field in index.fields)
-    covers = exact and used.issuperset(range(len(required))) and not array
+    covers = exact and used.issuperset(range(len(required)))
     direct = _streaming(prefixes, rest, last, order)
     if not any(number < len(required) for number in used) and (direct is None or not order):
         return None  # that of the namespace alone: a scan does not read more
@@ -147,7 +156,7 @@ def _find(constraints: Sequence[Constraint], field: Field, kind: type, used: set
 
 
 def _streaming(
-    prefixes: Sequence[bytes], rest: Sequence[Field], last: Range | None, order: Order | None
+    prefixes: Sequence[bytes], rest: Order, last: Range | None, order: Order | None
 ) -> tuple[tuple[Segment, ...], Order | None, bool] | None:
     """Segments, the order in which their objects come, and whether that is the order of keys; None where it is not the
     one that is wanted."""
@@ -161,10 +170,10 @@ def _streaming(
     if order is None:
         if last is None:
             return None
-        return (Segment(prefix + start, prefix + end),), tuple(Term(field) for field in rest), False
-    if [term.field.path for term in order] != [field.path for field in rest]:
+        return (Segment(prefix + start, prefix + end),), rest, False
+    if [term.field.path for term in order] != [term.field.path for term in rest]:
         return None
-    if not any(term.descending for term in order):
+    if [term.descending for term in order] == [term.descending for term in rest]:
         return (Segment(prefix + start, prefix + end),), order, False
     if len(order) > 1:
         return None

@@ -41,7 +41,7 @@ def split_reserved(selector: str) -> Reserved:
     """Raises ReservedError."""
     rest: list[str] = []
     given: dict[str, list[str]] = {}
-    for part in _TERMS.findall(selector):
+    for part in terms_of(selector):
         if PREFIX not in part.partition("=")[0].partition("(")[0]:
             rest.append(part)
             continue
@@ -63,6 +63,11 @@ def split_reserved(selector: str) -> Reserved:
         _one(given, "count"),
         " && ".join(f"({term})" for term in _filters(given)),
     )
+
+
+def terms_of(selector: str) -> list[str]:
+    """The terms of a label selector, as they are written."""
+    return _TERMS.findall(selector)
 
 
 def _one(given: dict[str, list[str]], key: str) -> str:

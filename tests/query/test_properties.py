@@ -79,7 +79,8 @@ CONSTANTS = {
 }
 DECLARED = (
     "spec.size; spec.ratio; spec.name; spec.flag,spec.size; spec.seen; spec.age; spec.port; spec.tags[*];"
-    "spec.owner.name,spec.name,spec.size; spec.name,spec.tags[*]; metadata.creationTimestamp; spec.size,spec.name"
+    "spec.owner.name,spec.name,spec.size; spec.name,spec.tags[*]; metadata.creationTimestamp; spec.size,spec.name;"
+    "spec.size desc,spec.name; spec.name,spec.ratio desc; spec.seen desc; spec.owner.name desc,spec.size"
 )
 
 
@@ -96,7 +97,7 @@ STRUCTURAL: Structural = DEFINITION.versions["v1"].schema().structural
 
 def test_all_declared_indexes_are_there() -> None:
     assert INDEXES.errors == ()
-    assert len(INDEXES.indexes) == 12
+    assert len(INDEXES.indexes) == 16
 
 
 def objects(chance: random.Random) -> list[dict[str, Any]]:
@@ -147,7 +148,13 @@ def term(chance: random.Random, depth: int = 0) -> str:
     return f" {chance.choice(operators)} ".join(sides)
 
 
+ORDERS = ["spec.size desc,spec.name", "spec.name,spec.ratio desc", "spec.owner.name desc,spec.size", "spec.ratio desc",
+          "spec.seen desc", "spec.seen", "spec.size desc"]  # fmt: skip
+
+
 def order_of(chance: random.Random) -> str:
+    if chance.random() < 0.3:
+        return chance.choice(ORDERS)
     fields = ["spec.size", "spec.ratio", "spec.name", "spec.flag", "spec.seen", "spec.age", "spec.port", "spec.owner.name",
               "metadata.creationTimestamp", "metadata.name"]  # fmt: skip
     return ",".join(

@@ -16,7 +16,6 @@ from registry.reporting.redaction import without
 from registry.store.reporting.model import LAST_APPLIED
 
 TOO_EXPENSIVE: Final = "filter: evaluating it on the objects costs more than a query may: simplify it, or select less"
-_SECRETS: Final[tuple[Path, ...]] = (("data",), ("stringData",))
 # Of what is encrypted at rest nothing but metadata can be looked into; values in annotations may be copies.
 _OPEN: Final = frozenset({"apiVersion", "kind", "metadata"})
 
@@ -56,8 +55,6 @@ def hidden_paths(request: ResourceRequest) -> tuple[Path, ...]:
     if request.backend.store.indexing.seals(served.resource_name):
         names = [name for name in served.version.schema().structural.properties if name not in _OPEN]
         return (*((name,) for name in names), ("metadata", "annotations"))
-    if not served.definition.revision:
-        return _SECRETS if served.resource_name == "secrets" else ()
     return served.sensitive
 
 

@@ -226,8 +226,15 @@ def _refusal(query: ListQuery, *, unfinished: bool) -> StatusError:
     if unfinished:
         return bad_request(f"{too_many}: the index that answers it is being built, ask again later")
     wanted = suggestion(query.constraints.found, query.order, request.namespace)
-    if wanted and request.served.definition.revision and not request.served.converts_contents:
+    served = request.served
+    if served.converts_contents and not served.is_storage:
+        storage = served.definition.storage_version
+        return bad_request(f"{too_many}: ask for the version {storage}, which objects are stored and indexed at")
+    if wanted and served.definition.revision:
         return bad_request(
             f'{too_many}: declare an index in the definition, with the annotation query.registry/index: "{wanted}"'
         )
+    if wanted and served.translation is None:
+        name = served.resource_name
+        return bad_request(f'{too_many}: the server can index it with the setting --builtin-indexes "{name}={wanted}"')
     return bad_request(f"{too_many}: select fewer by namespace or labels")

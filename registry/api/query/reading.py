@@ -293,16 +293,20 @@ class ByIndex:
 
     def _position(self, entry: bytes) -> bytes:
         """Of an entry in the order of the list."""
-        order = self._plan.order
-        if order is None:
+        plan = self._plan
+        if plan.order is None:
             return b""
-        found = entry[len(self._plan.prefix) :]
-        return inverted(found) if order[0].descending else found
+        found = entry[len(plan.prefix) :]
+        if not plan.is_reversed:
+            return found
+        return inverted(found) if plan.order[0].descending else reverted(found)
 
     def _entry(self, position: bytes) -> bytes:
         """What an entry has at a position, behind the prefix."""
-        order = self._plan.order
-        return reverted(position) if order and order[0].descending else position
+        plan = self._plan
+        if not plan.is_reversed or plan.order is None:
+            return position
+        return reverted(position) if plan.order[0].descending else inverted(position)
 
     async def _pages(
         self, segments: Sequence[Segment], after: tuple[bytes, ObjectKey] | None, size: int
@@ -319,7 +323,7 @@ class ByIndex:
             if not page.more:
                 return
             after = (page.rows[-1].entry, page.rows[-1].row.key)
-            size = _ROWS
+            size = min(2 * size, _ROWS)
 
     def _read(self, segments: Sequence[Segment], after: tuple[bytes, ObjectKey] | None) -> IndexRead:
         plan, query = self._plan, self._query
@@ -336,9 +340,9 @@ class ByIndex:
         )
 
     def _page_size(self) -> int:
-        """The first page has what is asked for, if the index alone decides."""
+        """The first page has what is asked for; it is enough where the index alone decides, and often elsewhere."""
         query = self._query
-        return min(query.limit + query.offset + 1, _ROWS) if query.limit and self._is_plain else _ROWS
+        return min(query.limit + query.offset + 1, _ROWS) if query.limit else _ROWS
 
     @property
     def _request(self) -> ResourceRequest:

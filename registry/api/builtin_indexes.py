@@ -1,0 +1,31 @@
+"""Indexes of built-in kinds, as the server's settings declare them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from registry.api.served import SECRET_PATHS
+from registry.definitions.model import Definition
+from registry.query.indexes import INDEX, indexes_of
+
+# They are stored in the form of another definition.
+_TRANSLATED: Final = frozenset(
+    {"events", "events.events.k8s.io", "customresourcedefinitions.apiextensions.k8s.io"}
+)  # fmt: skip
+
+
+def with_indexes(definitions: Sequence[Definition], declared: Sequence[tuple[str, str]]) -> Sequence[Definition]:
+    """The definitions with these indexes, pairs of a resource and fields. Raises ValueError where there is no such."""
+    by_name = {definition.name: definition for definition in definitions}
+    for name, fields in declared:
+        known = by_name.get(name)
+        if known is None or name in _TRANSLATED:
+            raise ValueError(f'--builtin-indexes: "{name}" is no built-in resource that can be indexed')
+        before = known.queries.get(INDEX, "")
+        found = replace(known, queries={**known.queries, INDEX: f"{before};{fields}"})
+        if errors := indexes_of(found, SECRET_PATHS if name == "secrets" else ()).errors:
+            raise ValueError(f"--builtin-indexes: {name}: {errors[0]}")
+        by_name[name] = found
+    return list(by_name.values())
