@@ -319,9 +319,16 @@ class Settings:
     )
     postgres_port: int | None = setting(
         None,
-        "Port on 127.0.0.1 on which the embedded PostgreSQL also accepts connections, with a password.",
+        "Port on which the embedded PostgreSQL also accepts connections, with TLS and a password, on 127.0.0.1 unless "
+        "--postgres-host is given.",
         whole_number(1, 65535),
         shown="its socket only",
+    )
+    postgres_host: str = setting(
+        "",
+        "Address on which the embedded PostgreSQL accepts connections of other machines, by TLS only; 0.0.0.0 or :: is "
+        "for all. The port is 5432 unless --postgres-port is given.",
+        shown="127.0.0.1 where a port is given",
     )
 
     sql_views: bool = setting(

@@ -22,10 +22,11 @@ from registry.http.serving import server
 from registry.http.serving.server import APPLICATION, ServeError
 from registry.http.serving.stopping import end_by
 from registry.http.serving.supervisor import Supervisor
-from registry.http.serving.tls import TlsError
+from registry.http.serving.tls import TlsError, ensure_certificates
+from registry.postgres.config import DEFAULT_PORT, LOOPBACK
 from registry.postgres.priority import ReportPriorities
 from registry.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
-from registry.settings import Settings, SettingsError, default_data_dir
+from registry.settings import WILDCARD_HOSTS, Settings, SettingsError, default_data_dir
 
 logger = logging.getLogger(__name__)
 
@@ -105,11 +106,29 @@ def database(settings: Settings) -> Iterator[str]:
         settings.data_dir / "postgres",
         binaries=settings.pg_bin,
         user=settings.postgres_user,
-        port=settings.postgres_port,
+        port=settings.postgres_port or (DEFAULT_PORT if settings.postgres_host else None),
+        host=settings.postgres_host or LOOPBACK,
+        certificate=lambda: _certificate_of_postgres(settings),
     )
     with embedded, ReportPriorities(embedded.url):
         logger.info("PostgreSQL %s runs in %s", embedded.binaries.version, embedded.folder)
         yield embedded.url
+
+
+def _certificate_of_postgres(settings: Settings) -> tuple[Path, Path]:
+    """The certificate of the API's port; with one of our own, also for the name by which PostgreSQL is reached."""
+    if settings.tls_cert_file is not None and settings.tls_private_key_file is not None:
+        return settings.tls_cert_file, settings.tls_private_key_file
+    names = settings.tls_names
+    if settings.postgres_host not in WILDCARD_HOSTS:
+        names = (*names, settings.postgres_host)
+    elif settings.postgres_host:
+        names = (*names, socket.gethostname())
+    try:
+        made = ensure_certificates(settings.data_dir, settings.host, names)
+    except TlsError as problem:
+        raise EmbeddedPostgresError(str(problem)) from problem
+    return made.certificate, made.key
 
 
 class MigrationError(Exception):

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, quote, urlsplit
 
 import psycopg
 
-from registry.settings import Settings, SettingsError, load
+from registry.postgres.config import LOOPBACK
+from registry.settings import WILDCARD_HOSTS, Settings, SettingsError, load
 from registry.store.reporting.logins import LoginError, Wish
 from registry.store.reporting.setup import OWN_SCHEMA
+
+if TYPE_CHECKING:
+    from registry.store.connection import Connection
 
 
 def run(typed: dict[str, Any]) -> int:
@@ -85,17 +90,58 @@ async def _grant(url: str, settings: Settings, typed: dict[str, Any]) -> None:
     try:
         await reporting_logins.close_side_doors(connection, embedded=settings.database_url is None)
         password = await reporting_logins.grant(connection, wish)
+        listening = await _listening(connection) if settings.database_url is None else None
     finally:
         await connection.close()
     # A password that was brought along is known to those who need it, and this may end in a log.
-    print(login_url(url, settings, wish.name, None if wish.password else password))
-    if settings.database_url is None and "port" not in parse_qs(urlsplit(url).query):
-        print(
+    print(login_url(url, listening, wish.name, None if wish.password else password))
+    if settings.database_url is None:
+        print(_reach(listening, settings), file=sys.stderr)
+
+
+class Listening(NamedTuple):
+    """Where the embedded PostgreSQL accepts TCP connections: a host for a URL, and the port."""
+
+    host: str
+    port: int
+
+    @property
+    def is_local(self) -> bool:
+        return self.host == LOOPBACK
+
+
+async def _listening(connection: Connection) -> Listening | None:
+    """Asks PostgreSQL itself: its owner may have settings of their own in local.conf. None: its socket only."""
+    row = await (
+        await connection.execute("SELECT current_setting('listen_addresses'), current_setting('port')::int")
+    ).fetchone()
+    assert row is not None
+    hosts = [host for part in row[0].split(",") if (host := part.strip())]
+    if not hosts:
+        return None
+    further = [host for host in hosts if host not in (LOOPBACK, "localhost", "::1")]
+    if not further:
+        return Listening(LOOPBACK, row[1])
+    return Listening(socket.gethostname() if further[0] in ("*", *WILDCARD_HOSTS) else further[0], row[1])
+
+
+def _reach(listening: Listening | None, settings: Settings) -> str:
+    """Who can use the URL, and what to do for others."""
+    if listening is None:
+        return (
             "This URL works on this machine only, for root and the account that runs PostgreSQL: it leads to a socket. "
-            "For other accounts start `registry serve --postgres-port 5432`; for other machines use a PostgreSQL of "
-            "your own (--database-url).",
-            file=sys.stderr,
+            "For other accounts start `registry serve --postgres-port 5432`, for other machines "
+            "`registry serve --postgres-host 0.0.0.0`."
         )
+    if listening.is_local:
+        return (
+            "This URL works for every account of this machine. For other machines start "
+            "`registry serve --postgres-host 0.0.0.0`."
+        )
+    return (
+        f"This URL works wherever {listening.host} leads to this machine. A client without channel binding verifies "
+        f"the server by its CA instead: sslmode=verify-full&sslrootcert=<a copy of {settings.data_dir / 'ca.crt'}>"
+    )
 
 
 def _wish(typed: dict[str, Any]) -> Wish:
@@ -126,16 +172,22 @@ def _wish(typed: dict[str, Any]) -> Wish:
     )
 
 
-def login_url(url: str, settings: Settings, name: str, password: str | None) -> str:
-    """The database's URL for a login: by TCP where an embedded server listens there, else by its socket."""
+def login_url(url: str, listening: Listening | None, name: str, password: str | None) -> str:
+    """The database's URL for a login: by TCP where an embedded server listens there, else by its socket.
+
+    From another machine the connection is encrypted, and bound to the server that knows the password: nobody can stand
+    between the two, and no file of a CA is needed (PostgreSQL's manual, "SCRAM-SHA-256-PLUS").
+    """
     parts = urlsplit(url)
-    credentials = quote(name) if password is None else f"{quote(name)}:{quote(password)}"
-    query = parse_qs(parts.query)
-    if settings.database_url is None and "port" in query:  # That the running one was given (postgres/server.py).
-        return f"postgresql://{credentials}@127.0.0.1:{query['port'][0]}{parts.path}"
+    credentials = quote(name) if password is None else f"{quote(name)}:{quote(password, safe='')}"
+    if listening is not None:
+        host = f"[{listening.host}]" if ":" in listening.host else listening.host
+        query = "" if listening.is_local else "?sslmode=require&channel_binding=require"
+        return f"postgresql://{credentials}@{host}:{listening.port}{parts.path}{query}"
     address = parts.netloc.rpartition("@")[2]
-    host = f"?host={quote(query['host'][0], safe='')}" if "host" in query else ""
-    return f"postgresql://{credentials}@{address}{parts.path}{host}"
+    named = parse_qs(parts.query)
+    socket_folder = f"?host={quote(named['host'][0], safe='')}" if "host" in named else ""
+    return f"postgresql://{credentials}@{address}{parts.path}{socket_folder}"
 
 
 def options_for(url: str, tenant: str) -> str:

@@ -13,6 +13,8 @@ from registry.postgres.account import Account
 from registry.postgres.binaries import Binaries
 
 MEBIBYTE = 1 << 20
+LOOPBACK = "127.0.0.1"
+DEFAULT_PORT = 5432
 
 
 def files(
@@ -20,16 +22,18 @@ def files(
     folder: Path,
     socket_folder: Path,
     port: int | None,
+    host: str,
+    certificate: tuple[Path, Path] | None,
     major: int,
     compression: str,
     role: str,
     account_names: Iterable[str],
     overrides: Mapping[str, str],
 ) -> dict[str, str]:
-    """The content of postgresql.conf, pg_hba.conf and pg_ident.conf, by name."""
+    """The content of postgresql.conf, pg_hba.conf and pg_ident.conf, by name. `certificate` is a file and its key."""
     settings = {
-        "listen_addresses": "127.0.0.1" if port is not None else "",
-        "port": str(port if port is not None else 5432),
+        "listen_addresses": "" if port is None else ",".join(listen_addresses(host)),
+        "port": str(port if port is not None else DEFAULT_PORT),
         "unix_socket_directories": str(socket_folder),
         "unix_socket_permissions": "0700",
         "hba_file": str(folder / "pg_hba.conf"),
@@ -38,6 +42,7 @@ def files(
         # Loaded at the start, and so by every session: a session that loads it later might find the one of another
         # release, when the package has been upgraded under the running server.
         "shared_preload_libraries": "plpgsql",
+        **_tls(certificate),
         **_tuning(major, compression),
         **overrides,
     }
@@ -54,19 +59,48 @@ def files(
             "local all all scram-sha-256\n"
             "host all all 127.0.0.1/32 scram-sha-256\n"
             "host all all ::1/128 scram-sha-256\n"
+            # From other machines only logins for reports, and only by TLS.
+            f"host all {role} all reject\n"
+            "hostssl all all all scram-sha-256\n"
         ),
         "pg_ident.conf": "".join(f"registry {_quoted_name(name)} {role}\n" for name in names),
     }
 
 
+def listen_addresses(host: str) -> list[str]:
+    """Those of `host`, loopback among them: ['127.0.0.1', '10.0.0.7']. `::` means all, as for --host."""
+    if host == "::":
+        return ["*"]
+    return [host] if host in ("0.0.0.0", LOOPBACK) else [LOOPBACK, host]
+
+
+def _tls(certificate: tuple[Path, Path] | None) -> dict[str, str]:
+    if certificate is None:
+        return {"ssl": "off"}
+    return {
+        "ssl": "on",
+        "ssl_cert_file": str(certificate[0]),
+        "ssl_key_file": str(certificate[1]),
+        "ssl_min_protocol_version": "TLSv1.2",
+    }
+
+
+def has_tls(binaries: Binaries, account: Account, data: Path) -> bool:
+    """Whether this build can encrypt connections (packagers' can, not every wheel's)."""
+    return _accepts(binaries, account, data, "ssl", "on")
+
+
 def best_compression(binaries: Binaries, account: Account, data: Path) -> str:
     """'lz4' where this build has it (packagers' do, the wheels do not), else 'pglz'."""
-    asked = ["-c", "default_toast_compression=lz4", "-c", "config_file=" + str(data / "postgresql.conf")]
+    return "lz4" if _accepts(binaries, account, data, "default_toast_compression", "lz4") else "pglz"
+
+
+def _accepts(binaries: Binaries, account: Account, data: Path, setting: str, value: str) -> bool:
+    asked = ["-c", f"{setting}={value}", "-c", "config_file=" + str(data / "postgresql.conf")]
     done = account.run(
-        [binaries.program("postgres"), "-D", str(data), *asked, "-C", "default_toast_compression"],
-        environment=environment(),
+        [binaries.program("postgres"), "-D", str(data), *asked, "-C", setting], environment=environment()
     )
-    return "lz4" if done.returncode == 0 else "pglz"
+    return done.returncode == 0
 
 
 # A page of a list is put together in several copies of some megabytes. By default glibc gives such memory back after

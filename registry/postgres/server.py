@@ -3,7 +3,8 @@
 What it promises:
 - one process at a time serves a folder; a second start says who does;
 - never as root (see account.py); the socket stands in a folder that only the account may enter, and connections are
-  known by their operating system account (peer); TCP, with a password, on loopback only, only when asked for;
+  known by their operating system account (peer); TCP, with a password, only when asked for, on loopback unless an
+  address is named, and from other machines only encrypted and only for logins of reports;
 - it ends when this process ends, however that happens: a watchdog holds the other end of a pipe;
 - what a crash leaves behind (an orphan, a stale or broken postmaster.pid) is cleared away on the next start;
 - should PostgreSQL itself die, it is started again, and nothing that was acknowledged is lost;
@@ -11,7 +12,7 @@ What it promises:
 
 The folder:   lock · postgresql.conf · pg_hba.conf · pg_ident.conf · local.conf (the owner's own settings, optional)
               data/ (PGDATA) · run/ (the socket) · password (for TCP) · postgres.log · url · compression
-              binaries/ (perhaps a copy)
+              server.crt · server.key (for TCP) · binaries/ (perhaps a copy)
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from registry.postgres import config as embedded_config
 from registry.postgres import orphans
 from registry.postgres.account import Account, AccountError, account_for
 from registry.postgres.binaries import Binaries, BinariesError, find_binaries, version_of
+from registry.postgres.certificate import CertificateCopy, Source
 
 logger = logging.getLogger(__name__)
 
@@ -78,11 +80,17 @@ class EmbeddedPostgres:
         binaries: Path | None = None,
         user: str | None = None,
         port: int | None = None,
+        host: str = embedded_config.LOOPBACK,
+        certificate: Source | None = None,
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        """`port` None means the socket only. `settings` are PostgreSQL's own, over ours."""
+        """`port` None means the socket only; `certificate` is for TCP connections. `settings` are PostgreSQL's own,
+        over ours."""
         self.folder = folder.absolute()
         self.port = port
+        self._host = host
+        self._certificate_source = certificate
+        self._certificate: CertificateCopy | None = None
         self._wanted_binaries = binaries
         self._wanted_user = user
         self._settings = dict(settings or {})
@@ -249,10 +257,13 @@ class EmbeddedPostgres:
     def _write_configuration(self) -> None:
         compression = embedded_config.best_compression(self._binaries, self._account, self._data)
         self._remember_compression(compression)
+        self._prepare_certificate()
         files = embedded_config.files(
             folder=self.folder,
             socket_folder=self._socket_folder,
             port=self.port,
+            host=self._host,
+            certificate=self._certificate.files if self._certificate else None,
             major=self._binaries.major,
             compression=compression,
             role=ROLE,
@@ -263,6 +274,24 @@ class EmbeddedPostgres:
             path = self.folder / name
             path.write_text(text)
             self._account.let_read(path)
+
+    def _prepare_certificate(self) -> None:
+        """Raises EmbeddedPostgresError where other machines would have to connect without encryption."""
+        self._certificate = None
+        if self.port is None:
+            return
+        if self._certificate_source is not None:
+            if embedded_config.has_tls(self._binaries, self._account, self._data):
+                self._certificate = CertificateCopy(self._certificate_source, self.folder, self._account)
+                self._certificate.update()
+                return
+            logger.warning("PostgreSQL in %s has no TLS: connections on its port are not encrypted",
+                           self._binaries.folder)  # fmt: skip
+        if embedded_config.listen_addresses(self._host) != [embedded_config.LOOPBACK]:
+            raise EmbeddedPostgresError(
+                f"the PostgreSQL in {self._binaries.folder} has no TLS, so it listens on {embedded_config.LOOPBACK} "
+                "only: leave out --postgres-host, or name another PostgreSQL with --pg-bin"
+            )
 
     def _remember_compression(self, compression: str) -> None:
         """Rows that one build has compressed with lz4 cannot be read by a build without it (the wheels)."""
@@ -383,6 +412,7 @@ class EmbeddedPostgres:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(PROGRAMS_SECONDS)
                 return False
+            self._renew_certificate(self._process)
             before, seen = seen, self._program_stamp()
             if seen != self._program and seen == before and (version := self._usable_version()) is not None:
                 logger.warning("PostgreSQL's programs have been replaced (%s): restarting it on %s",
@@ -390,6 +420,16 @@ class EmbeddedPostgres:
                 self._binaries = Binaries(self._binaries.folder, version)
                 self._end_process(self._process)
                 return True
+
+    def _renew_certificate(self, process: subprocess.Popen[bytes]) -> None:
+        """On SIGHUP PostgreSQL reads its certificate again, for new connections; a bad one leaves the old in use."""
+        if self._certificate is None:
+            return
+        try:
+            if self._certificate.update():
+                process.send_signal(signal.SIGHUP)
+        except Exception as problem:  # of the source: whatever the certificates of the server may raise
+            logger.error("the certificate of PostgreSQL's port is not renewed: %s", problem)
 
     def _usable_version(self) -> str | None:
         """That of the programs that are there now; None where they cannot open our data."""
