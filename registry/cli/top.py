@@ -1,4 +1,4 @@
-"""`registry top`: which tenants are busy in the server process that answers."""
+"""`registry top`: which tenants are busy, in all processes of the server."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _FIGURES: Final = ("requestsPerMinute", "writesPerMinute", "watches")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Lists the busiest tenants: requests and writes of the last minute, and open watches, in the server process "
-        "that answers. It needs rights in `system`."
+        "Lists the busiest tenants: requests and writes of the last minute, and open watches, in all processes of all "
+        "servers of the database. It needs rights in `system`."
     )
     parser.add_argument("--limit", type=int, default=20, help="tenants to show (default: %(default)s)")
     add_output_flag(parser)

@@ -15,6 +15,7 @@ import asyncio
 import datetime
 import logging
 from contextlib import ExitStack
+from functools import cache
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -23,6 +24,7 @@ from prometheus_client import Counter
 from registry.api.catalog import DEFINITIONS
 from registry.api.request import Backend
 from registry.api.served import Object
+from registry.builtin import definitions
 from registry.codec.stored import decode_stored
 from registry.controllers.controller_client import ControllerClient
 from registry.controllers.queue import Requeue, WorkQueue
@@ -30,12 +32,14 @@ from registry.controllers.work import Look, Work
 from registry.definitions.conditions import is_true
 from registry.reporting.evolution import grow
 from registry.reporting.facets import Documents
+from registry.reporting.fields import shape_of
 from registry.reporting.names import LONGEST_VIEW, view_name, with_digest
 from registry.reporting.report import documents_of, report_of
+from registry.schema.model import from_json
 from registry.store.connection import Pool
 from registry.store.errors import StoreError
 from registry.store.reporting.documents import Document, put_documents, stale_documents
-from registry.store.reporting.model import Report
+from registry.store.reporting.model import BuiltInViews, Report
 from registry.store.reporting.views import Outcome, Reporting, ReportingUnavailable
 from registry.store.types import ObjectKey, ResourceName, Tenant
 
@@ -59,6 +63,13 @@ PAGE_ROWS: Final = 200
 _PAUSE_SECONDS = 0.02
 # Without the rights to make roles, it is tried again this often.
 _UNAVAILABLE_SECONDS = 300.0
+_RBAC = "rbac.authorization.k8s.io"
+_REPORTED: Final = frozenset(
+    {
+        "namespaces",
+        *(f"{plural}.{_RBAC}" for plural in ("roles", "clusterroles", "rolebindings", "clusterrolebindings")),
+    }
+)
 _HEAD = '{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"resourceVersion":"'
 
 
@@ -147,7 +158,19 @@ class ReportingController:
 
 def reporting_of(pool: Pool) -> Reporting:
     """Reporting by the rules of registry/reporting."""
-    return Reporting(pool, grow, view_name, lambda name, whole: with_digest(name, whole, LONGEST_VIEW))
+    return Reporting(pool, grow, view_name, lambda name, whole: with_digest(name, whole, LONGEST_VIEW), built_in_views)
+
+
+@cache
+def built_in_views() -> tuple[BuiltInViews, ...]:
+    """The views of namespaces and of the kinds of RBAC: who may do what, where, and since when."""
+    found = []
+    for one in definitions():
+        if one.name in _REPORTED:
+            schema = from_json(one.versions[one.storage_version].schema.json)
+            shape, _ = shape_of(schema, namespaced=one.namespaced)
+            found.append(BuiltInViews(one.name, view_name(one.names.plural, one.group), shape))
+    return tuple(found)
 
 
 async def reconcile(controlled: ControllerClient, reporting: Reporting, key: ObjectKey) -> None:

@@ -21,6 +21,9 @@ class Figures(NamedTuple):
     writes: int = 0
     watches: int = 0
 
+    def plus(self, other: Figures) -> Figures:
+        return Figures(self.requests + other.requests, self.writes + other.writes, self.watches + other.watches)
+
 
 class _Tenant:
     """Counts of the running window and of the one before."""
@@ -77,6 +80,12 @@ class Activity:
     def of(self, name: str, now: float | None = None) -> Figures:
         tenant = self._tenants.get(name)
         return Figures() if tenant is None else tenant.figures(time.monotonic() if now is None else now)
+
+    def busy(self, now: float | None = None) -> dict[str, Figures]:
+        """The tenants that do something, or have done so within the last minute."""
+        now = time.monotonic() if now is None else now
+        found = {name: tenant.figures(now) for name, tenant in self._tenants.items()}
+        return {name: figures for name, figures in found.items() if figures != Figures()}
 
     def _forget_idle(self) -> None:
         """Those with open watches come back to the end, so that their ends are counted."""

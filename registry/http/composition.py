@@ -32,6 +32,7 @@ from registry.api.write_events import WriteEvents
 from registry.audit.log import audit_log
 from registry.authorization.authorizer import Authorizer
 from registry.authorization.tenants import Tenants
+from registry.controllers.activity import ActivityPublisher
 from registry.controllers.api_services.monitor import Monitor
 from registry.controllers.indexing import IndexingController
 from registry.controllers.manager import ControllerManager
@@ -90,6 +91,7 @@ async def serving(settings: Settings, stopping: Stopping) -> AsyncIterator[Servi
             ControllerManager(backend, trust=trust, cleaner=cleaner, migration=_migration(settings))
         )
         await stack.enter_async_context(IndexingController(backend))
+        await stack.enter_async_context(ActivityPublisher(backend))
         if settings.sql_views:
             await stack.enter_async_context(ReportingController(backend))
         await bootstrap(backend, tenants)

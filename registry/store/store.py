@@ -27,6 +27,7 @@ from registry.store.feed.feed import Feed
 from registry.store.feed.subscription import Subscription
 from registry.store.indexes import Indexing
 from registry.store.leader import Leader
+from registry.store.process_activity import ProcessActivity
 from registry.store.process_heartbeats import ProcessHeartbeats
 from registry.store.reads import history, indexed
 from registry.store.reads import statistics as reads_of_statistics
@@ -475,7 +476,7 @@ class Store:
         return await self._tenants.remove_next_rows(ending)
 
     async def load_tenant(self, name: TenantName) -> Tenant:
-        """HistoryPage the cache."""
+        """Reads the row, also where the tenant is cached."""
         self._tenants.forget_name(name)
         return await self._tenants.find(name)
 
@@ -493,6 +494,10 @@ class Store:
     def heartbeats(self, *, seconds: float = 30.0) -> ProcessHeartbeats:
         """What this process owes to controllers, and what others have left behind."""
         return ProcessHeartbeats(self._pool, self.process, self._sealing, seconds=seconds)
+
+    def activity(self) -> ProcessActivity:
+        """What tenants do in this process, for the others, and what they do there."""
+        return ProcessActivity(self._pool, self.process)
 
     @property
     def retention(self) -> datetime.timedelta:

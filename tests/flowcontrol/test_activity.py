@@ -38,3 +38,12 @@ def test_tenants_that_are_idle_are_forgotten_and_open_watches_are_not(monkeypatc
     assert activity.of("watches", now=0).watches == 1
     assert activity.of("t0", now=0) == Figures()
     assert activity.of("t9", now=0) == Figures(1, 0, 0)
+
+
+def test_busy_tenants_are_those_of_the_last_minute_and_those_that_watch() -> None:
+    activity = Activity()
+    activity.begin("asked", watch=False, write=True, now=0)
+    activity.begin("watches", watch=True, write=False, now=0)
+    assert activity.busy(now=30) == {"asked": Figures(1, 1, 0), "watches": Figures(0, 0, 1)}
+    assert activity.busy(now=130) == {"watches": Figures(0, 0, 1)}
+    assert Figures(1, 1, 0).plus(Figures(2, 0, 3)) == Figures(3, 1, 3)

@@ -13,7 +13,7 @@ from registry.store.feed.signals import channel_of, decode
 from tests.reporting.outsiders import CRD, VIEW, Outsiders, logged_in
 from tests.reporting.reports import Reports
 
-VIEWS = [VIEW, f"{VIEW}_raw", f"{VIEW}_history", "usage", "definitions", "revision"]
+VIEWS = [VIEW, f"{VIEW}_raw", f"{VIEW}_history", "usage", "definitions", "revision", "namespaces"]
 
 
 @pytest.fixture

@@ -4,11 +4,13 @@
     GET  .../tenants?usage=true     all, in the order of their names, or by fieldSelector (right: list tenants/usage)
 
 The figures are those that quotas are checked against: counted in the commits themselves. `activity` is what the
-tenant does in the process that answers. Documented in docs/tenants.md.
+tenant does in all processes: in the one that answers now, in the others a few seconds ago. Documented in
+docs/tenants.md.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from registry.api.answers import DocumentAnswer
@@ -18,7 +20,7 @@ from registry.api.request import ResourceRequest
 from registry.api.served import Served
 from registry.api.verbs.list import parse_selection
 from registry.builtin.tenancy import GROUP, PLURAL, SYSTEM
-from registry.flowcontrol.activity import Activity
+from registry.flowcontrol.activity import Figures
 from registry.store.tenants import Usage
 from registry.store.types import ObjectKey
 
@@ -42,7 +44,7 @@ def check(served: Served, verb: str) -> None:
 async def serve(request: ResourceRequest, verb: str) -> DocumentAnswer:
     if request.tenant.name != SYSTEM:  # A definition of the same name tells of nobody.
         raise not_found(request.served.resource, request.name)
-    store, activity = request.backend.store, request.backend.activity
+    store, activity = request.backend.store, await _activity(request)
     if verb == "get":
         found = await store.usage([request.name])
         if request.name not in found:
@@ -93,9 +95,15 @@ async def _page(request: ResourceRequest) -> tuple[dict[str, Usage], bool]:
         after = list(page)[-1]
 
 
-def _usage_entry(name: str, usage: Usage, activity: Activity) -> dict[str, Any]:
+async def _activity(request: ResourceRequest) -> Callable[[str], Figures]:
+    """The figures of a tenant in all processes."""
+    own, others = request.backend.activity, await request.backend.store.activity().of_others()
+    return lambda name: own.of(name).plus(others.get(name, Figures()))
+
+
+def _usage_entry(name: str, usage: Usage, activity: Callable[[str], Figures]) -> dict[str, Any]:
     """{'name': 'acme', 'used': {'objects': 12, ...}, 'limits': {'objects': 100}, 'activity': {'watches': 3, ...}}"""
-    figures, busy = usage._asdict(), activity.of(name)
+    figures, busy = usage._asdict(), activity(name)
     limits = {
         key.removeprefix("max_"): value
         for key, value in figures.items()
@@ -105,6 +113,5 @@ def _usage_entry(name: str, usage: Usage, activity: Activity) -> dict[str, Any]:
         "name": name,
         "used": {key: value for key, value in figures.items() if not key.startswith("max_")},
         "limits": limits,
-        # In the process that answers, the others apart.
         "activity": {"requestsPerMinute": busy.requests, "writesPerMinute": busy.writes, "watches": busy.watches},
     }

@@ -77,7 +77,7 @@ async def remake(connection: Connection, roles: Roles, only_across: bool = False
             if only_across and not place.across:
                 continue
             texts = [*statements(place, view.shape, facets), *comments(place, view.shape)]
-            why = await _replace(connection, owner, place, view.shape, texts)
+            why = await replace_views(connection, owner, place, view.shape, texts)
             if why:
                 logger.warning("the views of %s cannot be made in %s: %s", resource, place.schema, why)
             if why and place.tenant_id is None:
@@ -98,10 +98,10 @@ async def _make_own(connection: Connection, owner: str, place: Place, shape: Sha
     is_there = await has_view(connection, place.schema, place.name)
     if not is_there and await count_relations(connection) + shape.relations > reporting_choice.MAX_VIEWS:
         return TOO_MANY
-    return await _replace(connection, owner, place, shape, texts)
+    return await replace_views(connection, owner, place, shape, texts)
 
 
-async def _replace(connection: Connection, owner: str, place: Place, shape: Shape, texts: Sequence[str]) -> str:
+async def replace_views(connection: Connection, owner: str, place: Place, shape: Shape, texts: Sequence[str]) -> str:
     """Views are replaced; those of other columns than the new ones, as an earlier version made them, are dropped."""
     try:
         async with connection.transaction():

@@ -20,6 +20,11 @@ from registry.store.types import Tenant, TenantId
 SUFFIXES: Final = ("_raw", "_history", "_conditions_history", "_conditions", "_as_of", "_at_revision")
 
 
+def rival_names(name: str) -> list[str]:
+    """The names of views that could not stand beside a set of views of this name."""
+    return [name, *(f"{name}{s}" for s in SUFFIXES), *(name.removesuffix(s) for s in SUFFIXES)]
+
+
 async def one_row(connection: Connection, text: str, values: Sequence[Any]) -> tuple[Any, ...] | None:
     cursor = await connection.execute(text.encode(), values)
     return await cursor.fetchone()
@@ -90,7 +95,7 @@ async def short_name(connection: Connection, tenant: TenantId, resource: str) ->
     plain = re.sub("_+", "_", re.sub("[^a-z0-9]", "_", resource.partition(".")[0].lower()))[:48].strip("_")
     wanted, number = plain, 0
     while True:
-        rivals = [wanted, *(f"{wanted}{s}" for s in SUFFIXES), *(wanted.removesuffix(s) for s in SUFFIXES)]
+        rivals = rival_names(wanted)
         if not await one_row(
             connection,
             "SELECT 1 FROM report_definitions WHERE tenant_id = %s AND resource <> %s AND short_name = ANY (%s)",

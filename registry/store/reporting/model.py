@@ -72,6 +72,15 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
+class BuiltInViews:
+    """The views of a kind that every tenant has: `name` is that of the main one."""
+
+    resource: str
+    name: str
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True)
 class Grown:
     """A shape that another has grown to: whether a view that other tenants have too may grow so, and whether there was
     no room for all columns."""

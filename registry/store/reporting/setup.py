@@ -13,17 +13,18 @@ Readers have no right to any table, and the owners of views none to write one.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from registry.store.connection import Connection
-from registry.store.reporting.sql import TENANT_NAME, identifier, literal
+from registry.store.reporting.model import BuiltInViews
+from registry.store.reporting.sql import TENANT_NAME, child_name, identifier, literal
 
 OWN_SCHEMA: Final = "reports"
 ALL_SCHEMA: Final = "reports_all"
 
-# What may be read below a view. Not `body`: of objects only the document, which holds no managed fields.
+# What may be read below a view. `body` is for kinds without documents (built_in.py), and shown without managed fields.
 _OBJECTS: Final = (
     "tenant_id",
     "resource",
@@ -32,6 +33,7 @@ _OBJECTS: Final = (
     "revision",
     "version",
     "doc",
+    "body",
     "created_at",
     "updated_at",
     "facet_any",
@@ -108,9 +110,10 @@ async def begin(connection: Connection) -> None:
     await connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
 
 
-async def make_schema(connection: Connection, roles: Roles, across: bool) -> None:
-    """Makes what is missing of a set of views, after its policies. Raises psycopg's InsufficientPrivilege."""
-    for text in _base(roles, across):
+async def make_schema(connection: Connection, roles: Roles, across: bool, built_in: Sequence[BuiltInViews]) -> None:
+    """Makes what is missing of a set of views, after its policies, but for the views of kinds: `built_in` are listed.
+    Raises psycopg's InsufficientPrivilege."""
+    for text in _base(roles, across, built_in):
         await connection.execute(text.encode(), prepare=False)
 
 
@@ -145,7 +148,7 @@ async def _make_role(connection: Connection, name: str) -> None:
         await connection.execute(f"GRANT {identifier(name)} TO CURRENT_USER".encode(), prepare=False)
 
 
-def _base(roles: Roles, across: bool) -> Iterator[str]:
+def _base(roles: Roles, across: bool, built_in: Sequence[BuiltInViews]) -> Iterator[str]:
     owner, reader = roles.of(across)
     schema = ALL_SCHEMA if across else OWN_SCHEMA
     tables, quoted, to = roles.tables, identifier(schema), identifier(owner)
@@ -161,6 +164,7 @@ def _base(roles: Roles, across: bool) -> Iterator[str]:
     yield f"GRANT USAGE ON SCHEMA {quoted} TO {identifier(reader)}"
     yield f"ALTER DEFAULT PRIVILEGES IN SCHEMA {quoted} GRANT SELECT ON TABLES TO {identifier(reader)}"
     yield from _catalogue(quoted, tables, across)
+    yield from _views(quoted, tables, across, built_in)
     yield _TIME_IN_STATE.format(schema=quoted)
     yield (
         f"COMMENT ON FUNCTION {quoted}.time_in_state IS"
@@ -273,3 +277,40 @@ def _catalogue(schema: str, tables: str, across: bool) -> Iterator[str]:
         FROM {tables}.objects o LEFT JOIN {tables}.tenants t ON t.id = o.tenant_id
         GROUP BY {TENANT_NAME}, o.resource"""
     yield f"COMMENT ON VIEW {schema}.usage IS 'Objects of each definition and tenant, and the size of their documents'"
+
+
+def _views(schema: str, tables: str, across: bool, built_in: Sequence[BuiltInViews]) -> Iterator[str]:
+    """What psql cannot list: the views of the definitions of the tenants that a session may see, and of `built_in`."""
+    elements = """(SELECT string_agg(array_to_string(ARRAY(SELECT jsonb_array_elements_text(s.value)), '.') || '[]', '.'
+                    ORDER BY s.ordinality) FROM jsonb_array_elements(p.value -> 'path') WITH ORDINALITY s)"""
+    fixed = ", ".join(
+        f"({literal(view)}, {literal(kind.resource)}, {literal(shows)})"
+        for kind in built_in
+        for view, shows in _views_of(kind)
+    )
+    yield f"""CREATE OR REPLACE VIEW {schema}.views WITH (security_barrier) AS
+        SELECT r.view, v.resource AS definition, r.shows
+        FROM {tables}.report_views v
+        CROSS JOIN LATERAL (
+            VALUES (v.name, 'objects'), (v.name || '_raw', 'whole objects'), (v.name || '_history', 'states of objects')
+            UNION ALL
+            SELECT p.value ->> 'relation', 'elements of ' || {elements}
+            FROM jsonb_array_elements(v.shape -> 'children') p
+            UNION ALL
+            SELECT p.value ->> 'history', 'states of elements of ' || {elements}
+            FROM jsonb_array_elements(v.shape -> 'children') p WHERE p.value ->> 'history' IS NOT NULL
+        ) r (view, shows)
+        WHERE EXISTS (SELECT 1 FROM {tables}.report_definitions m
+            WHERE m.view_id = v.id AND {_visible_rows(tables, across, "m.tenant_id", "m.resource")})
+        {f"UNION ALL SELECT f.* FROM (VALUES {fixed}) f (view, definition, shows)" if fixed else ""}"""
+    yield f"COMMENT ON VIEW {schema}.views IS 'The views that have rows for this session, and what a row is'"
+
+
+def _views_of(kind: BuiltInViews) -> Iterator[tuple[str, str]]:
+    yield kind.name, "objects"
+    yield f"{kind.name}_raw", "whole objects"
+    yield f"{kind.name}_history", "states of objects"
+    for child in kind.shape.children:
+        elements = f"elements of {'.'.join('.'.join(path) + '[]' for path in child.path)}"
+        yield child_name(kind.name, child), elements
+        yield child_name(kind.name, child, "_history"), f"states of {elements}"

@@ -16,7 +16,7 @@ from typing import Final
 from registry.store.reporting.model import LAST_APPLIED, Child, Column, Kind, Path, Shape
 
 # Count up when views are made differently: all are made again then.
-SQL_VERSION: Final = 8
+SQL_VERSION: Final = 9
 
 _DESCRIPTIONS: Final[Mapping[str, str]] = {
     "tenant": "Tenant that the object belongs to",
@@ -43,7 +43,10 @@ _DESCRIPTIONS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a set of views is made: in `schema`, for the roles that may read it. `across`: rows of many tenants."""
+    """Where a set of views is made: in `schema`, for the roles that may read it. `across`: rows of many tenants.
+
+    `built_in`: of a kind that every tenant has, so its objects have no documents of their own.
+    """
 
     schema: str
     name: str
@@ -53,6 +56,12 @@ class Place:
     across: bool = False
     # The tenant whose schema it is.
     tenant_id: int | None = None
+    built_in: bool = False
+
+    @property
+    def document(self) -> str:
+        """That of a row of `_rows`."""
+        return "d.doc" if self.built_in else "o.doc"
 
     def relation(self, suffix: str = "") -> str:
         return f"{identifier(self.schema)}.{identifier(self.name + suffix)}"
@@ -175,7 +184,7 @@ def _main(place: Place, shape: Shape, facets: Mapping[tuple[Path, Kind], str]) -
     ]
     for column in shape.columns:
         facet = None if column.hidden else facets.get(column.identity)
-        columns.append((f"o.facet_{facet}" if facet else _value(place, "o.doc", column), column.name))
+        columns.append((f"o.facet_{facet}" if facet else _value(place, place.document, column), column.name))
     # What the indexes are of; true of every object of these definitions.
     indexed = " AND o.facet_any" if facets else ""
     return f"SELECT {_list(columns)} FROM {_rows(place)} WHERE {_mine(place, 'o')}{indexed}"
@@ -183,7 +192,7 @@ def _main(place: Place, shape: Shape, facets: Mapping[tuple[Path, Kind], str]) -
 
 def _raw(place: Place, shape: Shape) -> str:
     left_out = (("metadata", "facets"), ("metadata", "annotations", LAST_APPLIED))
-    document = "o.doc" + "".join(f" #- {array(path)}" for path in left_out)
+    document = place.document + "".join(f" #- {array(path)}" for path in left_out)
     if shape.redacted:
         # One literal: thousands of calls in each other would be too many.
         document = f"{place.tables}.report_without({document}, {literal(json.dumps(shape.redacted))}::jsonb)"
@@ -192,7 +201,7 @@ def _raw(place: Place, shape: Shape) -> str:
 
 
 def _child(place: Place, shape: Shape, child: Child) -> str:
-    joins, columns = _elements(place, child, "o.doc")
+    joins, columns = _elements(place, child, place.document)
     return f"SELECT {_list([*_identity(shape, 'o'), *columns])} FROM {_rows(place)}{joins} WHERE {_mine(place, 'o')}"
 
 
@@ -244,7 +253,7 @@ def _states(place: Place) -> str:
         WHERE c.resource = {resource} AND c.previous_revision <= d.compact_revision AND {_mine(place, "c")}
         UNION ALL
         SELECT o.tenant_id, o.key, o.uid, o.revision, o.updated_at, 'earlier', NULL, NULL, NULL,
-            o.doc
+            {_built_in_document(place) if place.built_in else "o.doc"}
         FROM {tables}.objects o JOIN {tables}.tenants ot ON ot.id = o.tenant_id
             JOIN {tables}.domains d ON d.id = ot.domain_id
         WHERE o.resource = {resource} AND o.revision <= d.compact_revision AND {_mine(place, "o")}
@@ -293,7 +302,15 @@ def _as_of(place: Place) -> Iterator[str]:
 
 def _rows(place: Place) -> str:
     # Left, so that it costs nothing where the tenant's name is not asked for.
-    return f"{place.tables}.objects o LEFT JOIN {place.tables}.tenants t ON t.id = o.tenant_id"
+    rows = f"{place.tables}.objects o LEFT JOIN {place.tables}.tenants t ON t.id = o.tenant_id"
+    if place.built_in:
+        # OFFSET 0: decoded once a row, not once a column.
+        rows += f" CROSS JOIN LATERAL (SELECT {_built_in_document(place)} AS doc OFFSET 0) d"
+    return rows
+
+
+def _built_in_document(place: Place) -> str:
+    return f"{place.tables}.report_document(o.body)"
 
 
 def _mine(place: Place, row: str) -> str:
@@ -303,6 +320,9 @@ def _mine(place: Place, row: str) -> str:
         f" AND m.view_id = {int(place.view_id)}"
     )
     of_resource = f"{row}.resource = {literal(place.resource)}"
+    if place.built_in:
+        tenant = "" if place.across else f" AND {row}.tenant_id = (SELECT {place.tables}.report_tenant())"
+        return f"{of_resource}{tenant}"
     if place.across:
         return f"{of_resource} AND EXISTS (SELECT 1 {member} AND m.tenant_id = {row}.tenant_id)"
     tenant = f"{place.tables}.report_tenant()"
@@ -320,19 +340,20 @@ def _identity(shape: Shape, row: str) -> list[tuple[str, str]]:
 
 def _metadata(place: Place, taken: Collection[str]) -> list[tuple[str, str]]:
     """Those of a field that was called so before they were there give way to it (`taken`)."""
+    document = place.document
     found = [
-        ("o.doc #> '{metadata,labels}'", "labels"),
-        (f"(o.doc #> '{{metadata,annotations}}') - {literal(LAST_APPLIED)}", "annotations"),
-        ("o.doc #> '{metadata,ownerReferences}'", "owner_references"),
-        ("o.doc #> '{metadata,finalizers}'", "finalizers"),
-        (f"{place.tables}.report_int(o.doc #> '{{metadata,generation}}')", "generation"),
+        (f"{document} #> '{{metadata,labels}}'", "labels"),
+        (f"({document} #> '{{metadata,annotations}}') - {literal(LAST_APPLIED)}", "annotations"),
+        (f"{document} #> '{{metadata,ownerReferences}}'", "owner_references"),
+        (f"{document} #> '{{metadata,finalizers}}'", "finalizers"),
+        (f"{place.tables}.report_int({document} #> '{{metadata,generation}}')", "generation"),
         ("o.revision", "resource_version"),
         ("o.version", "stored_version"),
         ("o.created_at", "created_at"),
         (_actor(place, "c.uid = o.uid AND c.type = 'ADDED'"), "created_by"),
         ("o.updated_at", "updated_at"),
         (_actor(place, "c.revision = o.revision"), "updated_by"),
-        (f"{place.tables}.report_time(o.doc #>> '{{metadata,deletionTimestamp}}')", "deletion_timestamp"),
+        (f"{place.tables}.report_time({document} #>> '{{metadata,deletionTimestamp}}')", "deletion_timestamp"),
     ]
     return [(value, name) for value, name in found if name not in taken]
 
@@ -347,8 +368,8 @@ def _actor(place: Place, which: str) -> str:
 
 def _ready(place: Place, facets: Mapping[tuple[Path, Kind], str], shape: Shape) -> list[tuple[str, str]]:
     if READY not in facets or not shape.has_ready:
-        return _ready_from(place, "o.doc", shape)
-    reason = _ready_from(place, "o.doc", shape)[1]
+        return _ready_from(place, place.document, shape)
+    reason = _ready_from(place, place.document, shape)[1]
     return [("o.facet_ready", "ready"), reason, ("o.facet_ready_since", "ready_since")]
 
 

@@ -5,6 +5,7 @@ whose last definition has gone stays for the retention time, since its history d
 
     choice.py           which view a definition is to have, and its shape
     ddl.py              the SQL of a view, wherever it stands
+    built_in.py         the views of kinds that every tenant has
     tenant_schemas.py   schemas of tenants of their own
     catalogue.py        the rows that are kept of all that
     documents.py        the documents of objects
@@ -24,6 +25,7 @@ from psycopg.types.json import Jsonb
 from registry.store.connection import Connection, Pool
 from registry.store.errors import StoreError, Unstorable
 from registry.store.reporting import choice as reporting_choice
+from registry.store.reporting.built_in import make_built_in
 from registry.store.reporting.catalogue import (
     add_reason,
     drop_empty,
@@ -41,7 +43,6 @@ from registry.store.reporting.catalogue import (
 from registry.store.reporting.choice import Grow, choose, describe_omitted, fit_shape
 from registry.store.reporting.ddl import make, refusal, remake, unmake
 from registry.store.reporting.locations import (
-    SUFFIXES,
     consumers_of,
     copies_of,
     count_relations,
@@ -49,11 +50,12 @@ from registry.store.reporting.locations import (
     has_schema,
     is_of_others,
     one_row,
+    rival_names,
     version_made_by,
     version_text,
 )
 from registry.store.reporting.logins import ENFORCE, TRANSACTION_SECONDS
-from registry.store.reporting.model import Facet, Outcome, Report, Shape, View
+from registry.store.reporting.model import BuiltInViews, Facet, Outcome, Report, Shape, View
 from registry.store.reporting.repair import Drift, repair
 from registry.store.reporting.setup import ALL_SCHEMA, OWN_SCHEMA, Roles, begin, make_policies, make_schema, roles_of
 from registry.store.reporting.sql import SQL_VERSION, identifier, literal
@@ -72,16 +74,22 @@ class ReportingUnavailable(Exception):
 
 class Reporting:
     """`grow` is how shapes grow (registry/reporting/evolution.py). `name` gives the name that a new view would like,
-    `mark` one like it that is not taken.
+    `mark` one like it that is not taken. `built_in` are the kinds that every tenant has and that get views.
     """
 
     def __init__(
-        self, pool: Pool, grow: Grow, name: Callable[[str, str], str], mark: Callable[[str, str], str]
+        self,
+        pool: Pool,
+        grow: Grow,
+        name: Callable[[str, str], str],
+        mark: Callable[[str, str], str],
+        built_in: Callable[[], Sequence[BuiltInViews]],
     ) -> None:
         self._pool = pool
         self._grow = grow
         self._name = name
         self._mark = mark
+        self._built_in = built_in
         self._roles: Roles | None = None
         self._passwords_set = -UNSEEN_SECONDS
 
@@ -100,7 +108,7 @@ class Reporting:
                     async with connection.transaction():
                         await begin(connection)
                         if await _is_due(connection, roles):
-                            await _make_all(connection, roles, across)
+                            await _make_all(connection, roles, across, self._built_in())
                 self._roles = roles
         except StoreError as error:
             if isinstance(error.__cause__, psycopg.errors.InsufficientPrivilege):
@@ -117,7 +125,8 @@ class Reporting:
                 await make_policies(connection, roles, across=True)
                 async with connection.transaction():
                     await begin(connection)
-                    await make_schema(connection, roles, across=True)
+                    await make_schema(connection, roles, True, self._built_in())
+                    await make_built_in(connection, roles, True, self._built_in())
                     await remake(connection, roles, only_across=True)
         except StoreError as error:
             if isinstance(error.__cause__, psycopg.errors.InsufficientPrivilege):
@@ -314,8 +323,9 @@ class Reporting:
 
     async def _insert(self, connection: Connection, report: Report, shape: Shape, tenant: Tenant) -> View:
         name = self._name(report.plural, report.group)
-        rivals = [name, *(f"{name}{s}" for s in SUFFIXES), *(name.removesuffix(s) for s in SUFFIXES)]
-        if await one_row(connection, "SELECT 1 FROM report_views WHERE name = ANY (%s)", (rivals,)):
+        rivals = rival_names(name)
+        taken = not set(rivals).isdisjoint(kind.name for kind in self._built_in())
+        if taken or await one_row(connection, "SELECT 1 FROM report_views WHERE name = ANY (%s)", (rivals,)):
             name = self._mark(name, f"{report.resource} {report.digest}")
             number = 0
             while await one_row(connection, "SELECT 1 FROM report_views WHERE name = %s", (name,)):
@@ -335,11 +345,12 @@ async def _is_due(connection: Connection, roles: Roles) -> bool:
     return await is_of_others(connection, roles) or await version_made_by(connection) != SQL_VERSION
 
 
-async def _make_all(connection: Connection, roles: Roles, across: bool) -> None:
+async def _make_all(connection: Connection, roles: Roles, across: bool, built_in: Sequence[BuiltInViews]) -> None:
     if await is_of_others(connection, roles):
         await drop_schemas(connection)
     for which in (False, True)[: 1 + across]:
-        await make_schema(connection, roles, which)
+        await make_schema(connection, roles, which, built_in)
+        await make_built_in(connection, roles, which, built_in)
     await retry_refused(connection)
     await remake(connection, roles)
     text = f"COMMENT ON SCHEMA {identifier(OWN_SCHEMA)} IS {literal(version_text())}"

@@ -1,0 +1,44 @@
+"""`registry top` counts what tenants do in all processes, whichever of them answers."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import ssl
+
+import httpx
+import pytest
+
+from tests.processes import registry, wait_until
+from tests.running import data_folder, running_server
+
+pytestmark = pytest.mark.slow
+
+WATCHES = 8
+TENANTS = "/clusters/system/apis/tenancy.registry/v1/tenants/default/usage"
+
+
+def test_the_watches_of_all_workers_are_counted() -> None:
+    with data_folder() as folder, running_server(folder / "data", "--workers", "2") as server:
+        verify = ssl.create_default_context(cafile=server.authority)
+        headers = {"Authorization": f"Bearer {server.token}"}
+
+        def client() -> httpx.Client:
+            """Each has a connection of its own, which the kernel gives to one of the workers."""
+            return httpx.Client(base_url=server.url, headers=headers, verify=verify, timeout=120)
+
+        def counted() -> int:
+            with client() as one:
+                found: int = one.get(TENANTS).json()["activity"]["watches"]
+                return found
+
+        with contextlib.ExitStack() as stack:
+            for _ in range(WATCHES):
+                watching = stack.enter_context(client())
+                answer = stack.enter_context(watching.stream("GET", "/api/v1/configmaps?watch=true&resourceVersion=0"))
+                assert answer.status_code == 200
+            wait_until(lambda: all(counted() == WATCHES for _ in range(10)), "every worker counts all watches")
+            done = registry("top", "-o", "json", KUBECONFIG=str(server.kubeconfig))
+            assert done.returncode == 0, done.stderr
+            assert {one["name"]: one["watches"] for one in json.loads(done.stdout)}["default"] == WATCHES
+        wait_until(lambda: all(counted() == 0 for _ in range(10)), "what has ended is counted nowhere")
