@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
-from registry.cli.errors import Refused
+from registry.cli.errors import Refused, describe
 
 Object = dict[str, Any]
 
@@ -51,8 +51,7 @@ class ApiClient:
                 message = _message(error.read()) or f"the server answered {error.code}"
                 raise Refused(message, error.code) from error
         except (OSError, http.client.HTTPException, ValueError) as error:
-            reason = getattr(error, "reason", error)
-            raise Refused(f"{self.url} cannot be reached: {reason} (is `registry serve` running?)") from error
+            raise Refused(f"{self.url} cannot be reached: {_reason(error)} (is `registry serve` running?)") from error
 
     def items(self, path: str, query: str = "") -> Iterator[Object]:
         """All items of a list, page by page."""
@@ -84,3 +83,9 @@ def _message(body: bytes) -> str:
     except ValueError:
         return ""
     return str(status.get("message") or "") if isinstance(status, dict) else ""
+
+
+def _reason(error: BaseException) -> str:
+    """urllib wraps what has gone wrong below it."""
+    reason = getattr(error, "reason", error)
+    return describe(reason) if isinstance(reason, BaseException) else str(reason)

@@ -15,6 +15,20 @@ class Refused(CommandError):
         self.code = code
 
 
+def describe(problem: BaseException, *, of: object = "") -> str:
+    """An error of the system without Python's words: '/a: No such file or directory'. Others are as they say.
+
+    `of` is the file in question, for errors that name none.
+    """
+    if isinstance(problem, UnicodeDecodeError):
+        text = "not a text in UTF-8"
+    elif isinstance(problem, OSError) and problem.strerror:
+        text, of = problem.strerror, problem.filename or of
+    else:
+        text = str(problem).strip()
+    return f"{of}: {text}" if of else text
+
+
 def is_unmigrated(problem: BaseException | None) -> bool:
     """Whether a database without our tables, or with those of an older version, is the cause of an error."""
     from psycopg import errors

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from registry.cli.errors import describe
 from registry.files import write_private
 from registry.settings import WILDCARD_HOSTS, Settings, SettingsError
 
@@ -28,10 +29,17 @@ def ensure_admin_token(settings: Settings) -> str:
         token = secrets.token_urlsafe(TOKEN_BYTES)
         write_private(path, f"{token}\n".encode())
     except (OSError, UnicodeDecodeError) as problem:
-        raise SettingsError(f"cannot read the administrator's token: {problem}") from problem
+        raise SettingsError(f"cannot read the administrator's token: {describe(problem, of=path)}") from problem
     if not token:
         raise SettingsError(f"{path} is empty: it should hold the administrator's token")
+    if not is_token(token):
+        raise SettingsError(f"{path} holds no token: a token is one word of ASCII")
     return token
+
+
+def is_token(text: str) -> bool:
+    """Whether it can stand in a header: what cannot must not get into a message about headers either."""
+    return text.isascii() and text.isprintable() and " " not in text and bool(text)
 
 
 def server_url(settings: Settings, port: int | None = None) -> str:

@@ -18,7 +18,8 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from registry.cli.api_client import ApiClient
-from registry.cli.errors import CommandError
+from registry.cli.errors import CommandError, describe
+from registry.cli.kubeconfig import is_token
 
 _TENANT_IN_URL: Final = re.compile(r"/clusters/([^/]+)/?$")
 DEFAULT_TENANT: Final = "default"
@@ -52,8 +53,10 @@ def open_session(typed: dict[str, Any]) -> Session:
         user = _named(config, "users", context.get("user", ""))["user"] if context.get("user") else {}
         server = str(cluster["server"]).rstrip("/")
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
-        raise CommandError(f"{path}: {str(problem).splitlines()[0]}") from problem
-    except (KeyError, TypeError, AttributeError, LookupError) as problem:
+        raise CommandError(describe(problem, of=path).partition("\n")[0]) from problem
+    except (KeyError, TypeError, AttributeError) as problem:
+        raise CommandError(f"{path}: not a kubeconfig with a context that can be used") from problem
+    except LookupError as problem:
         raise CommandError(f"{path}: not a kubeconfig with a context that can be used: {problem}") from problem
     tls = _tls(cluster, user, path.parent)
     headers = _headers(user, path.parent)
@@ -108,7 +111,7 @@ def _tls(cluster: dict[str, Any], user: dict[str, Any], folder: Path) -> ssl.SSL
                 both.flush()
                 context.load_cert_chain(both.name)
     except (OSError, ValueError) as problem:
-        raise CommandError(f"the kubeconfig's certificates cannot be used: {problem}") from problem
+        raise CommandError(f"the kubeconfig's certificates cannot be used: {describe(problem)}") from problem
     return context
 
 
@@ -127,8 +130,10 @@ def _headers(user: dict[str, Any], folder: Path) -> dict[str, str]:
     if user.get("tokenFile"):
         try:
             token = (folder / user["tokenFile"]).read_text().strip()
-        except OSError as problem:
-            raise CommandError(f"{user['tokenFile']}: {problem.strerror}") from problem
+        except (OSError, UnicodeDecodeError) as problem:
+            raise CommandError(describe(problem, of=user["tokenFile"])) from problem
     if "exec" in user or "auth-provider" in user:
         raise CommandError("credentials that a program provides are not supported here: use a token")
+    if token and not is_token(str(token)):
+        raise CommandError("the kubeconfig's token is none: a token is one word of ASCII")
     return {"Authorization": f"Bearer {token}"} if token else {}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from registry.cli.errors import CommandError
+from registry.cli.errors import CommandError, describe
 
 if TYPE_CHECKING:
     from registry.schema.field import FieldError
@@ -43,12 +43,12 @@ def documents_of(path: Path) -> Iterator[Object]:
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise CommandError(f"{path}: {error}") from error
+        raise CommandError(describe(error, of=path)) from error
     for document in re.split(r"^---[ \t]*(?:#.*)?$", text, flags=re.MULTILINE):
         try:
             value = decode_yaml(document.encode()).value
         except DecodeError as error:
-            raise CommandError(f"{path}: {error}") from error
+            raise CommandError(describe(error, of=path)) from error
         if value is None:
             continue
         if not isinstance(value, dict):

@@ -7,7 +7,7 @@ import os
 from contextlib import nullcontext
 from typing import Any
 
-from registry.cli.errors import CommandError
+from registry.cli.errors import CommandError, describe
 from registry.settings import OWN_DATABASE, SettingsError, add_flags, load
 
 
@@ -36,5 +36,5 @@ def run(typed: dict[str, Any]) -> int:
                 migrations.downgrade(url, revision)
             print(migrations.current(url) or "empty")
     except (MigrationError, EmbeddedPostgresError, OSError) as problem:
-        raise CommandError(str(problem)) from problem
+        raise CommandError(describe(problem)) from problem
     return 0

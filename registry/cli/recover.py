@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(typed: dict[str, Any]) -> int:
     import asyncio
 
-    from registry.cli.errors import CommandError
+    from registry.cli.errors import CommandError, describe
     from registry.cli.server_process import MigrationError, database, migration_errors
     from registry.postgres.server import EmbeddedPostgresError, running_url
 
@@ -31,7 +31,7 @@ def run(typed: dict[str, Any]) -> int:
         with nullcontext(running[0]) if running else database(settings) as url, migration_errors():
             print(asyncio.run(_recover(url)))
     except (MigrationError, EmbeddedPostgresError, OSError) as problem:
-        raise CommandError(str(problem)) from problem
+        raise CommandError(describe(problem)) from problem
     return 0
 
 

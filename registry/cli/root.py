@@ -54,6 +54,9 @@ _COMPLETE: Final = "__complete"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words:
+        parser("").print_help()
+        return 0
     if words[:1] == [_WORKER]:
         return _run(_worker, vars(_worker_parser().parse_args(words[1:])))
     if words[:1] == [_COMPLETE]:

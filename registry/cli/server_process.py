@@ -16,6 +16,7 @@ from pathlib import Path
 from registry import logs
 from registry.audit import policy
 from registry.cli import kubeconfig
+from registry.cli.errors import describe
 from registry.cli.servers import DATA_DIR_VARIABLE, announced
 from registry.http.encryption import encryption_of, prepare
 from registry.http.serving import server
@@ -60,7 +61,7 @@ def serve(settings: Settings, *, application: str = APPLICATION) -> int:
         print("registry: stopped", file=sys.stderr)
         return 130
     except (ServeError, SettingsError, TlsError, EmbeddedPostgresError, MigrationError, OSError) as problem:
-        print(f"registry: {problem}", file=sys.stderr)
+        print(f"registry: {describe(problem)}", file=sys.stderr)
         return 1
     print("registry: stopped", file=sys.stderr)
     return 0

@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import psycopg
 
+from registry.cli.errors import describe
 from registry.postgres.config import LOOPBACK
 from registry.settings import WILDCARD_HOSTS, Settings, SettingsError, load
 from registry.store.reporting.logins import LoginError, Wish
@@ -66,7 +67,7 @@ def _database(settings: Settings) -> Iterator[str]:
         with database(settings) as url:
             yield url
     except (MigrationError, EmbeddedPostgresError, OSError) as problem:
-        raise SettingsError(str(problem)) from problem
+        raise SettingsError(describe(problem)) from problem
 
 
 async def _grant(url: str, settings: Settings, typed: dict[str, Any]) -> None:
@@ -149,8 +150,8 @@ def _wish(typed: dict[str, Any]) -> Wish:
     if typed["password_file"]:
         try:
             password = Path(typed["password_file"]).read_text().strip()
-        except OSError as problem:
-            raise SettingsError(str(problem)) from problem
+        except (OSError, UnicodeDecodeError) as problem:
+            raise SettingsError(describe(problem)) from problem
         if not password:
             raise SettingsError(f"{typed['password_file']} is empty")
     tenants: tuple[str, ...] | None = None

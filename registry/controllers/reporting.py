@@ -35,11 +35,10 @@ from registry.reporting.facets import Documents
 from registry.reporting.fields import shape_of
 from registry.reporting.names import LONGEST_VIEW, view_name, with_digest
 from registry.reporting.report import documents_of, report_of
-from registry.schema.model import from_json
 from registry.store.connection import Pool
 from registry.store.errors import StoreError
 from registry.store.reporting.documents import Document, put_documents, stale_documents
-from registry.store.reporting.model import BuiltInViews, Report
+from registry.store.reporting.model import BUILT_IN, BuiltInViews, Report
 from registry.store.reporting.views import Outcome, Reporting, ReportingUnavailable
 from registry.store.types import ObjectKey, ResourceName, Tenant
 
@@ -63,13 +62,6 @@ PAGE_ROWS: Final = 200
 _PAUSE_SECONDS = 0.02
 # Without the rights to make roles, it is tried again this often.
 _UNAVAILABLE_SECONDS = 300.0
-_RBAC = "rbac.authorization.k8s.io"
-_REPORTED: Final = frozenset(
-    {
-        "namespaces",
-        *(f"{plural}.{_RBAC}" for plural in ("roles", "clusterroles", "rolebindings", "clusterrolebindings")),
-    }
-)
 _HEAD = '{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"resourceVersion":"'
 
 
@@ -166,10 +158,10 @@ def built_in_views() -> tuple[BuiltInViews, ...]:
     """The views of namespaces and of the kinds of RBAC: who may do what, where, and since when."""
     found = []
     for one in definitions():
-        if one.name in _REPORTED:
-            schema = from_json(one.versions[one.storage_version].schema.json)
+        if (name := view_name(one.names.plural, one.group)) in BUILT_IN:
+            schema = one.versions[one.storage_version].schema().structural
             shape, _ = shape_of(schema, namespaced=one.namespaced)
-            found.append(BuiltInViews(one.name, view_name(one.names.plural, one.group), shape))
+            found.append(BuiltInViews(one.name, name, shape))
     return tuple(found)
 
 

@@ -80,7 +80,7 @@ def test_the_page_of_commands_has_them_all() -> None:
 @pytest.mark.parametrize(
     "arguments, said",
     [
-        ([], "the following arguments are required: COMMAND"),
+        (["--no-such-flag"], "the following arguments are required: COMMAND"),
         (["dance"], "invalid choice: 'dance'"),
         (["worker"], "required: --listener"),
         (["serve", "--no-such-flag"], "unrecognized arguments: --no-such-flag"),
@@ -91,6 +91,38 @@ def test_the_page_of_commands_has_them_all() -> None:
 def test_a_wrong_command_line_is_exit_code_2(arguments: list[str], said: str) -> None:
     done = registry(*arguments)
     assert said in refusal_of_arguments(done)
+
+
+def test_without_a_command_it_says_what_there_is() -> None:
+    done = registry()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert all(re.search(rf"^ +{name}\b", done.stdout, re.MULTILINE) for name in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["cel", "check", "/nosuch"], "/nosuch: No such file or directory"),
+        (["convert", "check", "/"], "/: Is a directory"),
+        (["top", "--kubeconfig", "/nosuch"], "/nosuch: No such file or directory"),
+        (["top", "--kubeconfig", os.devnull], f"{os.devnull}: not a kubeconfig with a context that can be used"),
+        (["kubeconfig", "--admin-token-file", "/"], "cannot read the administrator's token: /: Is a directory"),
+        (
+            ["sql", "grant", "bi", "--tenant", "a", "--password-file", "/nosuch", "--database-url", "postgresql:///x"],
+            "/nosuch: No such file or directory",
+        ),
+        (
+            ["tenant", "list", "--server", "http://127.0.0.1:1", "--admin-token-file", "/etc/hostname"],
+            "http://127.0.0.1:1 cannot be reached: Connection refused (is `registry serve` running?)",
+        ),
+        (
+            ["kubeconfig", "--admin-token-file", "/etc/passwd"],
+            "/etc/passwd holds no token: a token is one word of ASCII",
+        ),
+    ],
+)
+def test_an_error_of_the_system_is_in_its_words(arguments: list[str], said: str) -> None:
+    assert refusal(registry(*arguments)) == f"registry: {said}"
 
 
 def test_a_mistyped_command_shows_no_inner_command() -> None:

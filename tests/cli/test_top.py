@@ -18,7 +18,7 @@ WATCHES = 8
 TENANTS = "/clusters/system/apis/tenancy.registry/v1/tenants/default/usage"
 
 
-def test_the_watches_of_all_workers_are_counted() -> None:
+def test_the_watches_of_all_workers_are_watches() -> None:
     with data_folder() as folder, running_server(folder / "data", "--workers", "2") as server:
         verify = ssl.create_default_context(cafile=server.authority)
         headers = {"Authorization": f"Bearer {server.token}"}
@@ -27,7 +27,7 @@ def test_the_watches_of_all_workers_are_counted() -> None:
             """Each has a connection of its own, which the kernel gives to one of the workers."""
             return httpx.Client(base_url=server.url, headers=headers, verify=verify, timeout=120)
 
-        def counted() -> int:
+        def watches() -> int:
             with client() as one:
                 found: int = one.get(TENANTS).json()["activity"]["watches"]
                 return found
@@ -37,8 +37,8 @@ def test_the_watches_of_all_workers_are_counted() -> None:
                 watching = stack.enter_context(client())
                 answer = stack.enter_context(watching.stream("GET", "/api/v1/configmaps?watch=true&resourceVersion=0"))
                 assert answer.status_code == 200
-            wait_until(lambda: all(counted() == WATCHES for _ in range(10)), "every worker counts all watches")
+            wait_until(lambda: all(watches() == WATCHES for _ in range(10)), "every worker counts all watches")
             done = registry("top", "-o", "json", KUBECONFIG=str(server.kubeconfig))
             assert done.returncode == 0, done.stderr
             assert {one["name"]: one["watches"] for one in json.loads(done.stdout)}["default"] == WATCHES
-        wait_until(lambda: all(counted() == 0 for _ in range(10)), "what has ended is counted nowhere")
+        wait_until(lambda: all(watches() == 0 for _ in range(10)), "what has ended is counted nowhere")

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from registry.store.arrays import BigintArray
 from registry.store.connection import Connection
-from registry.store.reporting.model import View
+from registry.store.reporting.model import BUILT_IN, View
 from registry.store.reporting.setup import ALL_SCHEMA, OWN_SCHEMA, Roles
 from registry.store.reporting.sql import SQL_VERSION, Place, identifier
 from registry.store.types import Tenant, TenantId
@@ -107,16 +107,21 @@ async def short_name(connection: Connection, tenant: TenantId, resource: str) ->
 
 
 async def count_relations(connection: Connection) -> int:
-    """All views of ours. Those of `reports` count twice: `reports_all` has them too, or will once a login needs it."""
+    """All views of ours but those that are always there. Those of `reports` count twice: `reports_all` has them too, or
+    will once a login needs it."""
     row = await one_row(
         connection,
         "SELECT coalesce(sum(CASE n.nspname WHEN %s THEN 2 ELSE 1 END), 0) FROM pg_class c"
         " JOIN pg_namespace n ON n.oid = c.relnamespace JOIN report_schemas s ON s.name = n.nspname"
-        " WHERE c.relkind = 'v' AND n.nspname <> %s",
-        (OWN_SCHEMA, ALL_SCHEMA),
+        " WHERE c.relkind = 'v' AND n.nspname <> %s AND c.relname !~ %s",
+        (OWN_SCHEMA, ALL_SCHEMA, _BUILT_IN_RELATIONS),
     )
     assert row is not None
     return int(row[0])
+
+
+# A set of views of one of these names. No other view is called so: `__` is in names of child views only.
+_BUILT_IN_RELATIONS: Final = f"^({'|'.join(BUILT_IN)})(_raw|_history|_conditions(_history)?|__.*)?$"
 
 
 async def has_schema(connection: Connection, name: str) -> bool:

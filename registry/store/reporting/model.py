@@ -71,6 +71,16 @@ class Shape:
         return 3 + len(self.children) * (1 if self.bare else 2)
 
 
+# The main views of the kinds that every tenant has.
+BUILT_IN: Final = (
+    "namespaces",
+    "roles_rbac_authorization_k8s_io",
+    "clusterroles_rbac_authorization_k8s_io",
+    "rolebindings_rbac_authorization_k8s_io",
+    "clusterrolebindings_rbac_authorization_k8s_io",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class BuiltInViews:
     """The views of a kind that every tenant has: `name` is that of the main one."""
