@@ -50,7 +50,8 @@ def encryption_of(settings: Settings, environ: Mapping[str, str]) -> Encryption 
     try:
         text = given if file is None else file.read_text()
     except (OSError, UnicodeDecodeError) as problem:
-        raise SettingsError(f"--encryption-key-file: {file} cannot be read: {problem}") from problem
+        why = problem.strerror if isinstance(problem, OSError) else "not a text in UTF-8"
+        raise SettingsError(f"--encryption-key-file: {file} cannot be read: {why}") from problem
     try:
         return Encryption(master_keys.parse(text), frozenset(settings.encrypt_resources))
     except MasterKeyError as problem:
