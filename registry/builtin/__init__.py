@@ -14,8 +14,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-import yaml
-
+from registry.codec.packaged_yaml import load_documents
 from registry.definitions.compiled import compile_definition
 from registry.definitions.model import Definition
 from registry.emulation import emulated
@@ -31,7 +30,7 @@ def _definitions(minor: int) -> Sequence[Definition]:
     files = sorted((f for f in resources.files(__name__).iterdir() if f.name.endswith(".yaml")), key=lambda f: f.name)
     found = []
     for file in files:
-        for document in yaml.safe_load_all(file.read_text(encoding="utf-8")):
+        for document in load_documents(file):
             document["versions"] = [v for v in document["versions"] if _is_there(v, minor)]
             found.append(_definition(document))
     return found

@@ -6,8 +6,7 @@ from functools import cache
 from importlib import resources
 from typing import Final
 
-import yaml
-
+from registry.codec.packaged_yaml import load_file
 from registry.definitions.compiled import compile_definition
 from registry.definitions.model import Definition
 
@@ -19,8 +18,7 @@ SYSTEM: Final = "system"
 
 @cache
 def tenant_definition() -> Definition:
-    file = resources.files("registry.builtin").joinpath("system", "tenants.yaml")
-    spec = yaml.safe_load(file.read_text(encoding="utf-8"))
+    spec = load_file(resources.files("registry.builtin").joinpath("system", "tenants.yaml"))
     status = {
         "acceptedNames": spec["names"],
         "conditions": [{"type": "Established", "status": "True"}],

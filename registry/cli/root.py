@@ -138,8 +138,11 @@ def _worker_parser() -> argparse.ArgumentParser:
 
 
 def _worker(typed: dict[str, Any]) -> int:
+    import gc
     import os
 
+    # As in serve.py.
+    gc.set_threshold(20_000, 20, 50)
     from registry.cli.server_process import work
     from registry.settings import load
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 from typing import Any
 
@@ -15,6 +16,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(typed: dict[str, Any]) -> int:
+    # Modules, and what they make, stay: looking for cycles among them takes a tenth of the time of a start.
+    gc.set_threshold(20_000, 20, 50)
     from registry.cli.server_process import serve
 
     return serve(load(typed, os.environ))

@@ -20,9 +20,10 @@ from psycopg import sql
 from registry.store.arrays import BigintArray
 from registry.store.connection import Connection, Pool
 from registry.store.statements import statement
-from registry.store.tables import CHANGES_PARTITION_PREFIX
 
 logger = logging.getLogger(__name__)
+
+CHANGES_PARTITION_PREFIX: Final = "changes_p"
 
 DEFAULT_RETENTION: Final = datetime.timedelta(days=7)
 

@@ -29,7 +29,6 @@ from sqlalchemy.dialects.postgresql import ARRAY, DOUBLE_PRECISION, JSONB, TSVEC
 from sqlalchemy.types import TypeEngine
 
 TENANTS_NAME_UNIQUE: Final = "tenants_name_key"
-CHANGES_PARTITION_PREFIX: Final = "changes_p"
 
 metadata = MetaData()
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import psycopg
 import pytest
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine
 from sqlalchemy.exc import DBAPIError
 
-from registry.store import migrate, tables
+from registry.store import migrate, revision, tables
+from registry.store.compaction import CHANGES_PARTITION_PREFIX
+from registry.store.tenants import EMPTIED_TABLES
 from tests.databases import with_database
 
 
@@ -62,7 +68,7 @@ def test_down_and_up_again(empty_database_url: str) -> None:
 def _declared(item: Any, name: str | None, kind: str, reflected: bool, other: Any) -> bool:
     """Leaves out the partitions, which come and go, and Alembic's own table."""
     table = name if kind == "table" else getattr(getattr(item, "table", None), "name", "")
-    return not str(table).startswith(tables.CHANGES_PARTITION_PREFIX) and table != "alembic_version"
+    return not str(table).startswith(CHANGES_PARTITION_PREFIX) and table != "alembic_version"
 
 
 def _everything(url: str) -> set[str]:
@@ -89,6 +95,45 @@ def test_functions_are_those_of_the_code_at_the_newest_revision_only(empty_datab
         connection.execute("DROP FUNCTION registry_commit, registry_commit_tenant")
     migrate.upgrade(empty_database_url)
     assert _functions(empty_database_url) == made
+
+
+def test_the_newest_revision_is_known_without_alembic() -> None:
+    config = Config()
+    config.set_main_option("script_location", migrate.SCRIPTS)
+    assert revision.newest_revision() == ScriptDirectory.from_config(config).get_current_head()
+
+
+def test_a_migrated_database_is_found_to_be_so(database_url: str) -> None:
+    assert revision.is_newest(database_url)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param("UPDATE alembic_version SET version_num = '0013'", id="older"),
+        pytest.param("UPDATE alembic_version SET version_num = '9999'", id="newer"),
+        pytest.param("DELETE FROM alembic_version", id="base"),
+        pytest.param("DROP TABLE alembic_version", id="never-migrated"),
+        pytest.param("DROP FUNCTION registry_commit, registry_commit_tenant", id="without-functions"),
+    ],
+)
+def test_one_that_is_to_be_migrated_is_found_to_be_so(database_url: str, change: str) -> None:
+    with psycopg.connect(database_url) as connection:
+        connection.execute(change)
+    assert not revision.is_newest(database_url)
+
+
+def test_every_table_of_tenants_is_emptied_with_a_tenant() -> None:
+    with_tenants = {table.name for table in tables.metadata.sorted_tables if "tenant_id" in table.c}
+    assert with_tenants - set(EMPTIED_TABLES) == {"objects", "changes", "report_schemas"}
+    assert set(EMPTIED_TABLES) <= with_tenants
+
+
+def test_a_server_that_does_not_migrate_imports_neither_alembic_nor_sqlalchemy() -> None:
+    code = "import sys, registry.http.app, registry.cli.server_process; print(*sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "psycopg" in found
+    assert not {"alembic", "sqlalchemy"} & set(found)
 
 
 def _functions(url: str) -> set[str]:

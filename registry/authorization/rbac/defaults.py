@@ -13,8 +13,6 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-import yaml
-
 from registry.authorization.rbac.aggregate import SELECTOR_LABEL, aggregated_rules
 from registry.authorization.rbac.model import GROUP
 from registry.authorization.rbac.stored import (
@@ -26,6 +24,7 @@ from registry.authorization.rbac.stored import (
     Which,
     entry_of_object,
 )
+from registry.codec.packaged_yaml import load_file
 from registry.store.types import ObjectKey
 
 Object = dict[str, Any]
@@ -54,8 +53,7 @@ _PARTS = {
 @cache
 def default_objects() -> dict[Which, Object]:
     """Every object: cluster roles and roles first, ClusterRoleBindings last. Not to be changed."""
-    text = resources.files(__package__).joinpath("defaults.yaml").read_text(encoding="utf-8")
-    document = yaml.safe_load(text)
+    document = load_file(resources.files(__package__).joinpath("defaults.yaml"))
     found: dict[Which, Object] = {}
     for name, rules in document["clusterRoles"].items():
         found[CLUSTER_ROLES, ObjectKey(name)] = _cluster_role(name, rules)

@@ -9,8 +9,7 @@ from functools import cache
 from importlib import resources
 from typing import Final
 
-import yaml
-
+from registry.codec.packaged_yaml import load_file
 from registry.definitions.compiled import compile_definition
 from registry.definitions.model import Definition
 
@@ -30,7 +29,7 @@ def binding_definition() -> Definition:
 
 
 def _definition(file: str) -> Definition:
-    spec = yaml.safe_load(resources.files("registry.builtin").joinpath("sharing", file).read_text(encoding="utf-8"))
+    spec = load_file(resources.files("registry.builtin").joinpath("sharing", file))
     status = {
         "acceptedNames": spec["names"],
         "conditions": [{"type": "Established", "status": "True"}],

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import Any, NamedTuple
 
-import yaml
-
+from registry.codec.packaged_yaml import load_file
 from registry.schema.openapi import META, V3_PREFIX
 
 Schema = Mapping[str, Any]
@@ -131,14 +131,14 @@ def _own(schema: Json) -> Json:
 @cache
 def _additions() -> Mapping[str, Json]:
     """`{"io.k8s.api.core.v1.NamespaceStatus": {"properties": {...}}, ...}`."""
-    read: dict[str, dict[str, Json]] = yaml.safe_load(_text("additions.yaml"))
+    read: dict[str, dict[str, Json]] = load_file(_file("additions.yaml"))
     return {f"{package}.{name}": added for package, types in read.items() for name, added in types.items()}
 
 
 @cache
 def _table() -> Mapping[str, Mapping[str, _Field]]:
     """`{"io.k8s.api.core.v1.Namespace": {"spec": _Field("io.k8s.api.core.v1.NamespaceSpec", True), ...}, ...}`."""
-    read: dict[str, dict[str, dict[str, str]]] = yaml.safe_load(_text("components.yaml"))
+    read: dict[str, dict[str, dict[str, str]]] = load_file(_file("components.yaml"))
     return {
         f"{package}.{name}": {field: _field(package, text) for field, text in fields.items()}
         for package, types in read.items()
@@ -146,8 +146,8 @@ def _table() -> Mapping[str, Mapping[str, _Field]]:
     }
 
 
-def _text(file: str) -> str:
-    return resources.files(__package__).joinpath(file).read_text(encoding="utf-8")
+def _file(name: str) -> Traversable:
+    return resources.files(__package__).joinpath(name)
 
 
 def _field(package: str, text: str) -> _Field:

@@ -7,8 +7,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-import yaml
-
+from registry.codec.packaged_yaml import load_file
 from registry.emulation import emulated
 from registry.schema.openapi import META, V2_PREFIX, V3_PREFIX
 
@@ -117,8 +116,7 @@ def _references(value: Any) -> Iterator[str]:
 
 @cache
 def _types(v3: bool) -> Mapping[str, Json]:
-    text = resources.files(__package__).joinpath("types.yaml").read_text(encoding="utf-8")
-    read: dict[str, Json] = yaml.safe_load(text)
+    read: dict[str, Json] = load_file(resources.files(__package__).joinpath("types.yaml"))
     for short, definition in read.items():
         in_v2 = definition.pop("v2", None)  # where v2 cannot say the same
         if in_v2 is not None and not v3:
