@@ -2,13 +2,14 @@
 
     python -m benchmarks.cel
 
-Prints microseconds. The two figures that must hold: the rule on replicas below 5 µs, and a definition with a hundred
-rules checked and costed within 300 ms.
+Prints microseconds of CPU time. Figures that must hold: the rule on replicas below 1.5 µs, `all` over 100 ports below
+60 µs, and a definition with a hundred rules checked and costed within 300 ms.
 """
 
 from __future__ import annotations
 
 import json
+import time
 import timeit
 from collections.abc import Callable
 from typing import Any
@@ -82,9 +83,13 @@ def program_of(expression: str) -> Program:
     return compile_program(compiled.checked, {SELF: view, OLD_SELF: view})
 
 
+LONG = {**SPEC, "ports": [{"name": f"p{n}", "port": 8000 + n} for n in range(100)]}
+OF_LONG = ["self.ports.all(p, p.port > 0 && p.port < 65536)", "self.ports.map(p, p.port).all(n, n > 0)"]
+
+
 def microseconds(action: Callable[[], object]) -> float:
-    """The best of five series, each of at least a fifth of a second."""
-    timer = timeit.Timer(action)
+    """CPU time: the best of five series, each of at least a fifth of a second."""
+    timer = timeit.Timer(action, timer=time.process_time)
     count, _ = timer.autorange()
     return min(timer.repeat(5, count)) / count * 1e6
 
@@ -92,12 +97,18 @@ def microseconds(action: Callable[[], object]) -> float:
 def evaluations() -> None:
     print(f"{'ours':>9} {'exact':>9} µs an evaluation")
     for expression in EXPRESSIONS:
-        program = program_of(expression)
-        exact = program.exact()
-        assert program.evaluate(SPEC, None) is True
-        fast_time = microseconds(lambda program=program: program.run(program.frame(SPEC, None)))  # type: ignore[misc]
-        exact_time = microseconds(lambda exact=exact: exact.run(exact.frame(SPEC, None)))  # type: ignore[misc]
-        print(f"{fast_time:9.2f} {exact_time:9.2f} {expression}")
+        print(f"{_evaluation(expression, SPEC)} {expression}")
+    for expression in OF_LONG:
+        print(f"{_evaluation(expression, LONG)} {expression} of 100 ports")
+
+
+def _evaluation(expression: str, value: dict[str, Any]) -> str:
+    program = program_of(expression)
+    exact = program.exact()
+    assert program.evaluate(value, None) is True
+    fast_time = microseconds(lambda: program.run(program.frame(value, None)))
+    exact_time = microseconds(lambda: exact.run(exact.frame(value, None)))
+    return f"{fast_time:9.2f} {exact_time:9.2f}"
 
 
 def cel_python() -> None:

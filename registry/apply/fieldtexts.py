@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from registry.apply.fieldsets import FieldSet, union
@@ -89,10 +90,21 @@ def value_text(value: Json) -> str:
 
 
 def json_text(value: Json) -> str:
-    """A scalar in an element. Texts that need no escapes, nearly all, bypass the JSON encoder."""
-    if type(value) is str and _PLAIN.fullmatch(value):
-        return f'"{value}"'
-    return go_json(value)
+    """A scalar in an element: `"http"`, `80`."""
+    kind = type(value)
+    if kind is str:
+        return _short_text(value) if len(value) <= _SHORT else _text(value)
+    return str(value) if kind is int else go_json(value)
+
+
+def _text(value: str) -> str:
+    """Texts that need no escapes, nearly all, bypass the JSON encoder."""
+    return f'"{value}"' if _PLAIN.fullmatch(value) else go_json(value)
+
+
+# The keys of items repeat from object to object, and an apply needs each several times.
+_SHORT = 40
+_short_text = lru_cache(maxsize=4096)(_text)
 
 
 class Unreadable(Exception):

@@ -30,6 +30,8 @@ def merge(live: Json, applied: Json, node: MergeType) -> Json:
     if type(applied) is dict:
         if type(live) is not dict or not live or not node.is_map or node.map_atomic:
             return live if equal(live, applied) else applied
+        if node.exact and live == applied:
+            return live
         result = live
         for name, value in applied.items():
             old = live.get(name, _ABSENT)
@@ -44,6 +46,8 @@ def merge(live: Json, applied: Json, node: MergeType) -> Json:
     if type(applied) is list:
         if type(live) is not list or not live or not node.is_list or node.items is Items.ATOMIC:
             return live if equal(live, applied) else applied
+        if node.exact and live == applied:
+            return live
         return _merge_items(live, applied, node)
     if applied is None and live:
         if type(live) is dict and node.is_map and not node.map_atomic:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any, NoReturn
 
 import orjson
@@ -29,6 +30,9 @@ _DIGITS = bytes(0x30 if 0x30 <= code <= 0x39 else 0x20 for code in range(256))
 _LONG_INTEGER = b"0" * 19
 _BACKSLASH = ord("\\")
 _BLANKS = b" \t\r\n"
+_BREAK_BEFORE_COLON = re.compile(rb"[\r\n][ \r\n]*:")
+# Control characters, line breaks of YAML (U+0085, U+2028, U+2029), and what is no character.
+_UNUSUAL = re.compile(rb"\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]|\xef\xbb\xbf|\xef\xbf[\xbe\xbf]")
 
 
 def decode_json(data: bytes, max_depth: int = MAX_DEPTH) -> Decoded:
@@ -55,11 +59,22 @@ def decode_repeated_json(data: bytes) -> Any:
 
 
 def decode_canonical_json(data: bytes) -> Decoded | None:
-    """The value if `data` is compact JSON as our encoder writes it (no duplicates, no whole floats), else None."""
+    """The value if `data` is JSON as our encoder writes it, blanks aside (no duplicates, no whole floats), and YAML as
+    well; else None."""
+    if not _is_yaml(data):
+        return None
     value = _canonical(data)
-    if value is _NOT_READ or encode_json(value) != data.strip():
+    if value is _NOT_READ or encode_json(value).translate(None, _BLANKS) != data.translate(None, _BLANKS):
         return None
     return Decoded(value)
+
+
+def _is_yaml(data: bytes) -> bool:
+    """Whether YAML reads this JSON as well: it takes no tabs between tokens, no line break between a key and its colon,
+    and fewer characters."""
+    if b"\t" in data or b"\x7f" in data or not (data.isascii() or _UNUSUAL.search(data) is None):
+        return False
+    return (b"\n" not in data and b"\r" not in data) or _BREAK_BEFORE_COLON.search(data) is None
 
 
 class _NotRead:

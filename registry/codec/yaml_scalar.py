@@ -117,7 +117,7 @@ def as_json(value: float) -> int | float:
     if value != value or value in (_INFINITY, -_INFINITY):
         name = "NaN" if value != value else "+Inf" if value > 0 else "-Inf"
         raise YamlError(f"json: unsupported value: {name}")
-    return whole_number(value) if value.is_integer() and -(1 << 63) <= value < 1 << 63 else value
+    return whole_number(value) if value.is_integer() and abs(value) < 1 << 63 else value
 
 
 def _finite(text: str) -> float | str:

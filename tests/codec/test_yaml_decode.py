@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from registry.codec.model import DecodeError, YamlError
+from registry.codec import yaml_decode
+from registry.codec.model import Decoded, DecodeError, YamlError
 from registry.codec.yaml_decode import MAX_YAML_DEPTH, decode_yaml
+from tests.codec.strategies import INTEGERS, json_values
 
 
 @pytest.mark.parametrize(
@@ -236,3 +239,34 @@ def test_greatest_depth() -> None:
 def test_any_bytes_give_a_value_or_an_error(data: bytes) -> None:
     with contextlib.suppress(DecodeError):
         assert decode_yaml(data).duplicates is not None
+
+
+# Letters that JSON and YAML treat in different ways, beside ordinary ones.
+_TEXT = st.text('ab:#-%,{}[]"\\/<& \n\t\x7f\x85\u2028\ufeffé😀', max_size=8)
+_LAYOUTS: list[dict[str, Any]] = [
+    {"separators": (",", ":")},
+    {},
+    {"indent": 2},
+    {"indent": "\t"},
+    {"separators": (" ,", ":\n")},
+    {"separators": (",", "\n:")},
+]
+
+
+@given(
+    st.dictionaries(_TEXT, json_values(st.none() | st.booleans() | INTEGERS | st.just(1.5) | _TEXT), max_size=4),
+    st.sampled_from(_LAYOUTS),
+    st.booleans(),
+)
+def test_json_is_read_as_yaml_reads_it(value: dict[str, Any], layout: dict[str, Any], ascii_only: bool) -> None:
+    """What is read by the short way, through the reader of JSON, is what the long way gives."""
+    data = json.dumps(value, ensure_ascii=ascii_only, **layout).encode()
+    assert _outcome(data) == _outcome(b" " + data)  # a blank before it: taken for YAML
+
+
+def _outcome(data: bytes) -> Any:
+    try:
+        decoded: Decoded = yaml_decode.decode_yaml(data)
+    except DecodeError:
+        return "refused"
+    return decoded.value, decoded.duplicates
