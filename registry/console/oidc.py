@@ -37,7 +37,8 @@ from registry.webhooks.https import Answer, HttpsClient, Limits
 logger = logging.getLogger(__name__)
 
 OIDC_PATH: Final = "/api/oidc"
-SCOPE: Final = "openid profile email groups"
+# Of these the ones that the issuer offers; with `offline_access` it gives refresh tokens.
+SCOPE: Final = "openid profile email groups offline_access"
 # The issuer's document is read again after so long.
 _FRESH_SECONDS: Final = 600.0
 _TIMEOUT_SECONDS: Final = 15.0
@@ -101,27 +102,18 @@ class SignIn:
         }
 
     async def _exchange(self, request: Request) -> dict[str, str]:
-        """{'idToken': ...} for {'code': ..., 'codeVerifier': ..., 'redirectUri': ...}."""
+        """{'idToken': ..., 'refreshToken': ...} for {'code': ..., 'codeVerifier': ..., 'redirectUri': ...}, or for
+        {'refreshToken': ...}. Only some issuers give a refresh token; a new one replaces the one that was sent."""
         if self._file is None or not self._client_id:
             raise SignInFailed(404, "no issuer is configured for the console")
-        sent = await _read(request)
-        redirect = urlsplit(sent["redirectUri"])
-        if redirect.netloc != request.headers.get("host") or redirect.path != "/console/" or redirect.query:
-            raise SignInFailed(400, "redirectUri must be the console of this server")
-        if not _VERIFIER.fullmatch(sent["codeVerifier"]):
-            raise SignInFailed(400, "codeVerifier must have 43 to 128 unreserved characters")
+        form = _form(await _read(request), request.headers.get("host"))
         issuer, document = await self._discover()
-        form = {
-            "grant_type": "authorization_code",
-            "client_id": self._client_id,
-            "code": sent["code"],
-            "code_verifier": sent["codeVerifier"],
-            "redirect_uri": sent["redirectUri"],
-        }
-        token = (await self._call(issuer, _endpoint(document, "token_endpoint"), form)).get("id_token")
+        form["client_id"] = self._client_id
+        answer = await self._call(issuer, _endpoint(document, "token_endpoint"), form)
+        token, refresh = answer.get("id_token"), answer.get("refresh_token")
         if not isinstance(token, str):
             raise SignInFailed(502, "the issuer has sent no ID token")
-        return {"idToken": token}
+        return {"idToken": token, **({"refreshToken": refresh} if isinstance(refresh, str) else {})}
 
     async def _discover(self) -> tuple[Issuer, Mapping[str, Any]]:
         issuer = await asyncio.to_thread(self._issuer)
@@ -214,7 +206,29 @@ async def _read(request: Request) -> dict[str, str]:
         value = decode_bounded_json(body, max_values=100)
     except DecodeError as error:
         raise SignInFailed(400, "the request is not JSON") from error
-    names = ("code", "codeVerifier", "redirectUri")
-    if not isinstance(value, dict) or not all(isinstance(value.get(name), str) for name in names):
-        raise SignInFailed(400, f"the request must have {', '.join(names)}")
-    return {name: value[name] for name in names}
+    if not isinstance(value, dict) or value.keys() not in (_OF_CODE, _OF_REFRESH):
+        raise SignInFailed(400, f"the request must have {', '.join(sorted(_OF_CODE))}, or {', '.join(_OF_REFRESH)}")
+    if not all(isinstance(text, str) for text in value.values()):
+        raise SignInFailed(400, "the request must have texts only")
+    return value
+
+
+_OF_CODE: Final = frozenset({"code", "codeVerifier", "redirectUri"})
+_OF_REFRESH: Final = frozenset({"refreshToken"})
+
+
+def _form(sent: Mapping[str, str], host: str | None) -> dict[str, str]:
+    """What the issuer's token endpoint is sent (RFC 6749, sections 4.1.3 and 6)."""
+    if sent.keys() == _OF_REFRESH:
+        return {"grant_type": "refresh_token", "refresh_token": sent["refreshToken"]}
+    redirect = urlsplit(sent["redirectUri"])
+    if redirect.netloc != host or redirect.path != "/console/" or redirect.query:
+        raise SignInFailed(400, "redirectUri must be the console of this server")
+    if not _VERIFIER.fullmatch(sent["codeVerifier"]):
+        raise SignInFailed(400, "codeVerifier must have 43 to 128 unreserved characters")
+    return {
+        "grant_type": "authorization_code",
+        "code": sent["code"],
+        "code_verifier": sent["codeVerifier"],
+        "redirect_uri": sent["redirectUri"],
+    }

@@ -47,6 +47,12 @@ def go(page: Page, route: str, text: str) -> None:
     page.wait("document.fonts.status === 'loaded' && !document.querySelector('.loading')")
 
 
+def search(page: Page, name: str, text: str) -> None:
+    """Types into a field above a list, and Enter."""
+    page.fill(f"input[name={name}]", text)
+    page.press("Enter")
+
+
 def take(page: Page, server: RunningServer, folder: Path) -> None:
     page.size(1100, 700)
     page.open(f"{server.url}/console/")

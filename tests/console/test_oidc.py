@@ -21,6 +21,9 @@ from tests.api.client import Client
 from tests.application import serving
 from tests.authentication.issuer import Issuer
 from tests.console.browser import Browser
+from tests.console.editing import edit
+from tests.console.seed import client as http_client
+from tests.console.seed import ok
 from tests.https import Endpoint, serving_https
 from tests.running import data_folder, running_server
 
@@ -37,6 +40,9 @@ class SigningIssuer(Issuer):
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint)
         self.codes: dict[str, dict[str, str]] = {}
+        # What may be exchanged for a token without the user, each once; with `gives_refresh_tokens`.
+        self.gives_refresh_tokens = False
+        self.refresh_tokens: set[str] = set()
         self.forms: list[dict[str, str]] = []
         self.metadata = {
             "issuer": self.url,
@@ -63,11 +69,23 @@ class SigningIssuer(Issuer):
     def _exchange(self, body: str) -> JSONResponse:
         form = {name: values[0] for name, values in parse_qs(body).items()}
         self.forms.append(form)
+        if form["grant_type"] == "refresh_token":
+            if form["refresh_token"] not in self.refresh_tokens or form["client_id"] != CLIENT_ID:
+                return JSONResponse({"error": "invalid_grant"}, 400)
+            self.refresh_tokens.remove(form["refresh_token"])
+            return self._tokens()
         asked = self.codes.pop(form.get("code", ""), None)
         digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
         if asked is None or base64.urlsafe_b64encode(digest).rstrip(b"=").decode() != asked["code_challenge"]:
             return JSONResponse({"error": "invalid_grant"}, 400)
-        return JSONResponse({"id_token": self.token(aud=CLIENT_ID), "access_token": "other", "token_type": "Bearer"})
+        return self._tokens()
+
+    def _tokens(self) -> JSONResponse:
+        answer = {"id_token": self.token(aud=CLIENT_ID), "access_token": "other", "token_type": "Bearer"}
+        if self.gives_refresh_tokens:
+            answer["refresh_token"] = f"refresh-{len(self.forms)}"
+            self.refresh_tokens.add(answer["refresh_token"])
+        return JSONResponse(answer)
 
 
 @pytest.fixture
@@ -213,6 +231,79 @@ async def test_nobody_can_flood_the_issuer(issuer: SigningIssuer, api_database: 
         codes = [(await exchange(client)).code for _ in range(60)]
         assert set(codes) == {400, 429}
         assert len(issuer.calls) + len(issuer.forms) < 60
+
+
+async def test_a_refresh_token_becomes_a_token(issuer: SigningIssuer, api_database: str, tmp_path: Path) -> None:
+    issuer.gives_refresh_tokens = True
+    metadata = issuer.metadata | {"scopes_supported": ["openid", "offline_access"]}
+    issuer.document("/.well-known/openid-configuration", metadata)
+    async with serving(api_database, tmp_path / "data", **settings_of(issuer, tmp_path)) as client:
+        stranger = client.with_token("")
+        assert (await stranger.get(PATH)).ok()["scope"] == "openid offline_access"
+        code_for(issuer)
+        first = (await exchange(client)).ok()
+        second = (await stranger.post(PATH, {"refreshToken": first["refreshToken"]})).ok()
+        assert issuer.forms[-1] == {
+            "grant_type": "refresh_token",
+            "refresh_token": first["refreshToken"],
+            "client_id": CLIENT_ID,
+        }
+        assert second["refreshToken"] != first["refreshToken"]
+        answer = await client.with_token(second["idToken"]).get("/apis")
+        assert answer.code == 200
+        again = await stranger.post(PATH, {"refreshToken": first["refreshToken"]})
+        assert (again.code, again.json) == (400, {"message": "the issuer refuses: invalid_grant"})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("renewable", [True, False], ids=["silent renewal", "signing in again"])
+def test_an_expired_token_in_a_browser(
+    browser: Browser, issuer: SigningIssuer, tmp_path: Path, renewable: bool
+) -> None:
+    """With a refresh token the page gets another token by itself; without one it asks, and what was typed is kept."""
+    issuer.gives_refresh_tokens = renewable
+    given = settings_of(issuer, tmp_path)
+    expired = issuer.token(aud=CLIENT_ID, exp=1)
+    with data_folder() as folder:
+        config = folder / "authentication.yaml"
+        config.write_text(given["authentication_config"].read_text())
+        flags = ["--authentication-config", str(config), "--console-oidc-client-id", CLIENT_ID]
+        with (
+            running_server(folder / "data", *flags, "--allow-egress-to", "127.0.0.0/8", "--access-log") as server,
+            browser.page() as page,
+        ):
+            grant = {
+                "metadata": {"name": "ann"},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+                "subjects": [{"kind": "User", "name": "oidc:ann", "apiGroup": "rbac.authorization.k8s.io"}],
+            }
+            with http_client(server) as http:
+                ok(http.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", json=grant))
+            page.open(f"{server.url}/console/#/~/new/core/v1/configmaps")
+            sign_in_at = f"Sign in at {issuer.url.removeprefix('https://')}"
+            page.click(sign_in_at)
+            edit(page, 'name: ""', "name: typed")
+            page.wait_text("The server would accept this")
+            # As if the time of the token had passed: the page holds one that the server refuses.
+            page.evaluate(
+                "(() => { const held = JSON.parse(sessionStorage.getItem('registry.session'));"
+                f" held.token = {expired!r}; sessionStorage.setItem('registry.session', JSON.stringify(held));"
+                " location.reload(); })()"
+            )
+            if not renewable:
+                page.wait_text("The server does not accept your token any more.")
+                page.click(sign_in_at)
+            page.wait_text("was not saved, and is here again")
+            page.click("Create")
+            page.wait_text("Created.")
+            assert page.evaluate("document.querySelector('dialog')") is None
+            grants = [form["grant_type"] for form in issuer.forms]
+            assert grants == ["authorization_code", "refresh_token" if renewable else "authorization_code"]
+            held = json.loads(page.evaluate("sessionStorage.getItem('registry.session')"))
+            assert held["token"] != expired
+            assert (held.get("refreshToken") in issuer.refresh_tokens) is renewable
+            assert not renewable or held["refreshToken"] not in server.log
+            assert page.problems == []
 
 
 @pytest.mark.slow

@@ -77,27 +77,3 @@ def test_the_past_of_a_deleted_object_is_still_there(page: Page, server: Running
     go(page, f"#/~/object/{GROUP}/v1/backups/default/billing-5?tab=history", "This object has been deleted.")
     page.wait_text("Delete by admin")
     page.wait_text("Create by admin")
-
-
-def test_a_long_list_is_virtual(page: Page, server: RunningServer, tokens: dict[str, str], http: Any) -> None:
-    """700 objects: the first 100 at once, the rest as somebody scrolls, and few rows in the document all the time."""
-    namespace = ok(http.post("/clusters/team-1/api/v1/namespaces", json={"metadata": {"name": "many"}}))["metadata"][
-        "name"
-    ]
-    path = f"/clusters/team-1/api/v1/namespaces/{namespace}/configmaps"
-    for number in range(700):
-        ok(http.post(path, json={"metadata": {"name": f"map-{number:03}"}}))
-    sign_in(page, server, server.token)
-    go(page, "#/team-1/objects/core/v1/configmaps?ns=many", "map-000")
-    rows = "document.querySelectorAll('tbody tr[data-index]').length"
-    box = "document.querySelector('.table-box')"
-    for _ in range(20):
-        assert page.evaluate(rows) < 100
-        page.evaluate(f"void ({box}.scrollTop = {box}.scrollHeight)")
-        if page.evaluate("document.body.innerText.includes('map-699')"):
-            break
-        page.wait(f"{box}.scrollTop + {box}.clientHeight > {box}.scrollHeight - 2000")
-    page.wait(f"({box}.scrollTop = {box}.scrollHeight, document.body.innerText.includes('map-699'))")
-    page.wait_text("701 objects")  # with kube-root-ca.crt
-    assert page.evaluate(rows) < 100
-    assert page.evaluate("document.querySelector('table').getAttribute('aria-rowcount')") == "701"

@@ -19,11 +19,12 @@ export class ApiError extends Error {
 }
 
 export class Api {
-  /** `onExpired` is called when the server does not accept the token (any more). */
-  constructor(token, onExpired = () => {}) {
-    this.token = token;
-    this.onExpired = onExpired;
-    this.warnings = [];
+  /**
+   * When the server does not accept the token (any more) `renew` is called, once for all requests; if `token` is another
+   * one then, they are sent again, and if not, `onExpired` is called.
+   */
+  constructor(token, { renew = async () => {}, onExpired = () => {} } = {}) {
+    Object.assign(this, { token, renew, onExpired, renewing: null });
   }
 
   /** The decoded answer. Raises ApiError. */
@@ -50,7 +51,11 @@ export class Api {
       throw new ApiError(0, "The server cannot be reached.");
     }
     if (response.ok) return response;
-    if (response.status === 401 && token === this.token) this.onExpired();
+    if (response.status === 401 && token) {
+      if (token === this.token) await (this.renewing ??= this.renew().finally(() => (this.renewing = null)));
+      if (token !== this.token) return this.send(method, path, { body, type, accept, signal });
+      this.onExpired();
+    }
     throw await errorOf(response);
   }
 
@@ -68,8 +73,40 @@ export class Api {
   }
 }
 
+/**
+ * Loads something and follows its changes until `signal` is aborted. `load()` resolves to the revision to watch from, or to
+ * nothing if it is not to be watched; `path(revision)` is that of the watch. When the watch ends, is cut or is too old, all
+ * begins again, after longer and longer pauses. `report(state, error)`: "live", "static" (it cannot be watched), "cut", "failed".
+ */
+export async function follow(api, { load, path, accept, onEvent, report, signal }) {
+  let pause = 250;
+  while (!signal.aborted) {
+    await visible();
+    let loaded = false;
+    try {
+      const revision = await load();
+      loaded = true;
+      if (!revision) return report("static");
+      report("live");
+      for await (const event of api.watch(path(revision), { accept, signal: whileVisible(signal) })) {
+        pause = 250;
+        onEvent(event);
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error.name === "AbortError") continue; // the page was hidden
+      if (error.code >= 400 && error.code < 500 && ![401, 410, 429].includes(error.code)) {
+        return report(loaded ? "static" : "failed", error);
+      }
+      report("cut", error);
+    }
+    await new Promise((resolve) => setTimeout(resolve, pause));
+    pause = Math.min(pause * 2, 15_000);
+  }
+}
+
 /** Fulfilled when the page can be seen. */
-export function visible() {
+function visible() {
   if (!document.hidden) return Promise.resolve();
   return new Promise((resolve) => document.addEventListener("visibilitychange", () => resolve(visible()), { once: true }));
 }
@@ -78,7 +115,7 @@ export function visible() {
  * A signal that is aborted with `signal` and when the page is hidden: pages that nobody looks at do not watch, because
  * browsers have six connections to a server.
  */
-export function whileVisible(signal) {
+function whileVisible(signal) {
   const abort = new AbortController();
   const look = () => document.hidden && abort.abort();
   document.addEventListener("visibilitychange", look, { signal });

@@ -1,13 +1,13 @@
 // The frame around the pages: who is signed in, which tenant, which page. Pages are modules that are loaded when they
 // are first opened.
 import { Api, AGGREGATED, Rights } from "./api.js";
-import { isBuiltin, kindsOf, qualifiedName, searchKinds } from "./logic/kinds.js";
+import { isBuiltin, kindsOf } from "./logic/kinds.js";
 import { tenantPrefix } from "./logic/paths.js";
 import { CORE, formatRoute, HOME, kindArgs, parseRoute } from "./logic/routes.js";
 import { SignIn } from "./pages/signin.js";
-import { clearSession, finishSignIn, loadSession, saveSession } from "./session.js";
-import { Console, Dialog, ErrorNotice, html, Loading, Notice, useConsole, useLoaded } from "./ui.js";
-import { Component, render, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
+import { clearSession, finishSignIn, loadSession, renewSession, saveSession } from "./session.js";
+import { Console, Dialog, ErrorNotice, html, Loading, Notice, useLoaded } from "./ui.js";
+import { Component, render, useEffect, useMemo, useState } from "./vendor/preact.js";
 
 const PAGES = {
   overview: () => import("./pages/overview.js"),
@@ -31,8 +31,15 @@ function App({ arrived, problem }) {
     return () => removeEventListener("hashchange", onHash);
   }, []);
   // One object for as long as somebody is signed in: a new token goes into it, so that pages and what was typed stay.
-  const api = useMemo(() => new Api("", () => setExpired(true)), []);
+  const api = useMemo(() => new Api("", { onExpired: () => setExpired(true), renew }), []);
   if (session) api.token = session.token;
+  async function renew() {
+    const found = await renewSession(new Api(""));
+    if (!found) return;
+    saveSession(found);
+    api.token = found.token;
+    setSession(found);
+  }
   const signedIn = (found) => {
     saveSession(found);
     if (!session && found.tenant !== HOME && route.tenant === HOME) location.hash = formatRoute({ tenant: found.tenant });
@@ -55,24 +62,27 @@ function App({ arrived, problem }) {
 
 function Frame({ api, session, route, signOut, problem }) {
   const { tenant } = route;
-  const [palette, setPalette] = useState(false);
   const [menu, setMenu] = useState(false);
   const [notices, setNotices] = useState(problem ? [{ id: 0, text: problem.message, kind: "error" }] : []);
   const rights = useMemo(() => new Rights(api, tenantPrefix(tenant)), [tenant, session]);
   const who = useLoaded(() => whoAmI(api, tenant), [tenant, session]);
   const kinds = useLoaded(() => loadKinds(api, tenant), [tenant, session]);
   const tenants = useLoaded(() => mayListTenants(api), [session]);
+  const find = () => {
+    location.hash = formatRoute({ tenant, page: "kinds" });
+    document.getElementById("find")?.select(); // where the page is that already
+  };
   useEffect(() => {
     const onKey = (event) => {
       const typing = event.target.closest?.("input, textarea, select, [contenteditable], dialog");
       if ((event.key === "k" && (event.ctrlKey || event.metaKey)) || (event.key === "/" && !typing)) {
         event.preventDefault();
-        setPalette(true);
+        find();
       }
     };
     addEventListener("keydown", onKey);
     return () => removeEventListener("keydown", onKey);
-  }, []);
+  }, [tenant]);
   useEffect(() => setMenu(false), [route]);
   const context = useMemo(() => {
     const notify = (text, kind = "good") => {
@@ -94,9 +104,9 @@ function Frame({ api, session, route, signOut, problem }) {
         <button type="button" class="menu" aria-expanded=${menu} aria-label="Menu" onClick=${() => setMenu(!menu)}>☰</button>
         <a class="brand" href=${formatRoute({ tenant })} aria-label="registry: overview"><img src="icon.svg"
             alt="" /><span>registry</span></a>
-        <${TenantChoice} tenant=${tenant} home=${session.tenant} all=${tenants.value} />
+        <${TenantChoice} tenant=${tenant} />
         <span class="grow"></span>
-        <button type="button" class="search" onClick=${() => setPalette(true)}>Find a kind <kbd>/</kbd></button>
+        <button type="button" class="search" onClick=${find}>Find a kind <kbd>/</kbd></button>
         <span class="who quiet">${who.value ?? ""}</span>
         <button type="button" onClick=${signOut}>Sign out</button>
       </header>
@@ -107,7 +117,6 @@ function Frame({ api, session, route, signOut, problem }) {
           : kinds.value ? html`<${Page} key=${tenant} route=${route} />` : html`<${Loading} />`}
       </main>
     </div>
-    ${palette && html`<${Palette} onClose=${() => setPalette(false)} />`}
   </>`;
 }
 
@@ -158,25 +167,14 @@ function mayListTenants(api) {
   return new Rights(api, tenantPrefix("system")).may({ verb: "list", group: "tenancy.registry", resource: "tenants" });
 }
 
-function TenantChoice({ tenant, home, all }) {
-  const [open, setOpen] = useState(false);
+/** The name of the tenant, to go to another one by its name. */
+function TenantChoice({ tenant }) {
   const submit = (event) => {
     event.preventDefault();
-    const name = new FormData(event.target).get("tenant").trim();
-    setOpen(false);
-    location.hash = formatRoute({ tenant: name || HOME });
+    location.hash = formatRoute({ tenant: new FormData(event.target).get("tenant").trim() || HOME });
   };
-  return html`<button type="button" onClick=${() => setOpen(true)}>${tenant === HOME ? "Your tenant" : tenant}</button>
-    ${open && html`<${Dialog} title="Go to a tenant" onClose=${() => setOpen(false)}>
-      <form onSubmit=${submit}>
-        <div class="body"><label class="field">Name of the tenant; nothing for your own
-          <input name="tenant" value=${tenant === HOME ? "" : tenant} autocomplete="off" spellcheck=${false} autofocus /></label>
-          ${all && html`<p><a href=${formatRoute({ tenant, page: "tenants" })}
-              onClick=${() => setOpen(false)}>All tenants</a></p>`}
-          ${home !== HOME && html`<p><a href=${formatRoute({ tenant: home })}
-              onClick=${() => setOpen(false)}>${home}</a></p>`}</div>
-        <footer><button class="main">Go</button></footer>
-      </form></>`}`;
+  return html`<form class="tenant" onSubmit=${submit}><input name="tenant" aria-label="Tenant; empty for your own: Enter goes there"
+      placeholder="Your tenant" value=${tenant === HOME ? "" : tenant} autocomplete="off" spellcheck=${false} /></form>`;
 }
 
 function Side({ route, kinds, open, showTenants }) {
@@ -200,41 +198,6 @@ function Side({ route, kinds, open, showTenants }) {
       ${found.map((kind) => link({ page: "objects", args: kindArgs(kind) }, kind.kind, isAt(kind)))}`)}
     ${custom.length > 60 && html`<p class="quiet">and ${custom.length - 60} more kinds</p>`}
   </nav>`;
-}
-
-/** Search over kinds and pages, by keyboard. */
-function Palette({ onClose }) {
-  const { kinds, go } = useConsole();
-  const [text, setText] = useState("");
-  const [at, setAt] = useState(0);
-  const list = useRef();
-  const pages = [["Overview", "overview"], ["All kinds", "kinds"], ["Definitions", "definitions"], ["Tenants", "tenants"]];
-  const found = [
-    ...searchKinds(kinds, text).slice(0, 50).map((kind) => [kind.kind, qualifiedName(kind), { page: "objects", args: kindArgs(kind) }]),
-    ...pages.filter(([name]) => name.toLowerCase().includes(text.toLowerCase())).map(([name, page]) => [name, "page", { page }]),
-  ];
-  const choose = (index) => {
-    if (!found[index]) return;
-    onClose();
-    go(found[index][2]);
-  };
-  const onKey = (event) => {
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (step) {
-      event.preventDefault();
-      setAt((old) => Math.max(0, Math.min(found.length - 1, old + step)));
-    } else if (event.key === "Enter") choose(at);
-  };
-  useEffect(() => list.current?.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: "nearest" }), [at]);
-  return html`<${Dialog} title="Find a kind" onClose=${onClose}><div class="body palette">
-    <input type="text" role="combobox" aria-label="Name, short name, group or category" aria-expanded="true" aria-controls="found"
-      aria-activedescendant=${`found-${at}`} autocomplete="off" spellcheck=${false} autofocus placeholder="Name, short name, group or category"
-      value=${text} onInput=${(event) => (setText(event.target.value), setAt(0))} onKeyDown=${onKey} />
-    <ul id="found" role="listbox" aria-label="Kinds and pages" ref=${list}>
-      ${found.map(([name, where], index) => html`<li id=${`found-${index}`} role="option"
-          aria-selected=${index === at} onClick=${() => choose(index)}>
-        <span>${name}</span><span class="quiet">${where}</span></li>`)}
-    </ul></div></>`;
 }
 
 async function begin() {

@@ -1,7 +1,7 @@
 // Small plots in SVG. Colours are classes of app.css; each plot has a table of its figures for those who do not see it.
 import { countText, durationText, timeText } from "./logic/text.js";
 import { niceTicks, timeTicks } from "./logic/scales.js";
-import { html } from "./ui.js";
+import { html, Meter } from "./ui.js";
 
 const WIDTH = 640;
 const LEFT = 48;
@@ -95,13 +95,7 @@ function spanText(type, { status, reason, from, to }) {
 
 /** Horizontal bars: `[{name, value, text}]`. */
 export function Bars({ title, bars }) {
-  const most = Math.max(1, ...bars.map((bar) => bar.value));
-  const height = bars.length * 26 + 4;
-  return html`<svg class="plot" viewBox=${`0 0 ${WIDTH} ${height}`} role="img"
-      aria-label=${`${title}: ${bars.map((bar) => `${bar.name} ${bar.text}`).join(", ")}`}>
-    ${bars.map((bar, index) => html`<g key=${bar.name}><text x="0" y=${index * 26 + 17}>${bar.name.slice(0, 30)}</text>
-      <rect class="series-1" x="200" y=${index * 26 + 5} rx="3"
-          width=${Math.max(1, (bar.value / most) * (WIDTH - 300))} height="15" />
-      <text x=${206 + (bar.value / most) * (WIDTH - 300)} y=${index * 26 + 17}>${bar.text}</text></g>`)}
-  </svg>`;
+  const limit = Math.max(1, ...bars.map((bar) => bar.value));
+  return html`<dl class="facts bars" aria-label=${title}>${bars.map(({ name, value, text }) => html`<dt key=${name}>${name}</dt>
+    <dd><${Meter} label=${name} used=${value} limit=${limit} text=${text} plain=${true} /></dd>`)}</dl>`;
 }

@@ -11,7 +11,7 @@ const SIGN_IN = "registry.sign-in";
 // A browser gives a page some 5 MB.
 const DRAFT_LENGTH = 1_000_000;
 
-/** `{token, tenant}` or null. */
+/** `{token, tenant, refreshToken}` or null; only some issuers give a refresh token. */
 export function loadSession() {
   return read(SESSION);
 }
@@ -83,8 +83,20 @@ export async function finishSignIn(api) {
   if (!begun || begun.state !== answer.get("state")) throw new Error("This sign-in was not begun in this tab.");
   if (!answer.has("code")) throw new Error(`The issuer refuses: ${answer.get("error_description") ?? answer.get("error")}`);
   const body = { code: answer.get("code"), codeVerifier: begun.verifier, redirectUri: redirectUri() };
-  const { idToken } = await api.console("POST", "oidc", body);
-  return { token: idToken, tenant: HOME };
+  const { idToken, refreshToken } = await api.console("POST", "oidc", body);
+  return { token: idToken, tenant: HOME, refreshToken };
+}
+
+/** The session with a new token of the issuer, or null where there is no way to get one without the user. */
+export async function renewSession(api) {
+  const session = loadSession();
+  if (!session?.refreshToken) return null;
+  try {
+    const { idToken, refreshToken } = await api.console("POST", "oidc", { refreshToken: session.refreshToken });
+    return { ...session, token: idToken, refreshToken: refreshToken ?? session.refreshToken };
+  } catch {
+    return null;
+  }
 }
 
 const redirectUri = () => new URL("./", document.baseURI).href.replace(/[?#].*$/, "");

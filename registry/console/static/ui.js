@@ -155,69 +155,32 @@ export function Copyable({ text, label }) {
   </figure>`;
 }
 
-const ROW_HEIGHT = 33; // as in app.css
-
 /**
- * A table of any number of rows, of which those in view are in the document. `columns`: `[{id, title, label, cell(row),
- * numeric, sortable, about}]`; `onEnd` is called when the last rows come into view; `sort` is "age" or "-age".
+ * `columns`: `[{id, title, about, cell(row), numeric, order}]`; one with an `order`, a field, can be sorted by. `sort` is
+ * the field that the rows are sorted by, "-" in front for the reverse. The arrow keys go from row to row.
  */
-export function VirtualTable({ label, columns, rows, keyOf, sort, onSort, onEnd, rowClass, total }) {
-  const box = useRef();
-  const [view, setView] = useState({ top: 0, height: 900 });
-  const look = useCallback(() => {
-    const { scrollTop, clientHeight } = box.current;
-    setView((old) => (old.top === scrollTop && old.height === clientHeight ? old : { top: scrollTop, height: clientHeight }));
-  }, []);
-  useEffect(() => {
-    look();
-    const observer = new ResizeObserver(look);
-    observer.observe(box.current);
-    return () => observer.disconnect();
-  }, []);
-  const begin = Math.max(0, Math.floor(view.top / ROW_HEIGHT) - 10);
-  const end = Math.min(rows.length, Math.ceil((view.top + view.height) / ROW_HEIGHT) + 10);
-  useEffect(() => {
-    if (rows.length - end < 40) onEnd?.();
-  }, [end, rows.length, onEnd]);
-  // Up and down go from row to row, also to rows that are not in the document yet.
+export function Table({ label, columns, rows, keyOf, sort = "", onSort, rowClass, total }) {
   const onKey = (event) => {
-    const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 15, PageUp: -15 }[event.key];
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (!step || event.target.closest("thead")) return;
     event.preventDefault();
-    const row = event.target.closest("tr[data-index]");
-    const wanted = Math.max(0, Math.min(rows.length - 1, row ? Number(row.dataset.index) + step : 0));
-    const place = wanted * ROW_HEIGHT;
-    const { scrollTop, clientHeight } = box.current;
-    if (place < scrollTop) box.current.scrollTop = place;
-    else if (place + 3 * ROW_HEIGHT > scrollTop + clientHeight) box.current.scrollTop = place + 3 * ROW_HEIGHT - clientHeight;
-    look();
-    const link = `tr[data-index="${wanted}"] a:not([tabindex="-1"])`;
-    const focus = () => box.current?.querySelector(link)?.focus({ preventScroll: true });
-    requestAnimationFrame(() => requestAnimationFrame(focus)); // when the row is in the document
+    const all = [...event.currentTarget.querySelectorAll("tbody tr")];
+    const wanted = all[all.indexOf(event.target.closest("tr")) + step];
+    wanted?.querySelector("a:not([tabindex])")?.focus();
   };
-  const sorted = (id) => (sort === id ? "ascending" : sort === `-${id}` ? "descending" : undefined);
-  const head = (column) => {
-    if (!onSort || column.sortable === false) return column.title;
-    const state = sorted(column.id);
-    const mark = state === "ascending" ? "▲" : state === "descending" ? "▼" : "";
-    return html`<button type="button" onClick=${() => onSort(state === "ascending" ? `-${column.id}` : column.id)}>
-      ${column.title}<span aria-hidden="true" class="mark">${mark}</span></button>`;
+  const head = ({ title, order }) => {
+    if (!onSort || !order) return title;
+    const [next, mark] = { [order]: [`-${order}`, "▲"], [`-${order}`]: [order, "▼"] }[sort] ?? [order, ""];
+    return html`<button type="button" onClick=${() => onSort(next)}>${title}<span aria-hidden="true" class="mark">${mark}</span></button>`;
   };
-  return html`<div class="table-box" ref=${box} onScroll=${look} onKeyDown=${onKey} tabindex="0" role="region"
-      aria-label=${label}>
+  const sorted = (order) => (sort ? { [order]: "ascending", [`-${order}`]: "descending" }[sort] : undefined);
+  const kind = (column) => (column.numeric ? "numeric" : "");
+  return html`<div class="table-box" onKeyDown=${onKey} tabindex="0" role="region" aria-label=${label}>
     <table aria-rowcount=${total ?? rows.length}>
-      <thead><tr>${columns.map((column) => html`<th key=${column.id} scope="col" title=${column.about}
-          aria-sort=${sorted(column.id)} class=${column.numeric ? "numeric" : ""}>${head(column)}</th>`)}</tr></thead>
-      <tbody>
-        ${begin > 0 && html`<tr class="spacer" aria-hidden="true"><td colspan=${columns.length}
-            style=${{ height: `${begin * ROW_HEIGHT}px` }}></td></tr>`}
-        ${rows.slice(begin, end).map((row, offset) => html`<tr key=${keyOf(row)} data-index=${begin + offset}
-            class=${rowClass?.(row) ?? ""}>
-          ${columns.map((column) => html`<td key=${column.id} class=${column.numeric ? "numeric" : ""}>${column.cell(row)}</td>`)}
-        </tr>`)}
-        ${end < rows.length && html`<tr class="spacer" aria-hidden="true"><td colspan=${columns.length}
-            style=${{ height: `${(rows.length - end) * ROW_HEIGHT}px` }}></td></tr>`}
-      </tbody>
+      <thead><tr>${columns.map((one) => html`<th key=${one.id} scope="col" title=${one.about} aria-sort=${sorted(one.order)}
+          class=${kind(one)}>${head(one)}</th>`)}</tr></thead>
+      <tbody>${rows.map((row) => html`<tr key=${keyOf(row)} class=${rowClass?.(row) ?? ""}>
+        ${columns.map((one) => html`<td key=${one.id} class=${kind(one)}>${one.cell(row)}</td>`)}</tr>`)}</tbody>
     </table>
   </div>`;
 }
@@ -230,11 +193,11 @@ export function SmallTable({ label, head, wrap = false, children }) {
   </table></div>`;
 }
 
-/** A bar for how much of a limit is used. */
-export function Meter({ used, limit, text, label }) {
+/** A bar for how much of a limit is used; a `plain` one does not warn. */
+export function Meter({ used, limit, text, label, plain = false }) {
   if (limit === undefined || limit === null) return html`<span class="meter-text">${text}</span>`;
   const share = limit > 0 ? Math.min(1, used / limit) : 1;
-  const kind = share >= 0.95 ? "bad" : share >= 0.8 ? "near" : "fine";
+  const kind = plain ? "fine" : share >= 0.95 ? "bad" : share >= 0.8 ? "near" : "fine";
   return html`<span class="meter" role="img" aria-label=${`${label}: ${text}`}>
     <span class="bar"><span class=${kind} style=${{ width: `${(share * 100).toFixed(1)}%` }}></span></span>
     <span class="meter-text">${text}</span>

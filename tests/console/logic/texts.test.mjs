@@ -6,10 +6,10 @@ import { contextsOf, tenantOfServer } from "../../../registry/console/static/log
 import { kindOfReference, kindsOf, searchKinds } from "../../../registry/console/static/logic/kinds.js";
 import { formatFieldPath, parseFieldPath, resourcePath } from "../../../registry/console/static/logic/paths.js";
 import { formatRoute, parseRoute } from "../../../registry/console/static/logic/routes.js";
-import { binned, countOverTime, niceTicks, timeTicks } from "../../../registry/console/static/logic/scales.js";
+import { niceTicks, timeTicks } from "../../../registry/console/static/logic/scales.js";
 import { columnName, columnsOf, exampleQueries, viewName } from "../../../registry/console/static/logic/sql.js";
 import { ageOf, bytesText, plural } from "../../../registry/console/static/logic/text.js";
-import { parseYaml, pathAt, rangeOf, toYaml, withoutManagedFields, withResourceVersion } from "../../../registry/console/static/logic/yamldoc.js";
+import { parseYaml, pathOfLine, rangeOf, toYaml, withoutManagedFields, withResourceVersion } from "../../../registry/console/static/logic/yamldoc.js";
 
 for (const route of [
   { tenant: "~", page: "overview", args: [], query: {} },
@@ -117,12 +117,6 @@ test("marks of axes", () => {
   assert.ok(day.length >= 3 && day.length <= 6);
 });
 
-test("objects over time: those before, those that went", () => {
-  const lives = [{ from: 0, to: 50 }, { from: 10 }, { from: 30, to: 30 }, { from: 5, to: 8 }, { from: 90 }];
-  assert.deepEqual(countOverTime(lives, 9, 80), [[9, 1], [10, 2], [30, 2], [50, 1]]);
-  assert.deepEqual(binned([1, 2, 9, 10, 99], 0, 10, 2).map(([, count]) => count), [2, 2]);
-});
-
 test("SQL: names as docs/sql.md has them", () => {
   assert.equal(viewName("crontabs", "jobs.example.com"), "crontabs_jobs_example_com");
   assert.equal(viewName("x".repeat(50), "jobs.example.com"), null);
@@ -130,7 +124,9 @@ test("SQL: names as docs/sql.md has them", () => {
   assert.equal(columnName(["ready"]), "ready_field");
   const schema = { properties: { spec: { type: "object", properties: { size: { type: "integer" }, secret: { type: "string", format: "password" }, at: { type: "string", format: "date-time" }, list: { type: "array", items: { type: "object", properties: {} } } } }, status: { type: "object", properties: { phase: { type: "string" } } } } };
   const columns = columnsOf(schema);
-  assert.deepEqual(columns, [{ path: "spec.size", name: "spec_size", type: "bigint" }, { path: "spec.at", name: "spec_at", type: "timestamptz" }, { path: "status.phase", name: "status_phase", type: "text" }]);
+  assert.deepEqual(columns, [{ name: "spec_size", type: "integer" }, { name: "spec_at", type: "time" }, { name: "status_phase", type: "string" }]);
+  assert.deepEqual(columnsOf(schema, ["spec"]).map((one) => one.name), ["status_phase"], "sensitive ones are not offered");
+  assert.deepEqual(columnsOf(undefined), []);
   assert.ok(exampleQueries("v", columns, true).some((one) => one.sql.includes("status_phase")));
   for (const one of exampleQueries("v", [], false)) assert.ok(!/undefined|null/.test(one.sql), one.sql);
 });
@@ -141,8 +137,14 @@ test("YAML: the place of a field, and the field of a place", () => {
   const { from, to } = rangeOf(document, ["spec", "rules", 0, "port"]);
   assert.equal(text.slice(from, to), "port");
   assert.equal(text.slice(...Object.values(rangeOf(document, ["spec", "rules", 7, "x"]))), "rules");
-  assert.deepEqual(pathAt(document, text.indexOf("x")), ["spec", "rules", 0, "port"]);
-  assert.deepEqual(pathAt(document, text.indexOf("note:") + 5), ["spec", "note"]);
+  const lines = text.split("\n");
+  assert.deepEqual(pathOfLine(lines, 3), ["spec", "rules", 0, "port"]);
+  assert.deepEqual(pathOfLine(lines, 4), ["spec", "note"]);
+  assert.deepEqual(pathOfLine([...lines.slice(0, 4), "    "], 4, true), ["spec", "rules", 0], "above a field that is being typed");
+  assert.deepEqual(pathOfLine([...lines.slice(0, 2), "  - po"], 2, true), ["spec", "rules", 0], "in a new item");
+  assert.deepEqual(pathOfLine(["a:", "- b: 1", "  c:"], 2), ["a", 0, "c"], "a list that is not indented");
+  assert.deepEqual(pathOfLine([...lines, ""], 6, true), []);
+  assert.deepEqual(pathOfLine(["a: [", "  b"], 1, true), ["a"], "what is no YAML yet");
 });
 
 test("YAML: faults say where they are, and nothing throws", () => {

@@ -28,36 +28,15 @@ const dayText = (time) => `${two(new Date(time).getMonth() + 1)}-${two(new Date(
 const clockText = (time) => `${two(new Date(time).getHours())}:${two(new Date(time).getMinutes())}`;
 
 /**
- * How many objects there were, from when each came and went: `[{from, to}]` in ms, `to` undefined for those that are there.
- * `[[ms, count]]` at each change within `since` and `until`, at most `most` of them.
+ * What a Statistics document is as points, `[[ms, number]]`: `lines` has the objects at the end of each interval, after
+ * those at its beginning, `writes` has a series for each way of writing.
  */
-export function countOverTime(lives, since, until, most = 400) {
-  const changes = [];
-  let count = 0;
-  for (const { from, to } of lives) {
-    if (from <= since) count += 1;
-    else if (from <= until) changes.push([from, 1]);
-    if (to !== undefined && to <= since) count -= 1;
-    else if (to !== undefined && to <= until) changes.push([to, -1]);
-  }
-  changes.sort((a, b) => a[0] - b[0]);
-  const points = [[since, count]];
-  for (const [time, step] of changes) {
-    count += step;
-    if (points.at(-1)[0] === time) points.at(-1)[1] = count;
-    else points.push([time, count]);
-  }
-  if (points.length <= most) return points;
-  const every = points.length / most;
-  return Array.from({ length: most }, (_one, index) => points[Math.floor(index * every)]).concat([points.at(-1)]);
-}
-
-/** How many of `times` (ms) are in each of `count` equal parts between two times: `[[ms, number]]`. */
-export function binned(times, from, to, count) {
-  const width = (to - from) / count;
-  const bins = Array.from({ length: count }, (_one, index) => [from + index * width, 0]);
-  for (const time of times) {
-    if (time >= from && time <= to) bins[Math.min(count - 1, Math.floor((time - from) / width))][1] += 1;
-  }
-  return bins;
+export function pointsOf({ since, until, buckets }) {
+  const [from, to] = [Date.parse(since), Date.parse(until)];
+  const times = buckets.map((one) => Date.parse(one.time));
+  const [{ objects, created, deleted }] = buckets;
+  const points = buckets.map((one, index) => [times[index + 1] ?? to, one.objects]);
+  const series = (name) => ({ name, points: buckets.map((one, index) => [times[index], one[name]]) });
+  const lines = [{ name: "objects", points: [[from, objects - created + deleted], ...points] }];
+  return { from, to, lines, writes: ["created", "updated", "deleted"].map(series) };
 }

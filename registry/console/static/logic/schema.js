@@ -111,58 +111,58 @@ export function validate(value, schema, document) {
 function check(given, schema, path, context) {
   const value = typeof given === "bigint" ? Number(given) : given; // larger integers than 2^53 are parsed as such
   if (context.faults.length >= MOST || path.length > 64) return;
-  const fail = (message, severity = "error") => context.faults.push({ path, message, severity });
-  if (value === null || value === undefined) {
-    // The server drops nulls where there is a default, and in places where they are allowed by neither it says so.
-    if (value === null && !schema.nullable && schema.type && !("default" in schema)) fail(`must be ${article(schema.type)}`);
-    return;
-  }
-  if (!hasType(value, schema)) {
-    fail(`must be ${schema["x-kubernetes-int-or-string"] ? "an integer or a string" : article(schema.type)}`);
-    return;
-  }
+  const fail = (message) => context.faults.push({ path, message, severity: "error" });
+  const type = schema["x-kubernetes-int-or-string"] ? "int-or-string" : schema.type;
+  // The server drops nulls where there is a default, and in places where they are allowed by neither it says so.
+  const isNullable = schema.nullable || "default" in schema;
+  if (value === undefined || (value === null && isNullable)) return;
+  if (TYPES[type] && !TYPES[type][1](value)) return void fail(`must be ${TYPES[type][0]}`);
   if (schema.enum && !schema.enum.some((one) => JSON.stringify(one) === JSON.stringify(value))) {
     fail(`must be one of ${schema.enum.map((one) => JSON.stringify(one)).join(", ")}`);
   }
-  if (typeof value === "number") checkNumber(value, schema, fail);
-  else if (typeof value === "string") checkString(value, schema, fail);
-  else if (Array.isArray(value)) checkList(value, schema, path, context, fail);
-  else if (typeof value === "object") checkObject(value, schema, path, context, fail);
-}
-
-function checkNumber(value, schema, fail) {
-  if (value < schema.minimum) fail(`must be at least ${schema.minimum}`);
-  if (value > schema.maximum) fail(`must be at most ${schema.maximum}`);
-}
-
-function checkString(value, schema, fail) {
-  const length = [...value].length;
-  if (length < schema.minLength) fail(`must have at least ${schema.minLength} characters`);
-  if (length > schema.maxLength) fail(`must have at most ${schema.maxLength} characters`);
-  if (schema.pattern && value.length < 1000 && matches(schema.pattern, value) === false) {
-    fail(`must match ${schema.pattern}`);
+  for (const [word, [applies, isMet, text]] of Object.entries(LIMITS)) {
+    if (word in schema && TYPES[applies][1](value) && !isMet(value, schema[word])) fail(text.replace("#", () => schema[word]));
   }
+  if (Array.isArray(value)) {
+    const items = resolve(schema.items, context.document);
+    value.forEach((item, index) => check(item, items, [...path, index], context));
+  } else if (TYPES.object[1](value)) checkFields(value, schema, path, context);
 }
 
-/** Undefined for patterns that only the server's engine (RE2) understands, or that might be slow here. */
-function matches(pattern, value) {
-  if (pattern.length > 200 || /[*+}]\)*[*+{]|\(\?[^:]/.test(pattern)) return undefined;
+const isText = (value) => typeof value === "string";
+const TYPES = {
+  string: ["a string", isText],
+  boolean: ["a boolean", (value) => typeof value === "boolean"],
+  integer: ["an integer", Number.isInteger],
+  number: ["a number", (value) => typeof value === "number"],
+  array: ["an array (list)", Array.isArray],
+  object: ["an object", (value) => typeof value === "object" && value !== null && !Array.isArray(value)],
+  "int-or-string": ["an integer or a string", (value) => isText(value) || Number.isInteger(value)],
+};
+const LIMITS = {
+  minimum: ["number", (value, limit) => value >= limit, "must be at least #"],
+  maximum: ["number", (value, limit) => value <= limit, "must be at most #"],
+  minLength: ["string", (value, limit) => [...value].length >= limit, "must have at least # characters"],
+  maxLength: ["string", (value, limit) => [...value].length <= limit, "must have at most # characters"],
+  pattern: ["string", matches, "must match #"],
+  minItems: ["array", (value, limit) => value.length >= limit, "must have at least # items"],
+  maxItems: ["array", (value, limit) => value.length <= limit, "must have at most # items"],
+};
+
+/** True for patterns that only the server's engine (RE2) understands, or that might be slow here. */
+function matches(value, pattern) {
+  if (value.length > 1000 || pattern.length > 200 || /[*+}]\)*[*+{]|\(\?[^:]/.test(pattern)) return true;
   try {
     return new RegExp(pattern, "u").test(value);
   } catch {
-    return undefined;
+    return true;
   }
 }
 
-function checkList(value, schema, path, context, fail) {
-  if (value.length < schema.minItems) fail(`must have at least ${schema.minItems} items`);
-  if (value.length > schema.maxItems) fail(`must have at most ${schema.maxItems} items`);
-  const items = resolve(schema.items, context.document);
-  value.forEach((item, index) => check(item, items, [...path, index], context));
-}
-
-function checkObject(value, schema, path, context, fail) {
-  for (const name of schema.required ?? []) if (!(name in value)) fail(`${name} is required`);
+function checkFields(value, schema, path, context) {
+  for (const name of schema.required ?? []) {
+    if (!(name in value)) context.faults.push({ path, message: `${name} is required`, severity: "error" });
+  }
   const others = schema.additionalProperties;
   const isOpen = !schema.properties || schema["x-kubernetes-preserve-unknown-fields"] || others === true;
   const isEmbedded = schema["x-kubernetes-embedded-resource"];
@@ -174,21 +174,6 @@ function checkObject(value, schema, path, context, fail) {
     }
   }
 }
-
-function hasType(value, schema) {
-  if (schema["x-kubernetes-int-or-string"]) return typeof value === "string" || Number.isInteger(value);
-  switch (schema.type) {
-    case "string": return typeof value === "string";
-    case "boolean": return typeof value === "boolean";
-    case "integer": return Number.isInteger(value);
-    case "number": return typeof value === "number";
-    case "array": return Array.isArray(value);
-    case "object": return typeof value === "object" && !Array.isArray(value);
-    default: return true;
-  }
-}
-
-const article = (type) => `${/^[aeio]/.test(type) ? "an" : "a"} ${type === "array" ? "array (list)" : type}`;
 
 /** A first text for a new object: what is required, with defaults and the first allowed values. */
 export function skeleton(schema, document, depth = 0) {

@@ -20,45 +20,27 @@ export function columnName(path) {
   return METADATA.has(name) ? `${name}_field` : name;
 }
 
-/** The columns of the leaves of a schema: `[{path, name, type}]`, in its order, at most `most`. */
-export function columnsOf(schema, most = 200) {
-  const out = [];
-  collect(schema, [], out, most);
-  return out;
-}
-
-const TYPES = { string: "text", integer: "bigint", number: "double precision", boolean: "boolean" };
-
-function collect(schema, path, out, most) {
-  if (out.length >= most || path.length > 16) return;
-  const fields = Object.entries(schema?.properties ?? {});
-  if (fields.length === 0 && path.length > 0) {
-    if (schema.format === "password") return;
-    const name = columnName(path);
-    if (name) out.push({ path: path.join("."), name, type: typeOf(schema) });
-    return;
-  }
-  for (const [name, inner] of fields) {
-    if (path.length === 0 && ["apiVersion", "kind", "metadata"].includes(name)) continue;
-    if (inner.type === "array" && inner.items?.type === "object") continue; // a view of its own
-    collect(inner, [...path, name], out, most);
-  }
-}
-
-function typeOf(schema) {
-  if (schema["x-kubernetes-int-or-string"]) return "text";
-  if (schema.format === "date-time") return "timestamptz";
-  if (schema.format === "date") return "date";
-  return TYPES[schema.type] ?? "jsonb";
+/** The columns of a schema's single values, at most a dozen, but for those at or below one of `hidden`: `[{name, type}]`. */
+export function columnsOf(schema, hidden = []) {
+  const leaves = (inner, path) => {
+    if (inner.properties) return Object.entries(inner.properties).flatMap(([name, one]) => leaves(one, [...path, name]));
+    return ["string", "integer", "number", "boolean"].includes(inner.type) && inner.format !== "password" ? [{ path, inner }] : [];
+  };
+  const { spec = {}, status = {} } = schema?.properties ?? {};
+  return [...leaves(spec, ["spec"]), ...leaves(status, ["status"])]
+    .filter(({ path }) => !hidden.some((one) => `${path.join(".")}.`.startsWith(`${one}.`)))
+    .map(({ path, inner }) => ({ name: columnName(path), type: inner.format === "date-time" ? "time" : inner.type }))
+    .filter(({ name }) => name)
+    .slice(0, 12);
 }
 
 /** Queries to begin with: `[{title, sql}]`. */
 export function exampleQueries(view, columns, namespaced) {
   const who = namespaced ? "namespace, name" : "name";
-  const spec = columns.filter((one) => one.type !== "jsonb").slice(0, 4).map((one) => one.name);
+  const spec = columns.slice(0, 4).map((one) => one.name);
   const phase = columns.find((one) => /(phase|state)$/.test(one.name))?.name;
   const measured = phase ?? "ready";
-  const grouped = phase ?? spec.find((name) => columns.find((one) => one.name === name).type !== "timestamptz") ?? "stored_version";
+  const grouped = phase ?? spec.find((name) => columns.find((one) => one.name === name).type !== "time") ?? "stored_version";
   return [
     { title: "All objects", sql: `SELECT ${[who, ...spec, "updated_at"].join(", ")}\nFROM reports.${view}\nORDER BY ${who};` },
     { title: `How many there are of each ${grouped}`, sql: `SELECT ${grouped}, count(*)\nFROM reports.${view}\nGROUP BY 1 ORDER BY 2 DESC;` },

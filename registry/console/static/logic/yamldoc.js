@@ -63,26 +63,21 @@ export function rangeOf(document, path) {
   return place;
 }
 
-/** The path of the field at an offset: ["spec", "containers", 0, "name"]. */
-export function pathAt(document, offset) {
+/**
+ * The path of the field of a line, by indentation, which also works while the text is no YAML: ["spec", "items", 0, "name"].
+ * Items of lists are all 0. While a field is `typed` there, it is the path above it.
+ */
+export function pathOfLine(lines, number, typed = false) {
   const path = [];
-  let node = document.contents;
-  while (node) {
-    let next;
-    if (isMap(node)) {
-      // The last field that begins before the offset: a field without a value is still the one that is typed in.
-      const pair = node.items.filter((one) => one.key?.range && one.key.range[0] <= offset).pop();
-      if (!pair) break;
-      path.push(String(pair.key.value));
-      next = pair.value;
-    } else if (isSeq(node)) {
-      const index = node.items.findLastIndex((one) => one?.range && one.range[0] <= offset);
-      if (index < 0) break;
-      path.push(index);
-      next = node.items[index];
-    }
-    if (!next?.range || offset < next.range[0] || offset > next.range[2]) break;
-    node = next;
+  let column = Infinity; // what begins further right is not above the field
+  for (let at = number; at >= 0 && column > 0; at -= 1) {
+    const [, lead, name] = /^(\s*(?:- )*)(?:([\w./-]+):)?/.exec(lines[at] ?? "");
+    const isTyped = typed && at === number;
+    if ((!name && !isTyped) || lead.length > column) continue;
+    if (lead.length < column && !isTyped) path.unshift(name);
+    const dash = lead.indexOf("-"); // the first field of an item, above or beside the field
+    if (dash >= 0) path.unshift(0);
+    column = dash >= 0 ? dash + 1 : lead.length;
   }
   return path;
 }

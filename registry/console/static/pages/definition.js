@@ -118,8 +118,9 @@ function Sql({ definition: { spec, metadata }, tenant }) {
   }
   const stored = spec.versions.find((one) => one.storage);
   const view = viewName(spec.names.plural, spec.group);
-  const sensitive = (metadata.annotations?.["reporting.registry/sensitive"] ?? "").split(",").map((one) => one.trim().replace(/^\./, "")).filter(Boolean);
-  const columns = columnsOf(stored.schema?.openAPIV3Schema).filter((one) => !sensitive.some((path) => one.path.startsWith(path.replace(/\[.*$/, ""))));
+  const marked = (metadata.annotations?.["reporting.registry/sensitive"] ?? "").split(",").filter((one) => one.trim());
+  const hidden = marked.map((one) => one.trim().replace(/^\./, "").replace(/\[.*$/, ""));
+  const columns = columnsOf(stored.schema?.openAPIV3Schema, hidden);
   const queries = view && exampleQueries(view, columns, spec.scope === "Namespaced");
   const who = `--tenant ${tenant || "<tenant>"}`;
   if (!view) {
@@ -133,8 +134,6 @@ function Sql({ definition: { spec, metadata }, tenant }) {
           text=${`registry sql grant analyst ${who}`} /></section>
     <section class="card"><h2>Queries</h2>
       ${queries.map((one) => html`<${Copyable} key=${one.title} label=${one.title} text=${one.sql} />`)}</section>
-    <section class="card"><h2>Columns</h2><p class="quiet">After tenant, namespace, name, uid, labels and the rest of the metadata:</p>
-      <${SmallTable} label="Columns" head=${["Column", "Type", "Field"]}>${columns.map((one) => html`<tr key=${one.name}>
-        <td><code>${one.name}</code></td><td>${one.type}</td><td><code>${one.path}</code></td></tr>`)}</>
-      <p class="quiet">Views: <code>${view}</code>, <code>${view}_conditions</code>, <code>${view}_raw</code>, <code>${view}_history</code>.</p></section>`;
+    <section class="card"><h2>Views</h2><p><code>${view}</code>, <code>${view}_conditions</code>, <code>${view}_raw</code>,
+      <code>${view}_history</code>. Their columns:</p><${Copyable} label="In psql" text=${`\\d reports.${view}`} /></section>`;
 }

@@ -1,63 +1,42 @@
 // The definitions of a tenant: versions, scope, conditions.
-import { resourcePath } from "../logic/paths.js";
-import { filterRows } from "../logic/rows.js";
-import { plural } from "../logic/text.js";
-import { Age, Empty, ErrorNotice, Heading, html, Loading, Status, useConsole, useLoaded, useRights, useTitle, VirtualTable } from "../ui.js";
-import { useMemo, useState } from "../vendor/preact.js";
+import { Age, html, Status, useConsole, useRights, useTitle } from "../ui.js";
+import { Listing } from "./objects.js";
 
-export const DEFINITIONS = { group: "apiextensions.k8s.io", version: "v1", plural: "customresourcedefinitions", namespaced: false };
-const PAGE = 50; // whole definitions are large
+export const DEFINITIONS = {
+  group: "apiextensions.k8s.io", version: "v1", plural: "customresourcedefinitions", namespaced: false, kind: "CustomResourceDefinition",
+  verbs: ["list", "watch"],
+};
+// Whole definitions are large.
+const KEPT = ["metadata.creationTimestamp", "metadata.deletionTimestamp", "spec.names.kind", "spec.scope", "status.conditions",
+  ...["name", "served", "storage", "deprecated"].map((field) => `spec.versions.${field}`)];
 
-export default function Definitions() {
+export default function Definitions({ query }) {
   useTitle("Definitions");
-  const { api, tenant, href } = useConsole();
-  const [text, setText] = useState("");
-  const [rows, setRows] = useState([]);
-  const loaded = useLoaded(async (signal) => {
-    let next = "";
-    let all = [];
-    do {
-      const list = await api.get(resourcePath(tenant, DEFINITIONS, { query: { limit: PAGE, continue: next } }), { signal });
-      all = [...all, ...list.items.map(rowOfDefinition)];
-      setRows(all);
-      next = list.metadata.continue;
-    } while (next);
-    return all;
-  }, [tenant]);
+  const { tenant, href } = useConsole();
   const may = useRights({ create: { group: DEFINITIONS.group, resource: DEFINITIONS.plural, verb: "create" } });
-  const shown = useMemo(() => filterRows(rows, text), [rows, text]);
   const columns = [
-    { id: "kind", title: "Kind", cell: (row) => html`<a href=${href({ page: "definition", args: [row.name] })}>${row.kind}</a>` },
-    { id: "name", title: "Name", cell: (row) => row.name },
-    { id: "versions", title: "Versions", cell: (row) => row.versions },
-    { id: "scope", title: "Scope", cell: (row) => row.scope },
-    { id: "state", title: "Established", cell: (row) => html`<${Status} text=${row.established} />` },
-    { id: "fault", title: "Faults", cell: (row) => row.faults },
-    { id: "age", title: "Age", cell: (row) => html`<${Age} time=${row.created} />` },
+    { id: "kind", title: "Kind", order: "spec.names.kind", cell: (row) => html`<a href=${href({ page: "definition", args: [row.name] })}>${row.object.spec.names.kind}</a>` },
+    { id: "name", title: "Name", order: "metadata.name", cell: (row) => row.name },
+    { id: "versions", title: "Versions", cell: (row) => row.object.spec.versions.map(versionText).join(", ") },
+    { id: "scope", title: "Scope", order: "spec.scope", cell: (row) => row.object.spec.scope },
+    { id: "state", title: "Established", cell: (row) => html`<${Status} text=${row.deleting ? "Terminating" : stateOf(row)} />` },
+    { id: "fault", title: "Faults", cell: (row) => conditionsOf(row).filter(isFault).map((one) => `${one.type}: ${one.reason}`).join(", ") },
+    { id: "age", title: "Age", order: "metadata.creationTimestamp", cell: (row) => html`<${Age} time=${row.created} />` },
   ];
-  return html`<${Heading} parts=${[["Definitions"]]}
-      about=${`${plural(rows.length, "definition")}${loaded.loading ? ", loading more" : ""}`}>
-      ${may.create && html`<a class="button main"
-          href=${href({ page: "new", args: [DEFINITIONS.group, "v1", DEFINITIONS.plural] })}>New</a>`}</>
-    <div class="bar-row"><input type="search" aria-label="Search definitions" placeholder="Search" value=${text}
-        onInput=${(event) => setText(event.target.value)} /></div>
-    <${ErrorNotice} error=${loaded.error} again=${loaded.again} />
-    ${rows.length > 0 ? html`<${VirtualTable} label="Definitions" columns=${columns} rows=${shown} keyOf=${(row) => row.name} />`
-      : loaded.loading ? html`<${Loading} />` : !loaded.error && html`<${Empty}>There are no definitions yet.</>`}`;
+  return html`<${Listing} kind=${DEFINITIONS} tenant=${tenant} query=${query} title="Definitions" columns=${() => columns}
+    accept=${`application/json;keep=${KEPT.join("+")}`} actions=${may.create && html`<a class="button main"
+        href=${href({ page: "new", args: [DEFINITIONS.group, "v1", DEFINITIONS.plural] })}>New</a>`} />`;
 }
 
-function rowOfDefinition({ metadata, spec, status }) {
-  const conditions = status?.conditions ?? [];
-  const of = (type) => conditions.find((one) => one.type === type);
-  // What is a fault when it is true; the others are when they are false.
-  const isBad = { Terminating: () => false, NonStructuralSchema: (one) => one.status === "True" };
-  const faults = conditions.filter((one) => (isBad[one.type] ?? (() => one.status === "False"))(one));
-  const marks = (one) => [one.storage && "stored", !one.served && "not served", one.deprecated && "deprecated"].filter(Boolean);
-  const versions = spec.versions.map((one) => [one.name, ...marks(one).map((mark) => `(${mark})`)].join(" ")).join(", ");
-  return {
-    name: metadata.name, kind: spec.names.kind, namespace: "", labels: metadata.labels ?? {}, created: metadata.creationTimestamp, versions, scope: spec.scope,
-    established: metadata.deletionTimestamp ? "Terminating" : (of("Established")?.status ?? "Unknown"),
-    faults: faults.map((one) => `${one.type}: ${one.reason}`).join(", "),
-    cells: [spec.names.kind, spec.group, ...(spec.names.shortNames ?? []), ...(spec.names.categories ?? []), versions],
-  };
+const conditionsOf = ({ object }) => object.status?.conditions ?? [];
+const stateOf = (row) => conditionsOf(row).find((one) => one.type === "Established")?.status ?? "Unknown";
+
+/** Conditions are faults when they are false, but for those that are when they are true. */
+function isFault({ type, status }) {
+  return type !== "Terminating" && status === (type === "NonStructuralSchema" ? "True" : "False");
+}
+
+function versionText(version) {
+  const marks = [version.storage && "stored", !version.served && "not served", version.deprecated && "deprecated"];
+  return [version.name, ...marks.filter(Boolean).map((mark) => `(${mark})`)].join(" ");
 }

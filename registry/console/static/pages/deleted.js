@@ -1,18 +1,16 @@
 // Deleted objects of a kind, as they were last; what may be brought back.
-import { findKind } from "../logic/kinds.js";
 import { resourcePath } from "../logic/paths.js";
-import { CORE, kindArgs, objectRoute } from "../logic/routes.js";
+import { kindArgs, objectRoute } from "../logic/routes.js";
 import { timeText } from "../logic/text.js";
 import { toYaml } from "../logic/yamldoc.js";
-import { Age, Dialog, Empty, ErrorNotice, Heading, html, Loading, useConsole, useLoaded, useRights, useTitle, VirtualTable } from "../ui.js";
+import { Age, Dialog, Empty, ErrorNotice, Heading, html, Loading, useConsole, useLoaded, useRights, useTitle, Table } from "../ui.js";
 import { useState } from "../vendor/preact.js";
-import { NamespaceChoice, Unknown } from "./objects.js";
+import { NamespaceChoice, Unknown, useKind } from "./objects.js";
 
 const PAGE = 100;
 
 export default function Deleted({ args, query }) {
-  const { kinds } = useConsole();
-  const kind = findKind(kinds, args[0] === CORE ? "" : args[0], args[1], args[2]);
+  const kind = useKind(args);
   useTitle(`Deleted ${kind?.kind ?? ""}`);
   return kind ? html`<${List} kind=${kind} args=${args} query=${query} />` : html`<${Unknown} args=${args} />`;
 }
@@ -53,7 +51,7 @@ function List({ kind, args, query }) {
     </div>
     <${ErrorNotice} error=${first.error ?? error} again=${first.again} />
     ${!first.value && !first.error ? html`<${Loading} />` : items.length === 0 ? !first.error && html`<${Empty}>Nothing that was deleted is still kept.</>`
-      : html`<${VirtualTable} label="Deleted objects" columns=${columns} rows=${items}
+      : html`<${Table} label="Deleted objects" columns=${columns} rows=${items}
           keyOf=${(one) => `${one.namespace}/${one.name}/${one.uid}`} />`}
     ${next && html`<p><button type="button" onClick=${loadMore}>More</button></p>`}
     ${shown && html`<${Shown} kind=${kind} entry=${shown} onClose=${() => setShown(null)} />`}`;

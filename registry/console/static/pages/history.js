@@ -81,19 +81,25 @@ async function stateAt(api, tenant, kind, namespace, name, entry, signal) {
   return withoutManagedFields(await response.text()).replace(/^ {2}resourceVersion: .*\n/m, "");
 }
 
+/** Two texts, `load(signal)`, side by side; `children` is the footer. */
+function Differences({ title, load, labels, error, onClose, children }) {
+  const texts = useLoaded(load, []);
+  return html`<${Dialog} title=${title} wide=${true} onClose=${onClose}>
+    <div class="body"><${ErrorNotice} error=${error ?? texts.error} />
+      ${texts.value ? html`<${Difference} left=${texts.value[0]} right=${texts.value[1]} leftLabel=${labels[0]} rightLabel=${labels[1]} />`
+        : !texts.error && html`<${Loading} />`}</div>
+    ${texts.value && children}</>`;
+}
+
 function Compared({ kind, namespace, name, pair, onClose }) {
   const { api, tenant } = useConsole();
-  const texts = useLoaded((signal) => Promise.all(pair.map((entry) => stateAt(api, tenant, kind, namespace, name, entry, signal))), pair);
+  const load = (signal) => Promise.all(pair.map((entry) => stateAt(api, tenant, kind, namespace, name, entry, signal)));
   const label = (entry) => {
     if (!entry) return "Before it was created";
     if (entry.operation === "Delete") return "Deleted";
     return `Revision ${entry.resourceVersion}${entry.time ? `, ${timeText(entry.time)}` : ""}`;
   };
-  return html`<${Dialog} title=${`What changed in ${name}`} wide=${true} onClose=${onClose}><div class="body">
-    <${ErrorNotice} error=${texts.error} />
-    ${texts.value ? html`<${Difference} left=${texts.value[0]} right=${texts.value[1]} leftLabel=${label(pair[0])}
-        rightLabel=${label(pair[1])} />` : !texts.error && html`<${Loading} />`}
-  </div></>`;
+  return html`<${Differences} title=${`What changed in ${name}`} load=${load} labels=${pair.map(label)} onClose=${onClose} />`;
 }
 
 /** What a restore would make, from a dry run, against what is there. */
@@ -102,11 +108,11 @@ function Restoring({ kind, namespace, name, entry, uid, onClose }) {
   const [error, setError] = useState(null);
   const body = { resourceVersion: entry.resourceVersion, preconditions: { uid } };
   const path = (query) => resourcePath(tenant, kind, { namespace, name, subresource: "restore", query });
-  const texts = useLoaded(async (signal) => {
+  const load = async (signal) => {
     const now = await api.send("GET", resourcePath(tenant, kind, { namespace, name }), { accept: YAML, signal });
     const then = await api.send("POST", path({ dryRun: "All" }), { body, accept: YAML, signal });
     return [withoutManagedFields(await now.text()), withoutManagedFields(await then.text())];
-  }, [entry]);
+  };
   const restore = async () => {
     try {
       await api.post(path({}), body);
@@ -116,11 +122,8 @@ function Restoring({ kind, namespace, name, entry, uid, onClose }) {
       setError(failure);
     }
   };
-  return html`<${Dialog} title=${`Restore ${name}`} wide=${true} onClose=${onClose}>
-    <div class="body"><${ErrorNotice} error=${error ?? texts.error} />
-      ${texts.value ? html`<${Difference} left=${texts.value[0]} right=${texts.value[1]} leftLabel="Now"
-          rightLabel=${`Restored from revision ${entry.resourceVersion}`} />` : !texts.error && html`<${Loading} />`}</div>
-    <footer><button type="button" onClick=${onClose}>Cancel</button><button type="button" class="main"
-        disabled=${!texts.value} onClick=${restore}>Restore</button></footer>
-  </>`;
+  return html`<${Differences} title=${`Restore ${name}`} load=${load} error=${error} onClose=${onClose}
+      labels=${["Now", `Restored from revision ${entry.resourceVersion}`]}>
+    <footer><button type="button" onClick=${onClose}>Cancel</button>
+      <button type="button" class="main" onClick=${restore}>Restore</button></footer></>`;
 }

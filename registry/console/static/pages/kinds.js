@@ -1,19 +1,22 @@
-// All kinds that the tenant serves: search, categories.
+// All kinds that the tenant serves: search, categories. The key "/" leads here from any page.
 import { isBuiltin, qualifiedName, searchKinds } from "../logic/kinds.js";
 import { kindArgs } from "../logic/routes.js";
-import { Heading, html, useConsole, useTitle, VirtualTable } from "../ui.js";
-import { useMemo, useState } from "../vendor/preact.js";
+import { Heading, html, Table, useConsole, useTitle } from "../ui.js";
+import { useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 
 export default function Kinds({ query }) {
   useTitle("Kinds");
-  const { kinds, href } = useConsole();
+  const { kinds, href, go } = useConsole();
   const [text, setText] = useState("");
+  const field = useRef();
+  useEffect(() => field.current.focus(), []);
   const { category = "" } = query;
   const categories = useMemo(() => [...new Set(kinds.flatMap((kind) => kind.categories))].sort(), [kinds]);
   const found = searchKinds(kinds, text).filter((kind) => !category || kind.categories.includes(category));
-  const definitionLink = (kind) => html`<a href=${href({ page: "definition", args: [qualifiedName(kind)] })}>definition</a>`;
+  const to = (kind) => ({ page: "objects", args: kindArgs(kind) });
+  const definitionLink = (kind) => html`<a href=${href({ page: "definition", args: [qualifiedName(kind)] })} tabindex="-1">definition</a>`;
   const columns = [
-    { id: "kind", title: "Kind", cell: (kind) => html`<a href=${href({ page: "objects", args: kindArgs(kind) })}>${kind.kind}</a>` },
+    { id: "kind", title: "Kind", cell: (kind) => html`<a href=${href(to(kind))}>${kind.kind}</a>` },
     { id: "name", title: "Resource", cell: qualifiedName },
     { id: "version", title: "Version", cell: (kind) => kind.version },
     { id: "scope", title: "Scope", cell: (kind) => (kind.namespaced ? "Namespaced" : "Cluster") },
@@ -22,13 +25,11 @@ export default function Kinds({ query }) {
     { id: "origin", title: "From", cell: (kind) => (isBuiltin(kind) ? "server" : definitionLink(kind)) },
   ];
   return html`<${Heading} parts=${[["Kinds"]]} about=${`${found.length} that can be listed`} />
-    <div class="bar-row">
-      <input type="search" aria-label="Search kinds" placeholder="Search" value=${text}
-          onInput=${(event) => setText(event.target.value)} />
-      ${categories.map((one) => html`<a key=${one} class="chip"
-          href=${href({ page: "kinds", query: { category: one === category ? "" : one } })}
+    <form class="bar-row" onSubmit=${(event) => (event.preventDefault(), found[0] && go(to(found[0])))}>
+      <input type="search" id="find" aria-label="Search kinds: Enter opens the first" placeholder="Name, short name, group, category"
+          ref=${field} value=${text} onInput=${(event) => setText(event.target.value)} />
+      ${categories.map((one) => html`<a key=${one} class="chip" href=${href({ page: "kinds", query: { category: one === category ? "" : one } })}
           aria-current=${one === category ? "true" : undefined}>${one}</a>`)}
-    </div>
-    <${VirtualTable} label="Kinds" columns=${columns} rows=${found}
-        keyOf=${(kind) => `${kind.group}/${kind.version}/${kind.plural}`} />`;
+    </form>
+    <${Table} label="Kinds" columns=${columns} rows=${found} keyOf=${(kind) => `${kind.group}/${kind.version}/${kind.plural}`} />`;
 }

@@ -1,19 +1,17 @@
 // One object: its YAML, history, events, relations. And a new one.
-import { ApiError, visible, whileVisible } from "../api.js";
+import { ApiError, follow } from "../api.js";
 import { conditionsOf } from "../logic/changes.js";
-import { findKind } from "../logic/kinds.js";
 import { resourcePath } from "../logic/paths.js";
-import { CORE, kindArgs, NONE, objectRoute } from "../logic/routes.js";
+import { kindArgs, NONE, objectRoute } from "../logic/routes.js";
 import { skeleton } from "../logic/schema.js";
 import { loadSchema } from "../openapi.js";
 import { Age, Dialog, ErrorNotice, Heading, html, Loading, Notice, Status, Tabs, useConsole, useLoaded, useRights, useTitle } from "../ui.js";
 import { useEffect, useState } from "../vendor/preact.js";
-import { Unknown } from "./objects.js";
+import { Unknown, useKind } from "./objects.js";
 
 export default function ObjectPage({ args, query }) {
-  const { kinds } = useConsole();
-  const [group, version, plural, place, name] = args;
-  const kind = findKind(kinds, group === CORE ? "" : group, version, plural);
+  const [, , , place, name] = args;
+  const kind = useKind(args);
   useTitle(name);
   if (!kind) return html`<${Unknown} args=${args} />`;
   return html`<${Known} kind=${kind} namespace=${place === NONE ? "" : place} name=${name} tab=${query.tab ?? "yaml"} />`;
@@ -59,48 +57,32 @@ function Known({ kind, namespace, name, tab }) {
         onDone=${() => (setDeleting(false), notify(`${name} is deleted, or will be when its finalizers are done.`), go(list))} />`}`;
 }
 
-/** The object as the server has it now: loaded, then watched. A cut watch loads it again. */
+/** The object as the server has it now: loaded, then watched. */
 function useObject(kind, namespace, name) {
   const { api, tenant, session } = useConsole();
   const [state, setState] = useState({ object: null, error: null, gone: false, message: "" });
   const [turn, setTurn] = useState(0);
   useEffect(() => {
     const abort = new AbortController();
-    const set = (fields) => abort.signal.aborted || setState((old) => ({ ...old, ...fields }));
-    follow(api, tenant, kind, namespace, name, set, abort.signal).catch(() => {});
+    const { signal } = abort;
+    const set = (fields) => signal.aborted || setState((old) => ({ ...old, ...fields }));
+    const load = async () => {
+      const object = await api.get(resourcePath(tenant, kind, { namespace, name }), { signal });
+      set({ object, error: null, gone: false, message: "" });
+      return kind.verbs.includes("watch") && object.metadata.resourceVersion;
+    };
+    const query = { fieldSelector: `metadata.name=${name}`, watch: 1 };
+    const path = (resourceVersion) => resourcePath(tenant, kind, { namespace, query: { ...query, resourceVersion } });
+    const onEvent = ({ type, object }) => set({ object, gone: type === "DELETED" });
+    const report = (what, error) => {
+      if (error?.code === 404) set({ gone: true, error: new ApiError(404, `There is no ${kind.kind} ${name}.`) });
+      else if (what === "failed") set({ error });
+      else if (what === "cut" && error.code !== 410) set({ message: `${error.message} Trying again.` });
+    };
+    follow(api, { load, path, onEvent, report, signal });
     return () => abort.abort();
   }, [api, tenant, kind, namespace, name, turn, session]);
   return { ...state, again: () => setTurn(turn + 1) };
-}
-
-async function follow(api, tenant, kind, namespace, name, set, signal) {
-  const query = { fieldSelector: `metadata.name=${name}` };
-  let pause = 500;
-  while (!signal.aborted) {
-    await visible();
-    try {
-      const object = await api.get(resourcePath(tenant, kind, { namespace, name }), { signal });
-      set({ object, error: null, gone: false, message: "" });
-      if (!kind.verbs.includes("watch")) return;
-      const resourceVersion = object.metadata.resourceVersion;
-      const path = resourcePath(tenant, kind, { namespace, query: { ...query, watch: 1, resourceVersion } });
-      for await (const event of api.watch(path, { signal: whileVisible(signal) })) {
-        pause = 500;
-        if (event.type === "DELETED") set({ object: event.object, gone: true });
-        else set({ object: event.object, gone: false });
-      }
-    } catch (error) {
-      if (signal.aborted) return;
-      if (error.code === 404) {
-        return set({ gone: true, error: new ApiError(404, `There is no ${kind.kind} ${name}.`) });
-      }
-      if (error.name === "AbortError") continue; // the page was hidden
-      if (error.code === 403 || error.code === 400) return set({ error: error.code === 403 ? error : null });
-      if (error.code !== 410) set({ message: error.code === 401 ? "Your sign-in has expired." : `${error.message} Trying again.` });
-    }
-    await new Promise((resolve) => setTimeout(resolve, pause));
-    pause = Math.min(pause * 2, 15_000);
-  }
 }
 
 function Summary({ object, kind, gone }) {
@@ -165,47 +147,42 @@ function Deletion({ kind, object, onClose, onDone }) {
   </>`;
 }
 
-/** `{lines: [[text, count]], partly}`: what goes with a definition, a namespace or an object. */
-async function dependentsOf(api, tenant, kinds, kind, object, signal) {
+/** `{lines: [[text, count]], more}`: what goes with a definition, a namespace or an object. */
+async function dependentsOf(api, tenant, kinds, kind, { metadata, spec }, signal) {
   const { countObjects, findDependents, forEachAtOnce } = await import("../relations.js");
-  const { metadata, spec } = object;
   if (kind.plural === "customresourcedefinitions") {
     const served = kinds.find((one) => one.group === spec.group && one.plural === spec.names.plural && one.preferred);
     const count = served && (await countObjects(api, tenant, served, { signal }));
-    return { lines: [[`${spec.names.kind} objects, all of which are deleted`, count ?? "unknown"]], partly: [] };
+    return { lines: [[`${spec.names.kind} objects, all of which are deleted`, count ?? "unknown"]] };
   }
   if (kind.plural === "namespaces" && !kind.group) {
     const lines = [];
-    const inside = kinds.filter((one) => one.namespaced && one.preferred && one.verbs.includes("list"));
-    await forEachAtOnce(inside, async (one) => {
+    await forEachAtOnce(kinds.filter((one) => one.namespaced && one.preferred && one.verbs.includes("list")), async (one) => {
       const count = await countObjects(api, tenant, one, { namespace: metadata.name, signal });
       if (count) lines.push([one.kind, count]);
     }, signal);
-    return { lines: lines.sort(([, a], [, b]) => b - a), partly: [] };
+    return { lines: lines.sort(([, a], [, b]) => b - a) };
   }
-  const { found, partly } = await findDependents(api, tenant, kinds, [metadata.uid], metadata.namespace ?? "", { signal });
-  return { lines: found.map((one) => [`${one.kind.kind} ${one.metadata.namespace ? `${one.metadata.namespace}/` : ""}${one.metadata.name}`, ""]), partly };
+  const { items, more } = await findDependents(api, tenant, kind, metadata, { limit: 20, signal });
+  return { lines: items.map((one) => [`${one.kind} ${[one.metadata.namespace, one.metadata.name].filter(Boolean).join("/")}`]), more };
 }
 
 function Dependents({ found, error, policy }) {
   if (error || !found) return html`<${Notice} kind="warning">What depends on it could not be found out.</>`;
-  const { lines, partly } = found;
-  return html`${lines.length === 0 ? html`<p>Nothing that you can see depends on it.</p>`
-    : html`<p>${policy === "Orphan" ? "These stay:" : "These go with it:"}</p><ul class="dependents">${lines.slice(0, 20).map(([text, count]) => html`<li>${text} ${count !== "" && html`<strong>${count}</strong>`}</li>`)}</ul>
-      ${lines.length > 20 && html`<p>and ${lines.length - 20} more</p>`}`}
-    ${partly.length > 0 && html`<p class="quiet">Not looked through: ${partly.slice(0, 5).join("; ")}${partly.length > 5 ? " …" : ""}</p>`}`;
+  if (found.lines.length === 0) return html`<p>Nothing that you may list depends on it.</p>`;
+  return html`<p>${policy === "Orphan" ? "These stay:" : "These go with it:"}</p>
+    <ul>${found.lines.map(([text, count]) => html`<li>${text} <strong>${count}</strong></li>`)}</ul>${found.more && html`<p>and more</p>`}`;
 }
 
 /** The page of an object that is not there yet. */
 export function NewObject({ args, query }) {
-  const { kinds, href, tenant, api } = useConsole();
-  const [group, version, plural] = args;
-  const kind = findKind(kinds, group === CORE ? "" : group, version, plural);
-  useTitle(`New ${kind?.kind ?? plural}`);
+  const { href, tenant, api } = useConsole();
+  const kind = useKind(args);
+  useTitle(`New ${kind?.kind ?? args[2]}`);
   const module = useLoaded(async () => {
-    const [{ default: View, prefixOf }, { toYaml }] = await Promise.all([import("./yaml.js"), import("../logic/yamldoc.js")]);
+    const [{ default: View }, { toYaml }] = await Promise.all([import("./yaml.js"), import("../logic/yamldoc.js")]);
     if (!kind) return null;
-    const { schema, document } = await loadSchema(api, prefixOf(tenant), kind);
+    const { schema, document } = await loadSchema(api, tenant, kind);
     return { View, text: toYaml(template(kind, query.ns, schema, document)) };
   }, [kind]);
   if (!kind) return html`<${Unknown} args=${args} />`;
@@ -213,7 +190,7 @@ export function NewObject({ args, query }) {
       parts=${[[kind.kind, href({ page: "objects", args: kindArgs(kind), query: { ns: query.ns } })], [`New ${kind.kind}`]]} />
     ${module.error && html`<${ErrorNotice} error=${module.error} again=${module.again} />`}
     ${module.value ? html`<${module.value.View} kind=${kind} namespace=${query.ns ?? ""}
-        template=${module.value.text} may=${{ create: true }} />` : html`<${Loading} />`}`;
+        template=${module.value.text} />` : html`<${Loading} />`}`;
 }
 
 /** What a new object needs: names, and the required fields of its spec. */

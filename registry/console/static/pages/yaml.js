@@ -4,17 +4,16 @@
 import { APPLY_PATCH, MANAGER } from "../api.js";
 import { Difference, Editor } from "../editor.js";
 import { apiVersionOf } from "../logic/kinds.js";
-import { formatFieldPath, parseFieldPath, resourcePath, tenantPrefix } from "../logic/paths.js";
+import { formatFieldPath, parseFieldPath, resourcePath } from "../logic/paths.js";
 import { objectRoute } from "../logic/routes.js";
 import { constraintsOf, fieldsOf, rulesOf, schemaAt, typeText, validate } from "../logic/schema.js";
 import { ageOf } from "../logic/text.js";
-import { parseYaml, pathAt, rangeOf, withoutManagedFields, withResourceVersion } from "../logic/yamldoc.js";
+import { parseYaml, pathOfLine, rangeOf, withoutManagedFields, withResourceVersion } from "../logic/yamldoc.js";
 import { loadSchema } from "../openapi.js";
 import { dropDraft, loadDraft, saveDraft } from "../session.js";
-import { Dialog, ErrorNotice, html, Loading, Notice, useConsole, useLoaded } from "../ui.js";
+import { Dialog, ErrorNotice, html, Loading, Notice, useConsole, useLoaded, useRights } from "../ui.js";
 import { useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 
-export const prefixOf = tenantPrefix;
 const YAML = "application/yaml";
 // How long after the last key the server is asked, in ms.
 const PAUSE = 700;
@@ -23,7 +22,7 @@ const PAUSE = 700;
 export default function YamlView(props) {
   const { api, tenant } = useConsole();
   const { kind, namespace, name, object, template } = props;
-  const schema = useLoaded(() => loadSchema(api, prefixOf(tenant), kind), [kind]);
+  const schema = useLoaded(() => loadSchema(api, tenant, kind), [kind]);
   const first = useLoaded((signal) => (object ? loadText(api, tenant, kind, namespace, name, signal) : template), [kind, name]);
   if (first.error && !first.value) return html`<${ErrorNotice} error=${first.error} again=${first.again} />`;
   if (first.value === undefined || !schema.value) return html`<${Loading} />`;
@@ -36,7 +35,7 @@ async function loadText(api, tenant, kind, namespace, name, signal) {
   return withoutManagedFields(await response.text());
 }
 
-function TextEditor({ kind, namespace, name, object, gone, may, first, schema }) {
+function TextEditor({ kind, namespace, name, object, gone, may = {}, first, schema }) {
   const { api, tenant, go, notify, user } = useConsole();
   const isNew = !object;
   // Of secrets nothing is kept beyond the page.
@@ -52,7 +51,10 @@ function TextEditor({ kind, namespace, name, object, gone, may, first, schema })
   const [cursor, setCursor] = useState(0);
   const handle = useRef();
   const dirty = text !== saved;
-  const canSave = isNew || ((may.update || may.patch) && !gone);
+  const parsed = useMemo(() => parseYaml(text), [text]);
+  const into = { verb: "create", group: kind.group, resource: kind.plural, namespace: String(parsed.value?.metadata?.namespace ?? namespace) };
+  const { create } = useRights(isNew ? { create: into } : {});
+  const canSave = isNew ? create : (may.update || may.patch) && !gone;
 
   // What is typed is kept, until it is saved or given up.
   useEffect(() => {
@@ -76,7 +78,6 @@ function TextEditor({ kind, namespace, name, object, gone, may, first, schema })
     return () => abort.abort();
   }, [theirVersion, dirty]);
 
-  const parsed = useMemo(() => parseYaml(text), [text]);
   const local = useMemo(() => localFaults(parsed, schema, kind, isNew), [parsed, schema]);
   // The server's word on the text, by a dry run of what saving would do.
   useEffect(() => {
@@ -84,22 +85,25 @@ function TextEditor({ kind, namespace, name, object, gone, may, first, schema })
     const abort = new AbortController();
     const timer = setTimeout(async () => {
       try {
-        await write({ dryRun: "All", fieldValidation: "Strict" }, text, abort.signal);
+        await write(text, { query: { dryRun: "All" }, signal: abort.signal });
         setFound({ server: [], asked: text });
       } catch (failure) {
         if (failure.name !== "AbortError" && failure.code !== 409) setFound({ server: serverFaults(failure), asked: text });
       }
     }, PAUSE);
     return () => (clearTimeout(timer), abort.abort());
-  }, [text, saved]);
+  }, [text, saved, canSave]);
   const faults = [...local, ...(found.asked === text ? found.server : [])].map((one) => ({ ...one, ...placeOf(one, parsed) }));
   useEffect(() => handle.current?.lint(), [found]);
 
-  async function write(query, body, signal) {
-    const value = parseYaml(body).value ?? {};
-    const target = { namespace: value.metadata?.namespace || namespace, query: { fieldManager: MANAGER, ...query } };
+  /** Saves the text over the version that it names, or applies it (server-side apply); the object as it is then, in YAML. */
+  async function write(body, { query = {}, signal, applies = false } = {}) {
+    const { value = {}, document } = parseYaml(body);
+    if (applies) for (const field of ["resourceVersion", "managedFields"]) document.deleteIn(["metadata", field]);
+    const target = { namespace: value.metadata?.namespace || namespace, query: { fieldManager: MANAGER, fieldValidation: "Strict", ...query } };
     const path = resourcePath(tenant, kind, isNew ? target : { ...target, name });
-    const response = await api.send(isNew ? "POST" : "PUT", path, { body, type: YAML, accept: YAML, signal });
+    const sent = applies ? { body: document.toString({ lineWidth: 0 }), type: APPLY_PATCH } : { body, type: YAML };
+    const response = await api.send(isNew ? "POST" : applies ? "PATCH" : "PUT", path, { ...sent, accept: YAML, signal });
     return withoutManagedFields(await response.text());
   }
   const attempt = async (work) => {
@@ -122,7 +126,7 @@ function TextEditor({ kind, namespace, name, object, gone, may, first, schema })
     notify(word);
   };
   const save = (body = text) => attempt(async () => {
-    const result = await write({ fieldValidation: "Strict" }, body);
+    const result = await write(body);
     accept(result, isNew ? "Created." : "Saved.");
     if (isNew) {
       if (place) dropDraft(place);
@@ -130,14 +134,7 @@ function TextEditor({ kind, namespace, name, object, gone, may, first, schema })
       go(objectRoute(tenant, kind, metadata.namespace, metadata.name));
     }
   });
-  const apply = (force) => attempt(async () => {
-    const query = { fieldManager: MANAGER, fieldValidation: "Strict", ...(force ? { force: true } : {}) };
-    const path = resourcePath(tenant, kind, { namespace, name, query });
-    const { document } = parseYaml(text);
-    for (const field of ["resourceVersion", "managedFields"]) document.deleteIn(["metadata", field]);
-    const response = await api.send("PATCH", path, { body: document.toString({ lineWidth: 0 }), type: APPLY_PATCH, accept: YAML });
-    accept(withoutManagedFields(await response.text()), "Applied.");
-  });
+  const apply = (force = "") => attempt(async () => accept(await write(text, { query: { force }, applies: true }), "Applied."));
   const showConflict = async (failure) => {
     if (failure?.causes.some((cause) => cause.reason === "FieldManagerConflict")) return setConflict({ owners: failure });
     try {
@@ -170,11 +167,12 @@ function TextEditor({ kind, namespace, name, object, gone, may, first, schema })
       ${canSave ? html`
         <button type="button" class="main" disabled=${busy || !dirty && !isNew || (!isNew && !may.update)}
             onClick=${() => save()}>${isNew ? "Create" : "Save"}</button>
-        ${!isNew && may.patch && html`<button type="button" disabled=${busy || !dirty} onClick=${() => apply(false)}
+        ${!isNew && may.patch && html`<button type="button" disabled=${busy || !dirty} onClick=${() => apply()}
             title="Server-side apply: you own the fields of the text, and fields of other managers are conflicts">Apply</button>`}
         ${dirty && html`<button type="button" onClick=${giveUp}>Discard</button>`}
         <span class="quiet" role="status">${stateText(dirty, faults, found.asked === text, isNew)}</span>`
-        : html`<span class="quiet">${gone ? "" : "You may read this object, and not change it."}</span>`}
+        : html`<span class="quiet">${isNew ? create === false && `You may not create a ${kind.kind} there.`
+          : !gone && "You may read this object, and not change it."}</span>`}
     </div>
     <div class="split">
       <${Editor} text=${text} onChange=${setText} onCursor=${setCursor}
@@ -184,7 +182,7 @@ function TextEditor({ kind, namespace, name, object, gone, may, first, schema })
         ${faults.length > 0 && html`<h2>${faults.length === 1 ? "One fault" : `${faults.length} faults`}</h2><ul class="faults">
           ${faults.slice(0, 50).map((one) => html`<li><button type="button"
               onClick=${() => jump(handle, one)}>${formatFieldPath(one.path ?? []) || `line ${lineOf(text, one.from)}`}</button><br />${one.message}</li>`)}</ul>`}
-        <${FieldHelp} path=${pathAt(parsed.document, cursor)} schema=${schema} />
+        <${FieldHelp} path=${pathOfLine(text.split("\n"), lineOf(text, cursor) - 1)} schema=${schema} />
       </aside>
     </div>
     ${conflict?.theirs !== undefined && html`<${Conflict} conflict=${conflict} onClose=${() => setConflict(null)}
@@ -248,8 +246,8 @@ function completions(context, { schema, document }) {
   const value = /^\s*(?:- )*[\w-]+:\s+(\S*)$/.exec(before);
   if (!key && !value) return null;
   if (!context.explicit && !(key?.[2] || value?.[1])) return null;
-  const path = pathOfLine(context.state.doc, line.number, key ? key[1].length : undefined);
-  const at = path && schemaAt(schema, path, document);
+  const path = pathOfLine(context.state.doc.toString().split("\n"), line.number - 1, key !== null);
+  const at = schemaAt(schema, path, document);
   if (!at) return null;
   if (value) {
     const options = at.enum ?? (at.type === "boolean" ? [true, false] : null);
@@ -262,23 +260,6 @@ function completions(context, { schema, document }) {
     return { label: name, apply: name + suffix, detail, info: field.description || undefined, boost: required ? 1 : 0 };
   });
   return { from: context.pos - key[2].length, options };
-}
-
-/** The path above a line by indentation, which also works while the text is no YAML: with the line's own key if `indent` is undefined. */
-function pathOfLine(doc, number, indent) {
-  const path = [];
-  let column = indent;
-  for (let at = number; at >= 1; at -= 1) {
-    const found = /^(\s*(?:- )*)([\w./-]+):/.exec(doc.line(at).text);
-    if (!found) continue;
-    const width = found[1].length;
-    if (column !== undefined && (at === number || width >= column)) continue;
-    path.unshift(found[2]);
-    if (found[1].includes("-")) path.unshift(0);
-    column = found[1].includes("-") ? found[1].indexOf("-") + 1 : width;
-    if (width === 0) break;
-  }
-  return path;
 }
 
 function FieldHelp({ path, schema: { schema, document } }) {
