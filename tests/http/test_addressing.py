@@ -40,11 +40,12 @@ HOSTILE = [
 ]
 
 
-async def test_hostile_names_are_those_of_no_tenant(api: Client) -> None:
+async def test_hostile_names_are_those_of_no_tenant(api: Client, caplog: pytest.LogCaptureFixture) -> None:
     for name in HOSTILE:
         for rest in ("/apis", f"/{NAMESPACES}/default", "/version", "/x"):
             answer = await api.get(f"/clusters/{name}{rest}")
             assert failure(answer, 404, "NotFound")["message"] == "the tenant does not exist", name
+    assert [record for record in caplog.records if record.name == "registry.requests"] == [], "it is no trouble of ours"
 
 
 async def test_without_credentials_nobody_finds_out_which_tenants_there_are(api: Client) -> None:

@@ -27,7 +27,7 @@ from registry.http.negotiation import Representation, error_encoding
 from registry.http.request_state import STATE, RequestState
 from registry.http.responses import PageNotFound, send_page_not_found, send_status
 from registry.logs import RateLimited
-from registry.store.errors import StoreError
+from registry.store.errors import StoreError, TenantNotFound
 
 logger = logging.getLogger("registry.requests")
 
@@ -83,6 +83,8 @@ def _status_of(error: Exception, scope: Scope, state: RequestState) -> StatusErr
             return too_large(str(error))
         case EvaluationStopped():
             return StatusError(503, "ServiceUnavailable", str(error), {})
+        case TenantNotFound():  # a mistyped name, as any 404
+            return from_store(error)
         case StoreError():
             _store_errors.warn(type(error).__name__, "%s %s: %r", scope["method"], loggable(scope["path"]), error)
             return from_store(error)
