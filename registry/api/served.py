@@ -11,7 +11,7 @@ decoded, converted, pruned, defaulted, encoded.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -111,6 +111,16 @@ class Served:
     def text(self, row: Row) -> str:
         """The object of a row as JSON text at this version."""
         return self.text_of(row.revision, row.version, row.schema, row.body)
+
+    def stored_texts(self, rows: Sequence[Row]) -> list[str] | None:
+        """The same of many, where all are stored as this version serves them; else None."""
+        head, identity, name, same = self.head, self.identity, self.version.name, self._by_name
+        texts = []
+        for _, _, _, revision, version, schema, body in rows:
+            if schema != identity or (version != name and version not in same):
+                return None
+            texts.append(f'{head}{revision}",{body}')
+        return texts
 
     def text_of(self, revision: int, version: str, schema: int, body: str) -> str:
         if schema == self.identity and (version == self.version.name or version in self._by_name):

@@ -11,7 +11,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from sys import getsizeof
-from typing import Any, Final, NewType
+from typing import Any, Final, NamedTuple, NewType
 
 TenantName = NewType("TenantName", str)
 TenantId = NewType("TenantId", int)
@@ -25,8 +25,7 @@ ResourceName = NewType("ResourceName", str)
 ObjectKey = NewType("ObjectKey", str)
 
 
-@dataclass(frozen=True, slots=True)
-class Guards:
+class Guards(NamedTuple):
     """What a write was validated against: the revisions at which the tenant's definitions and namespaces last changed.
 
     `definitions` rises with each write of a definition, `namespaces` whenever a namespace begins to terminate or goes
@@ -48,16 +47,14 @@ class Tenant:
     attributes: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(NamedTuple):
     """The tenant as a read found it, from the same snapshot as the rows."""
 
     revision: int
     guards: Guards
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """A stored object.
 
     `body` is the object's JSON text without its beginning: the whole object is

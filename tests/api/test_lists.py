@@ -12,7 +12,7 @@ import pytest
 from tests.api.client import Client
 from tests.api.errors import failure
 from tests.api.histories import forget_history
-from tests.api.widgets import ALL_WIDGETS, GROUP, NAMESPACES, WIDGETS, make, names_of, widget
+from tests.api.widgets import ALL_WIDGETS, DEFINITIONS, GROUP, NAMESPACES, WIDGETS, make, names_of, widget
 from tests.application import shares_application
 
 
@@ -247,3 +247,20 @@ async def test_what_a_forged_token_says_of_what_remains_is_checked(shared_api: C
     first = opened((await shared_api.get(f"{WIDGETS}?limit=1")).ok()["metadata"]["continue"])
     page = (await shared_api.get(f"{WIDGETS}?limit=1&continue={token({**first, 'left': left})}")).ok()
     assert page["metadata"]["remainingItemCount"] == 2
+
+
+async def test_a_long_list_of_objects_that_two_schemas_have_processed(api: Client) -> None:
+    """What the present schema has processed is passed on as it is stored; the others among them take its defaults."""
+    old = [f"w{n:03}" for n in range(0, 120, 2)]
+    await make(api, *old, size=1)
+    path = f"{DEFINITIONS}/widgets.{GROUP}"
+    definition = (await api.get(path)).ok()
+    for version in definition["spec"]["versions"]:
+        spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+        spec["properties"]["grade"] = {"type": "integer", "default": 3}
+    (await api.put(path, definition)).ok()
+    new = [f"w{n:03}" for n in (1, *range(101, 120, 2))]
+    await make(api, *new, size=1)
+    listed = (await api.get(WIDGETS)).ok()
+    assert names_of(listed) == sorted(old + new)
+    assert [item["spec"]["grade"] for item in listed["items"]] == [3] * len(old + new)

@@ -104,7 +104,7 @@ class DeleteOperation(Operation[Answer]):
             if revision is not None and emulated().is_1_37:
                 old = {**old, "metadata": {**old["metadata"], "resourceVersion": str(revision)}}
             return Outcome(obj=old)
-        return Outcome(row if revision is None else replace_fields(row, revision=revision))
+        return Outcome(row if revision is None else row._replace(revision=revision))
 
     async def answer(self, request: ResourceRequest, outcome: Outcome) -> Answer:
         if outcome.row is not None and outcome.guards is None:

@@ -43,8 +43,10 @@ _SAME_AS: Final = {"meta.k8s.io/v1beta1": _META, "storagemigration.k8s.io/v1": "
 def kind_key(api_version: str, kind: str) -> str | None:
     """The message of a kind, None where it has none here."""
     version = _META if kind in _COMMON else api_version
-    found = (f"{v}/{kind}" for v in (version, _SAME_AS.get(version)))
-    return next((key for key in found if key in _facts()), None)
+    facts, key = _facts(), f"{version}/{kind}"
+    if key not in facts and version in _SAME_AS:
+        key = f"{_SAME_AS[version]}/{kind}"
+    return key if key in facts else None
 
 
 @cache

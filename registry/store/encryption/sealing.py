@@ -149,7 +149,7 @@ class Sealing:
         """The row itself where it is not sealed, or there is none."""
         if row is None or not row.body.startswith(MARK):
             return row
-        return replace(row, body=await self.text(tenant, row.resource, row.key, row.body))
+        return row._replace(body=await self.text(tenant, row.resource, row.key, row.body))
 
     async def rows(self, tenant: TenantId, rows: Sequence[Row]) -> Sequence[Row]:
         # Without master keys a server is not started where anything may be sealed: a look at one tells enough.

@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from itertools import islice, repeat
 from typing import Any, Final, LiteralString, NamedTuple
 
 from registry.flowcontrol.time_slice import TimeSlice
@@ -202,14 +203,18 @@ class Pages:
         return counted if counted < MAX_COUNTED else None
 
 
+# Rows that are made between two looks at the clock: 20 µs.
+_ROWS_A_SLICE: Final = 50
+
+
 async def _page_of(query: Query, fetched: _Fetched, limit: int) -> Page:
     state, _, total, columns = fetched
     found: list[Row] = []
     if total:
-        resource = query.resource
+        rows = map(Row, repeat(query.resource), *columns)
         slices = TimeSlice.current()
-        for values in zip(*columns, strict=True):
-            found.append(Row(resource, *values))
+        while some := list(islice(rows, _ROWS_A_SLICE)):
+            found += some
             if slices.expired():
                 await slices.yield_now()
         del found[limit:]
