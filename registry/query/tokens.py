@@ -26,6 +26,10 @@ _HEX: Final = re.compile(r"(?:[0-9a-f]{2})*", re.ASCII)
 class TokenError(ValueError):
     """The text says what is wrong with a token, for the client."""
 
+    def __init__(self, text: str, *, is_of_other_query: bool = False) -> None:
+        super().__init__(text)
+        self.is_of_other_query = is_of_other_query
+
 
 @dataclass(frozen=True, slots=True)
 class Token:
@@ -83,7 +87,8 @@ def decode_token(text: str, query: str) -> Token:
     ):
         raise TokenError("it is no token of this server")
     if value["q"] != query:
-        raise TokenError("it is of another query: filter, orderBy, selectors and namespace must stay the same")
+        message = "it is of another query: filter, orderBy, selectors and namespace must stay the same"
+        raise TokenError(message, is_of_other_query=True)
     return Token(
         value["q"],
         value["rv"],

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.query import DEFINITION, GROUP, fill
 from registry.definitions.compiled import compile_definition
-from registry.query.encoding import ABSENT, OVERFLOW, PRESENT, behind, encode
+from registry.query.encoding import ABSENT, OVERFLOW, PRESENT, behind, encode, prefix_range
 from registry.query.fields import Kind
 from registry.query.indexes import indexes_of
 from registry.query.text import Word
@@ -31,6 +31,8 @@ SIZE, OWNER, NAME = (BY_TEXT[f"spec.{name}"].id for name in ("size", "owner", "n
 ALL_SIZES = Span(SIZE + PRESENT, SIZE + behind(ABSENT))
 OWNERS = [OWNER + encode(Kind.STRING, f"owner-{number}") for number in (5, 6, 7)]
 NAMES = [NAME + encode(Kind.STRING, f"name-{number}") for number in (1, 22, 333)]
+TAG = BY_TEXT["spec.tags[*]"].id + encode(Kind.STRING, "tag-7")
+OWNED = BY_TEXT["spec.owner,spec.size"].id + encode(Kind.STRING, "owner-5")
 MIDDLE = (SIZE + encode(Kind.INTEGER, 500_000), ObjectKey("default/i1"))
 
 
@@ -49,6 +51,10 @@ READS = {
     "a further sorted page": read(ALL_SIZES, after=MIDDLE),
     "descending": read(ALL_SIZES, descending=True),
     "a further descending page": read(ALL_SIZES, descending=True, after=MIDDLE),
+    "prefix": read(Span(*(NAME + end for end in prefix_range("name-12")))),
+    "array element": read(Span(TAG, behind(TAG)), by_key=True),
+    "two fields": read(Span(OWNED + encode(Kind.INTEGER, 500_000), OWNED + behind(PRESENT))),
+    "sorted within an owner, descending": read(Span(OWNED + PRESENT, OWNED + ABSENT), descending=True),
     "in a namespace": read(ALL_SIZES, namespace="default"),
 }
 

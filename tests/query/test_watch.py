@@ -95,7 +95,19 @@ async def test_deleted_objects_are_filtered(api: Client) -> None:
     (await api.delete(WIDGETS)).ok()
     found = (await api.get(f"{WIDGETS}?deleted=true&filter={LARGE}")).ok()
     assert [item["object"]["metadata"]["name"] for item in found["items"]] == ["a", "e", "f"]
-    failure(await api.get(f"{WIDGETS}?deleted=true&orderBy=spec.size"), 400, "BadRequest")
+    before = (await api.get(f"{WIDGETS}?deleted=true&orderBy=spec.size%20desc&limit=2")).ok()
+    assert [item["object"]["metadata"]["name"] for item in before["items"]] == ["f", "a"]
+    assert before["metadata"]["remainingItemCount"] == 4
+    (await api.post(WIDGETS, widget("later", size=4))).ok(201)
+    (await api.delete(f"{WIDGETS}/later")).ok()
+    token = before["metadata"]["continue"]
+    rest = (await api.get(f"{WIDGETS}?deleted=true&orderBy=spec.size%20desc&continue={token}")).ok()
+    assert [item["object"]["metadata"]["name"] for item in rest["items"]] == ["e", "d", "b", "c"]
+    by_label = quote("team=a,query.registry/order-by=spec.size,query.registry/offset=1")
+    found = (await api.get(f"{WIDGETS}?deleted=true&labelSelector={by_label}")).ok()
+    assert [item["object"]["metadata"]["name"] for item in found["items"]] == ["e", "c"]
+    for wrong in ("orderBy=spec.sise", "count=all", "offset=10001", f"orderBy=spec.size&continue={token}"):
+        failure(await api.get(f"{WIDGETS}?deleted=true&{wrong}"), 400, "BadRequest")
 
 
 async def test_tables_partial_metadata_and_past_revisions(api: Client) -> None:
@@ -148,9 +160,43 @@ async def test_several_tenants(api: Client, provider: Client) -> None:
         (i["metadata"]["annotations"]["tenancy.registry/tenant"], i["metadata"]["name"]) for i in found["items"]
     ] == [("one", "b"), ("two", "a"), ("two", "b")]
     assert names_of((await across.get(f"{ALL_WIDGETS}?filter={large}&limit=2")).ok()) == ["b", "a"]
-    failure(await across.get(f"{ALL_WIDGETS}?orderBy=spec.size"), 400, "BadRequest")
-    at = found["metadata"]["resourceVersion"]
+    await several_tenants_in_order(across, clients[1])
+    at = (await across.get(f"{ALL_WIDGETS}?limit=1")).ok()["metadata"]["resourceVersion"]
     async with across.watch(f"{ALL_WIDGETS}?watch=1&resourceVersion={at}&filter={large}") as watch:
         (await clients[0].patch(f"{WIDGETS}/b", {"spec": {"size": 0}})).ok()
         (await clients[0].patch(f"{WIDGETS}/a", {"spec": {"size": 3}})).ok()
         assert [short(e) for e in await watch.events(2)] == [("DELETED", "b"), ("ADDED", "a")]
+
+
+async def several_tenants_in_order(across: Client, other: Client) -> None:
+    """Sorted across tenants, equal ones by tenant; pages are of one revision."""
+
+    def places(found: Any) -> list[tuple[str, str]]:
+        items = [item["metadata"] for item in found["items"]]
+        return [(item["annotations"]["tenancy.registry/tenant"], item["name"]) for item in items]
+
+    path = f"{ALL_WIDGETS}?orderBy=spec.size%20desc,metadata.name"
+    wanted = [("two", "b"), ("two", "a"), ("one", "b"), ("one", "a")]
+    assert places((await across.get(path)).ok()) == wanted
+    answer = await across.get(f"{path}&limit=1&count=exact&offset=1")
+    page = answer.ok()
+    assert (places(page), answer.header("x-total-count"), page["metadata"]["remainingItemCount"]) == (
+        wanted[1:2],
+        "4",
+        2,
+    )
+    (await other.post(WIDGETS, widget("c", size=1))).ok(201)
+    rest = (await across.get(f"{path}&continue={page['metadata']['continue']}")).ok()
+    assert places(rest) == wanted[2:]
+    assert rest["metadata"]["resourceVersion"] == page["metadata"]["resourceVersion"]
+    (await other.delete(f"{WIDGETS}/c")).ok()
+    table = (await across.get(f"{path}&limit=2", accept=TABLE)).ok()
+    assert [row["cells"][0] for row in table["rows"]] == ["b", "a"]
+    counted = await across.get(f"{ALL_WIDGETS}?count=exact&limit=3")
+    assert counted.header("x-total-count") == "4"
+    token = counted.ok()["metadata"]["continue"]
+    assert places((await across.get(f"{ALL_WIDGETS}?continue={token}")).ok()) == [("two", "b")]
+    by_label = quote("query.registry/order-by=spec.size,query.registry/count=exact")
+    assert places((await across.get(f"{ALL_WIDGETS}?labelSelector={by_label}&limit=1")).ok()) == [("one", "a")]
+    for wrong in ("orderBy=spec.sise", "count=all", f"orderBy=spec.size&continue={token}"):
+        failure(await across.get(f"{ALL_WIDGETS}?{wrong}"), 400, "BadRequest")

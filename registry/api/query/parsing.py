@@ -102,7 +102,7 @@ def parse_query(request: ResourceRequest, options: ListOptions) -> ListQuery:
             raise bad_request("specifying resource version is not allowed when using continue")
         if options.offset:
             raise bad_request("offset is not allowed when using continue")
-    order = _order(served, token.order if token is not None else options.order_by or None, hidden)
+    order = parse_order_of(served, token.order if token is not None else options.order_by or None, hidden)
     now = request.context.now
     revision = list_revision(text)
     exact = options.resource_version_match == "Exact" or (options.limit and not options.resource_version_match)
@@ -148,7 +148,7 @@ def field_constant(field: Field, text: str) -> str | int | bool | None:
     return None
 
 
-def _order(served: Served, text: str | None, hidden: Sequence[Path]) -> Order | None:
+def parse_order_of(served: Served, text: str | None, hidden: Sequence[Path]) -> Order | None:
     if text is None:
         return None
     try:

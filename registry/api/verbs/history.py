@@ -32,7 +32,8 @@ from registry.api.errors import (
     not_found,
 )
 from registry.api.freshness import wait_for_revision
-from registry.api.options import Query, WriteOptions, list_options, manager_of, write_options
+from registry.api.options import ListOptions, Query, WriteOptions, list_options, manager_of, write_options
+from registry.api.query.gathered import Item, is_gathered, parse_gathered, require_bounded, too_many
 from registry.api.query.reading import MAX_EXAMINED
 from registry.api.request import Body, ResourceRequest
 from registry.api.selectors import satisfies
@@ -164,24 +165,55 @@ Difference = Callable[[Object, Object], Any]
 
 async def list_deleted(request: ResourceRequest) -> DocumentAnswer:
     """A DeletedList in the order of namespaces and names: each object that is gone, as it was last."""
+    options = list_options(request.query)
+    if is_gathered(options):
+        return await _list_deleted_in_order(request, options)
     limit, token = _page(request)
     past, more = await _gone(request, ObjectKey(token.after if token else ""), limit)
-    items = []
-    for logged in past.changes:
-        entry = _change_entry(logged)
-        old = _old_row(logged)
-        try:
-            if old is not None:
-                entry["object"] = await _redacted(request, old)
-        except VersionGone as gone:
-            namespace, _, name = logged.key.rpartition("/")
-            entry |= {"namespace": namespace, "name": name, "message": gone.message}
-        items.append(entry)
-        await asyncio.sleep(0)
+    items = [await _deleted_entry(request, logged) for logged in past.changes]
     metadata = {"resourceVersion": str(past.state.revision), "retainedSince": str(past.compact_revision)}
     if more:
         metadata["continue"] = continuation.encode(past.state.revision, past.changes[-1].key)
     return DocumentAnswer({"apiVersion": API_VERSION, "kind": "DeletedList", "metadata": metadata, "items": items})
+
+
+async def _deleted_entry(request: ResourceRequest, logged: LoggedChange) -> Object:
+    entry = _change_entry(logged)
+    old = _old_row(logged)
+    try:
+        if old is not None:
+            entry["object"] = await _redacted(request, old)
+    except VersionGone as gone:
+        namespace, _, name = logged.key.rpartition("/")
+        entry |= {"namespace": namespace, "name": name, "message": gone.message}
+    await asyncio.sleep(0)
+    return entry
+
+
+async def _list_deleted_in_order(request: ResourceRequest, options: ListOptions) -> DocumentAnswer:
+    """The same by `orderBy` of the last states, with an offset or a count. Pages have what was deleted when the first
+    was read, but for what has been created again since."""
+    query = parse_gathered(request, options, "deleted")
+    past, more = await _gone(request, ObjectKey(""), MAX_EXAMINED)
+    if more:
+        raise too_many()
+    found: list[Item[Object]] = []
+    size = 0
+    for logged in past.changes:
+        if query.revision is not None and logged.revision > query.revision:
+            continue
+        size += len(logged.previous_body or "")
+        require_bounded(len(found), size)
+        entry = await _deleted_entry(request, logged)
+        found.append(Item(query.position(entry.get("object") or {}), logged.key, entry))
+    revision = query.revision or past.state.revision
+    page = query.page(found, revision)
+    metadata: Object = {"resourceVersion": str(revision), "retainedSince": str(past.compact_revision)}
+    if page.token:
+        metadata |= {"continue": page.token, "remainingItemCount": page.remaining}
+    return DocumentAnswer(
+        {"apiVersion": API_VERSION, "kind": "DeletedList", "metadata": metadata, "items": list(page.values)}
+    )
 
 
 async def _gone(request: ResourceRequest, after: ObjectKey, limit: int) -> tuple[HistoryPage, bool]:
@@ -190,9 +222,8 @@ async def _gone(request: ResourceRequest, after: ObjectKey, limit: int) -> tuple
     Labels are those of the last state. Other fields than name and namespace cannot be selected by: they may be
     sensitive, and are left out of the answer.
     """
-    selection = parse_selection(
-        request, list_options({k: v for k, v in request.query.items() if k in _SELECTING}), by_identity=True
-    )
+    options = list_options({k: v for k, v in request.query.items() if k in _SELECTING})
+    selection = parse_selection(request, replace(options, order_by="", offset=0, count=""), by_identity=True)
     matches, examined = selection.fields.shows, 0
     key, accepts = selection.fields.key, selection.fields.accepts
     rows = MAX_LIMIT if accepts is not None or selection.requirements or matches is not None else limit
@@ -223,7 +254,7 @@ async def _gone(request: ResourceRequest, after: ObjectKey, limit: int) -> tuple
         after = past.changes[-1].key
 
 
-_SELECTING: Final = frozenset({"fieldSelector", "labelSelector", "filter", "orderBy", "offset", "count"})
+_SELECTING: Final = frozenset({"fieldSelector", "labelSelector", "filter"})
 
 
 async def _matches(request: ResourceRequest, logged: LoggedChange, matches: Callable[[str], bool]) -> bool:

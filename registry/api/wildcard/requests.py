@@ -9,12 +9,14 @@ as its own tenant would show it; what that tenant does not serve at the version 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
 from typing import Final
 
 from registry.api import continuation
 from registry.api.answers import Answer, ListAnswer
 from registry.api.bound_definitions import DEFINITIONS
 from registry.api.errors import bad_request, forbidden, method_not_supported, revision_in_future
+from registry.api.query.gathered import Item, is_gathered, parse_gathered, require_bounded
 from registry.api.request import Backend, ResourceRequest
 from registry.api.strategies.base import Context
 from registry.api.verbs.list import list_expired, list_position, list_revision
@@ -23,6 +25,7 @@ from registry.api.wildcard.watch import watch
 from registry.authorization.wildcard import Across
 from registry.builtin.sharing import EXPORTS, GROUP
 from registry.codec.stored import decode_stored
+from registry.flowcontrol.evaluation import evaluate
 from registry.store.errors import RevisionExpired, RevisionInFuture
 from registry.store.reads.wildcard import START, WildcardPage
 from registry.store.types import ObjectKey, ResourceName, Tenant, TenantId
@@ -50,7 +53,9 @@ async def serve(request: ResourceRequest, across: Across, verb: str) -> Answer:
     if across.provider is not None:
         await _require_exported(request, across.provider)
     view = View(request, across, watches=verb == "watch")
-    return await (_list(view) if verb == "list" else watch(view))
+    if verb == "watch":
+        return await watch(view)
+    return await (_gathered_list(view) if is_gathered(view.options) else _list(view))
 
 
 async def _require_exported(request: ResourceRequest, provider: Tenant) -> None:
@@ -93,6 +98,40 @@ async def _list(view: View) -> ListAnswer:
             texts = await view.texts(current.rows)
 
     return ListAnswer(view.request.served, page.revision, chunks())
+
+
+async def _gathered_list(view: View) -> ListAnswer:
+    """A list with an order, an offset or a count; equal objects in the order of tenants, namespaces and names."""
+    options, request = view.options, view.request
+    query = parse_gathered(request, options, view.across.domain)
+    wanted = list_revision(options.resource_version)
+    await wait(view, wanted)
+    exact = options.resource_version_match == "Exact" or (options.limit and not options.resource_version_match)
+    at = query.revision if query.token is not None else (wanted if exact and wanted else None)
+    found: list[Item[str]] = []
+    revision = size = 0
+    try:
+        async with aclosing(view.pages(at)) as pages:
+            async for page in pages:
+                revision = page.revision
+                for one in page.rows:
+                    text = await view.text(one)
+                    if text is None:
+                        continue
+                    size += len(text)
+                    require_bounded(len(found) + 1, size)
+                    position = await evaluate(lambda text=text: query.position(decode_stored(text)), repeatable=True)  # type: ignore[misc]
+                    found.append(Item(position, f"{one.tenant.id:020}/{one.row.key}", text))
+    except RevisionExpired as error:
+        raise list_expired(options, error) from error
+    except RevisionInFuture as error:
+        raise revision_in_future(error.revision, error.current) from error
+    answered = query.page(found, revision)
+
+    async def one_chunk() -> AsyncIterator[Sequence[str]]:
+        yield answered.values
+
+    return ListAnswer(request.served, revision, one_chunk(), answered.token, answered.remaining, answered.total)
 
 
 def _token(page: WildcardPage) -> str:

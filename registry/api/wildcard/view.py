@@ -14,6 +14,7 @@ from registry.api.errors import bad_request
 from registry.api.freshness import wait_until
 from registry.api.options import list_options
 from registry.api.query.filters import text_test
+from registry.api.query.gathered import too_many
 from registry.api.query.reading import MAX_EXAMINED
 from registry.api.request import ResourceRequest
 from registry.api.selectors import satisfies
@@ -39,7 +40,10 @@ class View:
         self.request = request
         self.across = across
         self.options = list_options(request.query)
-        selection = parse_selection(request, replace(self.options, filter=""))
+        plain = replace(self.options, filter="")
+        if not watches:
+            plain = replace(plain, order_by="", offset=0, count="")
+        selection = parse_selection(request, plain)
         if selection.fields.shows is not None:
             raise bad_request("fields of a definition whose versions are converted cannot be selected across tenants")
         self._filter = text_test(request, self.options.filter, watches=watches) if self.options.filter else None
@@ -88,9 +92,9 @@ class View:
                 return WildcardPage(found, page.revision, page.more)
             after, at = page.rows[-1].place, page.revision
 
-    async def pages(self) -> AsyncGenerator[WildcardPage, None]:
-        """All that the selectors select, at the revision of the first page."""
-        page = await self.page(None, START, 0)
+    async def pages(self, at: int | None = None) -> AsyncGenerator[WildcardPage, None]:
+        """All that the selectors select, at a revision, or that of the first page."""
+        page = await self.page(at, START, 0)
         while True:
             yield page
             if not page.more or not page.rows:
@@ -105,9 +109,7 @@ class View:
             return rows
         self._examined += len(rows)
         if self._examined > MAX_EXAMINED:
-            raise bad_request(
-                f"the query would look into more than {MAX_EXAMINED} objects: select fewer by namespace or labels"
-            )
+            raise too_many()
         found = []
         for row in rows:
             text = await self._text(row)
@@ -126,11 +128,16 @@ class View:
     async def texts(self, rows: Sequence[WildcardRow]) -> list[str]:
         found = []
         for one in rows:
-            served = await self.served(one.tenant)
-            text = await self._text(one)
-            if served is not None and text is not None:
-                found.append(annotate(text, served, one.tenant.name))
+            text = await self.text(one)
+            if text is not None:
+                found.append(text)
         return found
+
+    async def text(self, one: WildcardRow) -> str | None:
+        """The object with its tenant; None where the tenant does not serve it."""
+        served = await self.served(one.tenant)
+        text = await self._text(one)
+        return annotate(text, served, one.tenant.name) if served is not None and text is not None else None
 
     async def _text(self, one: WildcardRow) -> str | None:
         """The object as its tenant serves it, None where it does not."""

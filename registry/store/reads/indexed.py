@@ -134,18 +134,22 @@ class IndexReads:
         limit: int,
     ) -> int:
         """How many objects a scan would read, counted up to `limit`."""
+        if not requirements:
+            where = {"tenant": tenant.id, "resource": resource, "namespace": storable(namespace or "")}
+            counted = await self._lists.fetch(COUNT_ALL, where)
+            return min(counted[0][0], limit) if counted else 0
         condition = predicate(tenant.id, resource, requirements)
         values = {**condition.values, **_keys(namespace), "tenant": tenant.id, "resource": resource}
         chosen = statement(
             "count-candidates",
-            "How many objects there are, up to a limit; by the primary key, or the index of labels.",
+            "How many objects there are with labels, up to a limit; by the index of labels, or the primary key.",
             "SELECT count(*) FROM (SELECT 1 FROM objects o WHERE o.tenant_id = %(tenant)s::bigint"
             " AND o.resource = %(resource)s::text AND o.key > %(from)s::text AND o.key < %(before)s::text AND "
             + condition.sql("o.labels", "o.key")
             + " LIMIT %(limit)s::bigint) n",
         )
         # An index of labels is read by bitmap scans only.
-        rows = await self._lists.fetch(chosen, {**values, "limit": limit}, prepare=not requirements)
+        rows = await self._lists.fetch(chosen, {**values, "limit": limit}, prepare=False)
         found: int = rows[0][0]
         return found
 
@@ -332,6 +336,12 @@ COUNT: Final = statement(
     + " WHERE t.previous_revision IS NOT NULL) FROM (" + STATE + ") s",
 )  # fmt: skip
 
+COUNT_ALL: Final = statement(
+    "count-all",
+    "How many objects of a resource there are, in all or in a namespace; by the primary key of their counts.",
+    "SELECT n.objects FROM object_counts n WHERE n.tenant_id = %(tenant)s::bigint AND n.resource = %(resource)s::text"
+    " AND n.namespace = %(namespace)s::text",
+)
 COUNT_WORDS: Final = statement(
     "count-words",
     "How many objects have words, up to a limit; by the index of words.",

@@ -1,0 +1,126 @@
+"""Orders, offsets and counts where no index serves: over several tenants, and of deleted objects.
+
+All that matches is gathered, as far as a query may look into objects, sorted, and cut into pages. Each page gathers
+again at the revision of the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from registry.api.errors import StatusError, bad_request
+from registry.api.options import ListOptions
+from registry.api.query.filters import hidden_paths, visible
+from registry.api.query.parsing import COUNTS, MAX_OFFSET, parse_order_of
+from registry.api.query.reading import MAX_EXAMINED, MAX_EXAMINED_BYTES
+from registry.api.request import ResourceRequest
+from registry.query.fields import Path
+from registry.query.ordering import Order, order_text, position
+from registry.query.tokens import Token, TokenError, decode_token, digest, encode_token
+
+ItemT = TypeVar("ItemT")
+
+TOO_MANY: Final = f"the query would look into more than {MAX_EXAMINED} objects: select fewer by namespace or labels"
+
+
+class Item(NamedTuple, Generic[ItemT]):
+    """`position` as of ordering.position; `key` tells items of one position apart, and orders them."""
+
+    position: bytes
+    key: str
+    value: ItemT
+
+
+class Page(NamedTuple, Generic[ItemT]):
+    """`total` is what the header says, None unless it is asked for."""
+
+    values: Sequence[ItemT]
+    token: str
+    remaining: int | None
+    total: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class GatheredQuery:
+    """`revision` is that of the page before, None for the first page."""
+
+    order: Order
+    hidden: tuple[Path, ...]
+    token: Token | None
+    which: str
+    limit: int
+    offset: int
+    count: str
+
+    @property
+    def revision(self) -> int | None:
+        return None if self.token is None else self.token.revision
+
+    def position(self, obj: Mapping[str, Any]) -> bytes:
+        return position(self.order, visible(obj, self.hidden))
+
+    def page(self, found: list[Item[ItemT]], revision: int) -> Page[ItemT]:
+        """Of all that matches, in any order."""
+        found.sort(key=lambda item: (item.position, item.key))
+        total = len(found)
+        if self.token is not None:
+            after = (self.token.position, self.token.key)
+            found = [item for item in found if (item.position, item.key) > after]
+        found = found[self.offset :]
+        shown = found[: self.limit] if self.limit else found
+        remaining = len(found) - len(shown)
+        token = ""
+        if remaining and shown:
+            last = shown[-1]
+            token = encode_token(
+                Token(self.which, revision, order_text(self.order), last.position, last.key, total - remaining, total)
+            )
+        return Page([item.value for item in shown], token, remaining or None, total if self.count else None)
+
+
+def is_gathered(options: ListOptions) -> bool:
+    """Whether a list has an order, an offset or a count, or goes on with a page of such a list."""
+    if options.order_by or options.offset or options.count:
+        return True
+    try:
+        decode_token(options.continue_, "")
+    except TokenError as error:
+        return error.is_of_other_query
+    return True
+
+
+def parse_gathered(request: ResourceRequest, options: ListOptions, *where: object) -> GatheredQuery:
+    """`where` is what else a token belongs to."""
+    if options.count not in COUNTS:
+        raise bad_request(f'count must be exact or estimated, not "{options.count[:100]}"')
+    if options.offset > MAX_OFFSET:
+        raise bad_request(f"offset must not be more than {MAX_OFFSET}: go on with continue")
+    which = digest(
+        request.served.api_version, request.served.resource_name, request.namespace, options.filter, options.order_by,
+        options.label_selector, options.field_selector, *where,
+    )  # fmt: skip
+    token = None
+    if options.continue_:
+        try:
+            token = decode_token(options.continue_, which)
+        except TokenError as error:
+            raise bad_request(f"invalid continue token: {error}") from error
+        if options.resource_version not in ("", "0"):
+            raise bad_request("specifying resource version is not allowed when using continue")
+        if options.offset:
+            raise bad_request("offset is not allowed when using continue")
+    hidden = hidden_paths(request)
+    order = parse_order_of(request.served, options.order_by or None, hidden) or ()
+    return GatheredQuery(order, hidden, token, which, options.limit, options.offset, options.count)
+
+
+def require_bounded(objects: int, size: int) -> None:
+    """400 where a query has gathered too much."""
+    if objects > MAX_EXAMINED or size > MAX_EXAMINED_BYTES:
+        raise too_many()
+
+
+def too_many() -> StatusError:
+    return bad_request(TOO_MANY)
