@@ -9,7 +9,7 @@ from __future__ import annotations
 from alembic import context
 from sqlalchemy import Connection
 
-from migrations.functions import drop_functions, have_functions, make_functions
+from migrations.functions import have_functions, make_functions, restore_functions
 from registry.store.tables import metadata
 
 connection = context.config.attributes["connection"]
@@ -20,13 +20,22 @@ def revision() -> str | None:
     return context.get_context().get_current_revision()
 
 
-context.configure(connection=connection, target_metadata=metadata, transaction_per_migration=True)
+context.configure(
+    connection=connection,
+    target_metadata=metadata,
+    transaction_per_migration=True,
+    on_version_apply=context.config.attributes.get("on_version_apply"),
+)
 before = revision()
 with context.begin_transaction():
     context.run_migrations()
 connection.commit()
 if before != revision() and revision() != context.get_head_revision():
-    drop_functions(connection, "registry_")
+    restore_functions(connection, revision())
+    # A server leaves views alone that a newer release has made; now it is to make its own.
+    for schema in ("reports", "reports_all"):
+        if connection.exec_driver_sql("SELECT to_regnamespace(%s)", (schema,)).scalar_one():
+            connection.exec_driver_sql(f"COMMENT ON SCHEMA {schema} IS NULL")
 elif before != revision() or not have_functions(connection):
     make_functions(connection)
 connection.commit()

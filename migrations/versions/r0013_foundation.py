@@ -16,6 +16,9 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
+LOCKS = ()
+SERVERS = "0013"
+
 
 def upgrade() -> None:
     connection = op.get_bind()

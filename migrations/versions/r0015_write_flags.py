@@ -8,10 +8,15 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
+from migrations.locks import Lock
+
 revision = "0015"
 down_revision = "0014"
 branch_labels = None
 depends_on = None
+
+LOCKS = (Lock("objects"), Lock("changes"), Lock("report_tenants"))
+SERVERS = "0013"
 
 
 def upgrade() -> None:

@@ -12,6 +12,10 @@ down_revision = "0015"
 branch_labels = None
 depends_on = None
 
+LOCKS = ()
+# To them a tenant that is kept is one to be removed: what is deleted while they serve is removed at once.
+SERVERS = "0013"
+
 
 def upgrade() -> None:
     pass

@@ -5,10 +5,15 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
+from migrations.locks import Lock
+
 revision = "0017"
 down_revision = "0016"
 branch_labels = None
 depends_on = None
+
+LOCKS = (Lock("domains"),)
+SERVERS = "0013"
 
 
 def upgrade() -> None:

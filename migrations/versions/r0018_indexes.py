@@ -9,10 +9,15 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import ARRAY
 
+from migrations.locks import Lock
+
 revision = "0018"
 down_revision = "0017"
 branch_labels = None
 depends_on = None
+
+LOCKS = (Lock("objects"), Lock("changes"))
+SERVERS = "0013"
 
 
 def upgrade() -> None:

@@ -1,4 +1,4 @@
-"""`registry migrate up|down|current`."""
+"""`registry migrate plan|up|down|current`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from registry.settings import OWN_DATABASE, SettingsError, add_flags, load
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("direction", choices=["up", "down", "current"])
-    parser.add_argument("revision", nargs="?", help="up: newest by default; down: must be named, `base` for nothing")
+    directions = ["plan", "up", "down", "current"]
+    parser.add_argument("direction", choices=directions, help="plan: what up would lock, and for how long")
+    what = "up and plan: newest by default; down: must be named, `base` for nothing"
+    parser.add_argument("revision", nargs="?", help=what)
     add_flags(parser, OWN_DATABASE)
 
 
@@ -30,6 +32,12 @@ def run(typed: dict[str, Any]) -> int:
         # The embedded server of a running `serve` is used where there is one: its folder admits no second.
         running = None if settings.database_url else running_url(settings.data_dir / "postgres")
         with nullcontext(running[0]) if running else database(settings) as url, migration_errors():
+            if direction == "plan":
+                plan = migrations.planned(url, revision or "head")
+                print("\n".join(plan.lines()))
+                if refusal := plan.refusal():
+                    raise CommandError(refusal)
+                return 0
             if direction == "up":
                 migrations.upgrade(url, revision or "head")
             elif direction == "down":

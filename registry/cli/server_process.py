@@ -172,8 +172,12 @@ def migration_errors() -> Iterator[None]:
     import alembic.util
     import sqlalchemy.exc
 
+    from registry.store.migration_plan import Incompatible
+
     try:
         yield
+    except Incompatible as problem:
+        raise MigrationError(f"the database: {problem}") from problem
     except (psycopg.Error, sqlalchemy.exc.SQLAlchemyError, alembic.util.CommandError) as problem:
         cause = getattr(problem, "orig", None) or problem
         raise MigrationError(f"the database: {str(cause).strip().splitlines()[0]}") from problem

@@ -1,50 +1,124 @@
-"""Brings a database to a revision of the migrations, up or down.
+"""Brings a database to a revision of the migrations, up or down, beside servers that use it.
 
 One process at a time (an advisory lock of the session), each migration in a transaction of its own, with timeouts: a
-migration that cannot get its lock gives up instead of making everybody wait. Synchronous: it runs before there is a
-server. Any URL or DSN that libpq knows will do.
+migration that cannot get its lock steps back and tries again instead of making everybody wait. Synchronous: it runs
+before there is a server. Any URL or DSN that libpq knows will do.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from time import sleep
+from typing import Any, Final
 
 import psycopg
 from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from psycopg import sql
 from sqlalchemy import Connection, create_engine, pool
+from sqlalchemy.exc import DBAPIError
+
+from registry.store.migration_plan import Incompatible, Plan, note_servers, plan, require_usable, running
+
+logger = logging.getLogger(__name__)
 
 # Any number that nothing else in the database uses as an advisory lock.
 ADVISORY_LOCK: Final = 0x7265_6769_7374_7279
 
-# A busy table is retried by running again; a migration that rewrites a large one must set its own.
-LOCK_TIMEOUT: Final = "5s"
+# While a migration waits for a lock, all who want the table after it wait too: so it waits shortly, and often.
+LOCK_TIMEOUT: Final = "2s"
+LOCK_ATTEMPTS: Final = 10
+LOCK_PAUSE_SECONDS: Final = 1.0
+# A migration that rewrites a large table must set its own.
 STATEMENT_TIMEOUT: Final = "10min"
 
 # Where the revisions are: Alembic's name of a Python package, which lies beside `registry` and above the store.
 SCRIPTS: Final = "migrations:"
 
 
-def upgrade(url: str, revision: str = "head", *, scripts: str = SCRIPTS) -> None:
-    _run(url, scripts, lambda config: command.upgrade(config, revision))
+def upgrade(
+    url: str, revision: str = "head", *, scripts: str = SCRIPTS, observer: Callable[..., None] | None = None
+) -> None:
+    """Raises Incompatible, and changes nothing, where servers run that the new revision is too far from.
+
+    A database that a newer release has migrated stays as it is, if this code can use it. `observer` is Alembic's
+    `on_version_apply`.
+    """
+
+    def apply(connection: Connection, config: Config) -> None:
+        directory = ScriptDirectory.from_config(config)
+        current = _revision(connection)
+        if current is not None and current not in _known(directory):
+            require_usable(connection, current)
+            logger.info("the database is at migration %s of a newer release, which this one can use", current)
+            return
+        if refusal := _plan(connection, directory, revision).refusal():
+            raise Incompatible(refusal)
+        connection.rollback()
+        command.upgrade(config, revision)
+        if _revision(connection) == directory.get_current_head():
+            note_servers(connection, [one.module for one in directory.walk_revisions()])
+            connection.commit()
+
+    _run(url, scripts, apply, observer)
 
 
 def downgrade(url: str, revision: str, *, scripts: str = SCRIPTS) -> None:
-    """`revision` may be "base": nothing is left then, and all data is gone."""
-    _run(url, scripts, lambda config: command.downgrade(config, revision))
+    """`revision` may be "base": nothing is left then, and all data is gone. Raises Incompatible while servers run."""
+
+    def apply(connection: Connection, config: Config) -> None:
+        if found := running(connection):
+            names = ", ".join(name for _, name in found[:3])
+            raise Incompatible(f"{len(found)} servers run ({names}): stop them first")
+        connection.rollback()
+        command.downgrade(config, revision)
+        if _revision(connection) is not None:
+            connection.exec_driver_sql("COMMENT ON TABLE alembic_version IS NULL")
+            connection.commit()
+
+    _run(url, scripts, apply)
+
+
+def planned(url: str, revision: str = "head", *, scripts: str = SCRIPTS) -> Plan:
+    """What `upgrade` would do."""
+    with _connect(url) as connection:
+        return _plan(connection, ScriptDirectory.from_config(_config(scripts)), revision)
 
 
 def current(url: str) -> str | None:
     """The revision that the database is at, or None when it is empty."""
     with _connect(url) as connection:
-        return MigrationContext.configure(connection).get_current_revision()
+        return _revision(connection)
 
 
-def _run(url: str, scripts: str, action: Callable[[Config], None]) -> None:
+def _plan(connection: Connection, directory: ScriptDirectory, revision: str) -> Plan:
+    current = _revision(connection)
+    if current is not None and current not in _known(directory):
+        return Plan(current, [], running(connection))
+    return plan(connection, directory, current, revision)
+
+
+def _revision(connection: Connection) -> str | None:
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def _known(directory: ScriptDirectory) -> set[str]:
+    return {one.revision for one in directory.walk_revisions()}
+
+
+def _config(scripts: str) -> Config:
+    config = Config()
+    config.set_main_option("script_location", scripts)
+    return config
+
+
+def _run(
+    url: str, scripts: str, action: Callable[[Connection, Config], None], observer: Callable[..., None] | None = None
+) -> None:
     with _connect(url) as connection:
         connection.exec_driver_sql(f"SELECT pg_advisory_lock({ADVISORY_LOCK})")
         try:
@@ -54,14 +128,27 @@ def _run(url: str, scripts: str, action: Callable[[Config], None]) -> None:
             prefer_fast_compression(connection)
             # Alembic commits only the transactions that it has begun itself.
             connection.commit()
-            config = Config()
-            config.set_main_option("script_location", scripts)
-            config.attributes["connection"] = connection
-            action(config)
+            config = _config(scripts)
+            config.attributes.update(connection=connection, on_version_apply=observer)
+            _patiently(connection, lambda: action(connection, config))
         finally:
             connection.rollback()
             connection.exec_driver_sql(f"SELECT pg_advisory_unlock({ADVISORY_LOCK})")
             connection.commit()
+
+
+def _patiently(connection: Connection, action: Callable[[], Any]) -> None:
+    """Again where a lock was not to be had in time: migrations that were committed before it are not repeated."""
+    for attempt in range(1, LOCK_ATTEMPTS + 1):
+        try:
+            action()
+            return
+        except DBAPIError as error:
+            if not isinstance(error.orig, psycopg.errors.LockNotAvailable) or attempt == LOCK_ATTEMPTS:
+                raise
+            logger.warning("a migration did not get its lock within %s, and tries again", LOCK_TIMEOUT)
+            connection.rollback()
+            sleep(LOCK_PAUSE_SECONDS)
 
 
 def prefer_fast_compression(connection: Connection) -> None:

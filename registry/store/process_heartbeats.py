@@ -3,6 +3,7 @@
 A process renews its row while it runs. The row of one that has crashed expires; what it may have left is then found in
 the change log from the time that the row names. The rows share the table of leaders: the name is `duties/<process>`,
 the holder the time from which the log is to be read, both by PostgreSQL's clock, by which the log is written too.
+`release/<process>` names the newest migration that its code knows (migration_plan.py says what for).
 `session/<process>` names a session of the process: once that is gone the process is, and expiry need not be waited for
 (leader.py says what this does not detect).
 """
@@ -16,6 +17,7 @@ from typing import Any, Final, NamedTuple
 from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.connection import Pool
 from registry.store.encryption.sealing import Sealing
+from registry.store.revision import newest_revision
 from registry.store.rows import tenant_of
 from registry.store.statements import statement
 from registry.store.types import ObjectKey, ResourceName, Tenant, Uid
@@ -32,7 +34,8 @@ RENEW: Final = statement(
     SELECT said.name, said.holder, clock_timestamp() + %(seconds)s::float8 * interval '1 second'
     FROM pg_stat_activity a, LATERAL (VALUES
         ('duties/' || %(process)s::text, (clock_timestamp() - %(age)s::float8 * interval '1 second')::text),
-        ('session/' || %(process)s::text, a.pid || '/' || extract(epoch FROM a.backend_start))) AS said (name, holder)
+        ('session/' || %(process)s::text, a.pid || '/' || extract(epoch FROM a.backend_start)),
+        ('release/' || %(process)s::text, %(release)s::text)) AS said (name, holder)
     WHERE a.pid = pg_backend_pid()
     ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at
     """,
@@ -57,8 +60,9 @@ FORGET: Final = statement(
     "forget-process",
     "Removes the heartbeat of a process, unless it was renewed after it was found expired; by the primary key.",
     """
-    DELETE FROM leaders WHERE name IN ('duties/' || %(process)s::text, 'session/' || %(process)s::text)
-        AND (%(since)s::timestamptz IS NULL OR EXISTS (
+    DELETE FROM leaders WHERE name IN (
+        'duties/' || %(process)s::text, 'session/' || %(process)s::text, 'release/' || %(process)s::text
+    ) AND (%(since)s::timestamptz IS NULL OR EXISTS (
             SELECT FROM leaders d WHERE d.name = 'duties/' || %(process)s::text
             AND d.holder::timestamptz = %(since)s::timestamptz))
     """,
@@ -110,7 +114,8 @@ class ProcessHeartbeats:
         `lives` False: it is about to end, and leaves the rest to others.
         """
         seconds = self._seconds if lives else 0.0
-        await self._pool.execute(RENEW, {"process": self._process, "age": age_seconds, "seconds": seconds})
+        parameters = {"process": self._process, "age": age_seconds, "seconds": seconds, "release": newest_revision()}
+        await self._pool.execute(RENEW, parameters)
 
     async def end(self) -> None:
         """Nothing is left unfinished."""

@@ -19,7 +19,9 @@ _FILE: Final = re.compile(r"r(\d{4})_\w+\.py")
 IS_MADE: Final = statement(
     "is-made",
     "Whether there are a table of revisions and the functions of a server.",
-    "SELECT to_regclass('alembic_version') IS NOT NULL AND to_regproc('registry_commit') IS NOT NULL",
+    # Servers of the release before call some of the same names with other arguments (sql/former.sql).
+    "SELECT to_regclass('alembic_version') IS NOT NULL AND (SELECT count(*) = 4 FROM pg_proc"
+    " WHERE pronamespace = current_schema()::regnamespace AND proname IN ('registry_commit', 'registry_commit_tenant'))",
 )
 
 REVISION: Final = statement("revision", "The revision of the tables.", "SELECT version_num FROM alembic_version")

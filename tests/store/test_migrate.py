@@ -92,7 +92,7 @@ def test_functions_are_those_of_the_code_at_the_newest_revision_only(empty_datab
     migrate.upgrade(empty_database_url)
     assert _functions(empty_database_url) == made
     with psycopg.connect(empty_database_url) as connection:
-        connection.execute("DROP FUNCTION registry_commit, registry_commit_tenant")
+        connection.execute("DROP FUNCTION registry_commit(bigint, registry_write[], bigint, boolean)")
     migrate.upgrade(empty_database_url)
     assert _functions(empty_database_url) == made
 

@@ -140,8 +140,12 @@ async def has_view(connection: Connection, schema: str, name: str) -> bool:
     )
 
 
+_MADE_BY: Final = "Views of custom resources, kept in step with their definitions (made by version {})"
+_VERSION: Final = re.compile(re.escape(_MADE_BY).replace(r"\{\}", r"(\d{1,9})"))
+
+
 def version_text() -> str:
-    return f"Views of custom resources, kept in step with their definitions (made by version {SQL_VERSION})"
+    return _MADE_BY.format(SQL_VERSION)
 
 
 async def version_made_by(connection: Connection) -> int:
@@ -149,7 +153,8 @@ async def version_made_by(connection: Connection) -> int:
     row = await one_row(
         connection, "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = %s", (OWN_SCHEMA,)
     )
-    return SQL_VERSION if row is not None and row[0] == version_text() else 0
+    found = _VERSION.fullmatch(row[0] or "") if row is not None else None
+    return int(found[1]) if found else 0
 
 
 async def is_of_others(connection: Connection, roles: Roles) -> bool:

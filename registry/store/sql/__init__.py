@@ -1,6 +1,6 @@
 """The functions of the database, each in the file of its subject: commit.sql is the one way in which objects change.
 
-A migration that changes a function changes its file and calls `functions`: there is one text of each, the current one.
+There is one text of each, the current one; former.sql has what servers of the previous release call.
 Tables are in tables.py, statements beside the code that runs them.
 """
 
@@ -18,6 +18,7 @@ FILES: Final = (
     "indexes.sql",
     "tenancy.sql",
     "sharing.sql",
+    "former.sql",
     "reporting.sql",
 )
 

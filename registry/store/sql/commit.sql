@@ -3,6 +3,7 @@
 -- `index_entries`, of the layout `index_layout` (indexes.sql). `flags` are those of WriteFlag:
 --     1 changes definitions   2 changes namespaces   4 pending        8 counts as a definition   16 as a namespace
 --     32 unlimited            128 by the server      256 follow up    512 terminating
+--     1024 by the previous release, which says neither of the last two: both are NULL in the row (former.sql)
 CREATE TYPE registry_write AS (
     tenant_id bigint,
     domain_id bigint,
@@ -111,8 +112,8 @@ $function$;
 --
 -- `writes` are in the order in which they shall count. No two writes of a batch are of the same object, and none follows
 -- one of its tenant that changes a guard: the caller sees to both. The result has one row a write: outcome 'ok', 'exists',
--- 'missing', 'conflict', 'used', 'guards', 'suspended', 'near', 'quota' or 'tenant'; the revision given to it; the guards after it; the object that it found; and with 'quota' which limit it met, as
--- 'objects <asked for> <used> <limit>'.
+-- 'missing', 'conflict', 'used', 'guards', 'suspended', 'near', 'quota' or 'tenant'; the revision given to it; the guards
+-- after it; the object that it found; and with 'quota' which limit it met, as 'objects <asked for> <used> <limit>'.
 --
 -- Tenants' limits: `room` is not less than the bytes of all bodies and entries, so a tenant that has room for the whole batch needs
 -- no more than a comparison. Where it has not, its writes that grow are answered 'near', and the caller sends them again
@@ -211,7 +212,8 @@ BEGIN
         )
         SELECT
             a.tenant_id, a.resource, a.key, a.uid, a.new_revision, a.version, a.schema_id, a.body, a.new_labels,
-            a.owners::text[], a.doc::jsonb, a.flags & 4 <> 0, a.flags & 512 <> 0, committed_at, committed_at,
+            a.owners::text[], a.doc::jsonb, a.flags & 4 <> 0,
+            CASE WHEN a.flags & 1024 = 0 THEN a.flags & 512 <> 0 END, committed_at, committed_at,
             a.index_layout, a.new_index_entries
         FROM accepted a
         WHERE a.operation = 'create'
@@ -219,7 +221,8 @@ BEGIN
         UPDATE objects o
         SET uid = a.uid, revision = a.new_revision, version = a.version, schema_id = a.schema_id, body = a.body,
             labels = a.new_labels, owners = a.owners::text[], doc = a.doc::jsonb,
-            pending = a.flags & 4 <> 0, terminating = a.flags & 512 <> 0, updated_at = committed_at,
+            pending = a.flags & 4 <> 0, updated_at = committed_at,
+            terminating = CASE WHEN a.flags & 1024 = 0 THEN a.flags & 512 <> 0 END,
             index_layout = a.index_layout, index_entries = a.new_index_entries
         FROM accepted a
         WHERE a.operation = 'update'
@@ -299,8 +302,8 @@ BEGIN
             CASE a.operation WHEN 'delete' THEN NULL ELSE a.body END,
             CASE a.operation WHEN 'delete' THEN a.o_labels ELSE a.new_labels END,
             a.o_revision, a.o_version, a.o_schema_id, a.o_body, a.o_labels,
-            a.actor_user, a.actor_manager, a.actor_verb, committed_at, a.flags & 256 <> 0,
-            a.o_index_entries
+            a.actor_user, a.actor_manager, a.actor_verb, committed_at,
+            CASE WHEN a.flags & 1024 = 0 THEN a.flags & 256 <> 0 END, a.o_index_entries
         FROM accepted a
     )
     SELECT

@@ -1,0 +1,142 @@
+"""What an upgrade would do to a database in use: what it locks, how, for about how long; who may serve meanwhile.
+
+Revisions declare their locks and the oldest servers that go on beside them (migrations/locks.py). Servers name the
+newest revision that they know in the table of leaders (process_heartbeats.py); those of the first release do not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection
+
+from registry.store.revision import newest_revision
+
+FIRST_RELEASE: Final = "0013"
+
+# What PostgreSQL does at the least on a machine of today, with indexes to maintain.
+ROWS_WRITTEN_PER_SECOND: Final = 20_000
+ROWS_READ_PER_SECOND: Final = 500_000
+
+# A partitioned table has the rows of its partitions. Before its first ANALYZE a table says -1; a row is taken for 1 kB.
+_ROWS: Final = """
+    SELECT sum(CASE WHEN c.reltuples >= 0 THEN c.reltuples ELSE c.relpages * 8 END)::bigint
+    FROM pg_class c WHERE c.relkind = 'r'
+        AND c.oid IN (SELECT to_regclass(%(table)s) UNION SELECT relid FROM pg_partition_tree(to_regclass(%(table)s)))
+"""
+_SERVERS: Final = """
+    SELECT coalesce(r.holder, %s), substr(d.name, 8) FROM leaders d
+    LEFT JOIN leaders r ON r.name = 'release/' || substr(d.name, 8)
+    LEFT JOIN leaders s ON s.name = 'session/' || substr(d.name, 8)
+    WHERE d.name >= 'duties/' AND d.name < 'duties0' AND d.expires_at > clock_timestamp()
+        AND (s.name IS NULL OR EXISTS (
+            SELECT FROM pg_stat_activity a WHERE a.pid::text = split_part(s.holder, '/', 1)))
+    ORDER BY 1, 2
+"""
+
+
+class Incompatible(Exception):
+    """Servers that run cannot go on with what a migration makes of the database, or this code with what it is."""
+
+
+class TableLock(NamedTuple):
+    """A lock that a step holds until its commit. `rows`: what happens to them; `row_count`: about how many."""
+
+    table: str
+    mode: str
+    rows: str
+    row_count: int
+    seconds: float
+
+
+class Step(NamedTuple):
+    """A revision to be applied. `servers`: the oldest whose servers go on then."""
+
+    revision: str
+    title: str
+    locks: Sequence[TableLock]
+    servers: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`running` is the revision and the name of each server process that runs."""
+
+    current: str | None
+    steps: Sequence[Step]
+    running: Sequence[tuple[str, str]]
+
+    def refusal(self) -> str | None:
+        """Why the steps must wait."""
+        for step in self.steps:
+            if old := [name for revision, name in self.running if revision < step.servers]:
+                return (
+                    f"migration {step.revision} needs servers of {step.servers} or newer, and {len(old)} older run"
+                    f" ({', '.join(old[:3])}): upgrade one release at a time, and replace all servers in between"
+                )
+        return None
+
+    def lines(self) -> list[str]:
+        """The plan for people."""
+        if not self.steps:
+            return [f"the database is at {self.current}, and there is nothing to do"]
+        found = [f"the database is at {self.current or 'no revision'}"]
+        for step in self.steps:
+            found.append(f"{step.revision}  {step.title}")
+            found += [f"      {_line(lock)}" for lock in step.locks] or ["      locks no table that is in use"]
+        found.append(f"servers of {max(step.servers for step in self.steps)} and newer go on meanwhile")
+        return found
+
+
+def _line(lock: TableLock) -> str:
+    what = lock.rows if lock.rows.startswith("no ") else f"{lock.rows}, about {lock.row_count:,}"
+    seconds = "less than a second" if lock.seconds < 1 else f"about {lock.seconds:,.0f} s"
+    return f"{lock.table}: {lock.mode}, {what}: {seconds}"
+
+
+def plan(connection: Connection, scripts: ScriptDirectory, current: str | None, target: str) -> Plan:
+    pending = list(scripts.iterate_revisions(target, current or "base"))[::-1]
+    return Plan(current, [_step(connection, one.revision, one.doc, one.module) for one in pending], running(connection))
+
+
+def _step(connection: Connection, revision: str, doc: str, module: Any) -> Step:
+    locks = [_lock(connection, *lock) for lock in getattr(module, "LOCKS", ())]
+    return Step(revision, doc.splitlines()[0], locks, getattr(module, "SERVERS", revision))
+
+
+def _lock(connection: Connection, table: str, mode: str, rows: Any) -> TableLock:
+    count = connection.exec_driver_sql(_ROWS, {"table": table}).scalar() or 0
+    rate = {"READ": ROWS_READ_PER_SECOND, "WRITTEN": ROWS_WRITTEN_PER_SECOND}.get(rows.name)
+    return TableLock(table, mode, rows.value, count, count / rate if rate else 0.0)
+
+
+def running(connection: Connection) -> list[tuple[str, str]]:
+    """Revision and name of each server process that has said within the last seconds that it runs."""
+    if not connection.exec_driver_sql("SELECT to_regclass('leaders') IS NOT NULL").scalar():
+        return []
+    return [(row[0], row[1]) for row in connection.exec_driver_sql(_SERVERS, (FIRST_RELEASE,))]
+
+
+_NOTE: Final = re.compile(r"servers of (\d{4}) and newer")
+
+
+def note_servers(connection: Connection, modules: Iterable[Any]) -> None:
+    """Writes beside the database's revision which servers may use it, for code that does not know the revision."""
+    oldest = max(getattr(module, "SERVERS", FIRST_RELEASE) for module in modules)
+    connection.exec_driver_sql(f"COMMENT ON TABLE alembic_version IS 'servers of {oldest} and newer'")
+
+
+def require_usable(connection: Connection, current: str) -> None:
+    """Raises Incompatible where a newer release has migrated the database to what this code cannot use."""
+    note = connection.exec_driver_sql("SELECT obj_description(to_regclass('alembic_version'), 'pg_class')").scalar()
+    found = _NOTE.search(note or "")
+    oldest = found[1] if found else current
+    if newest_revision() < oldest:
+        raise Incompatible(
+            f"the database is at migration {current}, which servers of {oldest} and newer can use: this one is of"
+            f" {newest_revision()}"
+        )
