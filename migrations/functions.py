@@ -12,7 +12,9 @@ import re
 from importlib.resources import files
 from typing import Final
 
+import psycopg
 from sqlalchemy import Connection
+from sqlalchemy.exc import ProgrammingError
 
 from registry.store.sql import functions, text_of
 
@@ -23,11 +25,10 @@ _OURS: Final = """
     SELECT oid::regprocedure::text FROM pg_proc
     WHERE pronamespace = current_schema()::regnamespace AND proname = ANY (%s)
 """
-# What this transaction has made or replaced has its number.
-_STALE: Final = """
-    SELECT oid::regprocedure::text FROM pg_proc
+# With the transaction that has made or replaced each.
+_THERE: Final = """
+    SELECT oid::regprocedure::text, xmin::text FROM pg_proc
     WHERE pronamespace = current_schema()::regnamespace AND starts_with(proname, 'registry_')
-        AND xmin <> pg_current_xact_id()::xid
 """
 _ATTRIBUTES: Final = """
     SELECT attname || ' ' || format_type(atttypid, atttypmod) FROM pg_attribute
@@ -38,12 +39,25 @@ _ATTRIBUTES: Final = """
 def make_functions(connection: Connection) -> None:
     """Makes or replaces all, and drops what is not among them. Functions of reports stay where they are, for views and
     policies hold on to them."""
+    before = connection.exec_driver_sql(_THERE).all()
+    try:
+        with connection.begin_nested():
+            _replace(connection)
+    except ProgrammingError as error:
+        # A function of a release never changes what it returns; that of an unreleased revision may have.
+        if not isinstance(error.orig, psycopg.errors.InvalidFunctionDefinition):
+            raise
+        drop_functions(connection, "registry_")
+        _replace(connection)
+    for function, _ in set(before) & set(connection.exec_driver_sql(_THERE).all()):
+        connection.exec_driver_sql(f"DROP FUNCTION {function}")
+
+
+def _replace(connection: Connection) -> None:
     schema: str = connection.exec_driver_sql("SELECT quote_ident(current_schema())").scalar_one()
     for text in functions(schema):
         # exec_driver_sql: the percent signs and colons of the text are its own.
         connection.exec_driver_sql(_without_types(connection, text))
-    for function in connection.exec_driver_sql(_STALE).scalars().all():
-        connection.exec_driver_sql(f"DROP FUNCTION {function}")
 
 
 def _without_types(connection: Connection, text: str) -> str:

@@ -74,6 +74,11 @@ class Proxy:
         """The URL of PostgreSQL, through this proxy."""
         return url.replace(f"{self._target[0]}:{self._target[1]}", f"127.0.0.1:{self.port}")
 
+    def redirect(self, port: int) -> None:
+        """New connections go to another server, as a virtual address that follows the primary; the others are cut."""
+        self._target = (self._target[0], port)
+        self.cut()
+
     def _call(self, function: object) -> None:
         done = threading.Event()
 

@@ -9,11 +9,15 @@ import sqlalchemy as sa
 from alembic import op
 
 from migrations.functions import make_file
+from migrations.locks import Lock, Rows
 
 revision = "0019"
 down_revision = "0018"
 branch_labels = None
 depends_on = None
+
+LOCKS = (Lock("objects", "SHARE ROW EXCLUSIVE", Rows.READ),)
+SERVERS = "0013"
 
 
 def upgrade() -> None:

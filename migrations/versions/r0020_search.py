@@ -11,6 +11,9 @@ down_revision = "0019"
 branch_labels = None
 depends_on = None
 
+LOCKS = ()
+SERVERS = "0013"
+
 # As registry_index_bytes (registry/store/sql/commit.sql) counts them.
 _USED = """
     UPDATE tenants t SET bytes = t.bytes {sign} u.bytes

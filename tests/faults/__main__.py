@@ -9,7 +9,7 @@ import time
 
 from tests.faults import campaign
 from tests.faults.defects import DEFECTS, NONE, command_of
-from tests.faults.disturbances import DISTURBANCES
+from tests.faults.disturbances import DISTURBANCES, REPLICATED
 
 
 def main() -> int:
@@ -18,8 +18,11 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, help="time for faults, in place of their number")
     parser.add_argument("--seed", type=int, default=1, help="of all that is at random (default: 1)")
     parser.add_argument("--servers", type=int, default=2, help="number of servers (default: 2)")
+    parser.add_argument(
+        "--replication", choices=["asynchronous", "synchronous"], default="", help="with a standby, and failovers to it"
+    )
     parser.add_argument("--defect", choices=sorted(DEFECTS), help="serve with this defect, which must be found")
-    named = {one.__name__: one for one in DISTURBANCES}
+    named = {one.__name__: one for one in (*DISTURBANCES, *REPLICATED)}
     parser.add_argument("--only", choices=sorted(named), nargs="+", help="these faults and no others")
     options = parser.parse_args()
     if options.rounds is None and options.seconds is None:
@@ -30,6 +33,7 @@ def main() -> int:
         options.seconds,
         options.servers,
         command_of(options.defect or NONE),
+        options.replication,
         [named[name] for name in options.only or ()],
     )
     begun = time.monotonic()

@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 import psycopg
 
@@ -20,8 +21,8 @@ from tests.faults.actors import Actors, Cluster
 from tests.faults.checker import violations
 from tests.faults.clients import ServerClient
 from tests.faults.defects import command_of
-from tests.faults.disturbances import DISTURBANCES, Disturbance, Place, Scene
-from tests.faults.history import Change, Log
+from tests.faults.disturbances import CLOCK, DISTURBANCES, REPLICATED, Disturbance, Place, Scene, follow
+from tests.faults.history import Change, Log, Views
 from tests.proxy import Proxy
 from tests.replication import Node, free_port
 from tests.running import data_folder, start_server
@@ -41,6 +42,8 @@ class Plan:
     seconds: float | None = None
     servers: int = 2
     command: tuple[str, ...] = command_of()
+    # "asynchronous" or "synchronous": with a standby, which is promoted now and then.
+    replication: str = ""
     disturbances: Sequence[Disturbance] = ()
 
 
@@ -94,8 +97,9 @@ async def run(plan: Plan) -> Report:
 
 
 async def _disturb(plan: Plan, scene: Scene, actors: Actors, report: Report) -> None:
-    choices = list(plan.disturbances or DISTURBANCES)
-    weights = [DISTURBANCES.get(one, 1) for one in choices]
+    known = DISTURBANCES | (REPLICATED if plan.replication else {})
+    choices = list(plan.disturbances or known)
+    weights = [known.get(one, 1) for one in choices]
     end = time.monotonic() + plan.seconds if plan.seconds is not None else None
     done = 0
     await _recovered(actors, "the start")
@@ -121,19 +125,23 @@ async def _recovered(actors: Actors, after: str) -> float:
 @contextlib.asynccontextmanager
 async def _scene(plan: Plan, chance: random.Random) -> AsyncIterator[Scene]:
     with data_folder() as folder:
-        node = Node(folder / "node", "node")
+        node = Node(folder / "a", "a")
         node.make()
         node.start()
+        node.execute(CLOCK)
+        standby = Node(folder / "b", "b") if plan.replication else None
+        if standby is not None:
+            await asyncio.to_thread(follow, standby, node, synchronous=plan.replication == "synchronous")
         places: list[Place] = []
         with Proxy("127.0.0.1", node.port) as proxy:
             try:
                 for number in range(plan.servers):
-                    arguments = ("--database-url", proxy.url(node.url), "--no-sql-views", "--port", str(free_port()))
+                    arguments = ("--database-url", proxy.url(node.url), "--port", str(free_port()))
                     place = folder / f"server-{number}"
                     server = await asyncio.to_thread(start_server, place, *arguments, command=plan.command)
                     places.append(Place(server, arguments, plan.command))
                 await _define(places[0])
-                yield Scene(node, proxy, places, chance)
+                yield Scene(node, proxy, places, chance, standby, plan.replication == "synchronous")
                 for one in places:
                     assert "Traceback" not in one.server.log, one.server.log[-5000:]
             finally:
@@ -141,7 +149,8 @@ async def _scene(plan: Plan, chance: random.Random) -> AsyncIterator[Scene]:
                     with contextlib.suppress(Exception):
                         await asyncio.to_thread(one.server.stop, timeout_seconds=60)
                     _keep(one.server.data_dir, plan.seed)
-                node.stop()
+                for one_node in filter(None, (standby, node)):
+                    one_node.stop()
 
 
 def _keep(folder: Path, seed: int) -> None:
@@ -186,8 +195,28 @@ def read_logs(url: str, tenants: Sequence[str]) -> dict[str, Log]:
             objects = {
                 _name(key): (revision, _token(body)) for key, revision, body in connection.execute(_OBJECTS, [tenant])
             }
-            logs[name] = Log(changes, [row[0] for row in rows], lost or [], objects)
+            logs[name] = Log(changes, [row[0] for row in rows], lost or [], objects, read_views(url, name))
     return logs
+
+
+_VIEW: Final = "SELECT name, resource_version, spec_size FROM reports.widgets_test_example_com"
+_TYPES: Final = {"create": "ADDED", "update": "MODIFIED", "delete": "DELETED"}
+_HISTORY: Final = """
+    SELECT name, revision, operation, spec_size FROM reports.widgets_test_example_com_history
+    ORDER BY revision
+"""
+
+
+def read_views(url: str, tenant: str) -> Views | None:
+    """What the SQL views of a tenant show; None where there are none."""
+    with psycopg.connect(url, options=f"-c registry.tenant={tenant}") as connection:
+        if connection.execute("SELECT to_regclass('reports.widgets_test_example_com')").fetchone() == (None,):
+            return None
+        objects = {name: (revision, size) for name, revision, size in connection.execute(_VIEW)}
+        history = [
+            Change(revision, _TYPES[kind], name, size) for name, revision, kind, size in connection.execute(_HISTORY)
+        ]
+        return Views(objects, history)
 
 
 def _name(key: str) -> str:

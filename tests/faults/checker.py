@@ -7,6 +7,7 @@
     reads, lists      what was found is what the log says of that revision, and not older than what was known before
     watches           every event of the log, once, in its order, as it was; bookmarks promise nothing that is not so
     objects           the table of objects is what the log amounts to
+    views             so are the SQL views, the one of objects and the one of their history
 
 The order of all writes of a tenant is that of their revisions, so linearizability is decided exactly: no search for an
 order is needed (unlike for a register without versions, where it is exponential).
@@ -38,6 +39,7 @@ def violations(history: History, logs: Mapping[str, Log]) -> list[str]:
             check_reads(reads, log),
             check_listings(listings, log),
             check_objects(log),
+            check_views(log),
             *(check_watch(watch, log) for watch in history.watches if watch.tenant == tenant),
         ):
             found += [f"{tenant}: {line}" for line in check]
@@ -171,6 +173,18 @@ def check_objects(log: Log) -> Iterator[str]:
     if state != log.objects:
         different = sorted(k for k in state.keys() | log.objects.keys() if state.get(k) != log.objects.get(k))
         yield f"the objects are not what the log amounts to: {different[:5]}"
+
+
+def check_views(log: Log) -> Iterator[str]:
+    if log.views is None:
+        return
+    if log.views.objects != log.objects:
+        shown, there = log.views.objects, log.objects
+        different = sorted(name for name in shown.keys() | there.keys() if shown.get(name) != there.get(name))
+        yield f"the view of objects does not show the objects: {different[:5]}"
+    if log.views.history != log.changes:
+        different_changes = set(log.views.history) ^ set(log.changes)
+        yield f"the view of the history is not the log: {sorted(different_changes, key=lambda one: one.revision)[:5]}"
 
 
 def _apply(state: dict[str, tuple[int, int]], change: Change) -> None:

@@ -6,10 +6,16 @@ The harness must find each: it shows that the checker bites. They are patches of
 
 from __future__ import annotations
 
+import contextlib
+import datetime
+import importlib
 import random
 import sys
+import time
+import types
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 from registry.api.verbs import watch
@@ -89,8 +95,38 @@ def command_of(defect: str = NONE) -> tuple[str, ...]:
     return (sys.executable, "-m", "tests.faults.defects", defect)
 
 
+def follow_clock(file: Path) -> None:
+    """The clock of this process goes wrong by the seconds that the file says, as one that jumps: all modules of ours get
+    that time of day. Times that pass (time.monotonic) stay right, as on a machine whose clock is set."""
+    asked, offset = 0.0, 0.0
+    right = time.time
+
+    def wrong() -> float:
+        nonlocal asked, offset
+        if (now := time.monotonic()) - asked > 0.05:
+            asked = now
+            with contextlib.suppress(OSError, ValueError):
+                offset = float(file.read_text())
+        return right() + offset
+
+    class Jumping(datetime.datetime):
+        @classmethod
+        def now(cls, tz: datetime.tzinfo | None = None) -> Any:
+            return datetime.datetime.fromtimestamp(wrong(), tz)
+
+    ours = types.ModuleType("datetime")
+    ours.__dict__.update(datetime.__dict__, datetime=Jumping)
+    time.time = wrong
+    importlib.import_module("registry.http.app")
+    for name, module in list(sys.modules.items()):
+        if name.startswith("registry.") and getattr(module, "datetime", None) is datetime:
+            vars(module)["datetime"] = ours
+
+
 def _run(arguments: list[str]) -> Any:
     watch.BOOKMARK_SECONDS = 1.0
+    if "--data-dir" in arguments:
+        follow_clock(Path(arguments[arguments.index("--data-dir") + 1]) / "clock")
     if arguments[0] != NONE:
         DEFECTS[arguments[0]]()
     return main(arguments[1:])

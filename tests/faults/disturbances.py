@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import random
+import shutil
 import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Any, Final
 
 import psycopg
 
+from tests.processes import wait_until
 from tests.proxy import Proxy
 from tests.replication import Node
 from tests.running import RunningServer, start_server
@@ -43,6 +45,9 @@ class Scene:
     proxy: Proxy
     places: list[Place]
     chance: random.Random
+    # Replicates `node`, where the campaign has replication.
+    standby: Node | None = None
+    synchronous: bool = False
 
     def execute(self, statement: str) -> list[Any]:
         return self.node.execute(statement)
@@ -223,6 +228,70 @@ def _allow_writes(node: Node) -> None:
         connection.execute("SELECT pg_reload_conf()")
 
 
+async def jump_clock(scene: Scene) -> None:
+    """The clock of one server jumps, forward or back (defects.py), for a while."""
+    clock = scene.chance.choice(scene.places).server.data_dir / "clock"
+    clock.write_text(str(_jump(scene)))
+    try:
+        await scene.pause(0.5, 3)
+    finally:
+        clock.write_text("0")
+
+
+# Put before PostgreSQL's own by the search path: the functions and statements of the store read this clock.
+CLOCK: Final = """
+    CREATE TABLE clock_jump (seconds float8 NOT NULL);
+    INSERT INTO clock_jump VALUES (0);
+    CREATE FUNCTION clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS $$
+        SELECT pg_catalog.clock_timestamp() + seconds * interval '1 second' FROM clock_jump $$;
+    CREATE FUNCTION now() RETURNS timestamptz LANGUAGE sql STABLE AS $$
+        SELECT pg_catalog.now() + seconds * interval '1 second' FROM clock_jump $$;
+    ALTER ROLE registry SET search_path = public, pg_catalog
+"""
+
+
+async def jump_clock_of_postgresql(scene: Scene) -> None:
+    seconds = _jump(scene)
+    await asyncio.to_thread(scene.execute, f"UPDATE clock_jump SET seconds = {seconds}")
+    try:
+        await scene.pause(0.5, 3)
+    finally:
+        await _heal(lambda: scene.execute("UPDATE clock_jump SET seconds = 0"))
+
+
+def _jump(scene: Scene) -> int:
+    """From a second to a day, either way."""
+    return round(scene.chance.choice((-1, 1)) * 86_400 ** scene.chance.random())
+
+
+async def fail_over(scene: Scene) -> None:
+    """The primary is gone with its machine, and the standby promoted; the old one comes back as a standby of it.
+
+    Asynchronous, the standby may have stopped to receive before: then acknowledged writes are lost.
+    """
+    primary, standby = scene.node, scene.standby
+    assert standby is not None
+    if not scene.synchronous and scene.chance.random() < 0.5:
+        await asyncio.to_thread(standby.leave, primary)
+        await scene.pause(0.1, 1)
+    await asyncio.to_thread(primary.kill)
+    await asyncio.to_thread(standby.promote)
+    scene.node, scene.standby = standby, primary
+    scene.proxy.redirect(standby.port)
+    await asyncio.to_thread(follow, primary, standby, synchronous=scene.synchronous)
+
+
+def follow(standby: Node, primary: Node, *, synchronous: bool) -> None:
+    """Makes a server a standby of a running primary, from nothing; synchronous as soon as it streams."""
+    shutil.rmtree(standby.data, ignore_errors=True)
+    standby.clone(primary)
+    standby.start()
+    wait_until(lambda: primary.execute("SELECT state FROM pg_stat_replication") == [("streaming",)], "streaming")
+    if synchronous:
+        primary.reload(synchronous_standby_names=standby.name)
+        wait_until(lambda: primary.execute("SELECT sync_state FROM pg_stat_replication") == [("sync",)], "synchronous")
+
+
 Disturbance = Callable[[Scene], Awaitable[None]]
 
 # What costs a start of a server comes less often.
@@ -230,5 +299,7 @@ DISTURBANCES: Final[dict[Disturbance, int]] = {
     kill_server: 1, restart_server: 1, stall_server: 3, restart_postgresql_fast: 2, restart_postgresql_immediately: 2,
     kill_postgresql: 2, kill_backend: 3, terminate_backends: 4, cancel_statements: 3, stall_backends: 3,
     stall_postgresql: 2, cut: 5, freeze: 2, refuse: 2, delay: 2, lose_answers: 6, lose_calls: 4, fill_disk: 3,
-    forbid_writes: 2,
+    forbid_writes: 2, jump_clock: 3, jump_clock_of_postgresql: 3,
 }  # fmt: skip
+# Only where there is a standby.
+REPLICATED: Final[dict[Disturbance, int]] = {fail_over: 3}

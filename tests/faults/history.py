@@ -91,6 +91,14 @@ class Change:
     token: int
 
 
+@dataclass(frozen=True, slots=True)
+class Views:
+    """What the SQL views of a tenant show: the objects as in a Listing, and their history."""
+
+    objects: dict[str, tuple[int, int]]
+    history: list[Change]
+
+
 @dataclass(slots=True)
 class Log:
     """The change log of a tenant. `revisions` are those of its whole domain, of all resources; `lost` as in the table
@@ -100,6 +108,7 @@ class Log:
     revisions: list[int]
     lost: list[int]
     objects: dict[str, tuple[int, int]]
+    views: Views | None = None
 
 
 @dataclass(slots=True)

@@ -28,8 +28,8 @@ EXPECTED = (200, 201, 404, 409)
 class Load:
     """`rate` writes a second over all tenants, and `watches` watches, from `start` to `stop`.
 
-    `rotate`: a writer takes another connection after so many requests, a watch ends after some seconds, as clients of
-    balancers do that drain a server which says nothing of its end.
+    `rotate`: a writer takes another connection after so many requests, and a watch ends after some seconds and begins in
+    another one, so that a balancer can drain a server which says nothing of its end.
     """
 
     def __init__(
@@ -133,8 +133,8 @@ class Load:
         self.history.writes.append(Write(tenant, verb, name, token, began, ended, code, revision))
 
     async def _follow(self, tenant: str, number: int) -> None:
-        chance = random.Random(-number)
-        async with self._client() as client:
+        chance, client = random.Random(-number), self._client()
+        try:
             answer = await client.get(widgets(tenant))
             assert answer.status_code == 200, answer.text
             watch = Watch(tenant, int(answer.json()["metadata"]["resourceVersion"]))
@@ -142,6 +142,9 @@ class Load:
             while True:
                 seconds = f"&timeoutSeconds={chance.randint(3, 8)}" if self._rotate else ""
                 path = f"{widgets(tenant)}?watch=1&resourceVersion={watch.position}{seconds}"
+                if self._rotate:
+                    await client.aclose()
+                    client = self._client()
                 begun = await self._begin(client, path)
                 if begun is None or begun.status_code != 200:
                     await asyncio.sleep(0.1)
@@ -152,6 +155,8 @@ class Load:
                     self.broken.append(f"{tenant} at {watch.position}: {error!r}")
                 finally:
                     await begun.aclose()
+        finally:
+            await client.aclose()
 
     async def _begin(self, client: httpx.AsyncClient, path: str) -> httpx.Response | None:
         # Writes may pause for a long time on a busy machine, so a watch waits without a limit.

@@ -143,7 +143,7 @@ async def test_the_previous_release_is_replaced_while_it_serves(folder: Path, po
         old = [await fleet.start(command=previous) for _ in range(2)]
         assert migrate.current(postgres.url) == PREVIOUS_REVISION
         await _make_tenants(balancer.url, fleet.token)
-        load = Load(balancer.url, fleet.token, TENANTS, rate=WRITES_PER_SECOND, watches=WATCHES, rotate=20)
+        load = Load(balancer.url, fleet.token, TENANTS, rate=WRITES_PER_SECOND, watches=WATCHES, rotate=5)
         load.start()
         await load.more(200)
         plan = await asyncio.to_thread(migrate.planned, postgres.url)
@@ -197,7 +197,7 @@ async def test_a_step_down_gives_the_previous_release_its_database_back(
         await asyncio.to_thread(migrate.downgrade, postgres.url, PREVIOUS_REVISION)
 
         server = await fleet.start(command=previous)
-        again = Load(balancer.url, fleet.token, TENANTS, rate=WRITES_PER_SECOND, watches=WATCHES, rotate=20)
+        again = Load(balancer.url, fleet.token, TENANTS, rate=WRITES_PER_SECOND, watches=WATCHES, rotate=5)
         again.history = load.history
         again._tokens = load._tokens
         again.start()
