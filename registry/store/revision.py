@@ -20,8 +20,9 @@ IS_MADE: Final = statement(
     "is-made",
     "Whether there are a table of revisions and the functions of a server.",
     # Servers of the release before call some of the same names with other arguments (sql/former.sql).
-    "SELECT to_regclass('alembic_version') IS NOT NULL AND (SELECT count(*) = 4 FROM pg_proc"
-    " WHERE pronamespace = current_schema()::regnamespace AND proname IN ('registry_commit', 'registry_commit_tenant'))",
+    "SELECT to_regclass('alembic_version') IS NOT NULL AND ("
+    "SELECT count(*) = 4 FROM pg_proc WHERE pronamespace = current_schema()::regnamespace"
+    " AND proname IN ('registry_commit', 'registry_commit_tenant'))",
 )
 
 REVISION: Final = statement("revision", "The revision of the tables.", "SELECT version_num FROM alembic_version")

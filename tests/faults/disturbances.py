@@ -261,7 +261,7 @@ async def jump_clock_of_postgresql(scene: Scene) -> None:
 
 def _jump(scene: Scene) -> int:
     """From a second to a day, either way."""
-    return round(scene.chance.choice((-1, 1)) * 86_400 ** scene.chance.random())
+    return int(scene.chance.choice((-1, 1)) * 86_400.0 ** scene.chance.random())
 
 
 async def fail_over(scene: Scene) -> None:

@@ -107,7 +107,7 @@ def next_release(tmp_path: Path) -> Any:
     def make(servers: str) -> str:
         folder = tmp_path / "migrations"
         shutil.copytree(ROOT / "migrations", folder, ignore=shutil.ignore_patterns("__pycache__"))
-        (folder / "versions" / "r9999_next.py").write_text(
+        (folder / "versions" / f"r{9999}_next.py").write_text(
             f'"""The next."""\n\nrevision = "9999"\ndown_revision = "{newest_revision()}"\nLOCKS = ()\nSERVERS = "{servers}"\n'
             "\ndef upgrade() -> None:\n    pass\n\ndef downgrade() -> None:\n    pass\n"
         )
