@@ -114,7 +114,9 @@ def test_a_migrated_database_is_found_to_be_so(database_url: str) -> None:
         pytest.param("UPDATE alembic_version SET version_num = '9999'", id="newer"),
         pytest.param("DELETE FROM alembic_version", id="base"),
         pytest.param("DROP TABLE alembic_version", id="never-migrated"),
-        pytest.param("DROP FUNCTION registry_commit(bigint, registry_write[], bigint, boolean)", id="without-functions"),
+        pytest.param(
+            "DROP FUNCTION registry_commit(bigint, registry_write[], bigint, boolean)", id="without-functions"
+        ),
     ],
 )
 def test_one_that_is_to_be_migrated_is_found_to_be_so(database_url: str, change: str) -> None:
