@@ -198,7 +198,6 @@ async def test_a_step_down_gives_the_previous_release_its_database_back(
 
         server = await fleet.start(command=previous)
         again = Load(balancer.url, fleet.token, TENANTS, rate=WRITES_PER_SECOND, watches=WATCHES, rotate=5)
-        again.history = load.history
         again._tokens = load._tokens
         again.start()
         await again.more(200)
