@@ -17,7 +17,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 LOCKED := install --require-hashes --only-binary :all:
 OURSELVES := install --no-deps --no-build-isolation --editable .
 
-.PHONY: help serve install develop check test lint format words coverage bench docs docs-site dist lock sbom audit pin-images clean
+.PHONY: help serve install develop check test lint format words coverage bench bench-compare docs docs-site dist lock sbom audit pin-images clean
 .DEFAULT_GOAL := help
 
 help: ## list these targets
@@ -56,6 +56,9 @@ coverage: $(VENV)/.developing ## lines and branches of the pure packages that th
 
 bench: $(VENV)/.developing ## what the server does in a second (ARGS=--help)
 	$(BIN)/python -m benchmarks $(ARGS)
+
+bench-compare: $(VENV)/.developing ## CPU time of requests by that of another commit (BASE=main~10)
+	$(BIN)/python -m benchmarks.compare $(BASE) $(ARGS)
 
 docs: $(VENV)/.installed ## write docs/settings.md
 	$(BIN)/python -m registry.settings > docs/settings.md

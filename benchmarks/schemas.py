@@ -19,6 +19,7 @@ import time
 import timeit
 import tracemalloc
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import psycopg
 
@@ -134,6 +135,11 @@ def _kilobytes(count: int, *, equal: bool) -> float:
 # A server with many definitions.
 
 
+def clone_definitions(connection: psycopg.Connection[Any], key: str, count: int) -> None:
+    """Makes one definition `count` of them; a server that runs does not notice."""
+    connection.execute(_CLONE, {"count": count - 1, "key": key})
+
+
 def _many(count: int) -> list[Row]:
     with server.folder() as data:
         with server.running(data, 1, None) as started:
@@ -141,7 +147,7 @@ def _many(count: int) -> list[Row]:
             found = running_url(data / "postgres")
             assert found is not None
             with psycopg.connect(found[0]) as connection:
-                connection.execute(_CLONE, {"count": count - 1, "key": f"{TEMPLATE}.{GROUP}"})
+                clone_definitions(connection, f"{TEMPLATE}.{GROUP}", count)
         with server.running(data, 1, None) as started:
             return [
                 Row(f"start with {count:,} definitions stored", started.started_seconds, "s"),

@@ -83,8 +83,11 @@ def folder() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def running(data: Path, workers: int, database_url: str | None, arguments: Sequence[str] = ()) -> Iterator[Server]:
-    """A server that is ready; ended with the block. `arguments` are further ones of the command."""
+def running(
+    data: Path, workers: int, database_url: str | None, arguments: Sequence[str] = (), *, source: Path | None = None
+) -> Iterator[Server]:
+    """A server that is ready; ended with the block. `arguments` are further ones of the command, `source` is a working
+    tree of another commit to run instead of this one."""
     port = _free_port()
     command = [
         sys.executable,
@@ -102,11 +105,13 @@ def running(data: Path, workers: int, database_url: str | None, arguments: Seque
         *arguments,
     ]
     environment = {k: v for k, v in os.environ.items() if not k.startswith("REGISTRY_")}
+    if source is not None:
+        environment["PYTHONPATH"] = str(source)
     if database_url:
         environment["REGISTRY_DATABASE_URL"] = database_url
     began = time.monotonic()
     with (data / "server.log").open("ab") as log:
-        process = psutil.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
+        process = psutil.Popen(command, stdout=log, stderr=log, env=environment, cwd=source, start_new_session=True)
     try:
         asyncio.run(_ready(process, port))
         took = time.monotonic() - began

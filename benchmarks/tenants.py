@@ -51,9 +51,14 @@ UPDATE tenants SET objects = objects + (SELECT count(*) FROM numbers) WHERE name
 """
 
 
-def _tenant(name: str) -> tuple[str, str, bytes, str]:
+def tenant_request(name: str) -> tuple[str, str, bytes, str]:
     body = {"apiVersion": "tenancy.registry/v1", "kind": "Tenant", "metadata": {"name": name}, "spec": {}}
     return "POST", TENANTS, json.dumps(body).encode(), JSON
+
+
+def fill_tenants(connection: psycopg.Connection[Any], first: int, last: int) -> None:
+    """Tenants like bench-0, which is there, of these numbers."""
+    connection.execute(_MAKE, {"first": first, "last": last})
 
 
 def _fill(data: Path, first: int, last: int) -> float:
@@ -62,7 +67,7 @@ def _fill(data: Path, first: int, last: int) -> float:
     assert found is not None
     began = time.perf_counter()
     with psycopg.connect(found[0]) as connection:
-        connection.execute(_MAKE, {"first": first, "last": last})
+        fill_tenants(connection, first, last)
     with psycopg.connect(found[0], autocommit=True) as connection:
         connection.execute("ANALYZE tenants, domains, objects")
     return time.perf_counter() - began
@@ -85,7 +90,7 @@ async def _births(target: Target, prefix: str) -> float:
     times = []
     for number in range(MADE):
         began = time.perf_counter()
-        await connection.request(*_tenant(f"{prefix}-{number}"))
+        await connection.request(*tenant_request(f"{prefix}-{number}"))
         await connection.json("GET", f"/clusters/{prefix}-{number}/api/v1/namespaces/default")
         times.append(time.perf_counter() - began)
     await connection.close()
@@ -104,7 +109,7 @@ def measure(sizes: tuple[int, ...]) -> list[dict[str, Any]]:
     found = []
     with server.folder() as data:
         with server.running(data, 1, None) as first:
-            asyncio.run(spread(first.target, [_tenant("bench-0")]))
+            asyncio.run(spread(first.target, [tenant_request("bench-0")]))
         there = 0
         for size in sizes:
             with server.running(data, 1, None) as filling:

@@ -1,0 +1,112 @@
+"""Two commits side by side: `make bench-compare BASE=main~10`, or `python -m benchmarks.compare main~10`.
+
+A server of the commit BASE, from a temporary working tree, and one of this tree run at the same time, each on a
+PostgreSQL of its own, and get the same requests, interleaved in rounds. Compared is the CPU time of a request, of
+server and PostgreSQL together: what else the machine does slows both. For each row the ratios of all rounds are printed
+as their median and range; a row is called slower only where the median is beyond the limit and every round beyond 1.
+
+Both run with the packages of this environment. The exit code says nothing of the figures unless `--strict` is given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from benchmarks import server
+from benchmarks.report import keep, machine
+from benchmarks.scale import prepare, request_costs
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+# A row is slower from here on.
+LIMIT: Final = 1.15
+ROUNDS: Final = 5
+REQUESTS: Final = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The CPU time of a row in this tree by that of the base, of each round."""
+
+    name: str
+    ratios: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.ratios)
+
+    def is_slower(self, limit: float = LIMIT) -> bool:
+        """Whether noise can be ruled out: of one round alone it cannot."""
+        return len(self.ratios) >= 3 and self.median > limit and min(self.ratios) > 1
+
+    def __str__(self) -> str:
+        verdict = "  slower" if self.is_slower() else ""
+        return f"{self.name:24} {self.median:6.2f}   {min(self.ratios):.2f} to {max(self.ratios):.2f}{verdict}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    with contextlib.ExitStack() as stack:
+        base = stack.enter_context(working_tree(options.base))
+        servers = [
+            stack.enter_context(server.running(stack.enter_context(server.folder()), 1, None, source=source))
+            for source in (base, ROOT)
+        ]
+        found = compare(servers, options.rounds, options.requests)
+    print(f"{'CPU time by that of ' + options.base:24} median   range of {options.rounds} rounds")
+    for row in found:
+        print(row)
+    kept = {"machine": machine(), "base": options.base, "ratios": {row.name: row.ratios for row in found}}
+    print(f"\nkept in {keep('compare', kept)}")
+    return 1 if options.strict and any(row.is_slower() for row in found) else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="python -m benchmarks.compare", description=__doc__.partition("\n")[0])
+    made.add_argument("base", help="the commit to compare with")
+    made.add_argument("--rounds", type=int, default=ROUNDS, help="how often each is measured")
+    made.add_argument("--requests", type=int, default=REQUESTS, help="requests of each kind in a round")
+    made.add_argument("--strict", action="store_true", help="exit code 1 where a row is slower")
+    return made
+
+
+def compare(servers: Sequence[server.Server], rounds: int, requests: int) -> list[Comparison]:
+    """The rows of two servers, the base first."""
+    for one in servers:
+        asyncio.run(prepare(one))
+    ratios: dict[str, list[float]] = {}
+    for number in range(rounds):
+        # Who begins changes, so that neither has always the cooler caches.
+        order = servers if number % 2 == 0 else servers[::-1]
+        costs = {id(one): asyncio.run(request_costs(one, requests, f"round{number}")) for one in order}
+        base, this = (costs[id(one)] for one in servers)
+        for name, cost in base.items():
+            if cost.cpu:
+                ratios.setdefault(name, []).append(this[name].cpu / cost.cpu)
+    return [Comparison(name, tuple(found)) for name, found in ratios.items()]
+
+
+@contextlib.contextmanager
+def working_tree(commit: str) -> Iterator[Path]:
+    """A temporary working tree of a commit."""
+    with tempfile.TemporaryDirectory(prefix="registry-base-") as folder:
+        tree = Path(folder, "tree")
+        git = ["git", "-C", str(ROOT), "worktree"]
+        subprocess.run([*git, "add", "--quiet", "--detach", str(tree), commit], check=True)
+        try:
+            yield tree
+        finally:
+            subprocess.run([*git, "remove", "--force", str(tree)], check=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
