@@ -74,7 +74,11 @@ SHAPES: Final[dict[str, dict[str, str]]] = {
     "a wide range": {"filter": "object.spec.size > 1000"},
     "in": {"filter": 'object.spec.name in ["name-1", "name-22", "name-333", "name-4444"]'},
     "prefix": {"filter": 'object.spec.name.startsWith("name-123")'},
-    "array element": {"filter": '"tag-7" in object.spec.tags && object.spec.size > 10', "orderBy": "metadata.name"},
+    "array element": {"filter": '"tag-7" in object.spec.tags'},
+    "array element, evaluated, sorted": {
+        "filter": '"tag-7" in object.spec.tags && object.spec.size > 10',
+        "orderBy": "metadata.name",
+    },
     "two fields": {"filter": 'object.spec.owner == "owner-5" && object.spec.size >= 500000'},
     "sorted page": {"orderBy": "spec.size"},
     "sorted page, descending": {"orderBy": "spec.size desc"},
