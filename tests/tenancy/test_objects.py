@@ -225,10 +225,10 @@ async def test_the_space_of_indexes_counts_among_the_bytes(system: Client) -> No
 
     await eventually(complete)
     used = await used_bytes(acme)
-    (await change(system, "acme", {"quotas": {"bytes": used + 3000}})).ok()
+    (await change(system, "acme", {"quotas": {"bytes": used + 7000}})).ok()
     # An index that is built meets the limit, and so does a write whose body alone would have room.
     words = {"metadata": {"annotations": {"query.registry/search": "spec.color"}}}
-    many = " ".join(f"{n:05}" for n in range(40))
+    many = " ".join(f"{n:05}" for n in range(100))
     (await acme.post(WIDGETS, widget("c", color=many))).ok(201)
     (await acme.patch(f"{DEFINITIONS}/widgets.{GROUP}", words)).ok()
 
@@ -237,7 +237,7 @@ async def test_the_space_of_indexes_counts_among_the_bytes(system: Client) -> No
 
     await eventually(refused)
     reason, message = await indexed()
-    assert f"limited {used + 3000}" in message, (reason, message)
+    assert f"limited {used + 7000}" in message, (reason, message)
     answer = await acme.post(WIDGETS, widget("d", color=many))
     assert "exceeded quota: tenant acme, requested: bytes=" in failure(answer, 403, "Forbidden")["message"]
     (await change(system, "acme", {"quotas": {"bytes": None}})).ok()
