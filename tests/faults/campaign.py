@@ -185,7 +185,7 @@ def read_logs(url: str, tenants: Sequence[str]) -> dict[str, Log]:
     with psycopg.connect(url) as connection:
         for name in tenants:
             found = connection.execute(
-                "SELECT t.id, d.id, d.lost FROM tenants t JOIN domains d ON d.id = t.domain_id WHERE t.name = %s",
+                "SELECT t.id, d.id, to_jsonb(d) -> 'lost' FROM tenants t JOIN domains d ON d.id = t.domain_id WHERE t.name = %s",
                 [name],
             ).fetchone()
             assert found is not None
