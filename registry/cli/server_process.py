@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psycopg
 
-from registry import logs
+from registry import logs, tracing
 from registry.audit import policy
 from registry.cli import kubeconfig
 from registry.cli.errors import describe
@@ -87,6 +87,10 @@ def _import_early(application: str) -> None:
 def verify(settings: Settings) -> None:
     """Raises SettingsError for files that are named in the settings and cannot be used."""
     encryption_of(settings, os.environ)
+    try:
+        tracing.check(os.environ)
+    except tracing.TracingError as problem:
+        raise SettingsError(str(problem)) from problem
     if settings.audit_policy_file is not None:
         try:
             policy.load(settings.audit_policy_file)

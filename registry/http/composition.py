@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from starlette.types import ASGIApp
 
-from registry import builtin
+from registry import builtin, tracing
 from registry.aggregation.backends import Backends
 from registry.aggregation.front_proxy import SECRET_BYTES, FrontProxy
 from registry.api.api_services import service_finder
@@ -76,6 +76,7 @@ async def serving(settings: Settings, stopping: Stopping) -> AsyncIterator[Servi
     emulate(settings.emulate_version)
     serve_cbor(settings.cbor)
     async with contextlib.AsyncExitStack() as stack:
+        stack.enter_context(tracing.exporting(os.environ))
         converter = await stack.enter_async_context(contextlib.aclosing(_converter(settings)))
         store = await stack.enter_async_context(_store(settings))
         queue = FairQueue()

@@ -1,6 +1,7 @@
 """What a request passes on its way to an endpoint, outermost first:
 
     request info    parses method, path and query; makes the state of the request
+    tracing         a span, where OTEL_EXPORTER_OTLP_ENDPOINT asks for traces
     audit           records it, where the settings ask for an audit log
     instrumentation metrics and the access log
     errors          failures become Status documents
@@ -23,6 +24,7 @@ from __future__ import annotations
 
 from starlette.types import ASGIApp
 
+from registry import tracing
 from registry.api.request import Backend
 from registry.api.tenant_bootstrap import TenantBootstrapper
 from registry.audit.log import AuditLog
@@ -46,6 +48,7 @@ from registry.http.middleware.instrumentation import InstrumentationMiddleware
 from registry.http.middleware.request_info import RequestInfoMiddleware
 from registry.http.middleware.tenancy import TenancyMiddleware
 from registry.http.middleware.tenant_limits import TenantLimitsMiddleware
+from registry.http.middleware.tracing import TracingMiddleware
 from registry.http.routes import router
 from registry.http.serving.stopping import Stopping
 from registry.settings import Settings
@@ -83,4 +86,6 @@ def handler_chain(
     app = InstrumentationMiddleware(app, access_log=settings.access_log)
     if audit is not None:
         app = AuditMiddleware(app, audit)
+    if tracing.is_on():
+        app = TracingMiddleware(app)
     return RequestInfoMiddleware(app)

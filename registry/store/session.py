@@ -11,12 +11,13 @@ import contextlib
 import os
 import socket
 from collections.abc import Coroutine
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import psycopg
-from psycopg import AsyncConnection
-from psycopg.abc import PQGen
+from psycopg import AsyncConnection, AsyncCursor
+from psycopg.abc import Params, PQGen, Query
 
+from registry import tracing
 from registry.store import arrays
 
 # For a TCP connection, TLS and authentication with one host.
@@ -95,6 +96,14 @@ class Connection(AsyncConnection[tuple[Any, ...]]):
             self.is_unreplicated = True
 
 
+class TracedCursor(AsyncCursor[tuple[Any, ...]]):
+    """Makes a span of each statement (registry/tracing.py)."""
+
+    async def execute(self, query: Query, params: Params | None = None, **options: Any) -> Self:
+        with tracing.statement(query):
+            return await super().execute(query, params, **options)
+
+
 async def connect(
     dsn: str, purpose: str, *, lookups_only: bool = False, attempt_seconds: int = CONNECT_ATTEMPT_SECONDS
 ) -> Connection:
@@ -113,6 +122,8 @@ async def connect(
     )
     try:
         connection.add_notice_handler(connection._note)
+        if tracing.is_on():
+            connection.cursor_factory = TracedCursor
         connection.call_limit_seconds = attempt_seconds
         arrays.register(connection)
         await connection.execute(_SESSION, prepare=False)

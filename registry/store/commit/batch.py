@@ -69,6 +69,8 @@ class Pending:
     write: Write
     size: int
     done: asyncio.Future[Committed]
+    # Of the request, where traces are on.
+    span: Any = None
 
 
 class Waiting:

@@ -31,6 +31,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import psycopg
 
+from registry import tracing
 from registry.logs import Condition
 from registry.store.commit import batch as batches
 from registry.store.commit import recovery
@@ -147,7 +148,7 @@ class WriterConnection:
         if self._task is None:
             # In a context of its own: it is no part of the request that happens to begin it.
             self._task = loop.create_task(self._run(), name="registry writer", context=contextvars.Context())
-        pending = Pending(tenant, write, batches.size_of(write), loop.create_future())
+        pending = Pending(tenant, write, batches.size_of(write), loop.create_future(), tracing.current())
         self._waiting.append(pending)
         self._wake.set()
         return pending.done
@@ -171,7 +172,8 @@ class WriterConnection:
             if not batch:
                 continue
             try:
-                await self._commit(batch)
+                with tracing.shared("commit", [pending.span for pending in batch]):
+                    await self._commit(batch)
             except Exception as error:
                 # Whatever it is, no caller may wait forever, and later batches are committed.
                 logger.exception("a batch of writes failed in an unforeseen way")

@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 
 import psycopg
 
+from registry import tracing
 from registry.store.arrays import BigintArray, TextArray
 from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.database import Database
@@ -62,6 +63,8 @@ class Reader:
         self._database = database
         self._connections = connections
         self._waiting: _Batch = {}
+        # Of the requests that wait, where traces are on.
+        self._spans: list[Any] = []
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._closing = False
@@ -94,6 +97,8 @@ class Reader:
                 asyncio.create_task(self._run(), name="registry reader", context=contextvars.Context())
                 for _ in range(self._connections)
             ]
+        if tracing.is_on():
+            self._spans.append(tracing.current())
         future: asyncio.Future[Loaded] = asyncio.get_running_loop().create_future()
         askers = self._waiting.get(which)
         if askers is None:
@@ -111,8 +116,10 @@ class Reader:
                 await self._wake.wait()
                 continue
             batch = self._take()
+            spans, self._spans = self._spans, []
             try:
-                connection = await self._answer(connection, batch)
+                with tracing.shared("point-read", spans):
+                    connection = await self._answer(connection, batch)
             except Exception as error:
                 if not isinstance(error, StoreError):
                     logger.exception("a batch of reads failed in an unforeseen way")

@@ -1,0 +1,62 @@
+"""A span of each request, where traces are on (registry/tracing.py). The span of a watch ends when the watch has begun.
+
+Names of attributes are those of OpenTelemetry's conventions for HTTP, and the metrics' own for what Kubernetes adds.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from registry import tracing
+from registry.http.request_state import STATE, RequestState
+
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+class TracingMiddleware:
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        state: RequestState = scope[STATE]
+        method = scope["method"] if scope["method"] in _METHODS else "_OTHER"
+        with tracing.request(method, state.headers) as span:
+            ended = False
+
+            async def observed(message: Message) -> None:
+                nonlocal ended
+                if message["type"] == "http.response.start" and state.info.verb == "watch" and not ended:
+                    ended = True
+                    _end(span, method, state, message["status"])
+                await send(message)
+
+            try:
+                await self._app(scope, receive, observed)
+            finally:
+                if not ended:
+                    _end(span, method, state, state.code)
+
+
+def _end(span: Any, method: str, state: RequestState, code: int) -> None:
+    from opentelemetry.trace import StatusCode
+
+    served = state.served
+    if served is not None:
+        # Of resources that exist, as in metrics: names that clients make up are no names of spans.
+        span.update_name(f"{method} {state.info.resource}")
+        span.set_attributes({"registry.resource": state.info.resource, "registry.group": state.info.group})
+    span.set_attributes(
+        {
+            "http.request.method": method,
+            "http.response.status_code": code,
+            "registry.verb": state.info.verb,
+            "registry.audit_id": state.logged.audit_id,
+        }
+    )
+    if state.tenant.name:
+        span.set_attribute("registry.tenant", str(state.tenant.name))
+    if code >= 500:
+        span.set_status(StatusCode.ERROR)
+    span.end()
