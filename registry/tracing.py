@@ -1,7 +1,7 @@
 """Traces by OpenTelemetry, from the request to the SQL: off unless OTEL_EXPORTER_OTLP_ENDPOINT is set.
 
-The standard variables say everything (opentelemetry.io, docs/specs/otel/configuration/sdk-environment-variables): the SDK
-reads them. Off, nothing of it is imported, the request has no further middleware and SQL no other cursor. On:
+The standard variables say everything (opentelemetry.io, "Environment Variable Specification"): the
+SDK reads them. Off, nothing of it is imported, the request has no further middleware and SQL no other cursor. On:
 
     GET widgets                 SERVER, the request; a child of the caller's span, where `traceparent` names one
       point-read, commit, ...   INTERNAL, work that requests share: a child of the first, linked to the others

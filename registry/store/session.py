@@ -15,7 +15,7 @@ from typing import Any, Final, Self, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection, AsyncCursor
-from psycopg.abc import Params, PQGen, Query
+from psycopg.abc import Params, PQGen
 
 from registry import tracing
 from registry.store import arrays
@@ -99,7 +99,7 @@ class Connection(AsyncConnection[tuple[Any, ...]]):
 class TracedCursor(AsyncCursor[tuple[Any, ...]]):
     """Makes a span of each statement (registry/tracing.py)."""
 
-    async def execute(self, query: Query, params: Params | None = None, **options: Any) -> Self:
+    async def execute(self, query: Any, params: Params | None = None, **options: Any) -> Self:
         with tracing.statement(query):
             return await super().execute(query, params, **options)
 
