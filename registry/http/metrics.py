@@ -103,4 +103,5 @@ def watch_events(group: str, resource: str) -> Counter:
 
 
 def exposition(registry: CollectorRegistry = REGISTRY) -> bytes:
+    """All series as Prometheus reads them: text of up to 14 MB. Thread-safe."""
     return generate_latest(registry)

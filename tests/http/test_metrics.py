@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from registry.http import metrics
 from tests.api.client import Client, eventually
 from tests.api.widgets import DEFINITIONS, GROUP, WIDGETS, define, definition, make, widget
@@ -131,6 +133,23 @@ def test_the_number_of_resources_is_bounded() -> None:
     for resource in shown:
         metrics.forget("bounded.example.com", resource)
     assert "bounded.example.com" not in metrics.exposition().decode()
+
+
+async def test_reading_many_series_does_not_hold_the_event_loop(api: Client) -> None:
+    try:
+        for number in range(100):
+            for verb in ("get", "list", "create", "update", "patch", "delete"):
+                metrics.observe(verb, "many.example.com", f"r{number}", "", 200, 0.1)
+        reading = asyncio.create_task(api.get("/metrics"))
+        turns = 0
+        while not reading.done():
+            await asyncio.sleep(0)
+            turns += 1
+        assert (await reading).text.count("many.example.com") > 10_000
+        assert turns > 100  # a dozen if the loop makes the text
+    finally:
+        for number in range(100):
+            metrics.forget("many.example.com", f"r{number}")
 
 
 def test_codes_that_webhooks_invent_are_counted_together() -> None:

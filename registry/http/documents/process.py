@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import platform
 from typing import Final
 
@@ -59,4 +60,6 @@ async def version(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def exposition(scope: Scope, receive: Receive, send: Send) -> None:
-    await send_document(send, scope, 200, "text/plain; version=0.0.4; charset=utf-8", metrics.exposition())
+    # A hundred thousand lines at most, which take a second: nobody waits for it but who asks.
+    lines = await asyncio.to_thread(metrics.exposition)
+    await send_document(send, scope, 200, "text/plain; version=0.0.4; charset=utf-8", lines)
