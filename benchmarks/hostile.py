@@ -1,6 +1,6 @@
 """One tenant does its worst, another gets an object: `python -m benchmarks.hostile`.
 
-A server with one worker. For each attack (benchmarks/attacks.py), and for all at once, processes of their own attack as
+A server with one worker. For each attack (benchmarks/attacks), and for all at once, processes of their own attack as
 tenant `attacker`, while tenant `neighbour` gets one object every few milliseconds. A row shows how long that took, what
 the attacker was answered, the server's processor time for each second of the run, and the most memory that it had
 resident. Quiet rows before and after are what the machine gives at that moment: where others work on it, compare with
@@ -178,7 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows: dict[str, dict[str, Any]] = {}
     printed = 0
     print(f"{'':22} {'p50 ms':>8} {'p99 ms':>8} {'max ms':>9} {'gets':>6} {'CPU':>6} {'MB':>6}  answers", flush=True)
-    arguments_of_server = ["--allow-egress-to", "127.0.0.1/32"]
+    arguments_of_server = ["--allow-egress-to", "127.0.0.1/32", "--cbor"]
     with server.folder() as folder, server.running(folder, 1, None, arguments_of_server) as running:
         asyncio.run(_prepare(running.target))
         for name, names in runs:

@@ -14,6 +14,7 @@ import asyncio
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import NamedTuple
 
 from registry.admission.configuration import Admission
@@ -32,6 +33,7 @@ from registry.definitions.compiled import compile_definition
 from registry.definitions.conversion import has_invalid_ca_bundle
 from registry.definitions.model import Definition, Version
 from registry.definitions.naming import HeldNames, NamesInUse, held_names, needs_reconsidering
+from registry.flowcontrol.evaluation import shared_aside
 from registry.store.errors import RevisionExpired
 from registry.store.store import Store
 from registry.store.types import ChangeType, Guards, ObjectKey, ResourceName, Row, State, Tenant, TenantId
@@ -269,7 +271,7 @@ class Catalogs:
                 # All chunks are the definitions as of the first.
                 guards = guards or chunk.state.guards
                 few = len(chunk.rows) <= FEW
-                entries |= _entries(chunk.rows) if few else await asyncio.to_thread(_entries, chunk.rows)
+                entries |= _entries(chunk.rows) if few else await shared_aside(partial(_entries, chunk.rows))
         assert guards is not None, "a scan has at least one chunk"
         configured = await load_admission(self._store, tenant, NOTHING)
         bound = await self._shared.of(tenant)

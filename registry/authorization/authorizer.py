@@ -12,6 +12,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, ParamSpec, TypeVar
 
 from registry.authentication.user import ADMINISTRATORS, AUTHENTICATED, User
@@ -21,6 +22,7 @@ from registry.authorization.rbac.model import EVERYTHING, Binding
 from registry.authorization.rbac.policy import Policy, review_rules
 from registry.authorization.rbac.stored import RESOURCES, Entries, Entry, Which, policy_of, refresh
 from registry.caches import LruCache
+from registry.flowcontrol.evaluation import shared_aside
 from registry.store.store import Store
 from registry.store.types import Tenant, TenantId
 
@@ -178,7 +180,7 @@ class Authorizer:
 
 async def _beside_loop(size: int, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
     """What `work` returns, from a thread where it works on more than a few kilobytes. One at a time for a tenant."""
-    return await asyncio.to_thread(work, *arguments, **named) if size > LARGE_BYTES else work(*arguments, **named)
+    return await shared_aside(partial(work, *arguments, **named)) if size > LARGE_BYTES else work(*arguments, **named)
 
 
 _ALLOWED = Decision(True)

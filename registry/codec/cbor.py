@@ -68,24 +68,30 @@ def _reason(error: BaseException) -> str:
 
 def _plain(value: Any) -> Json:
     """The value with texts for byte strings."""
-    match value:
-        case str() | bool() | None:
-            return value
-        case bytes():
-            return value.decode("utf-8", "replace")
-        case int():
-            if not -_INT_64 <= value < _INT_64:
-                raise CborError(f"cbor: cannot unmarshal {value} into Go value of type int64")
-            return value
-        case float():
-            if not math.isfinite(value):
-                raise CborError("cbor: NaN and infinities are not allowed")
-            return value
-        case list():
-            return [_plain(item) for item in value]
-        case dict():
-            return _plain_map(value)
-    raise CborError("cbor: undefined and simple values other than true, false and null are not allowed")
+    try:
+        return _PLAIN[type(value)](value)
+    except KeyError:
+        raise CborError("cbor: undefined and simple values other than true, false and null are not allowed") from None
+
+
+def _same(value: Json) -> Json:
+    return value
+
+
+def _plain_int(value: int) -> int:
+    if not -_INT_64 <= value < _INT_64:
+        raise CborError(f"cbor: cannot unmarshal {value} into Go value of type int64")
+    return value
+
+
+def _plain_float(value: float) -> float:
+    if not math.isfinite(value):
+        raise CborError("cbor: NaN and infinities are not allowed")
+    return value
+
+
+def _plain_list(value: list[Any]) -> list[Json]:
+    return [_plain(item) for item in value]
 
 
 def _plain_map(value: Mapping[Any, Any]) -> dict[str, Json]:
@@ -98,6 +104,18 @@ def _plain_map(value: Mapping[Any, Any]) -> dict[str, Json]:
             raise CborError("cbor: duplicate map key")
         found[name] = _plain(item)
     return found
+
+
+_PLAIN: Final[Mapping[type, Callable[[Any], Json]]] = {
+    str: _same,
+    bool: _same,
+    type(None): _same,
+    bytes: lambda value: value.decode("utf-8", "replace"),
+    int: _plain_int,
+    float: _plain_float,
+    list: _plain_list,
+    dict: _plain_map,
+}
 
 
 # --- tags

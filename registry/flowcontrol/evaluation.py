@@ -17,7 +17,7 @@ import asyncio
 import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from typing import Final, TypeVar
@@ -108,11 +108,23 @@ class Evaluations:
 
     async def run_aside(self, tenant: str, work: Callable[[], T], limit_seconds: float = 0.0) -> T:
         """The result of `work`, from a thread. Raises TooManyRequests, ClientGone, EvaluationStopped."""
-        await self._enter(tenant)
         section = Section(tenant, max(limit_seconds, self.limit_seconds * ASIDE_TIMES), "aside")
+
+        def watched() -> T:
+            return guarded(section, work)
+
         try:
-            TimeSlice.current().raise_if_gone()
-            running = self._threads.submit(copy_context().run, guarded, section, work)
+            return await self.in_thread(tenant, watched, TimeSlice.current().raise_if_gone)
+        except asyncio.CancelledError:
+            section.limit_seconds = 0.0  # nobody waits for it: it is stopped
+            raise
+
+    async def in_thread(self, tenant: str, work: Callable[[], T], check: Callable[[], None] = lambda: None) -> T:
+        """The result of `work`, from a thread in the tenant's turn, if `check` raises nothing then."""
+        await self._enter(tenant)
+        try:
+            check()
+            running = self._threads.submit(copy_context().run, work)
         except BaseException:
             self._leave(tenant)
             raise
@@ -121,9 +133,6 @@ class Evaluations:
         ASIDE.inc()
         try:
             return await asyncio.wrap_future(running)
-        except asyncio.CancelledError:
-            section.limit_seconds = 0.0  # nobody waits for it: it is stopped
-            raise
         finally:
             # What was raised in the thread has this frame in its traceback, and `running` has what was raised: such a
             # cycle would keep what was evaluated until the garbage collector finds it.
@@ -193,6 +202,12 @@ class Evaluation:
     def large(self) -> AbstractAsyncContextManager[None]:
         return self._evaluations.large(self.tenant)
 
+    async def run_aside(self, work: Callable[[], T]) -> T:
+        return await self._evaluations.run_aside(self.tenant, work)
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        return await self._evaluations.in_thread(self.tenant, work)
+
     async def run(self, work: Callable[[], T], size: int, *, repeatable: bool, limit_seconds: float) -> T:
         evaluations, tenant = self._evaluations, self.tenant
         if self.aside or size > LARGE_BYTES or self.largest > LARGE_BYTES or evaluations.owes(tenant):
@@ -223,6 +238,27 @@ async def evaluate(work: Callable[[], T], size: int = 0, *, repeatable: bool = F
     if current is None:
         return work()
     return await current.run(work, size, repeatable=repeatable, limit_seconds=limit_seconds)
+
+
+async def aside(work: Callable[[], T], background: Executor | None = None) -> T:
+    """The result of `work` for this request, which is pure and known to take long: from a thread, in the turn of the
+    request's tenant; from one of `background` where there is no request.
+
+    Raises as `evaluate` does.
+    """
+    current = _current.get()
+    if current is None:
+        return await asyncio.get_running_loop().run_in_executor(background, work)
+    return await current.run_aside(work)
+
+
+async def shared_aside(work: Callable[[], T]) -> T:
+    """As `aside`, for what all requests of the tenant wait for: it is finished, even if the first of them has gone.
+
+    Raises what `work` raises, and TooManyRequests.
+    """
+    current = _current.get()
+    return await (asyncio.to_thread(work) if current is None else current.in_thread(work))
 
 
 def large_request(size: int) -> AbstractAsyncContextManager[None]:

@@ -8,9 +8,7 @@ Follows apiserver pkg/endpoints/handlers/rest.go (limitedReadBody).
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from starlette.types import Receive, Scope
@@ -22,17 +20,16 @@ from registry.codec.json_decode import decode_json
 from registry.codec.model import Decoded, DecodeError
 from registry.codec.protobuf.envelope import decode_object as decode_protobuf
 from registry.codec.yaml_decode import decode_yaml
+from registry.flowcontrol.evaluation import aside
 from registry.flowcontrol.time_slice import ClientGone
 
 # kube-apiserver's MaxRequestBodyBytes; etcd's own limit is the reason there, clients rely on it.
 BODY_LIMIT_BYTES = 3 * 1024 * 1024
 
 # What is shorter takes the event loop less than about a tenth of a second at its worst, and most bodies less than the
-# way to a thread and back (some 100 µs). YAML is slow in any case.
+# way to a thread and back (some 100 µs). YAML is slow in any case; CBOR and protobuf are converted value by value.
 LONG_JSON_BYTES = 64 * 1024
 LONG_YAML_BYTES = 16 * 1024
-# Each that decodes takes a share of the interpreter from the event loop.
-_DECODERS = ThreadPoolExecutor(2, thread_name_prefix="decode")
 
 
 async def read_body(scope: Scope, receive: Receive, limit_bytes: int = BODY_LIMIT_BYTES) -> bytes:
@@ -71,9 +68,9 @@ Result = TypeVar("Result")
 
 async def aside_if_long(data: bytes, media_type: str, work: Callable[[], Result]) -> Result:
     """The result of `work` on `data`; in a thread where that may take long."""
-    if len(data) <= (LONG_YAML_BYTES if media_type.endswith("yaml") else LONG_JSON_BYTES):
+    if len(data) <= (LONG_JSON_BYTES if media_type.endswith("json") else LONG_YAML_BYTES):
         return work()
-    return await asyncio.get_running_loop().run_in_executor(_DECODERS, work)
+    return await aside(work)
 
 
 async def body_of(data: bytes, media_type: str) -> Body:

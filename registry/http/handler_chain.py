@@ -71,12 +71,10 @@ def handler_chain(
     # Innermost first.
     app: ASGIApp = router(backend, aggregation.monitor, stopping, settings.service_account_jwks_uri)
     app = AggregationMiddleware(app, backend, aggregation, queue, stopping)
-    app = TenantLimitsMiddleware(
-        app, queue, Rates(), uploads, answers, backend.evaluations, backend.activity, TenantBootstrapper(backend)
-    )
+    app = TenantLimitsMiddleware(app, queue, Rates(), uploads, answers, backend.activity, TenantBootstrapper(backend))
     app = AuthorizationMiddleware(app, backend.policies, tenants)
     app = ImpersonationMiddleware(app, backend.policies)
-    app = TenancyMiddleware(app, tenants, backend.store, hosts)
+    app = TenancyMiddleware(app, tenants, backend.store, hosts, backend.evaluations)
     app = AuthenticationMiddleware(app, backend.authentication)
     app = FairnessMiddleware(app, queue)
     app = DeadlineMiddleware(app)

@@ -2,12 +2,11 @@
 
 A text of 16 MiB may become gigabytes (`[[],[],...`) or take seconds. So the number of values is bounded before anything
 is decoded, what only the slow readers can read (YAML) is bounded more strictly, and a thread does what takes longer
-than a moment: one thread, so that hostile answers wait for one another and not for the requests of everyone.
+than a moment, in the turn of the tenant that asks: hostile answers wait for one another, not for those of others.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
@@ -16,6 +15,7 @@ from registry.codec.json_decode import decode_json
 from registry.codec.json_size import has_more_values
 from registry.codec.model import DecodeError
 from registry.codec.yaml_decode import decode_yaml
+from registry.flowcontrol.evaluation import aside
 from registry.webhooks.errors import CallFailed
 
 T = TypeVar("T")
@@ -29,14 +29,15 @@ _INLINE_BYTES: Final = 64 * 1024
 # As much as an error quotes of what others have said.
 _MAX_TEXT: Final = 4096
 
-_worker: Final = ThreadPoolExecutor(1, "webhook-answers")
+# For what no request waits for: one thread, so that few answers are decoded at a time.
+_background: Final = ThreadPoolExecutor(1, "webhook-answers")
 
 
 async def run_aside(size: int, function: Callable[[], T]) -> T:
     """The result of `function`, which handles an answer of `size` bytes, pure, and may be run in a thread."""
     if size <= _INLINE_BYTES:
         return function()
-    return await asyncio.get_running_loop().run_in_executor(_worker, function)
+    return await aside(function, _background)
 
 
 def decode_bounded_json(data: bytes, *, max_values: int = MAX_VALUES) -> Any:

@@ -12,8 +12,18 @@ from functools import partial
 import pytest
 
 from registry.flowcontrol import evaluation, watchdog
-from registry.flowcontrol.evaluation import ASIDE_TIMES, LARGE_BYTES, Evaluations, begins_again, evaluate, note_size
+from registry.flowcontrol.evaluation import (
+    ASIDE_TIMES,
+    LARGE_BYTES,
+    Evaluations,
+    aside,
+    begins_again,
+    evaluate,
+    note_size,
+    shared_aside,
+)
 from registry.flowcontrol.fair_queue import TooManyRequests
+from registry.flowcontrol.time_slice import ClientGone, TimeSlice
 from registry.flowcontrol.watchdog import EvaluationStopped, Section, Watchdog, guarded
 
 LIMIT_SECONDS = 0.1
@@ -206,6 +216,44 @@ def test_nobody_waits_for_what_a_client_has_given_up() -> None:
         task.cancel()
         place = await asyncio.wait_for(evaluations.run_aside("tenant", where), LIMIT_SECONDS * ASIDE_TIMES)
         assert place.startswith("evaluate")
+
+    run(check)
+
+
+@pytest.mark.parametrize("beside_loop", [aside, shared_aside])
+def test_what_a_tenant_has_running_does_not_keep_another_waiting(
+    beside_loop: Callable[[Callable[[], str]], Awaitable[str]],
+) -> None:
+    """Bodies, policies and catalogs: while all that one tenant has sent waits, that of another is worked on."""
+    gate = threading.Event()
+
+    def wait() -> str:
+        gate.wait(20)
+        return where()
+
+    async def ask(evaluations: Evaluations, tenant: str, work: Callable[[], str]) -> str:
+        evaluations.begin(tenant)
+        return await beside_loop(work)
+
+    async def check(evaluations: Evaluations) -> None:
+        try:
+            flood = [asyncio.create_task(ask(evaluations, "hostile", wait)) for _ in range(50)]
+            await asyncio.sleep(0)
+            place = await asyncio.wait_for(asyncio.create_task(ask(evaluations, "other", where)), 20)
+            assert place.startswith("evaluate")
+        finally:
+            gate.set()
+        await asyncio.gather(*flood)
+
+    run(check)
+
+
+def test_what_others_wait_for_is_finished_though_the_first_has_gone() -> None:
+    async def check(_: Evaluations) -> None:
+        TimeSlice(is_gone=lambda: True).begin()
+        with pytest.raises(ClientGone):
+            await aside(where)
+        assert (await shared_aside(where)).startswith("evaluate")
 
     run(check)
 

@@ -6,12 +6,13 @@ checks. Objects that have not changed since are not compiled again.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from registry.admission.configuration import GROUP, RESOURCES, Admission, Compiled, compile_object
 from registry.codec.stored import decode_stored
+from registry.flowcontrol.evaluation import shared_aside
 from registry.store.store import Store
 from registry.store.types import ObjectKey, ResourceName, Tenant
 
@@ -50,7 +51,7 @@ async def load_admission(store: Store, tenant: Tenant, known: Configured) -> Con
                 assert body is not None, "it is newer than all that is known"
                 new.append((resource, key, revision, body))
         if sum(len(body) for *_, body in new) > _SMALL_BYTES:
-            objects |= await asyncio.to_thread(_compiled, new)
+            objects |= await shared_aside(partial(_compiled, new))
         else:
             objects |= _compiled(new)
         changed = changed or bool(new)

@@ -15,6 +15,7 @@ from registry.authentication.user import User
 from registry.authorization.authorizer import user_in_tenant
 from registry.authorization.tenants import DEFAULT, SYSTEM, Tenants
 from registry.authorization.wildcard import SUBRESOURCE, is_across, resolve_wildcard
+from registry.flowcontrol.evaluation import Evaluations
 from registry.http.documents.health import ROOTS
 from registry.http.hosts import HostPattern, tenant_in_path
 from registry.http.middleware.authorization import forbidden_to
@@ -29,11 +30,14 @@ _HEALTH: Final = tuple(f"/{root}/" for root in ROOTS)
 
 
 class TenancyMiddleware:
-    def __init__(self, app: ASGIApp, tenants: Tenants, store: Store, hosts: HostPattern | None) -> None:
+    def __init__(
+        self, app: ASGIApp, tenants: Tenants, store: Store, hosts: HostPattern | None, evaluations: Evaluations
+    ) -> None:
         self._app = app
         self._tenants = tenants
         self._store = store
         self._hosts = hosts
+        self._evaluations = evaluations
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         state: RequestState = scope[STATE]
@@ -45,6 +49,8 @@ class TenancyMiddleware:
             await self._resolve_wildcard(scope, state)
         else:
             state.tenant, state.user = await self._resolve(scope, state)
+        if state.tenant is not NO_TENANT:
+            self._evaluations.begin(state.tenant.name)
         await self._app(scope, receive, send)
 
     async def _resolve_wildcard(self, scope: Scope, state: RequestState) -> None:

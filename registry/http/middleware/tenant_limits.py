@@ -1,4 +1,4 @@
-"""What counts against the tenant once its request is authorized: rates, watches, evaluation, and bytes.
+"""What counts against the tenant once its request is authorized: rates, watches, and bytes.
 
 The tenant itself is completed here on its first request: until then it costs a row.
 """
@@ -12,7 +12,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from registry.api.tenant_bootstrap import TenantBootstrapper
 from registry.flowcontrol.activity import Activity
 from registry.flowcontrol.byte_shares import ABORT, Answers, Upload, Uploads
-from registry.flowcontrol.evaluation import Evaluations
 from registry.flowcontrol.fair_queue import FairQueue
 from registry.flowcontrol.rates import Rates
 from registry.http.request_state import NO_TENANT, STATE, RequestState
@@ -28,7 +27,6 @@ class TenantLimitsMiddleware:
         rates: Rates,
         uploads: Uploads,
         answers: Answers,
-        evaluations: Evaluations,
         activity: Activity,
         bootstrapper: TenantBootstrapper,
     ) -> None:
@@ -37,7 +35,6 @@ class TenantLimitsMiddleware:
         self._rates = rates
         self._uploads = uploads
         self._answers = answers
-        self._evaluations = evaluations
         self._activity = activity
         self._bootstrapper = bootstrapper
 
@@ -53,7 +50,6 @@ class TenantLimitsMiddleware:
         write = info.resource != "" and info.verb in _WRITES
         self._activity.begin(tenant.name, watch=watch, write=write)
         flow = upload = None
-        self._evaluations.begin(tenant.name)
         answer = self._answers.begin(tenant.name, scope.get(ABORT))
         try:
             if "rates" in tenant.attributes:

@@ -1,0 +1,46 @@
+"""What a hostile tenant does to a server, for benchmarks/hostile.py: one function an attack.
+
+Each is called with an Attacker. It makes what it needs, calls `parallel`, and goes on until it is cancelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from benchmarks.attacks import found, queries, storms
+from benchmarks.attacks.attacker import Attacker
+
+ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
+    "trailers": found.trailers,
+    "columns": found.columns,
+    "re2": found.re2,
+    "findall": found.find_all,
+    "policies": found.policies,
+    "owners": found.owners,
+    "anyof": found.any_of,
+    "jsonpatch": found.json_patch,
+    "pages": found.pages,
+    "yaml": found.yaml,
+    "uploads": found.uploads,
+    "accept": found.accept,
+    "metrics": found.metrics,
+    "webhooks": found.webhooks,
+    "filters": queries.filters,
+    "longfilters": queries.long_filters,
+    "orders": queries.orders,
+    "fields": queries.fields,
+    "filteredwatches": queries.filtered_watches,
+    "cbor": queries.cbor,
+    "protobuf": queries.protobuf,
+    "manywebhooks": storms.many_webhooks,
+    "quotas": storms.quotas,
+    "bindings": storms.bindings,
+    "watches": storms.watches,
+    "handshakes": storms.handshakes,
+    "tokens": storms.tokens,
+    "discovery": storms.discovery,
+    "definitions": storms.definitions,
+    "applies": storms.applies,
+    "namespaces": storms.namespaces,
+}

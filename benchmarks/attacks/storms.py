@@ -1,0 +1,245 @@
+"""Many of something: watches, webhooks, quotas, bindings, namespaces, connections, definitions."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from itertools import count, cycle
+from typing import Any
+
+from benchmarks.attacks.attacker import ADMISSION, ANYTHING, DEFINITIONS, MAPS, TENANT, Attacker, an_object
+from benchmarks.client import JSON
+
+RBAC = f"{TENANT}/apis/rbac.authorization.k8s.io/v1"
+AUTHENTICATION = f"{TENANT}/apis/authentication.k8s.io/v1"
+AUTHORIZATION = f"{TENANT}/apis/authorization.k8s.io/v1"
+APPLY = "application/apply-patch+yaml"
+
+
+async def many_webhooks(attacker: Attacker) -> None:
+    """1,000 webhooks, whose conditions have to be evaluated for each write and let none through."""
+    path = await attacker.define("conditioned", ANYTHING)
+    rule = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["conditioned"]}
+    for start in range(10):
+        hooks = [
+            {
+                "name": f"h{start}-{i}.example.com",
+                "rules": [rule],
+                "clientConfig": {"url": "https://127.0.0.1:1/"},
+                "admissionReviewVersions": ["v1"],
+                "sideEffects": "None",
+                "matchConditions": [{"name": "never", "expression": f"object.spec.list.exists(x, x == {5000 + i})"}],
+            }
+            for i in range(100)
+        ]
+        made = {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": f"many{start}"},
+            "webhooks": hooks,
+        }
+        await attacker.ask("POST", f"{ADMISSION}/validatingwebhookconfigurations", made)
+
+    async def work(one: Attacker) -> None:
+        await one.ask("POST", f"{path}?dryRun=All", an_object(path, "", {"list": [*range(1000)]}))
+
+    await attacker.parallel(4, work)
+
+
+async def quotas(attacker: Attacker) -> None:
+    """300 quotas of one namespace, each counting what is made and deleted."""
+    body: dict[str, Any] = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {}}
+    for i in range(300):
+        body["metadata"]["name"] = f"q{i}"
+        body["spec"] = {"hard": {"count/configmaps": str(100_000 + i), "count/secrets": "1000"}}
+        await attacker.ask("POST", f"{TENANT}/api/v1/namespaces/default/resourcequotas", body)
+    numbers = count()
+
+    async def work(one: Attacker) -> None:
+        name = f"m{next(numbers)}"
+        made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+        await one.ask("POST", MAPS, made)
+        await one.ask("DELETE", f"{MAPS}/{name}")
+
+    await attacker.parallel(4, work)
+
+
+async def bindings(attacker: Attacker) -> None:
+    """Roles and bindings by the thousand, which move while rules are asked for."""
+    rules = [{"apiGroups": [f"g{i}"], "resources": [f"r{j}" for j in range(20)], "verbs": ["get"]} for i in range(100)]
+    head = {"apiVersion": "rbac.authorization.k8s.io/v1"}
+    for i in range(20):
+        role = {**head, "kind": "ClusterRole", "metadata": {"name": f"role{i}"}, "rules": rules}
+        await attacker.ask("POST", f"{RBAC}/clusterroles", role)
+    for i in range(1_000):
+        await attacker.ask("POST", f"{RBAC}/clusterrolebindings", _binding(f"b{i}", f"role{i % 20}", 40))
+    numbers = count()
+
+    async def work(one: Attacker) -> None:
+        i = next(numbers)
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview"}
+        await one.ask("POST", f"{AUTHORIZATION}/selfsubjectrulesreviews", {**review, "spec": {"namespace": "default"}})
+        attributes = {"verb": "get", "resource": "nothing", "group": "nowhere"}
+        access = {"user": "u1", "groups": ["g"], "resourceAttributes": attributes}
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
+        await one.ask("POST", f"{AUTHORIZATION}/subjectaccessreviews", {**review, "spec": access})
+        await one.ask("POST", f"{RBAC}/clusterrolebindings", _binding(f"more{i}", "role1", 40))
+        await one.ask("DELETE", f"{RBAC}/clusterrolebindings/more{i}")
+
+    await attacker.parallel(4, work)
+
+
+def _binding(name: str, role: str, subjects: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+        "subjects": [
+            {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": f"u{i}"} for i in range(subjects)
+        ],
+    }
+
+
+async def watches(attacker: Attacker) -> None:
+    """Watches that are opened and dropped, each beginning at the first revision of a long history."""
+    made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "watched"}, "data": {"text": "x" * 20_000}}
+    await attacker.ask("POST", MAPS, made)
+    for i in range(500):
+        body = {"metadata": {"annotations": {"n": str(i)}}}
+        await attacker.ask("PATCH", f"{MAPS}/watched", body, kind="application/merge-patch+json")
+
+    async def work(one: Attacker) -> None:
+        reader, writer = await one.open()
+        try:
+            writer.write(one.head("GET", f"{MAPS}?watch=true&resourceVersion=1&allowWatchBookmarks=true", 0))
+            one.answers[(await reader.readline())[9:12].decode() or "closed"] += 1
+        except OSError:
+            one.answers["closed"] += 1
+        finally:
+            writer.transport.abort()
+
+    await attacker.parallel(50, work)
+
+
+async def handshakes(attacker: Attacker) -> None:
+    """Connections without a token: TLS that is begun and left, and requests that are refused."""
+    host, port = attacker.target.address
+
+    async def work(one: Attacker) -> None:
+        try:
+            _, half = await asyncio.open_connection(host, port)
+            half.write(b"\x16\x03\x01\x02\x00\x01")
+            _, writer = await one.open()
+            writer.write(b"GET /api HTTP/1.1\r\nHost: a\r\n\r\n")
+            await writer.drain()
+            half.transport.abort()
+            writer.transport.abort()
+            one.answers["opened"] += 1
+        except OSError:
+            one.answers["closed"] += 1
+
+    await attacker.parallel(20, work)
+
+
+async def tokens(attacker: Attacker) -> None:
+    """Tokens that nobody has issued, each another, and reviews of such."""
+    numbers = count()
+
+    async def work(one: Attacker) -> None:
+        claims = {"iss": "https://127.0.0.1:1/", "sub": f"s{next(numbers)}", "exp": 9_999_999_999, "aud": ["a"] * 2_000}
+        parts = [{"alg": "RS256", "kid": "k"}, claims]
+        token = ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts)
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": f"{token}.AAAA"}}
+        await one.ask("POST", f"{AUTHENTICATION}/tokenreviews", review)
+
+    await attacker.parallel(8, work)
+
+
+async def discovery(attacker: Attacker) -> None:
+    """All documents of 100 definitions, of which one changes all the time."""
+    wide = {"type": "object", "properties": {f"f{i}": {"type": "string", "description": "x" * 80} for i in range(200)}}
+    for i in range(100):
+        await attacker.ask("POST", DEFINITIONS, _definition(f"wide{i}", wide))
+    documents = cycle(["/openapi/v2", "/openapi/v3", "/apis", "/apis/wide1.example.com/v1", "/openapi/v3/apis/apps/v1"])
+    numbers = count()
+
+    async def work(one: Attacker) -> None:
+        change = {"spec": {"names": {"categories": [f"c{next(numbers)}"]}}}
+        name = "wide1.wide1.example.com"
+        await one.ask("PATCH", f"{DEFINITIONS}/{name}", change, kind="application/merge-patch+json")
+        await one.ask("GET", f"{TENANT}{next(documents)}")
+
+    await attacker.parallel(4, work)
+
+
+async def definitions(attacker: Attacker) -> None:
+    """Definitions of a megabyte, with rules by the hundred, tried and not kept."""
+    properties = {
+        f"f{i}": {
+            "type": "array",
+            "maxItems": 10,
+            "items": {"type": "string", "maxLength": 10, "pattern": f"^[a-z]{{1,{i % 50 + 1}}}$"},
+            "x-kubernetes-validations": [{"rule": f"self.all(x, x != 'v{i}')"}],
+        }
+        for i in range(2_000)
+    }
+    tree: dict[str, Any] = {"type": "string"}
+    for _ in range(100):
+        tree = {"type": "object", "properties": {"a": tree, "b": {"type": "array", "items": {"type": "string"}}}}
+    kinds = cycle([_definition("ruled", {"type": "object", "properties": properties}), _definition("deeper", tree)])
+
+    async def work(one: Attacker) -> None:
+        await one.ask("POST", f"{DEFINITIONS}?dryRun=All", next(kinds))
+
+    await attacker.parallel(4, work)
+
+
+async def applies(attacker: Attacker) -> None:
+    """Applies of 8,000 list elements, each by another manager."""
+    item = {"type": "object", "properties": {"name": {"type": "string"}, "value": {"type": "integer"}}}
+    listed = {"type": "array", "items": {**item, "required": ["name"]}}
+    listed |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+    path = await attacker.define("applied", {"type": "object", "properties": {"items": listed}})
+    numbers = count()
+
+    async def work(one: Attacker) -> None:
+        i = next(numbers)
+        body = an_object(path, "a", {"items": [{"name": f"n{j}", "value": i} for j in range(8_000)]})
+        await one.ask("PATCH", f"{path}/a?fieldManager=m{i}&force=true", json.dumps(body).encode(), kind=APPLY)
+
+    await attacker.parallel(4, work)
+
+
+async def namespaces(attacker: Attacker) -> None:
+    """Namespaces that are made, filled and deleted."""
+    numbers = count()
+    path = f"{TENANT}/api/v1/namespaces"
+
+    async def work(one: Attacker) -> None:
+        name = f"ns{next(numbers)}"
+        await one.ask("POST", path, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        for i in range(5):
+            made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"m{i}"}}
+            await one.ask("POST", f"{path}/{name}/configmaps", made)
+        await one.ask("DELETE", f"{path}/{name}")
+        await one.ask("DELETE", f"{path}/{name}/configmaps", accept=JSON)
+
+    await attacker.parallel(4, work)
+
+
+def _definition(plural: str, spec: dict[str, Any]) -> dict[str, Any]:
+    version = {"name": "v1", "served": True, "storage": True}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{plural}.example.com"},
+        "spec": {
+            "group": f"{plural}.example.com",
+            "scope": "Namespaced",
+            "names": {"plural": plural, "kind": plural.capitalize()},
+            "versions": [{**version, "schema": schema}],
+        },
+    }
