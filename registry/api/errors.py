@@ -15,11 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from registry.schema.field import MAX_ERRORS, OMIT_VALUE, ErrorType, FieldError, go_quote, shorten
+from registry.schema.field import MAX_ERRORS, MAX_MESSAGE, OMIT_VALUE, ErrorType, FieldError, go_quote, shorten
 from registry.store import errors as store
-
-# Characters of a message: about fifty times the longest that was recorded. All causes of a Status have half of it.
-MAX_MESSAGE = 256 * 1024
 
 
 class Qualified(NamedTuple):
@@ -148,11 +145,19 @@ def modified(resource: Qualified, name: str) -> StatusError:
     return conflict(resource, name, MODIFIED)
 
 
-def apply_conflict(message: str, causes: Sequence[Mapping[str, str]]) -> StatusError:
-    shown = list(causes[:MAX_ERRORS])
-    if len(causes) > len(shown):
-        shown.append({"reason": "FieldManagerConflict", "message": "more conflicts are not shown", "field": ""})
-    return StatusError(409, "Conflict", message, {"causes": shown})
+def apply_conflict(message: str, conflicts: Iterable[tuple[str, str]]) -> StatusError:
+    """`conflicts` are messages and fields. As many are causes as in `invalid`."""
+    causes: list[dict[str, str]] = []
+    room = MAX_MESSAGE // 2
+    for text, field in conflicts:
+        are_left_out = len(causes) == MAX_ERRORS or room <= 0
+        if are_left_out:
+            text, field = "more conflicts are not shown", ""
+        room -= len(text) + len(field)
+        causes.append({"reason": "FieldManagerConflict", "message": text, "field": field})
+        if are_left_out:
+            break
+    return StatusError(409, "Conflict", message, {"causes": causes})
 
 
 def expired(message: str) -> StatusError:

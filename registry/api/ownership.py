@@ -99,8 +99,7 @@ def _statuses() -> Iterator[None]:
     try:
         yield
     except Conflicts as error:
-        causes = [{"reason": "FieldManagerConflict", "message": c.message, "field": c.field} for c in error.conflicts]
-        raise apply_conflict(str(error), causes) from error
+        raise apply_conflict(str(error), ((found.message, found.field) for found in error.conflicts)) from error
     except InvalidApply as error:
         raise bad_request(str(error)) from error
     except ApplyError as error:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from registry.apply.compare import Changes
 from registry.apply.errors import Conflict, Conflicts, TypedError
 from registry.apply.fieldsets import FieldSet, difference, intersection, union, without
-from registry.apply.fieldtexts import path_text, paths
+from registry.apply.fieldtexts import paths
 from registry.apply.kind import NOBODYS, OwnershipKind, object_changes
 from registry.apply.managed import Managed, Manager, Owner
 from registry.apply.merge import merge, remove
@@ -82,8 +82,7 @@ def _take(kind: OwnershipKind, live: Object, new: Object, owners: Managed, by: A
             )
         if not by.force:
             conflicts.extend(
-                Conflict(manager.text(), path, path_text(path))
-                for path in paths(intersection(owner.fields, there.changed))
+                Conflict(manager.text(), path) for path in paths(intersection(owner.fields, there.changed))
             )
         fields = difference(difference(owner.fields, there.changed), there.removed)
         if fields:

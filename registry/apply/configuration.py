@@ -12,6 +12,7 @@ from registry.apply.objects import Object
 from registry.apply.owned import Untypable
 from registry.apply.types import Items, MergeType
 from registry.apply.validate import errors_text, validate
+from registry.schema.field import MAX_MESSAGE, join_shortened
 from registry.schema.model import Json
 
 
@@ -24,11 +25,9 @@ def apply_configuration(node: MergeType, original: Object, configuration: Object
     mismatches = validate(configuration, node)
     if mismatches:
         raise TypedError(f"failed to convert patch object to typed object: {errors_text(mismatches)}")
-    atomics = [path_text(path) for path in _atomics(configuration, node, ())]
-    if atomics:
-        raise TypedError(
-            "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: " + ", ".join(atomics)
-        )
+    if atomics := _atomics(configuration, node, ()):
+        fields = join_shortened(map(path_text, atomics), ", ", MAX_MESSAGE)
+        raise TypedError(f"invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {fields}")
     mismatches = validate(original, node, duplicates=True)
     if mismatches:
         raise TypedError(f"failed to convert original object to typed object: {errors_text(mismatches)}")

@@ -16,8 +16,11 @@ return to clients (admission policies do show it).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+from registry.apply.fieldtexts import path_text
+from registry.schema.field import MAX_MESSAGE, join_shortened
 
 
 class ApplyError(Exception):
@@ -58,12 +61,17 @@ class ConversionFailed(ApplyError):
 class Conflict:
     """One field of one manager, which is printed as `"m" with subresource "status" using g/v1`.
 
-    `path` consists of path elements (see fieldsets.py), `field` is its printed form: `.spec.a`.
+    `path` consists of path elements (see fieldsets.py); `shown_as` is what clients see instead of it.
     """
 
     manager: str
     path: tuple[str, ...]
-    field: str
+    shown_as: str = ""
+
+    @property
+    def field(self) -> str:
+        """The path as clients see it: `.spec.a`. Made when it is needed: there may be conflicts by the thousand."""
+        return self.shown_as or path_text(self.path)
 
     @property
     def message(self) -> str:
@@ -81,11 +89,14 @@ class Conflicts(ApplyError):
 def _conflicts_message(conflicts: Sequence[Conflict]) -> str:
     if len(conflicts) == 1:
         return f"Apply failed with 1 conflict: {conflicts[0].message}: {conflicts[0].field}"
-    by_manager: dict[str, list[str]] = {}
+    return f"Apply failed with {len(conflicts)} conflicts: " + join_shortened(_lines(conflicts), "\n", MAX_MESSAGE)
+
+
+def _lines(conflicts: Sequence[Conflict]) -> Iterator[str]:
+    by_manager: dict[str, list[Conflict]] = {}
     for conflict in conflicts:
-        by_manager.setdefault(conflict.manager, []).append(conflict.field)
-    lines: list[str] = []
-    for manager, fields in by_manager.items():
-        lines.append(f"conflicts with {manager}:")
-        lines.extend(f"- {field}" for field in fields)
-    return f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
+        by_manager.setdefault(conflict.manager, []).append(conflict)
+    for manager, found in by_manager.items():
+        yield f"conflicts with {manager}:"
+        for conflict in found:
+            yield f"- {conflict.field}"

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from registry.apply.fieldsets import FieldSet, union
-from registry.schema.field import go_float, go_json, go_quote
+from registry.schema.field import MAX_PATH, below, go_float, go_json, go_quote
 from registry.schema.model import Json
 
 MAX_DEPTH = 200  # of clients' fieldsV1; deeper than any type of types.py
@@ -57,12 +57,20 @@ def _value_rank(value: Json) -> tuple[int, Any]:
 
 
 def path_text(path: tuple[str, ...]) -> str:
-    """`("f:spec", "f:ports", 'k:{"port":80,"proto":"tcp"}')` gives `.spec.ports[port=80,proto="tcp"]`."""
-    return "".join(map(element_text, path))
+    """`("f:spec", "f:ports", 'k:{"port":80,"proto":"tcp"}')` gives `.spec.ports[port=80,proto="tcp"]`.
+
+    A path beyond MAX_PATH is cut, for there may be an error about each of thousands of fields below a long name.
+    """
+    text = ""
+    for element in path:
+        text = below(text, element_text(element))
+    return text
 
 
 def element_text(element: str) -> str:
-    kind, text = element[0], element[2:]
+    kind, text = element[0], element[2 : MAX_PATH + 3]
+    if len(element) > MAX_PATH:  # cut before it is decoded, which would take long
+        return f".{text}" if kind == "f" else f"[{text}]"
     if kind == "f":
         return f".{text}"
     if kind == "k":

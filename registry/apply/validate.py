@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from registry.apply.fieldtexts import element_text
 from registry.apply.owned import BadItem, item_element
 from registry.apply.types import Items, MergeType, Scalar
-from registry.schema.field import go_float, go_quote
+from registry.schema.field import below, go_float, go_quote
 from registry.schema.model import Json
 
 # kube-apiserver has no limit, but each error costs a path, and nobody reads more.
@@ -61,10 +61,10 @@ def _validate_members(
         type_ = node.element if field is None else field[1]
         if type_ is None:
             # kube-apiserver stops checking the map at its first unknown member.
-            errors.append(TypeMismatch(f"{path}.{name}", "field not declared in schema"))
+            errors.append(TypeMismatch(below(path, f".{name}"), "field not declared in schema"))
             return
         if type(part) not in type_.accepts:
-            _validate(part, type_, f"{path}.{name}", duplicates, errors)
+            _validate(part, type_, below(path, f".{name}"), duplicates, errors)
 
 
 def _validate_items(
@@ -75,7 +75,7 @@ def _validate_items(
     if node.items is Items.ATOMIC:
         if not item_type.anything:
             for index, item in enumerate(value):
-                _validate(item, item_type, f"{path}[{index}]", duplicates, errors)
+                _validate(item, item_type, below(path, f"[{index}]"), duplicates, errors)
         return
     seen: set[str] = set()
     for index, item in enumerate(value):
@@ -91,9 +91,8 @@ def _validate_items(
             before = len(errors)
             _validate(item, item_type, "", duplicates, errors)
             # Paths of items are only built where there is an error.
-            errors[before:] = [
-                TypeMismatch(path + element_text(element) + error.path, error.message) for error in errors[before:]
-            ]
+            here = below(path, element_text(element)) if len(errors) > before else ""
+            errors[before:] = [TypeMismatch(below(here, error.path), error.message) for error in errors[before:]]
 
 
 def _unfit(value: Json, node: MergeType) -> str:

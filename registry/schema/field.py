@@ -24,6 +24,8 @@ from itertools import islice
 MAX_ERRORS = 1000
 # Characters of one value or detail in an error: twice the longest one recorded of kube-apiserver.
 MAX_TEXT = 10_000
+# Characters of a message: about fifty times the longest that was recorded. All causes of a Status have half of it.
+MAX_MESSAGE = 256 * 1024
 # Approximate characters of a path: there may be an error at each end of thousands of paths that share a long name.
 MAX_PATH = 10_000
 
@@ -139,18 +141,18 @@ def too_many(field: str, actual: int, max_quantity: int) -> FieldError:
 
 
 def child(path: str, name: str) -> str:
-    return _within(path, f".{name}" if path else name)
+    return below(path, f".{name}" if path else name)
 
 
 def index(path: str, position: int) -> str:
-    return _within(path, f"[{position}]")
+    return below(path, f"[{position}]")
 
 
 def key(path: str, name: str) -> str:
-    return _within(path, f"[{name}]")
+    return below(path, f"[{name}]")
 
 
-def _within(path: str, step: str) -> str:
+def below(path: str, step: str) -> str:
     """Appends a segment to a path; a path that becomes too long is cut to its beginning and the last segment."""
     if len(path) + len(step) <= MAX_PATH:
         return path + step

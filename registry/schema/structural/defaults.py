@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from registry.schema.embedded import EmbeddedError, EmbeddedResources
-from registry.schema.field import FieldError, invalid
+from registry.schema.field import FieldError, invalid, key
 from registry.schema.model import UNSET, Structural
 from registry.schema.pruning import META_FIELDS, prune
 from registry.schema.validation import validate
@@ -57,7 +57,7 @@ def _check(schema: Structural, path: str, place: _Place, rules: Rules, errors: l
     for name in sorted(schema.properties):
         inside_meta = place.inside_meta or (schema.embedded_resource and name in META_FIELDS)
         below = _Place(place.resource, (*place.way, name), inside_meta)
-        _check(schema.properties[name], f"{path}.properties[{name}]", below, rules, errors)
+        _check(schema.properties[name], key(f"{path}.properties", name), below, rules, errors)
 
 
 def _check_default(schema: Structural, path: str, place: _Place, rules: Rules) -> list[FieldError]:

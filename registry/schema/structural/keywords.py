@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from registry.schema.field import FieldError, GoText, forbidden, go_json, invalid, not_supported, required
+from registry.schema.field import FieldError, GoText, forbidden, go_json, index, invalid, key, not_supported, required
 from registry.schema.structural.go_schema import go_items
 
 Schema = Mapping[str, Any]
@@ -54,18 +54,18 @@ def _check(schema: Schema, path: str, place: _Place, is_root: bool, errors: list
         _check(schema["not"], f"{path}.not", place, False, errors)
     for junctor in ("allOf", "oneOf", "anyOf"):
         for i, clause in enumerate(schema.get(junctor) or ()):
-            _check(clause, f"{path}.{junctor}[{i}]", place, False, errors)
+            _check(clause, index(f"{path}.{junctor}", i), place, False, errors)
     for name, definition in sorted((schema.get("definitions") or {}).items()):
-        _check(definition, f"{path}.definitions[{name}]", place, False, errors)
+        _check(definition, key(f"{path}.definitions", name), place, False, errors)
     items = schema.get("items")
     if type(items) is dict:
         _check(items, f"{path}.items", place, False, errors)
     elif type(items) is list:
         for i, item in enumerate(items):
-            _check(item, f"{path}.items[{i}]", place, False, errors)
+            _check(item, index(f"{path}.items", i), place, False, errors)
     for name, dependency in sorted((schema.get("dependencies") or {}).items()):
         if type(dependency) is dict:
-            _check(dependency, f"{path}.dependencies[{name}]", place, False, errors)
+            _check(dependency, key(f"{path}.dependencies", name), place, False, errors)
     if schema.get("x-kubernetes-preserve-unknown-fields") is False:
         errors.append(invalid(f"{path}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined"))
     if schema.get("x-kubernetes-map-type") is not None:
@@ -117,7 +117,7 @@ def _check_properties(schema: Schema, path: str, place: _Place, is_root: bool, e
             below = replace(place, inside_meta=True)
             if is_root:
                 below = replace(below, no_default=f"in top-level {name}")
-        _check(properties[name], f"{path}.properties[{name}]", below, False, errors)
+        _check(properties[name], key(f"{path}.properties", name), below, False, errors)
 
 
 def _check_map_type(schema: Schema, path: str, errors: list[FieldError]) -> None:
@@ -204,7 +204,7 @@ def _check_map_list(schema: Schema, keys: list[str], path: str, errors: list[Fie
         elif properties[name].get("type") in ("array", "object"):
             errors.append(
                 invalid(
-                    f"{path}.items.properties[{name}].type",
+                    key(f"{path}.items.properties", name) + ".type",
                     items["type"],
                     "must be a scalar type if parent array's x-kubernetes-list-type is map",
                 )
@@ -226,11 +226,11 @@ def _check_items_of_set_or_map(
         return
     properties = items.get("properties") or {}
     for name in keys:
-        key = properties.get(name)
-        if key is None:
+        declared = properties.get(name)
+        if declared is None:
             continue
-        key_path = f"{path}.items.properties[{name}]"
-        if name not in (items.get("required") or ()) and key.get("default") is None:
+        key_path = key(f"{path}.items.properties", name)
+        if name not in (items.get("required") or ()) and declared.get("default") is None:
             errors.append(
                 required(
                     f"{key_path}.default",
@@ -238,7 +238,7 @@ def _check_items_of_set_or_map(
                     "have a default or be a required property",
                 )
             )
-        if key.get("nullable"):
+        if declared.get("nullable"):
             errors.append(
                 forbidden(
                     f"{key_path}.nullable", "this property is in x-kubernetes-list-map-keys, so it cannot be nullable"

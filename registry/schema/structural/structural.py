@@ -14,7 +14,7 @@ import enum
 from collections.abc import Mapping
 from typing import Any
 
-from registry.schema.field import FieldError, forbidden, invalid, required
+from registry.schema.field import FieldError, forbidden, index, invalid, key, required
 from registry.schema.regexp_errors import Patterns
 from registry.schema.structural.completeness import incomplete
 
@@ -105,7 +105,7 @@ def _check_node(schema: Schema, level: Level, path: str, errors: _Errors) -> Non
         errors.append(required(f"{path}.items", "must be specified"))
     properties = schema.get("properties") or {}
     for name, field in properties.items():
-        _check_node(field, Level.FIELD, f"{path}.properties[{name}]", errors)
+        _check_node(field, Level.FIELD, key(f"{path}.properties", name), errors)
     additional = schema.get("additionalProperties")
     if additional is not None:
         if level is Level.ROOT:
@@ -139,9 +139,8 @@ def _check_node(schema: Schema, level: Level, path: str, errors: _Errors) -> Non
     if level is Level.ROOT or embedded:
         for name in ("kind", "apiVersion"):
             if name in properties and (properties[name].get("type") or "") != "string":
-                errors.append(
-                    invalid(f"{path}.properties[{name}].type", properties[name].get("type") or "", "must be string")
-                )
+                where = key(f"{path}.properties", name)
+                errors.append(invalid(f"{where}.type", properties[name].get("type") or "", "must be string"))
         if "metadata" in properties:
             _check_metadata(properties["metadata"], level, f"{path}.properties[metadata]", errors)
 
@@ -223,11 +222,11 @@ def _check_values(schema: Schema, skip_any_of: bool, skip_first_all_of: bool, pa
     """Checks the value validations of a node, outside or inside of a junctor."""
     if not skip_any_of:
         for i, clause in enumerate(schema.get("anyOf") or ()):
-            _check_nested(clause, False, f"{path}.anyOf[{i}]", errors)
+            _check_nested(clause, False, index(f"{path}.anyOf", i), errors)
     for i, clause in enumerate(schema.get("allOf") or ()):
-        _check_nested(clause, skip_first_all_of and i == 0, f"{path}.allOf[{i}]", errors)
+        _check_nested(clause, skip_first_all_of and i == 0, index(f"{path}.allOf", i), errors)
     for i, clause in enumerate(schema.get("oneOf") or ()):
-        _check_nested(clause, False, f"{path}.oneOf[{i}]", errors)
+        _check_nested(clause, False, index(f"{path}.oneOf", i), errors)
     if "not" in schema:
         _check_nested(schema["not"], False, f"{path}.not", errors)
     pattern = schema.get("pattern")
@@ -262,7 +261,7 @@ def _check_nested(schema: Schema, skip_any_of: bool, path: str, errors: _Errors)
         _check_nested(items, False, f"{path}.items", errors)
     properties = schema.get("properties") or {}
     for name, field in properties.items():
-        _check_nested(field, False, f"{path}.properties[{name}]", errors)
+        _check_nested(field, False, key(f"{path}.properties", name), errors)
     for name, detail in _FORBIDDEN_NESTED:
         value = schema.get(name)
         if value or (value is not None and name in _POINTERS):
