@@ -90,7 +90,7 @@ async def fields(attacker: Attacker) -> None:
 
 
 async def filtered_watches(attacker: Attacker) -> None:
-    """100 watches with dear filters, and writes that each of them has to judge."""
+    """100 watches with expensive filters, and writes that each of them has to evaluate."""
     path = await _numbers(attacker, "watched", 4)
     opened = []
     for i in range(100):
