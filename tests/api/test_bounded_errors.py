@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from registry.api.errors import MAX_MESSAGE, Qualified, apply_conflict, invalid
-from registry.schema.field import MAX_ERRORS
+from registry.api.errors import Qualified, apply_conflict, invalid
+from registry.schema.field import MAX_ERRORS, MAX_MESSAGE
 from registry.schema.field import invalid as invalid_field
 from tests.api.client import Client
 from tests.api.widgets import GROUP, WIDGETS, define
