@@ -146,7 +146,7 @@ async def test_reading_many_series_does_not_hold_the_event_loop(api: Client) -> 
             await asyncio.sleep(0)
             turns += 1
         assert (await reading).text.count("many.example.com") > 10_000
-        assert turns > 100  # a dozen if the loop makes the text
+        assert turns > 5  # one if the loop makes the text; else thousands, on a busy machine dozens
     finally:
         for number in range(100):
             metrics.forget("many.example.com", f"r{number}")
