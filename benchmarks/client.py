@@ -6,6 +6,7 @@ import asyncio
 import json
 import ssl
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -28,8 +29,9 @@ class Target:
         return parts.hostname, parts.port
 
 
+@cache
 def tls() -> ssl.SSLContext:
-    """No verification: what is measured is our own server, by its address."""
+    """No verification: what is measured is our own server, by its address. Made once: it takes long."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
