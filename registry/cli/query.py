@@ -1,4 +1,4 @@
-"""`registry query KIND`: lists objects by any field, sorted and counted (docs/query.md)."""
+"""`registry query KIND`: lists objects by any field, sorted and counted (docs/query.md), or groups (aggregates.py)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import json
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from registry.cli.aggregates import add_flags, is_aggregate, run_aggregate, spec_of
 from registry.cli.api_client import Object
+from registry.cli.errors import CommandError
 from registry.cli.kubeconfig_client import add_client_flags, open_session
 from registry.cli.resource_names import find_resource
 from registry.cli.table import print_table
@@ -19,8 +21,9 @@ _PAGE: Final = 500
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = "Lists objects of a kind by a CEL expression over `object`, in any order (docs/query.md)."
     parser.add_argument("kind", metavar="KIND")
-    parser.add_argument("-w", "--where", metavar="CEL", help="such as: object.spec.keep > 3 && object.spec.paused")
-    parser.add_argument("--order-by", metavar="FIELDS", help="such as: spec.keep desc,metadata.name")
+    parser.add_argument("filter", metavar="CEL", nargs="?", help="such as: object.spec.keep > 3 && object.spec.paused")
+    parser.add_argument("-w", "--where", metavar="CEL", help="the same as a flag")
+    parser.add_argument("--order-by", metavar="FIELDS", help="such as: spec.keep desc,metadata.name; columns of groups")
     parser.add_argument("-l", "--selector", metavar="LABELS", help="label selector")
     parser.add_argument("--limit", type=int, default=_PAGE, help="objects to show (default: %(default)s)")
     parser.add_argument("--offset", type=int, help="skip so many objects first")
@@ -29,13 +32,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", choices=["table", "json", "name"], default="table", help="default: %(default)s"
     )
+    add_flags(parser)
     add_client_flags(parser)
 
 
 def run(typed: dict[str, Any]) -> int:
     session = open_session(typed)
     resource = find_resource(session.client, typed["kind"])
-    path = resource.path("" if typed["all_namespaces"] else session.namespace)
+    if typed["filter"] and typed["where"]:
+        raise CommandError("the filter is given twice")
+    typed["where"] = typed["filter"] or typed["where"]
+    namespace = "" if typed["all_namespaces"] else session.namespace
+    if is_aggregate(typed):
+        if typed["output"] == "name" or typed["count"]:
+            raise CommandError("groups have neither names nor --count: use --aggregate 'count()'")
+        spec = spec_of(typed, resource, namespace, session.client)
+        run_aggregate(session.client, spec, as_json=typed["output"] == "json")
+        return 0
+    path = resource.path(namespace)
     wanted = {
         "filter": typed["where"],
         "orderBy": typed["order_by"],

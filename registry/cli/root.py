@@ -34,7 +34,7 @@ COMMANDS: Final = {
     "encryption": Command("encryption", "keys of the encryption at rest"),
     "cel": Command("cel", "check the validation rules of a definition, and try them on objects"),
     "convert": Command("convert", "try the conversion rules of a definition, without a server"),
-    "query": Command("query", "list objects by any field, sorted and counted"),
+    "query": Command("query", "list objects by any field, sorted and counted, or group them"),
     "history": Command("history", "when an object changed, who changed it, and which fields"),
     "diff": Command("diff", "the difference between two revisions of an object"),
     "restore": Command("restore", "make an object again what it was at a revision"),

@@ -142,6 +142,11 @@ def _integer(value: int) -> bytes:
     return (value + _BIAS).to_bytes(12, "big")
 
 
+def integer_of(body: bytes) -> int:
+    """The integer, or the nanoseconds, of a component behind its first byte."""
+    return int.from_bytes(body, "big") - _BIAS
+
+
 def _double(value: float) -> bytes:
     bits: int = struct.unpack(">Q", struct.pack(">d", value + 0.0))[0]
     return struct.pack(">Q", bits ^ 0xFFFF_FFFF_FFFF_FFFF if bits >> 63 else bits | 1 << 63)

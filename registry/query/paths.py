@@ -15,20 +15,21 @@ def paths_of(wanted: Filter) -> Iterator[Path]:
     """Each chain of fields that begins at the object. What hides behind a variable is not among them: evaluation does
     not see it either."""
     for node in ast.walk(wanted.checked.root):
-        path = _path(node)
+        path = path_below(node, OBJECT)
         if path:
             yield path
 
 
-def _path(node: Expr) -> Path | None:
+def path_below(node: Expr, variable: str) -> Path | None:
+    """The chain of fields of `variable.a.b`; () of the variable, None of anything else."""
     match node:
         case Ident(name=name):
-            return () if name.lstrip(".") == OBJECT else None
+            return () if name.lstrip(".") == variable else None
         case Select(operand=operand, field=field):
-            path = _path(operand)
+            path = path_below(operand, variable)
             return None if path is None else (*path, unescape(field) or field)
         case Call(function=ast.INDEX | ast.OPT_INDEX | ast.OPT_SELECT, args=(operand, key)):
-            path = _path(operand)
+            path = path_below(operand, variable)
             if path is None:
                 return None
             # An element of an array stands for the array.

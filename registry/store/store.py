@@ -32,6 +32,7 @@ from registry.store.process_heartbeats import ProcessHeartbeats
 from registry.store.reads import history, indexed
 from registry.store.reads import statistics as reads_of_statistics
 from registry.store.reads import wildcard as across
+from registry.store.reads.grouped import EntryCounts, GroupRead, GroupReads
 from registry.store.reads.history import HistoryPage
 from registry.store.reads.indexed import IndexPage, IndexRead, IndexReads
 from registry.store.reads.lookups import Lookups, RowOf, TenantsPage
@@ -116,6 +117,7 @@ class Store:
         # Its own, so that queries that read much hold up no other list.
         self._query_pool = Pool(self.database, "query", QUERY_CONNECTIONS, settings=indexed.SESSION)
         self._index_reads = IndexReads(self._query_pool, self._pool)
+        self._group_reads = GroupReads(self._query_pool)
         self.indexing = Indexing(self._pool, self._sealing)
         self._pages = Pages(self._pool)
         self._tenants = Tenants(self._pool)
@@ -283,6 +285,10 @@ class Store:
     async def index_count(self, tenant: Tenant, read: IndexRead, limit: int) -> int:
         """How many objects there are at the revision of a read; from `limit` on not exact. Raises as `index_page`."""
         return await self._index_reads.count(tenant, read, limit)
+
+    async def entry_counts(self, tenant: Tenant, read: GroupRead) -> EntryCounts:
+        """How many objects have each entry of an index, as of now. Raises IndexNotReady, QueryTooLarge."""
+        return await self._group_reads.counts(tenant, read)
 
     async def count_up_to(
         self,

@@ -261,6 +261,25 @@ def test_a_query_filters_sorts_and_counts(shop: Registry) -> None:
     assert len(json.loads(shop.run("query", "orders", "-l", "of=query", "-o", "json").stdout)["items"]) == 4
 
 
+def test_a_query_groups_and_aggregates(shop: Registry) -> None:
+    for name, of in (("g1", "x"), ("g2", "x"), ("g3", "y")):
+        shop.ask("POST", API, {"apiVersion": "shop.example.com/v1", "kind": "Order", "spec": {},
+                               "metadata": {"name": name, "labels": {"grouped.by/of": of}}})  # fmt: skip
+    done = shop.run("query", "orders", 'object.metadata.name.startsWith("g")', "--group-by",
+                    "metadata.labels['grouped.by/of']", "--aggregate", "n=count()", "--aggregate",
+                    "max(metadata.name)", "--order-by", "n desc")  # fmt: skip
+    assert lines(done) == [["GROUPED_BY_OF", "N", "MAX_NAME"], ["x", "2", "g2"], ["y", "1", "g3"]]
+    spec = ("query", "orders", "-l", "grouped.by/of", "-A", "--group-by", "metadata.name")
+    done = shop.run(*spec, "--limit", "1", "--offset", "1")
+    assert done.stdout.splitlines() == ["NAME", "g2", "1 more rows"]
+    found = json.loads(shop.run(*spec, "-o", "json").stdout)
+    assert [row["name"] for row in found["rows"]] == ["g1", "g2", "g3"]
+    assert "no such field" in shop.run("query", "orders", "--group-by", "nosuch").stderr
+    assert "must declare one such reference" in shop.run("query", "orders", "--join", "configmaps").stderr
+    done = shop.run("query", "orders", "--join-owner", "orders", "--left", "-l", "grouped.by/of")
+    assert done.stdout.splitlines() == ["COUNT", "3"]
+
+
 @pytest.mark.kubectl
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on this machine")
 def test_kubectl_runs_it_as_a_plugin(shop: Registry, tmp_path: Path) -> None:

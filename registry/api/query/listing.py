@@ -40,6 +40,14 @@ Source = ByIndex | Scan
 QUERIES: Final = Counter("registry_queries", "Lists by filter or order, by what answered them.", ["by"])
 
 
+class TooMuchToRead(StatusError):
+    """400. `unfinished`: an index that answers is being built."""
+
+    def __init__(self, message: str, *, unfinished: bool = False) -> None:
+        super().__init__(400, "BadRequest", message)
+        self.unfinished = unfinished
+
+
 async def query_list(request: ResourceRequest, options: ListOptions) -> ListAnswer:
     """A list with a filter, an order, an offset or a count."""
     query = await evaluate(partial(parse_query, request, options), repeatable=True)
@@ -66,7 +74,7 @@ async def _answer(query: ListQuery) -> ListAnswer:
         except IndexNotReady as error:
             if error.since is None:
                 unfinished = True
-                _build(query)
+                request_build(query)
         except QueryTooLarge:
             continue
     QUERIES.labels("none").inc()
@@ -114,7 +122,7 @@ async def matching(query: ListQuery) -> AsyncGenerator[Matching, None]:
         except IndexNotReady as error:
             if error.since is None:
                 unfinished = True
-                _build(query)
+                request_build(query)
         except QueryTooLarge:
             continue
         else:
@@ -213,28 +221,31 @@ async def _total(query: ListQuery, source: Source, seen: int, *, more: bool) -> 
     return found
 
 
-def _build(query: ListQuery) -> None:
+def request_build(query: ListQuery) -> None:
+    """Has the indexes of the resource be completed."""
     request = query.request
     request.backend.enqueue(request.tenant, INDEXES, ObjectKey(request.served.resource_name))
 
 
-def _refusal(query: ListQuery, *, unfinished: bool) -> StatusError:
+def _refusal(query: ListQuery, *, unfinished: bool) -> TooMuchToRead:
     request = query.request
     too_many = f"the query would look into more than {MAX_EXAMINED} objects"
     if query.constraints.text is not None and not unfinished:
-        return bad_request(f"{too_many} that have the words: search for rarer ones, or select fewer by namespace")
+        return TooMuchToRead(f"{too_many} that have the words: search for rarer ones, or select fewer by namespace")
     if unfinished:
-        return bad_request(f"{too_many}: the index that answers it is being built, ask again later")
+        return TooMuchToRead(f"{too_many}: the index that answers it is being built, ask again later", unfinished=True)
     wanted = suggestion(query.constraints.found, query.order, request.namespace)
     served = request.served
     if served.converts_contents and not served.is_storage:
         storage = served.definition.storage_version
-        return bad_request(f"{too_many}: ask for the version {storage}, which objects are stored and indexed at")
+        return TooMuchToRead(f"{too_many}: ask for the version {storage}, which objects are stored and indexed at")
     if wanted and served.definition.revision:
-        return bad_request(
+        return TooMuchToRead(
             f'{too_many}: declare an index in the definition, with the annotation query.registry/index: "{wanted}"'
         )
     if wanted and served.translation is None:
         name = served.resource_name
-        return bad_request(f'{too_many}: the server can index it with the setting --builtin-indexes "{name}={wanted}"')
-    return bad_request(f"{too_many}: select fewer by namespace or labels")
+        return TooMuchToRead(
+            f'{too_many}: the server can index it with the setting --builtin-indexes "{name}={wanted}"'
+        )
+    return TooMuchToRead(f"{too_many}: select fewer by namespace or labels")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from registry.api.errors import bad_request
@@ -29,6 +29,15 @@ MAX_OFFSET: Final = 10_000
 _INTEGER: Final = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 
 
+@dataclass(slots=True)
+class Spent:
+    """What a query has looked into, and the processor time of its evaluations; shared by reads that are one query."""
+
+    objects: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class ListQuery:
     """`order` None: the client wants none. `at`, `token`, `limit`: where the page begins, and how long it is."""
@@ -45,6 +54,7 @@ class ListQuery:
     limit: int
     offset: int
     count: str
+    spent: Spent = field(default_factory=Spent)
 
     @property
     def request(self) -> ResourceRequest:

@@ -66,9 +66,8 @@ class Examiner:
         self._query = query
         self._order = order
         self._requirements = requirements
-        self._objects = 0
-        self._bytes = 0
-        self._seconds = 0.0
+        self._objects = query.spent.objects
+        self._bytes = query.spent.bytes
 
     async def hits(self, rows: Sequence[Row]) -> list[Hit]:
         """Raises QueryTooLarge, and 400 where the filter costs too much."""
@@ -95,7 +94,8 @@ class Examiner:
     def _hit(self, row: Row, text: str) -> Hit | None:
         """Raises FilterTooExpensive."""
         query = self._query
-        if self._seconds > MAX_SECONDS:
+        spent = query.spent
+        if spent.seconds > MAX_SECONDS:
             raise FilterTooExpensive
         began = time.thread_time()
         try:
@@ -103,7 +103,12 @@ class Examiner:
             matches = self._is_selected(obj, text) and query.matches(obj)
             return Hit(position(self._order, query.visible(obj)), row.key, row, text) if matches else None
         finally:
-            self._seconds += time.thread_time() - began
+            spent.seconds += time.thread_time() - began
+
+    def note_spent(self) -> None:
+        """What has been looked into counts for further reads of the same query."""
+        self._query.spent.objects = self._objects
+        self._query.spent.bytes = self._bytes
 
     def _is_selected(self, obj: Any, text: str) -> bool:
         selection = self._query.selection
@@ -154,6 +159,7 @@ class Scan:
                 found += await examiner.hits(page.rows)
         if since is not None and (self.revision < since or await self._complete_since() != since):
             raise IndexNotReady(since)
+        examiner.note_spent()
         self.total = len(found)
         yield _behind(found, query)
 
@@ -229,6 +235,7 @@ class ByIndex:
         if self._plan.streams:
             async for hits in self._streamed(examiner):
                 yield hits
+            examiner.note_spent()
             return
         found: list[Hit] = []
         counted = False
@@ -241,6 +248,7 @@ class ByIndex:
                     raise QueryTooLarge("too many objects")
             found += await examiner.hits([one.row for one in page.rows])
         found += await self._overflowing(examiner)
+        examiner.note_spent()
         self.total = len(found)
         yield _behind(found, self._query)
 

@@ -13,6 +13,7 @@ from registry.api.strategies.event import EventStrategy, NewEventStrategy
 from registry.api.strategies.lease import LeaseStrategy
 from registry.api.strategies.limitrange import LimitRangeStrategy
 from registry.api.strategies.namespace import NamespaceStrategy
+from registry.api.strategies.query import QueryStrategy
 from registry.api.strategies.rbac import (
     ClusterRoleBindingStrategy,
     ClusterRoleStrategy,
@@ -51,6 +52,7 @@ _STRATEGIES: dict[str, type[CustomStrategy]] = {
     "localsubjectaccessreview": LocalSubjectAccessReviewStrategy,
     "namespace": NamespaceStrategy,
     "newevent": NewEventStrategy,
+    "query": QueryStrategy,
     "resourcequota": ResourceQuotaStrategy,
     "role": RoleStrategy,
     "rolebinding": RoleBindingStrategy,

@@ -1,4 +1,4 @@
-"""Reviews: the answer to who may do what. Nothing is stored.
+"""Reviews: the answer to who may do what, and to Queries (registry/api/query/answering.py). Nothing is stored.
 
 Everything about rights is asked of registry/authorization/authorizer.py; here a question is taken from the review, and
 the answer written into its status. Follows kubernetes pkg/registry/authorization/{subject,local,self}*/rest.go and
@@ -16,6 +16,7 @@ from registry.api.errors import Qualified, bad_request, invalid
 from registry.api.metadata import agree_on_namespace, wipe_system_fields
 from registry.api.options import manager_of, write_options
 from registry.api.ownership import own_create
+from registry.api.query.answering import answer_query
 from registry.api.request import Body, ResourceRequest
 from registry.api.selectors import SelectorError, field_terms, parse_label_selector
 from registry.api.served import Object
@@ -24,6 +25,7 @@ from registry.authentication.user import User
 from registry.authorization.attributes import Attributes, Decision
 from registry.flowcontrol.evaluation import evaluate
 
+QUERY = "Query"
 _LABEL_OPERATORS = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
 # Field selectors know no others, and one value.
 _FIELD_OPERATORS = frozenset({"In", "NotIn"})
@@ -41,11 +43,12 @@ async def review(request: ResourceRequest, body: Body) -> DocumentAnswer:
     asked = await evaluate(lambda: own_create(served, strategy.finish(obj), manager, request.context.timestamp))
     errors = await evaluate(partial(strategy.validate, asked))
     if errors:
-        # The original leaves the kind out.
-        raise invalid(Qualified("", served.kind.group), "", errors)
+        # The original leaves the kind of its reviews out.
+        kind = served.kind if served.kind.name == QUERY else Qualified("", served.kind.group)
+        raise invalid(kind, "", errors)
     spec = asked.get("spec") or {}
     status = await _STATUS[served.kind.name](request, spec)
-    if served.kind.name == "SelfSubjectReview":
+    if served.kind.name in ("SelfSubjectReview", QUERY):
         asked["metadata"] = {"creationTimestamp": request.context.timestamp}
     return DocumentAnswer({**asked, "status": status}, 201, served.table)
 
@@ -182,4 +185,5 @@ _STATUS = {
     "SelfSubjectRulesReview": _rules,
     "SelfSubjectReview": _who,
     "TokenReview": _token,
+    QUERY: answer_query,
 }

@@ -1,0 +1,103 @@
+"""The resources that a Query reads: found in the tenant's catalog, and authorized as the lists that they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from registry.aggregation.model import GROUP as API_REGISTRATION
+from registry.api.automatic_api_services import ensure_api_services
+from registry.api.catalog import TenantCatalog
+from registry.api.default_roles import ensure_default_roles
+from registry.api.errors import Qualified, forbidden, invalid
+from registry.api.query.filters import hidden_paths
+from registry.api.request import ResourceRequest
+from registry.api.served import Served
+from registry.authorization.attributes import Attributes, refusal
+from registry.authorization.rbac.model import GROUP as RBAC
+from registry.definitions.discovery import verbs_of
+from registry.query.fields import Path, query_schema
+from registry.schema.field import FieldError, go_quote
+from registry.schema.field import invalid as invalid_field
+from registry.schema.model import Structural
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A resource at the version that its fields are read by. `namespaces` are those that are read, "" for all."""
+
+    request: ResourceRequest
+    namespaces: tuple[str, ...]
+    hidden: tuple[Path, ...]
+
+    @property
+    def served(self) -> Served:
+        return self.request.served
+
+    @property
+    def root(self) -> Structural:
+        return query_schema(self.served.version.schema().structural)
+
+    def within(self, namespace: str) -> ResourceRequest:
+        """The list of one namespace."""
+        return replace(self.request, namespace=namespace)
+
+    def reads(self, namespace: str) -> bool:
+        return not self.served.namespaced or self.namespaces == ("",) or namespace in self.namespaces
+
+
+async def find_target(query: ResourceRequest, spec: dict[str, Any], at: str, namespaces: Sequence[str]) -> Target:
+    """The resource that `spec`, at the path `at` of the query, names.
+
+    403 where the user may not list it in one of the namespaces, or in all of them; only then 422 where there is no such
+    resource, so that nobody learns from that what there is.
+    """
+    group, resource = spec.get("group") or "", spec["resource"]
+    catalog, version = query.catalog, spec.get("version") or ""
+    served = _find(catalog, group, resource, version)
+    if served is None:
+        # Perhaps it has been defined since: the catalog is only old, never ahead.
+        catalog = await query.backend.catalogs.current(query.tenant)
+        served = _find(catalog, group, resource, version)
+    in_namespaces = served is None or served.namespaced
+    within = tuple(namespaces) if in_namespaces and namespaces else ("",)
+    for namespace in within:
+        await _authorize(query, group, resource, namespace)
+    if served is None:
+        missing = f'there is no resource "{Qualified(resource, group)}"'
+        missing += f" at version {go_quote(version)}" if version else ""
+        raise query_error(query, invalid_field(f"{at}.resource", resource, missing))
+    if "list" not in verbs_of(served.definition):
+        raise query_error(query, invalid_field(f"{at}.resource", resource, "it cannot be listed"))
+    if group == RBAC:
+        await ensure_default_roles(query.backend, query.tenant)
+    elif group == API_REGISTRATION:
+        await ensure_api_services(query.backend, query.tenant)
+    request = ResourceRequest(query.backend, query.context, catalog, query.converting(served), "", "", "", {})
+    return Target(request, within, hidden_paths(request))
+
+
+def query_error(query: ResourceRequest, *errors: FieldError) -> Exception:
+    """422 for what is wrong with a Query."""
+    return invalid(query.served.kind, "", errors)
+
+
+def _find(catalog: TenantCatalog, group: str, resource: str, version: str) -> Served | None:
+    """At the first served version in the order of their priority, unless it is named."""
+    definition = catalog.definition(group, resource)
+    if definition is None:
+        return None
+    names = [version] if version else [name for name, one in definition.versions.items() if one.served]
+    return next((found for name in names if (found := catalog.served(group, name, resource)) is not None), None)
+
+
+async def _authorize(query: ResourceRequest, group: str, resource: str, namespace: str) -> None:
+    """As a list of the resource there is authorized. 403."""
+    user = query.context.user
+    if user.is_administrator:
+        return
+    asked = Attributes("list", "", resource=resource, group=group, namespace=namespace)
+    decision = await query.backend.policies.decide(query.tenant, user, asked)
+    if not decision.allowed:
+        raise forbidden(Qualified(resource, group), "", refusal(user, asked, decision.reason))

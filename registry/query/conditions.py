@@ -1,0 +1,79 @@
+"""Conditions over several objects: what `having` demands of rows, and a join of pairs. CEL, checked as filters are.
+
+A condition holds where it is true; it does not hold where it is false or cannot be evaluated.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from registry.budget import BudgetExceeded
+from registry.cel.checker.checker import check
+from registry.cel.checker.schema_types import declare
+from registry.cel.common import types
+from registry.cel.common.values import CostExceeded, EvalError, evaluation_budget
+from registry.cel.ext.table import PER_CALL_LIMIT
+from registry.cel.interpreter.code import COST
+from registry.cel.interpreter.compile import compile_program
+from registry.cel.interpreter.constants import program_error
+from registry.cel.interpreter.views import view_of
+from registry.cel.rules.literals import literal_issues
+from registry.cel.syntax import ast
+from registry.cel.syntax.errors import display
+from registry.cel.syntax.parser import parse
+from registry.query.fields import Path
+from registry.query.language import MAX_LENGTH, NOW, FilterError, FilterTooExpensive, timestamp_of
+from registry.query.paths import path_below
+from registry.schema.model import Structural
+
+ROW: Final = "row"
+JOINED: Final = "joined"
+
+
+class Condition:
+    """A checked condition over the variables of `roots`, and `now`. Raises FilterError where it is wrong."""
+
+    def __init__(self, text: str, roots: Mapping[str, Structural]) -> None:
+        if len(text) > MAX_LENGTH:
+            raise FilterError(f"the expression is longer than {MAX_LENGTH} characters")
+        declared = {name: declare(root, name=name) for name, root in roots.items()}
+        names = {name: one.type for name, one in declared.items() if one is not None}
+        try:
+            self._checked = checked = check(parse(text), {**names, NOW: types.TIMESTAMP})
+            issues = checked.issues or literal_issues(checked)
+            if issues:
+                raise FilterError(display(checked.parsed.source, issues))
+            if checked.result not in (types.BOOL, types.DYN):
+                raise FilterError(f"the expression must evaluate to bool, not to {checked.result}")
+            if (fault := program_error(checked)) is not None:
+                raise FilterError(fault)
+            self._program = compile_program(checked, {**{n: view_of(root) for n, root in roots.items()}, NOW: None})
+        except RecursionError as error:
+            raise FilterError("the expression is nested too deeply") from error
+
+    def paths(self, variable: str) -> Iterator[Path]:
+        """Each chain of fields that begins at a variable."""
+        for node in ast.walk(self._checked.root):
+            if path := path_below(node, variable):
+                yield path
+
+    def holds(self, now: datetime.datetime, *objects: Mapping[str, Any]) -> bool:
+        """`objects` in the order of the variables. Raises FilterTooExpensive."""
+        moment = timestamp_of(now)
+        for exact in (False, True):
+            program = self._program.exact() if exact else self._program
+            frame = program.frame(*objects, moment)
+            try:
+                with evaluation_budget():
+                    holds = program.run(frame) is True
+            except (EvalError, RecursionError):
+                holds = False
+            except CostExceeded:
+                continue
+            except BudgetExceeded as error:
+                raise FilterTooExpensive from error
+            if frame[COST] <= PER_CALL_LIMIT:
+                return holds
+        raise FilterTooExpensive

@@ -1,0 +1,275 @@
+"""Values of fields as aggregates see them: read from objects or from entries of an index, and written as JSON.
+
+Both ways lead through the component that an index has of the field (encoding.py), so an answer does not depend on the
+plan. A value that is absent, null, or not of the type of its column is None. Values of one column compare as the
+orders of lists do:
+
+    string str    integer int    number float    boolean bool    timestamp, duration int (nanoseconds)    bytes bytes
+    int-or-string (0, int) or (1, str)    quantity Fraction
+"""
+
+from __future__ import annotations
+
+import base64
+import enum
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+from registry.cel.common.times import SECOND, Timestamp
+from registry.cel.common.values import EvalError
+from registry.cel.ext.clock import to_duration, to_timestamp
+from registry.cel.ext.quantity import parse_quantity
+from registry.query.encoding import ABSENT, PRESENT, component_of, integer_of, reverted
+from registry.query.fields import Field, Kind
+from registry.query.indexes import Index
+from registry.schema.model import Structural
+
+Value = str | int | float | bytes | Fraction | tuple[int, int | str]
+
+
+class ValueType(enum.Enum):
+    STRING = "string"
+    INTEGER = "integer"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+    TIMESTAMP = "timestamp"
+    DURATION = "duration"
+    BYTES = "bytes"
+    INT_OR_STRING = "int-or-string"
+    QUANTITY = "quantity"
+
+
+class ReadingError(ValueError):
+    """The text says why a field cannot be read as a type, for the client."""
+
+
+class BinaryQuantity(Fraction):
+    """A quantity that was written with a binary suffix, such as Gi; equal to any other of the same amount."""
+
+
+_OF_KIND: Final = {
+    Kind.STRING: ValueType.STRING,
+    Kind.INTEGER: ValueType.INTEGER,
+    Kind.NUMBER: ValueType.NUMBER,
+    Kind.BOOLEAN: ValueType.BOOLEAN,
+    Kind.TIME: ValueType.TIMESTAMP,
+    Kind.DURATION: ValueType.DURATION,
+    Kind.BYTES: ValueType.BYTES,
+    Kind.INT_OR_STRING: ValueType.INT_OR_STRING,
+}
+# What the type of a column may be named as, and of which fields.
+_READ_AS: Final[Mapping[ValueType, tuple[Kind, ...]]] = {
+    ValueType.QUANTITY: (Kind.STRING, Kind.INTEGER, Kind.INT_OR_STRING),
+    ValueType.DURATION: (Kind.STRING,),
+    ValueType.TIMESTAMP: (Kind.STRING,),
+    ValueType.NUMBER: (Kind.INTEGER,),
+}
+# What controller-gen writes for resource.Quantity.
+QUANTITY_PATTERN: Final = (
+    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a field is read: as its own type, or as another one that the query names."""
+
+    field: Field
+    type: ValueType
+
+    def of_object(self, obj: Mapping[str, Any]) -> Value | None:
+        return self.of_component(component_of(self.field, obj))
+
+    def of_component(self, component: bytes) -> Value | None:
+        if component == ABSENT:
+            return None
+        value = decode(self.field.kind, component)
+        return value if self.type is _OF_KIND[self.field.kind] else _read_as(self.type, value)
+
+
+def reading(field: Field, schema: Structural, wanted: str) -> Reading:
+    """`wanted` is the name of a type, such as `Quantity`, or empty; `schema` that of the field. Raises ReadingError."""
+    if not wanted:
+        is_quantity = field.kind is Kind.INT_OR_STRING and schema.pattern == QUANTITY_PATTERN
+        return Reading(field, ValueType.QUANTITY if is_quantity else _OF_KIND[field.kind])
+    found = ValueType(wanted.lower())
+    if found is not _OF_KIND[field.kind] and field.kind not in _READ_AS.get(found, ()):
+        raise ReadingError(f'"{field.text}" is of type {_OF_KIND[field.kind].value}, which cannot be read as {wanted}')
+    return Reading(field, found)
+
+
+def _read_as(wanted: ValueType, value: Value) -> Value | None:
+    text = value[1] if isinstance(value, tuple) else value
+    if wanted is ValueType.NUMBER:
+        assert isinstance(text, int)
+        return float(text)
+    if isinstance(text, int):
+        return Fraction(text)
+    assert isinstance(text, str)
+    try:
+        match wanted:
+            case ValueType.QUANTITY:
+                return _amount(text)
+            case ValueType.DURATION:
+                return to_duration(text).nanoseconds
+            case _:
+                return to_timestamp(text).nanoseconds
+    except EvalError:
+        return None
+
+
+def _amount(text: str) -> Fraction:
+    """Raises EvalError."""
+    parsed = parse_quantity(text)
+    kind = BinaryQuantity if text.endswith("i") else Fraction
+    return kind(parsed.digits * 10 ** max(parsed.scale, 0), 10 ** max(-parsed.scale, 0))
+
+
+# --- components
+
+
+def decode(kind: Kind, component: bytes) -> Value:
+    """The value of a component that is there: what `encode` was given."""
+    body = component[1:]
+    match kind:
+        case Kind.STRING:
+            return _text(body)
+        case Kind.INTEGER | Kind.TIME | Kind.DURATION:
+            return integer_of(body)
+        case Kind.NUMBER:
+            return _double(body)
+        case Kind.BOOLEAN:
+            return body == b"\x01"
+        case Kind.BYTES:
+            return _unescaped(body)
+        case Kind.INT_OR_STRING:
+            return (1, _text(body[1:])) if body[:1] == b"\x06" else (0, integer_of(body[1:]))
+
+
+def split(entry: bytes, index: Index) -> list[bytes]:
+    """The components of an entry of an index without arrays."""
+    found: list[bytes] = []
+    position = len(index.id)
+    for field, turned in zip(index.fields, index.descending, strict=True):
+        end = _end(field.kind, entry, position, turned=turned)
+        part = entry[position:end]
+        found.append(reverted(part) if turned else part)
+        position = end
+    return found
+
+
+_LENGTHS: Final = {Kind.INTEGER: 12, Kind.TIME: 12, Kind.DURATION: 12, Kind.NUMBER: 8, Kind.BOOLEAN: 1}
+
+
+def _end(kind: Kind, entry: bytes, start: int, *, turned: bool) -> int:
+    """Where a component ends. One that is turned around has each byte inverted, and one byte more."""
+    if entry[start : start + 1] != PRESENT:
+        return start + 1
+    zero, escape, integer = (b"\xff", b"\x00", 255 - 5) if turned else (b"\x00", b"\xff", 5)
+    length = _LENGTHS.get(kind)
+    if kind is Kind.INT_OR_STRING and entry[start + 1] == integer:
+        length = 13
+    if length is not None:
+        return start + 1 + length + turned
+    position = entry.index(zero, start + 1)
+    while entry[position + 1 : position + 2] == escape:  # a zero character of the text
+        position = entry.index(zero, position + 2)
+    return position + 1 + turned
+
+
+def _text(body: bytes) -> str:
+    return _unescaped(body).decode("utf-8", "surrogatepass")
+
+
+def _unescaped(body: bytes) -> bytes:
+    return body[:-1].replace(b"\x00\xff", b"\x00")
+
+
+def _double(body: bytes) -> float:
+    bits: int = struct.unpack(">Q", body)[0]
+    bits ^= 1 << 63 if bits >> 63 else 0xFFFF_FFFF_FFFF_FFFF
+    found: float = struct.unpack(">d", struct.pack(">Q", bits))[0]
+    return found
+
+
+# --- JSON
+
+
+def to_json(of: ValueType, value: Value | None, *, binary: bool = False) -> Any:
+    """As an answer has it. `binary`: quantities are written with binary suffixes where these are exact."""
+    match of, value:
+        case _, None:
+            return None
+        case ValueType.TIMESTAMP, int():
+            return Timestamp(value).utc_text()
+        case ValueType.DURATION, int():
+            return duration_text(value)
+        case ValueType.QUANTITY, Fraction():
+            return quantity_text(value, binary=binary)
+        case ValueType.BYTES, bytes():
+            return base64.b64encode(value).decode()
+        case ValueType.INT_OR_STRING, (_, found):
+            return found
+        case _:
+            return value
+
+
+def schema_of(of: ValueType) -> Structural:
+    """The schema of what `to_json` gives: by it conditions read an answer."""
+    match of:
+        case ValueType.INT_OR_STRING:
+            return Structural(int_or_string=True)
+        case ValueType.INTEGER | ValueType.NUMBER | ValueType.BOOLEAN:
+            return Structural(type=of.value)
+        case _:
+            return Structural(type="string", format=_FORMATS.get(of, ""))
+
+
+_FORMATS: Final = {ValueType.TIMESTAMP: "date-time", ValueType.DURATION: "duration", ValueType.BYTES: "byte"}
+
+
+def duration_text(nanoseconds: int) -> str:
+    """As Go writes a duration (time.Duration.String): 1h30m0s, 1.5s, 2ms, 0s."""
+    sign, left = ("-" if nanoseconds < 0 else ""), abs(nanoseconds)
+    if left < SECOND:
+        for unit, size in (("ms", 1_000_000), ("µs", 1000), ("ns", 1)):
+            if left >= size:
+                return f"{sign}{_decimal(left, size)}{unit}"
+        return "0s"
+    minutes, rest = divmod(left, 60 * SECOND)
+    hours, minutes_left = divmod(minutes, 60)
+    text = f"{_decimal(rest, SECOND)}s"
+    if minutes:
+        text = f"{minutes_left}m{text}"
+    return f"{sign}{hours}h{text}" if hours else f"{sign}{text}"
+
+
+def _decimal(value: int, size: int) -> str:
+    whole, rest = divmod(value, size)
+    return f"{whole}.{rest:0{len(str(size)) - 1}}".rstrip("0") if rest else str(whole)
+
+
+_BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_DECIMAL: Final = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
+
+
+def quantity_text(amount: Fraction, *, binary: bool) -> str:
+    """In canonical form: 1Gi, 1500m, 3. What is smaller than a nano is rounded up, as apimachinery does."""
+    if binary and amount.denominator == 1 and abs(amount) >= 1024:
+        number, step = amount.numerator, 0
+        while number % 1024 == 0 and step < len(_BINARY) - 1:
+            number, step = number // 1024, step + 1
+        return f"{number}{_BINARY[step]}"
+    nanos = _away_from_zero(amount * 10**9)
+    step = 0
+    while nanos and nanos % 1000 == 0 and step < len(_DECIMAL) - 1:
+        nanos, step = nanos // 1000, step + 1
+    return f"{nanos}{_DECIMAL[step]}" if nanos else "0"
+
+
+def _away_from_zero(value: Fraction) -> int:
+    found = -(-abs(value.numerator) // value.denominator)
+    return -found if value < 0 else found
