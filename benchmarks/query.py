@@ -85,6 +85,24 @@ SHAPES: Final[dict[str, dict[str, str]]] = {
     "sorted within an owner": {"filter": 'object.spec.owner == "owner-5"', "orderBy": "spec.size desc"},
     "count": {"filter": 'object.spec.owner == "owner-5"', "count": "exact"},
 }
+COUNT: Final = {"name": "n", "function": "Count"}
+GROUPS: Final[dict[str, dict[str, Any]]] = {
+    "grouped counts of one value": {
+        "filter": 'object.spec.owner == "owner-5"', "groupBy": [{"field": "spec.owner"}], "aggregates": [COUNT],
+    },
+    "grouped counts of 50 values": {
+        "filter": f"object.spec.owner in {[f'owner-{n}' for n in range(50)]}",
+        "groupBy": [{"field": "spec.owner"}],
+        "aggregates": [COUNT],
+    },
+    "grouped counts of all, 1,000 groups": {"groupBy": [{"field": "spec.owner"}], "aggregates": [COUNT]},
+    "counts by namespace, of all": {"groupBy": [{"field": "metadata.namespace"}], "aggregates": [COUNT]},
+    "sums within an owner": {
+        "filter": 'object.spec.owner == "owner-5"',
+        "aggregates": [COUNT, {"name": "size", "function": "Sum", "field": "spec.size"}],
+    },
+}  # fmt: skip
+QUERIES: Final = "/apis/query.registry/v1/queries"
 COLUMNS: Final = (
     "tenant_id, resource, key, uid, revision, version, schema_id, body, created_at, updated_at, index_layout,"
     " index_entries"
@@ -196,17 +214,28 @@ async def measure(running: server.Server, rounds: int) -> Iterator[tuple[str, di
         refused.append(time.perf_counter() - began)
         assert status == 400
     found["without an index: refused"] = _figures(refused) | _used(running, before, rounds)
+    for name, asked in GROUPS.items():
+        # What reads all is asked less often.
+        some = rounds if "filter" in asked else max(rounds // 10, 3)
+        spec = {"spec": {"group": GROUP, "resource": "items", **asked}}
+        await _times(connection, QUERIES, 2, spec)
+        before = running.usage()
+        found[name] = await _times(connection, QUERIES, some, spec)
+        found[name] |= _used(running, before, some)
     await connection.close()
     return iter(found.items())
 
 
-async def _times(connection: Connection, path: str, rounds: int) -> dict[str, float]:
+async def _times(
+    connection: Connection, path: str, rounds: int, body: dict[str, Any] | None = None
+) -> dict[str, float]:
+    """Of lists, or with a body of queries."""
     times = []
     for _ in range(rounds):
         began = time.perf_counter()
-        found = await connection.json("GET", path)
+        found = await (connection.json("GET", path) if body is None else connection.json("POST", path, body))
         times.append(time.perf_counter() - began)
-        assert found["items"], path
+        assert found["items"] if body is None else found["status"]["rows"], path
     return _figures(times)
 
 
@@ -283,7 +312,7 @@ def main() -> None:
         found = dict(asyncio.run(measure(running, given.rounds)))
     for name, row in found.items():
         print(
-            f"{name:32} p50 {row['p50_ms']:8.2f} ms   p99 {row['p99_ms']:8.2f} ms"
+            f"{name:36} p50 {row['p50_ms']:8.2f} ms   p99 {row['p99_ms']:8.2f} ms"
             f"   CPU: server {row['server_ms']:6.2f} ms, PostgreSQL {row['postgres_ms']:6.2f} ms"
         )
     if given.keep:

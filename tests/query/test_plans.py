@@ -15,7 +15,8 @@ from registry.query.encoding import ABSENT, OVERFLOW, PRESENT, behind, encode, p
 from registry.query.fields import Kind
 from registry.query.indexes import indexes_of
 from registry.query.text import Word
-from registry.store.reads import indexed
+from registry.store.reads import grouped, indexed
+from registry.store.reads.grouped import GroupRead, IndexSpans
 from registry.store.reads.indexed import IndexRead, Span
 from registry.store.reads.words import CANDIDATES, Words
 from registry.store.statements import Statement
@@ -77,10 +78,13 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from nodes(below)
 
 
-def rows_read(connection: psycopg.Connection[Any], chosen: Statement, one: IndexRead) -> dict[str, int]:
+def rows_read(connection: psycopg.Connection[Any], chosen: Statement, one: IndexRead | GroupRead) -> dict[str, int]:
     """Of each table, by a plan for any values, as a prepared statement has."""
     tenant, domain = connection.execute("SELECT id, domain_id FROM tenants").fetchone() or (0, 0)
-    values = indexed.values_of(one, TenantId(tenant), DomainId(domain), LIMIT)
+    if isinstance(one, GroupRead):
+        values = grouped.values_of(one, TenantId(tenant))
+    else:
+        values = indexed.values_of(one, TenantId(tenant), DomainId(domain), LIMIT)
     explained = "EXPLAIN (ANALYZE, FORMAT JSON) " + chosen.sql
     [[[found]]] = connection.execute(explained, values).fetchall()
     read_of: dict[str, int] = {}
@@ -132,3 +136,18 @@ def test_counting_reads_entries_only(filled: psycopg.Connection[Any]) -> None:
     found = rows_read(filled, indexed.COUNT, one)
     assert found.get("objects", 0) == 0
     assert 0 < found["index_entries"] < 100
+
+
+def test_groups_read_the_entries_of_their_ranges_only(filled: psycopg.Connection[Any]) -> None:
+    spans = IndexSpans(1, OWNER + OVERFLOW, [Span(entry, behind(entry)) for entry in OWNERS])
+    found = rows_read(filled, grouped.BY_ENTRIES, GroupRead(RESOURCE, spans, None, False))
+    assert found.get("objects", 0) == 0
+    assert 0 < found["index_entries"] < 100
+
+
+@pytest.mark.parametrize("namespaces", [None, ["default", "other"]], ids=["all", "some"])
+def test_objects_are_counted_by_the_keys_of_their_tenant(
+    filled: psycopg.Connection[Any], namespaces: list[str] | None
+) -> None:
+    found = rows_read(filled, grouped.BY_KEYS, GroupRead(RESOURCE, None, namespaces, True))
+    assert found["objects"] == 4000

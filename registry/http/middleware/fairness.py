@@ -12,6 +12,7 @@ from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from registry.authorization.authorizer import QUERIES
 from registry.flowcontrol.fair_queue import EXEMPT, LIST_SEAT_SECONDS, SEAT_SECONDS, FairQueue
 from registry.flowcontrol.time_slice import IS_GONE, TimeSlice
 from registry.http.request_state import STATE, RequestState
@@ -28,12 +29,13 @@ class FairnessMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         state: RequestState = scope[STATE]
         tenant, verb, queue = state.info.tenant, state.info.verb, self._queue
-        held_seconds = LIST_SEAT_SECONDS if verb in _LISTS else SEAT_SECONDS
+        reads = verb in _LISTS or (verb == "create" and (state.info.group, state.info.resource) == QUERIES)
+        held_seconds = LIST_SEAT_SECONDS if reads else SEAT_SECONDS
         seat = queue.try_acquire(tenant, state.started, held_seconds) or await queue.acquire(tenant, held_seconds)
         state.seat = seat
         try:
             if seat is not EXEMPT and verb not in _SHORT:
-                await queue.wait_for_short_requests(seat, reads=verb in _LISTS)
+                await queue.wait_for_short_requests(seat, reads=reads)
             TimeSlice(partial(queue.yield_now, tenant, seat), scope.get(IS_GONE)).begin()
             await self._app(scope, receive, send)
         finally:

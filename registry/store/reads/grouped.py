@@ -19,7 +19,7 @@ from registry.store.errors import IndexNotReady, QueryTooLarge, TenantNotFound, 
 from registry.store.reads.indexed import Span
 from registry.store.rows import STATE
 from registry.store.statements import Statement, statement
-from registry.store.types import Guards, ResourceName, State, Tenant
+from registry.store.types import Guards, ResourceName, State, Tenant, TenantId
 
 # Objects that are counted, and entries that differ.
 MAX_OBJECTS: Final = 1_000_000
@@ -69,17 +69,7 @@ class GroupReads:
     async def counts(self, tenant: Tenant, read: GroupRead) -> EntryCounts:
         """Raises IndexNotReady, QueryTooLarge, TenantNotFound."""
         index = read.index
-        values: dict[str, Any] = {
-            "tenant": tenant.id, "resource": read.resource, "by_namespace": read.by_namespace,
-            "namespaces": None if read.namespaces is None else list(map(storable, read.namespaces)),
-            "objects": MAX_OBJECTS + 1, "entries": MAX_ENTRIES + 1, "bytes": READ_BYTES,
-        }  # fmt: skip
-        if index is not None:
-            values |= {
-                "number": index.number, "overflow": index.overflow,
-                "starts": [span.start for span in index.spans], "ends": [span.end for span in index.spans],
-            }  # fmt: skip
-        rows = await self._fetch(BY_KEYS if index is None else BY_ENTRIES, tenant, values)
+        rows = await self._fetch(BY_KEYS if index is None else BY_ENTRIES, tenant, values_of(read, tenant.id))
         current, _, definitions, namespaces, ready, has_overflow, total, size, objects, *columns = rows[0]
         state = State(current, Guards(definitions, namespaces))
         if index is not None and ready is None:
@@ -99,6 +89,22 @@ class GroupReads:
         if not rows:
             raise TenantNotFound(f"tenant {tenant.name} does not exist")
         return rows
+
+
+def values_of(read: GroupRead, tenant: TenantId) -> dict[str, Any]:
+    """What the statements bind."""
+    values: dict[str, Any] = {
+        "tenant": tenant, "resource": read.resource, "by_namespace": read.by_namespace,
+        "namespaces": None if read.namespaces is None else list(map(storable, read.namespaces)),
+        "objects": MAX_OBJECTS + 1, "entries": MAX_ENTRIES + 1, "bytes": READ_BYTES,
+    }  # fmt: skip
+    if read.index is not None:
+        spans = read.index.spans
+        values |= {
+            "number": read.index.number, "overflow": read.index.overflow,
+            "starts": [span.start for span in spans], "ends": [span.end for span in spans],
+        }  # fmt: skip
+    return values
 
 
 def _entry_counts(state: LiteralString, entries: LiteralString) -> LiteralString:
