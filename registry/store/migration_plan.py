@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from alembic.script import ScriptDirectory
+from alembic.script.revision import RevisionError
+from alembic.util import CommandError
 from sqlalchemy import Connection
 
 from registry.store.revision import newest_revision
@@ -99,7 +101,10 @@ def _line(lock: TableLock) -> str:
 
 
 def plan(connection: Connection, scripts: ScriptDirectory, current: str | None, target: str) -> Plan:
-    pending = list(scripts.iterate_revisions(target, current or "base"))[::-1]
+    try:
+        pending = list(scripts.iterate_revisions(target, current or "base"))[::-1]
+    except RevisionError as error:
+        raise CommandError(str(error)) from error
     return Plan(current, [_step(connection, one.revision, one.doc, one.module) for one in pending], running(connection))
 
 

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
+from registry.flowcontrol import byte_shares
 from registry.flowcontrol.byte_shares import SMALL_BYTES, Answers, Message, Receive, Upload, Uploads
 from registry.flowcontrol.fair_queue import TooManyRequests
 
 LIMIT = 1000
 # Beside what the small bodies have.
 WHOLE = 1142
+
+
+@pytest.fixture(autouse=True)
+def _own_answer() -> Iterator[None]:
+    """What these tests make the current answer is not that of later ones."""
+    before = byte_shares._current.set(None)
+    yield
+    byte_shares._current.reset(before)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from registry.flowcontrol import evaluation
 from registry.flowcontrol.evaluation import Evaluations
 from registry.http.documents.cache import Document, DocumentCache, document
 
@@ -16,8 +17,10 @@ from registry.http.documents.cache import Document, DocumentCache, document
 def _evaluating() -> Iterator[None]:
     """Large documents are made beside the event loop."""
     evaluations = Evaluations()
+    before = evaluation._current.set(None)
     evaluations.begin("t")
     yield
+    evaluation._current.reset(before)
     evaluations.close()
 
 

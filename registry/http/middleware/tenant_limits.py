@@ -44,7 +44,12 @@ class TenantLimitsMiddleware:
         if watch:
             self._queue.release(state.seat)  # it lasts long, and is idle most of the time
         if tenant is NO_TENANT:
-            await self._app(scope, receive, send)
+            # The process's own answers are held as those of a tenant without a name: metrics may be megabytes.
+            held = self._answers.begin("", scope.get(ABORT))
+            try:
+                await self._app(scope, receive, send)
+            finally:
+                held.end()
             return
         self._queue.mark_known(info.tenant)
         write = info.resource != "" and info.verb in _WRITES
