@@ -26,6 +26,8 @@ from registry.store.errors import QuotaExceeded
 from registry.store.types import ObjectKey, ResourceName, Tenant
 
 CONDITION: Final = "query.registry/condition"
+_BUILDING: Final = "Building"
+_QUOTA_EXCEEDED: Final = "QuotaExceeded"
 _WORKERS: Final = 2
 _MAX_RETRY_SECONDS: Final = 30.0
 _ROWS: Final = 200
@@ -75,7 +77,9 @@ async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
     # A bound definition is its provider's: its status is not this tenant's to write.
     is_own = key in (await controlled.cached_catalog()).entries
     if is_own:
-        await _update_condition(controlled, served, key)
+        # Each write of the condition is a write of the definition, which leads here again: a refusal stands until there
+        # is progress.
+        await _update_condition(controlled, served, key, keeps_refusal=True)
     indexing = controlled.backend.store.indexing
     indexes = served.indexes
     if not indexes.all or indexing.seals(served.resource_name):
@@ -89,6 +93,8 @@ async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
         try:
             if not await indexing.put(controlled.tenant, build, indexes.layout, rows, entries):
                 raise Requeue
+            if is_own and not after:
+                await _update_condition(controlled, served, key)
         except QuotaExceeded as error:
             # It goes on with the next query that needs the index, or the next write of the definition.
             if is_own:
@@ -113,9 +119,15 @@ async def _served(controlled: ControllerClient, key: ObjectKey) -> Served | None
 
 
 async def _update_condition(
-    controlled: ControllerClient, served: Served, key: ObjectKey, refused: QuotaExceeded | None = None
+    controlled: ControllerClient,
+    served: Served,
+    key: ObjectKey,
+    refused: QuotaExceeded | None = None,
+    *,
+    keeps_refusal: bool = False,
 ) -> None:
-    """By the condition, where one is wished for."""
+    """Writes the condition, where one is wished for. `keeps_refusal`: but not that it is being built, where the limit
+    of bytes has stopped that."""
     if served.definition.queries.get(CONDITION, "").strip().lower() not in ("true", "on", "yes"):
         return
     indexes = served.indexes
@@ -126,27 +138,29 @@ async def _update_condition(
         reason = "Refused"
         message = "; ".join(indexes.errors) or "objects that are encrypted at rest have no indexes"
     elif refused is not None:
-        reason = "QuotaExceeded"
+        reason = _QUOTA_EXCEEDED
         message = (
             f"{done} of {len(indexes.numbers)} indexes are complete; more would exceed the tenant's limit of bytes: "
-            f"used {refused.used}, limited {refused.limit}"
+            f"limited {refused.limit}"
         )
     else:
-        reason = "Complete" if done == len(indexes.numbers) else "Building"
+        reason = "Complete" if done == len(indexes.numbers) else _BUILDING
         message = f"{done} of {len(indexes.numbers)} indexes are complete"
     await controlled.change(
         "apiextensions.k8s.io",
         "customresourcedefinitions",
         key,
-        lambda old: _with_condition(old, reason, message),
+        lambda old: _with_condition(old, reason, message, keeps_refusal=keeps_refusal),
         subresource="status",
     )
 
 
-def _with_condition(old: Object, reason: str, message: str) -> Object:
+def _with_condition(old: Object, reason: str, message: str, *, keeps_refusal: bool) -> Object:
     status = dict(old.get("status") or {})
     conditions = [c for c in status.get("conditions") or () if c["type"] != "Indexed"]
     before = next((c for c in status.get("conditions") or () if c["type"] == "Indexed"), None)
+    if keeps_refusal and reason == _BUILDING and before is not None and before["reason"] == _QUOTA_EXCEEDED:
+        reason, message = before["reason"], before["message"]
     value = "True" if reason == "Complete" else "False"
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     condition: dict[str, Any] = {
