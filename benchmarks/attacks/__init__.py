@@ -29,6 +29,8 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "filters": queries.filters,
     "longfilters": queries.long_filters,
     "orders": queries.orders,
+    "questions": queries.questions,
+    "statistics": queries.statistics,
     "fields": queries.fields,
     "filteredwatches": queries.filtered_watches,
     "cbor": queries.cbor,

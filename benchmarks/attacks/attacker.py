@@ -84,6 +84,14 @@ class Attacker:
             await asyncio.sleep(0.05)
         return path
 
+    async def owner(self, name: str) -> dict[str, Any]:
+        """The reference to a new ConfigMap, for the objects that it is to own."""
+        await self.ask("POST", MAPS, {"metadata": {"name": name}})
+        connection = await Connection.open(self.target)
+        _, answer = await connection.request("GET", f"{MAPS}/{name}")
+        await connection.close()
+        return {"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": json.loads(answer)["metadata"]["uid"]}
+
     async def policy(self, name: str, expression: str, plural: str) -> None:
         """A policy that validates writes of a resource."""
         rule = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": [plural]}

@@ -198,7 +198,8 @@ async def uploads(attacker: Attacker) -> None:
             for start in range(0, len(body), 65536):  # so that the other connections go on
                 writer.write(body[start : start + 65536])
                 await writer.drain()
-            found = await asyncio.wait_for(reader.readline(), 20)
+            async with asyncio.timeout(20):
+                found = await reader.readline()
             one.answers[found[9:12].decode() or "closed"] += 1
         except TimeoutError:
             one.answers["waits"] += 1

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from itertools import cycle
+from typing import Any
 from urllib.parse import quote
 
-from benchmarks.attacks.attacker import ANYTHING, MAPS, Attacker, an_object
+from benchmarks.attacks.attacker import ANYTHING, MAPS, TENANT, Attacker, an_object
 
 MERGE_PATCH = "application/merge-patch+json"
 CBOR = "application/cbor"
@@ -15,9 +16,15 @@ PROTOBUF = "application/vnd.kubernetes.protobuf"
 NESTED = "object.spec.list.all(x, object.spec.list.exists(y, y == x + 1 || y == 1999))"
 
 
+NUMBERS = {
+    "type": "object",
+    "properties": {"list": {"type": "array", "items": {"type": "integer"}}, "text": {"type": "string"}},
+}
+
+
 async def _numbers(attacker: Attacker, plural: str, count: int) -> str:
-    """The path of objects that each hold 2,000 numbers."""
-    path = await attacker.define(plural, ANYTHING)
+    """The path of objects that each hold 2,000 numbers, of types that filters can be checked against."""
+    path = await attacker.define(plural, NUMBERS)
     for i in range(count):
         await attacker.ask("POST", path, an_object(path, f"n{i}", {"list": [*range(2000)], "text": "ab" * 20_000}))
     return path
@@ -46,12 +53,12 @@ async def long_filters(attacker: Attacker) -> None:
     path = await _numbers(attacker, "longfilter", 4)
     expressions = cycle(
         [
-            "||".join(["object.spec.n==1"] * 1_500),
+            "||".join(["object.spec.text=='1'"] * 1_500),
             "(" * 4_000 + "true" + ")" * 4_000,
             "!" * 10_000 + "true",
-            "object.spec.n in [" + ",".join(map(str, range(5_000))) + "]",
+            "object.spec.list.size() in [" + ",".join(map(str, range(5_000))) + "]",
             "object" + ".a" * 10_000,
-            "object.spec" + ".map(x, x)" * 1_000 + ".size() == 0",
+            "object.spec.list" + ".map(x, x)" * 1_000 + ".size() == 0",
         ]
     )
 
@@ -78,13 +85,67 @@ async def orders(attacker: Attacker) -> None:
     await attacker.parallel(4, work)
 
 
-async def fields(attacker: Attacker) -> None:
-    """Answers of thousands of fields."""
-    path = await _numbers(attacker, "kept", 10)
-    keep = "+".join(f"spec.a{i}" for i in range(7_000))
+async def questions(attacker: Attacker) -> None:
+    """Queries that group, count distinct values, take percentiles, join each with each, and evaluate long rows."""
+    fields = {name: {"type": "string"} for name in ("group", "value")} | {"size": {"type": "integer"}}
+    path = await attacker.define("asked", {"type": "object", "properties": fields})
+    owner = await attacker.owner("asked")
+    for i in range(1_500):
+        spec = {"group": f"{i % 2}", "value": f"{i}" * 300, "size": i}
+        await attacker.ask("POST", path, an_object(path, f"q{i}", spec, ownerReferences=[owner]))
+    resource: dict[str, Any] = {"group": "asked.example.com", "resource": "asked"}
+    count = {"name": "n", "function": "Count"}
+    asked: cycle[dict[str, Any]] = cycle(
+        [
+            {"groupBy": [{"field": "spec.value"}, {"field": "spec.size"}], "aggregates": [count]},
+            {
+                "groupBy": [{"field": "spec.group"}],
+                "aggregates": [
+                    {"name": f"a{i}", "function": name, "field": "spec.value", **more}
+                    for i in range(5)
+                    for name, more in (("CountDistinct", {}), ("Percentile", {"percentile": 50}), ("Max", {}))
+                ],
+            },
+            {"join": {**resource, "by": "Owner", "type": "Left"}, "groupBy": [{"field": "spec.value"}]},
+            {"filter": "object.spec.value.matches('[0-9]*1[0-9]{300}x')", "aggregates": [count]},
+            {
+                "groupBy": [{"field": "spec.value", "name": "v"}],
+                "aggregates": [count],
+                "having": " || ".join(["row.v.matches('(1*)*2')"] * 50),
+                "orderBy": "v desc,n",
+            },
+        ]
+    )
 
     async def work(one: Attacker) -> None:
-        await one.ask("GET", path, accept=f"application/json;keep={keep}")
+        query = {"apiVersion": "query.registry/v1", "kind": "Query", "spec": {**resource, **next(asked)}}
+        await one.ask("POST", f"{TENANT}/apis/query.registry/v1/queries", query)
+
+    await attacker.parallel(4, work)
+
+
+async def statistics(attacker: Attacker) -> None:
+    """Figures over every write of a long history, and what belongs to an object that owns a thousand."""
+    owner = await attacker.owner("owner")
+    for i in range(1_000):
+        await attacker.ask("POST", MAPS, {"metadata": {"name": f"owned{i}", "ownerReferences": [owner]}})
+    asked = cycle(
+        [f"{MAPS}?statistics=true&conditions=true&buckets=500&sinceSeconds=31622400", f"{MAPS}/owner?dependents=true"]
+    )
+
+    async def work(one: Attacker) -> None:
+        await one.ask("GET", next(asked))
+
+    await attacker.parallel(4, work)
+
+
+async def fields(attacker: Attacker) -> None:
+    """Answers of as many fields as may be asked for, of thousands, and of deep ones."""
+    path = await _numbers(attacker, "kept", 10)
+    kept = cycle(["+".join(f"spec.a{i}" for i in range(count)) for count in (50, 7_000)] + ["spec.list" + ".a" * 2_000])
+
+    async def work(one: Attacker) -> None:
+        await one.ask("GET", path, accept=f"application/json;keep={next(kept)}")
 
     await attacker.parallel(4, work)
 

@@ -35,7 +35,7 @@ def main() -> int:
     why_not = isolate()
     if why_not:
         print(f"no network of its own ({why_not}): requests that name webhooks are left out")
-    with data_folder() as folder, running_server(folder / "data", "--plain-http") as server:
+    with data_folder() as folder, running_server(folder / "data", "--plain-http", "--cbor") as server:
         session = Session(
             Wire(server.port, server.token), Log(server.data_dir / "server.log"), server.token, f"s{arguments.seed}"
         )

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import cbor2
 import yaml
 
 from tests.fuzz.calls import Call
@@ -41,7 +43,7 @@ ALLOWED = tuple(
         (500, r"strconv\.ParseUint: parsing ", "storage/api_object_versioner.go: the resourceVersion of an update"),
         (
             500,
-            r"the spec replicas field \".*\" does not exist$",
+            r"the spec replicas field \".*\" does not exist",
             "apiextensions etcd.go: ScaleREST of an object without",
         ),
         (
@@ -63,6 +65,11 @@ ALLOWED = tuple(
             "storage/errors.go: a create with a revision",
         ),
         (500, r"error resolving resource", "customresource_handler.go: a definition that is being changed"),
+        (
+            503,
+            r"(service unavailable|error trying to reach service: .*)\n?$",
+            "kube-aggregator: a backend that is away",
+        ),
         (504, r"Too large resource version", "cacher: a revision of the future is waited for, then 504"),
     )
 )
@@ -80,6 +87,7 @@ _LEAKS = re.compile(
     r"not JSON serializable|maximum recursion depth|not enough values to unpack|does not match format|"
     r"\bDETAIL:|\bSQLSTATE\b|duplicate key value violates|value too long for type"
 )
+_DOCUMENTS = ("application/json", "application/yaml", "application/cbor")
 # What the server says of a request that it did not expect.
 _UNEXPECTED = (
     "the server met a condition that it does not expect",
@@ -149,17 +157,28 @@ def _decoded(answer: Answer, text: str) -> Any:
             return json.loads(text)
         if answer.media_type == "application/yaml":
             return yaml.load(text, yaml.CSafeLoader)
-    except (ValueError, yaml.YAMLError):
+        if answer.media_type == "application/cbor":
+            return _texts(cbor2.loads(answer.body))
+    except (ValueError, yaml.YAMLError, cbor2.CBORError):
         return None
     return None
 
 
+def _texts(value: Any) -> Any:
+    """CBOR's byte strings as the texts that they stand for."""
+    if isinstance(value, Mapping):
+        return {_texts(key): _texts(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [_texts(item) for item in value]
+    return value.decode() if isinstance(value, bytes) else value
+
+
 def _malformed(answer: Answer, text: str) -> str:
     """What is wrong with the form of an answer, or ""."""
-    if answer.headers.get("content-encoding") or answer.media_type not in ("application/json", "application/yaml"):
+    if answer.headers.get("content-encoding") or answer.media_type not in _DOCUMENTS:
         return ""
     try:
-        answer.body.decode()
+        answer.body.decode() if answer.media_type != "application/cbor" else b""
     except UnicodeDecodeError:
         return "no UTF-8"
     if answer.headers.get("transfer-encoding") == "chunked" and answer.code == 200:

@@ -16,6 +16,7 @@ from tests.fuzz.calls import TENANT, Call
 from tests.fuzz.checks import Finding, check_answer, in_log
 from tests.fuzz.generated import generated
 from tests.fuzz.mutations import Mutator
+from tests.fuzz.queried import queried
 from tests.fuzz.sources import Plan, Variables, plan_of, sources
 from tests.fuzz.wire import Answer, Dropped, Wire
 
@@ -23,6 +24,7 @@ _TENANTS = "/clusters/system/apis/tenancy.registry/v1/tenants"
 # How long a set-up waits for what its steps wait for, such as an established definition.
 _QUIET_SECONDS = 3.0
 _GENERATED = 0.5
+_QUERIED = 0.15
 
 
 class Log:
@@ -185,3 +187,5 @@ def plans(rng: random.Random, *, isolated: bool) -> Iterator[Plan]:
                 yield plan
             if rng.random() < _GENERATED:
                 yield generated(rng, number)
+            if rng.random() < _QUERIED:
+                yield queried(rng, number)

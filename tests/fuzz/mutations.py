@@ -7,6 +7,7 @@ import random
 from dataclasses import replace
 from typing import Any
 
+import cbor2
 import yaml
 
 from registry.codec.protobuf.envelope import encode_object
@@ -75,6 +76,29 @@ _JSON_ODDITIES = (
     b'{"\\u0000":"\\u0000"}',
     b"k8s\x00",
     b"k8s\x00\x0a\xff",
+)
+# Tags (of times, big numbers, shared values, sets), simple values, lengths without end or beyond what follows, floats.
+_CBOR_ODDITIES = (
+    b"\xc1\x1a\x7f\xff\xff\xff",
+    b"\xc2\x49\x01" + b"\x00" * 8,
+    b"\xd8\x1c\x81\xd8\x1d\x00",
+    b"\xd9\x01\x02\x82\x01\x01",
+    b"\xf7",
+    b"\xe0",
+    b"\xf8\xff",
+    b"\xff",
+    b"\x9f\x01",
+    b"\x5f\x41a\x41b\xff",
+    b"\x9b\x7f" + b"\xff" * 7,
+    b"\xbb\xff" + b"\xff" * 7,
+    b"\xf9\x7e\x00",
+    b"\xfb\x7f\xf0" + b"\x00" * 6,
+    b"\x1b" + b"\xff" * 8,
+    b"\x3b" + b"\xff" * 8,
+    b"\x81" * 500,
+    b"\xa2\x61a\x01\x61a\x02",
+    b"\xa1\x80\x01",
+    b"\x62\xc3\x28",
 )
 
 
@@ -179,7 +203,9 @@ class Mutator:
     def _encoding(self, call: Call) -> Call:
         rng = self.rng
         data = call.content() or b""
-        match rng.randrange(6):
+        match rng.randrange(7):
+            case 6:
+                return self._cbor(call)
             case 0:
                 return replace(call, raw=_yaml(call.body)).with_header("content-type", "application/yaml")
             case 1:
@@ -198,6 +224,22 @@ class Mutator:
             case _:
                 place = rng.randrange(len(data) + 1)
                 return replace(call, raw=data[:place] + rng.choice(_JSON_ODDITIES)[:200] + data[place:])
+
+    def _cbor(self, call: Call) -> Call:
+        """The body as CBOR, some bytes of it changed; an apply where a patch is sent."""
+        rng = self.rng
+        try:
+            data = bytearray(cbor2.dumps(call.body))
+        except Exception:  # lone surrogates
+            data = bytearray(cbor2.dumps({}))
+        for _ in range(rng.choice((0, 0, 1, 3))):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        for _ in range(rng.choice((0, 0, 0, 1))):
+            place = rng.randrange(len(data) + 1)
+            data[place:place] = rng.choice(_CBOR_ODDITIES)
+        media = "application/apply-patch+cbor" if call.method == "PATCH" else "application/cbor"
+        made = replace(call, raw=bytes(data)).with_header("content-type", media)
+        return made.with_header("accept", rng.choice(("application/cbor", "application/json", "application/cbor-seq")))
 
     def _protobuf(self, body: Json) -> bytes:
         """A built-in kind's message where there is one, some bytes of it changed."""

@@ -151,6 +151,10 @@ def _own_steps() -> list[dict[str, Json]]:
         "/metrics",
         "/.well-known/openid-configuration",
         "/openid/v1/jwks",
+        "/console",
+        "/console/",
+        "/console/main.js",
+        "/console/..%2f..%2fsettings.py",
     ):
         steps.append(step_of("GET", path))
     for resource in (

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import cbor2
 import pytest
 
 from tests.fuzz.calls import Call, Entry, dumped, loaded, parse_target, read_entry, write_entry
@@ -18,6 +19,7 @@ from tests.fuzz.wire import Answer
 ROOT = Path(__file__).parents[2]
 CORPUS = Path(__file__).parent / "corpus"
 JSON = {"content-type": "application/json"}
+CBOR = {"content-type": "application/cbor"}
 
 
 @pytest.mark.slow
@@ -63,6 +65,8 @@ def _status(code: int, message: str) -> bytes:
         pytest.param(Answer(400, JSON, b"{"), ["malformed"], id="no JSON"),
         pytest.param(Answer(400, JSON, b"{}"), ["malformed"], id="no Status"),
         pytest.param(Answer(200, JSON, b'{"a":"\xff"}'), ["malformed"], id="no UTF-8"),
+        pytest.param(Answer(404, CBOR, cbor2.dumps({b"kind": b"Status"})), ["malformed"], id="no whole Status in CBOR"),
+        pytest.param(Answer(200, CBOR, b"\xa1"), ["malformed"], id="no CBOR"),
         pytest.param(Answer(200, JSON, b"{}", 5.1), ["slow"], id="slow"),
     ],
 )

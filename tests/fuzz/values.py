@@ -47,7 +47,8 @@ _TYPES: Final = ("application/json", "application/yaml", "application/vnd.kubern
 _TRANSFORMS: Final = ("", ";as=Table;v=v1;g=meta.k8s.io", ";as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
                       ";as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", ";as=Table;v=v1beta1;g=meta.k8s.io",
                       ";as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io", ";as=Table", ";q=0.1", ";q=x",
-                      ";pretty=1", ";v=v1")
+                      ";pretty=1", ";v=v1", ";keep=metadata.name+spec", ";drop=metadata.managedFields",
+                      ";keep=" + "+".join(["a.b"] * 200), ";drop=", ";keep=..")
 ACCEPTS: Final = (*(media + form for media in _TYPES for form in _TRANSFORMS), "", ",", ";", "a" * 3000,
                   "application/json," * 200)
 
@@ -56,7 +57,7 @@ QUERIES: Final[dict[str, tuple[str, ...]]] = {
     "limit": ("0", "1", "500", "-1", "9" * 19, "9" * 4301, "1.5"),
     "continue": ("", "e30", "a", "eyJ2IjoibWV0YS5rOHMuaW8vdjEifQ"),
     "resourceVersion": ("0", "1", "2", "-1", "9" * 19, "a"), "resourceVersionMatch": ("Exact", "NotOlderThan", "a"),
-    "labelSelector": ("a", "a=b", "!a", "a in (b,c)", "a notin (b),c", "a>1", "a in (", "=", ",", "a==b,c!=d",
+    "labelSelector": ("query.registry/order-by=metadata.name_desc", "query.registry/offset in (1,2)", "a", "a=b", "!a", "a in (b,c)", "a notin (b),c", "a>1", "a in (", "=", ",", "a==b,c!=d",
                       "a=" + "b" * 64,
                       ",".join(f"a{i}=b" for i in range(200))),
     "fieldSelector": ("metadata.name=a", "metadata.namespace!=b", "spec.a=b", "a", "=",
@@ -74,6 +75,12 @@ QUERIES: Final[dict[str, tuple[str, ...]]] = {
     "orphanDependents": ("true", "false", "x"), "deleted": ("true", "false"),
     "atResourceVersion": ("1", "0", "x", "9" * 19),
     "usage": ("true",), "object": ("true", "x"), "diff": ("merge", "json", "none", "x"), "shardSelector": ("a",),
+    "filter": ("true", "object.metadata.name == 'a'", "object.spec.a > 1", "object.search('a')", "(" * 500, "1/0 == 1",
+               "object.metadata.labels.all(k, k == k)", "object.metadata.name in [" + "'a'," * 500 + "'b']", "now"),
+    "orderBy": ("metadata.name", "metadata.creationTimestamp desc", "spec.a", "metadata.labels['a'] desc", "a,a", ","),
+    "offset": ("0", "1", "10001", "-1", "9" * 19), "count": ("exact", "estimated", "x", ""),
+    "statistics": ("true", "x"), "conditions": ("true", "x"), "dependents": ("true", "x"),
+    "sinceSeconds": ("1", "0", "-1", "9" * 19, "1.5"), "buckets": ("1", "500", "501", "0", "x"),
 }
 HEADERS: Final[dict[str, tuple[str, ...]]] = {
     "accept": ACCEPTS, "content-type": CONTENT_TYPES, "accept-encoding": ("gzip", "br", "gzip;q=0", "a" * 500),
@@ -99,7 +106,8 @@ SEGMENTS: Final = ("watch", "namespaces", "default", "api", "apis", "v1", "confi
                    "tenants",
                    "admissionregistration.k8s.io", "validatingadmissionpolicies", "storagemigration.k8s.io", "openapi",
                    "v3",
-                   "coordination.k8s.io", "events.k8s.io", "limitranges", "resourcequotas", "v1beta1", "status", "..",
+                   "coordination.k8s.io", "events.k8s.io", "query.registry", "queries", "apiregistration.k8s.io",
+                   "apiservices", "console", "limitranges", "resourcequotas", "v1beta1", "status", "..",
                    ".", "*")
 EXPRESSIONS: Final = (
     "self", "true", "1/0", "self.a", "self == oldSelf", "has(self.a)", "self.all(x, x > 0)", "self.map(x, [x, x])",
