@@ -55,10 +55,15 @@ class ApiClient:
 
     def items(self, path: str, query: str = "") -> Iterator[Object]:
         """All items of a list, page by page."""
+        for page in self.pages(path, query):
+            yield from page["items"]
+
+    def pages(self, path: str, query: str = "") -> Iterator[Object]:
+        """A list in pages of 500; `query` ends with '&' if there is any."""
         following = ""
         while True:
             page = self.request("GET", f"{path}?{query}limit={_PAGE}&continue={quote(following, safe='')}")
-            yield from page["items"]
+            yield page
             following = page["metadata"].get("continue") or ""
             if not following:
                 return

@@ -40,6 +40,8 @@ COMMANDS: Final = {
     "restore": Command("restore", "make an object again what it was at a revision"),
     "deleted": Command("deleted", "list deleted objects of a kind"),
     "undelete": Command("undelete", "create a deleted object again as it was"),
+    "export": Command("export", "write objects as manifests that can be applied elsewhere"),
+    "migrate-storage": Command("migrate_storage", "rewrite the objects of a kind at its storage version"),
     "protect": Command("protect", "refuse the deletion of a definition, a namespace or a tenant"),
     "usage": Command("usage", "what a tenant uses of what it may use"),
     "tenants": Command("tenants", "list tenants, with what they use"),

@@ -26,6 +26,16 @@ OUTDATED: Final = statement(
     ),
 )
 
+COUNT_OUTDATED: Final = statement(
+    "count-outdated",
+    "How many rows are not of a version (nor, where one is given, of a schema); by the primary key.",
+    """
+    SELECT count(*) FROM objects
+    WHERE tenant_id = %(tenant)s::bigint AND resource = %(resource)s::text
+        AND (version <> %(version)s::text OR schema_id <> %(schema)s::bigint)
+    """,
+)
+
 MATCHING: Final = statement(
     "matching-bodies",
     "Objects of a resource whose bodies match a regular expression, unchanged for a while; by the primary key, tenant"
@@ -70,6 +80,12 @@ class Rewrites:
         )  # fmt: skip
         found = [Row(resource, ObjectKey(row[0]), Uid(row[1]), *row[2:6]) for row in rows]
         return list(await self._sealing.rows(tenant.id, found))
+
+    async def count_outdated(self, tenant: Tenant, resource: ResourceName, *, version: str, schema: int | None) -> int:
+        """How many rows `outdated_rows` would return in all."""
+        values = {"tenant": tenant.id, "resource": resource, "version": version, "schema": schema}
+        [[count]] = await self._pool.fetch(COUNT_OUTDATED, values)
+        return int(count)
 
     async def matching(
         self, resource: ResourceName, pattern: str, *, seconds: float, limit: int

@@ -426,6 +426,25 @@ async def test_a_slice_ends_and_it_goes_on(
     assert (await stored_versions(api), await versions_of_rows(api_database)) == (["v2"], {"v2": 5})
 
 
+async def test_a_long_one_says_how_far_it_is(
+    api: Client, between: list[Callable[[], Awaitable[Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In an annotation, over the slices: the batches have two rows."""
+    monkeypatch.setattr(storage_migration, "PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr(storage_migration, "SLICE_SECONDS", 0.0)
+    await define(api, gears("v1"))
+    for i in range(5):
+        (await api.post(V1, gear(f"g{i}", i))).ok(201)
+    await switched(api)
+    (await api.post(MIGRATIONS, migration())).ok(201)
+    await ended(api)
+    found: list[str] = []
+    for entry in (await api.get(f"{MIGRATIONS}/m/history?object=true")).ok()["items"]:
+        text = (entry["object"]["metadata"].get("annotations") or {}).get(storage_migration.PROGRESS)
+        found += [text] if text and text not in found else []
+    assert found == ["5/5", "4/5", "2/5"]
+
+
 async def test_migrations_of_one_resource_wait_for_each_other(
     api: Client, api_database: str, between: list[Callable[[], Awaitable[Any]]]
 ) -> None:

@@ -52,6 +52,10 @@ UNKNOWN_SECONDS: Final = 5.0
 LEASE_SECONDS: Final = 6.0
 # After this long others have their turn, and the migration goes on after them.
 SLICE_SECONDS: Final = 20.0
+# The annotation of a StorageVersionMigration that says how far it is: "1200/40000" objects.
+PROGRESS: Final = "storagemigration.registry/progress"
+# Each report is a write of the StorageVersionMigration; one that ends sooner makes none.
+PROGRESS_SECONDS: Final = 2.0
 
 
 @dataclass(slots=True)
@@ -96,7 +100,8 @@ class Migrations:
             name = migration["metadata"]["name"]
             running = ("True", "MigrationRunning", f"Migration {name} is running")
             await _set_definition_condition(controlled, group, plural, running)
-            outcome = await self._rewrite(controlled, group, plural, lease, whole=True)
+            progress = _Progress(controlled, key, migration)
+            outcome = await self._rewrite(controlled, group, plural, lease, progress)
             if outcome is None or outcome.failure is not None:
                 await _set_definition_condition(
                     controlled, group, plural, ("False", "MigrationFailed", "The migration has failed")
@@ -132,7 +137,7 @@ class Migrations:
         if definition is None or definition.terminating or definition.builtin:
             return
         async with _Lease(self, controlled, group, plural) as lease:
-            outcome = await self._rewrite(controlled, group, plural, lease, whole=False)
+            outcome = await self._rewrite(controlled, group, plural, lease)
             if outcome is None:
                 return
             if outcome.failure is not None:
@@ -148,12 +153,19 @@ class Migrations:
 
     # -- the rows
     async def _rewrite(
-        self, controlled: ControllerClient, group: str, plural: str, lease: _Lease, *, whole: bool
+        self, controlled: ControllerClient, group: str, plural: str, lease: _Lease, progress: _Progress | None = None
     ) -> RewriteOutcome | None:
-        """The outcome, None where the resource is gone. Raises Requeue when its lease is over."""
-        rewriting = Rewriting(controlled, group, plural, self.pace, whole)
+        """The outcome, None where the resource is gone. Raises Requeue when its lease is over.
+
+        With `progress`, the migration was requested: rows that an earlier schema has processed are rewritten as well.
+        """
+        rewriting = Rewriting(controlled, group, plural, self.pace, whole=progress is not None)
         try:
-            async for _ in rewriting.run():
+            if progress is not None:
+                await progress.begin(rewriting)
+            async for rows in rewriting.run():
+                if progress is not None:
+                    await progress.advance(rows)
                 if await lease.is_over():
                     raise Requeue
             return await rewriting.outcome()
@@ -170,6 +182,43 @@ class Migrations:
                     group,
                     controlled.tenant.name,
                 )
+
+
+class _Progress:
+    """How far a requested migration is, in an annotation of its StorageVersionMigration.
+
+    The total is that of its first slice. A crash loses the count of the rows since the last report, never the rows.
+    """
+
+    def __init__(self, controlled: ControllerClient, key: ObjectKey, migration: Object) -> None:
+        self._controlled = controlled
+        self._key = key
+        text = (migration["metadata"].get("annotations") or {}).get(PROGRESS, "")
+        done, _, total = text.partition("/")
+        is_known = done.isdecimal() and total.isdecimal() and len(text) < 32
+        self._done, self._total = (int(done), int(total)) if is_known else (0, 0)
+        self._next = 0.0
+
+    async def begin(self, rewriting: Rewriting) -> None:
+        self._next = time.monotonic() + PROGRESS_SECONDS
+        self._total = self._total or await rewriting.remaining()
+
+    async def advance(self, rows: int) -> None:
+        """Counts `rows`, and reports now and then."""
+        # Rows that need no change are read again in each slice, and new ones may have been written.
+        self._done = min(self._done + rows, self._total)
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + PROGRESS_SECONDS
+        text = f"{self._done}/{self._total}"
+
+        def annotated(old: Object) -> Object:
+            new = copy_of(old)
+            annotations = {**(new["metadata"].get("annotations") or {}), PROGRESS: text}
+            new["metadata"] = {**new["metadata"], "annotations": annotations}
+            return new
+
+        await _change(self._controlled, self._key, annotated)
 
 
 class _Lease:
@@ -224,7 +273,13 @@ async def _change_status(
     def changed(old: Object) -> Object:
         return {**copy_of(old), "status": make(dict(old.get("status") or {}))}
 
-    return await controlled.change(_GROUP, _PLURAL, key, changed, subresource="status")
+    return await _change(controlled, key, changed, subresource="status")
+
+
+async def _change(
+    controlled: ControllerClient, key: ObjectKey, make: Callable[[Object], Object], subresource: str = ""
+) -> Object | None:
+    return await controlled.change(_GROUP, _PLURAL, key, make, subresource=subresource)
 
 
 async def _end(controlled: ControllerClient, key: ObjectKey, kind: str, reason: str, message: str) -> None:

@@ -122,6 +122,16 @@ class Rewriting:
             raise StillOutdated
         return found
 
+    async def remaining(self) -> int:
+        """How many rows are to be examined. Raises ResourceGone."""
+        served = self._served(await self.controlled.catalog())
+        return await self.controlled.backend.store.rewrites.count_outdated(
+            self.controlled.tenant,
+            served.resource_name,
+            version=served.version.name,
+            schema=served.identity if self.whole else None,
+        )
+
     def _served(self, catalog: TenantCatalog) -> Served:
         definition = catalog.definition(self.group, self.plural)
         if definition is None:
