@@ -395,6 +395,24 @@ class Store:
             self._pool, tenant, resource, namespace=namespace, seconds=seconds, buckets=buckets
         )
 
+    async def changes_since(
+        self,
+        tenant: Tenant,
+        resource: ResourceName,
+        *,
+        namespace: str | None,
+        since: datetime.datetime,
+        upto: int,
+        after: tuple[ObjectKey, int] | None,
+        limit: int,
+    ) -> list[Change]:
+        """The changes of a resource from a time up to a revision, by key and revision; the next ones after `after`."""
+        found = await reads_of_statistics.changes_since(
+            self._pool, tenant, resource, namespace=namespace, since=since, upto=upto, after=after, limit=limit
+        )
+        await self._sealing.changes(tenant.id, found)
+        return found
+
     async def in_use(self, tenant: Tenant, contents: Contents) -> bool:
         """What `Write.unless_used` is checked against, as of now."""
         return await self._lookups.in_use(tenant, contents)

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from registry.api.verbs import dependents, statistics
+from registry.api.verbs import condition_counts, dependents, statistics
 from registry.store.reads import statistics as reads
 from tests.api.client import Client
 from tests.api.widgets import ALL_WIDGETS, GROUP, NAMESPACES, SCHEMA, WIDGETS, define, definition, make, widget
@@ -181,6 +181,42 @@ async def test_time_in_the_status_of_a_condition(api: Client, monkeypatch: pytes
     assert counts == {60: 0, 600: 1, 3600: 1, 21_600: 0, 86_400: 0, 604_800: 0, None: 1}
     monkeypatch.setattr(statistics, "MAX_OBJECTS", 2)
     assert (await figures(api, GADGETS, "&conditions=true"))["conditions"]["complete"] is False
+
+
+async def test_the_status_of_conditions_over_time(
+    api: Client, api_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the end of each of four hours: `a` becomes ready in the second and not ready in the third; `b` is deleted in
+    the fourth, in which `c` is created."""
+    await define(api, definition("gadgets", "Gadget", schema=GADGET_SCHEMA))
+    await make_gadget(api, "a", {"type": "Ready", "status": "False"})
+    await make_gadget(api, "b", {"type": "Ready", "status": "True"}, {"type": "Old", "status": "True"})
+    for status in ("True", "False"):
+        changed = {"status": {"conditions": [{"type": "Ready", "status": status}]}}
+        (await api.patch(f"{GADGETS}/a", changed)).ok()
+    (await api.delete(f"{GADGETS}/b")).ok()
+    await make_gadget(api, "c", {"type": "Ready", "status": "Unknown"})
+    hours = (3.5, 3.5, 2.5, 1.5, 0.5, 0.5)
+    async with await psycopg.AsyncConnection.connect(api_database, autocommit=True) as connection:
+        logged = await connection.execute("SELECT revision FROM changes WHERE resource = %s ORDER BY revision",
+                                          [f"gadgets.{GROUP}"])  # fmt: skip
+        for [revision], ago in zip(await logged.fetchall(), hours, strict=True):
+            await connection.execute(
+                "UPDATE changes SET at = now() - %s * interval '1 hour' WHERE revision = %s", [ago, revision]
+            )
+    query = "&conditions=true&sinceSeconds=14400&buckets=4"
+    counts = (await figures(api, GADGETS, query))["conditions"]["counts"]
+    assert {(one["type"], one["status"]): one["objects"] for one in counts} == {
+        ("Ready", "False"): [1, 0, 1, 1],
+        ("Ready", "True"): [1, 2, 1, 0],
+        ("Ready", "Unknown"): [0, 0, 0, 1],
+        ("Old", "True"): [1, 1, 1, 0],
+    }
+    assert (await figures(api, GADGETS.replace("default", "other"), query))["conditions"]["counts"] == []
+    monkeypatch.setattr(condition_counts, "_PAGE", 2)
+    assert (await figures(api, GADGETS, query))["conditions"]["counts"] == counts
+    monkeypatch.setattr(condition_counts, "MAX_CHANGES", 5)
+    assert "counts" not in (await figures(api, GADGETS, query))["conditions"]
 
 
 # -- dependents

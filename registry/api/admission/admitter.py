@@ -23,7 +23,6 @@ from registry.api.admission.policies import PolicyAdmission
 from registry.api.admission.reinvocation import Rounds
 from registry.api.admission.webhooks import WebhookAdmission
 from registry.api.request import ResourceRequest
-from registry.definitions.model import Definition
 
 
 class NullAdmitter:
@@ -76,16 +75,11 @@ class Admitter:
 
     def _attributes(self, operation: str, name: str, obj: Object | None, old: Object | None) -> Attributes:
         request = self._request
-        served = request.served
-        resource = _resource(request, served.definition, served.version.name)
+        resource = _resource(request, request.served.version.name)
         others = [
-            _resource(request, served.definition, version.name)
-            for version in served.definition.versions.values()
-            if version.served and version is not served.version
-        ]
-        others += [
-            _resource(request, other.definition, other.version.name)
-            for other in request.catalog.stored_together(served)
+            _resource(request, version.name)
+            for version in request.served.definition.versions.values()
+            if version.served and version is not request.served.version
         ]
         namespace = name if resource.resource == "namespaces" and not resource.group else request.namespace
         return Attributes(
@@ -133,7 +127,8 @@ class Admitter:
             await self._by_webhooks.validate(self._admission.validating_webhooks, attributes)
 
 
-def _resource(request: ResourceRequest, definition: Definition, version: str) -> Resource:
+def _resource(request: ResourceRequest, version: str) -> Resource:
+    definition = request.served.definition
     kind = (definition.group, version, definition.names.kind)
     if request.subresource == "scale":
         kind = ("autoscaling", "v1", "Scale")

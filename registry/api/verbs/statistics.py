@@ -1,7 +1,7 @@
 """Statistics of a resource: a parameter of a list that Kubernetes does not have (right: list).
 
     GET .../widgets?statistics=true&sinceSeconds=86400&buckets=48     objects and writes over time
-    GET .../widgets?statistics=true&conditions=true                   and how long conditions have had their status
+    GET .../widgets?statistics=true&conditions=true                   and the status of their conditions
 
 Writes are counted in the change log, so the figures are exact as far back as it is kept. Conditions are read from the
 objects, in the order of their keys, up to a bound that the answer reports. Documented in docs/statistics.md.
@@ -12,14 +12,14 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator
 from contextlib import aclosing
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from registry.api.answers import DocumentAnswer
 from registry.api.errors import bad_request
 from registry.api.options import ListOptions, Query
 from registry.api.request import ResourceRequest
+from registry.api.verbs.condition_counts import conditions_of, counts_by_time
 from registry.api.verbs.list import Selection, parse_selection, row_texts
-from registry.codec.stored import decode_stored
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.store.reads.statistics import MAX_WRITES, Statistics, TooManyWrites
 from registry.store.types import ChangeType
@@ -79,7 +79,7 @@ async def serve(request: ResourceRequest) -> DocumentAnswer:
         "buckets": list(_buckets(found, buckets)),
     }
     if is_true(request.query, "conditions"):
-        body["conditions"] = await _conditions(request, found.until)
+        body["conditions"] = await _conditions(request, found, buckets)
     return DocumentAnswer(body)
 
 
@@ -108,19 +108,12 @@ def _buckets(found: Statistics, count: int) -> Iterator[dict[str, Any]]:
         }
 
 
-class _Condition(NamedTuple):
-    type: str
-    status: str
-    # When it came to have this status; None where that is no time.
-    since: datetime.datetime | None
-
-
-async def _conditions(request: ResourceRequest, now: datetime.datetime) -> dict[str, Any]:
-    """How many objects have each status of each condition, and for how long they have had it."""
+async def _conditions(request: ResourceRequest, found: Statistics, buckets: int) -> dict[str, Any]:
+    """How many objects have each status of each condition, for how long they have had it, and how many had it."""
     selection: Selection = parse_selection(request, ListOptions())
     slices = TimeSlice.current()
     states: dict[tuple[str, str], list[float | None]] = {}
-    examined = size = 0
+    examined = size = revision = 0
     complete = True
     async with aclosing(selection.pages()) as pages:
         async for page in pages:
@@ -129,37 +122,26 @@ async def _conditions(request: ResourceRequest, now: datetime.datetime) -> dict[
                 break
             examined += len(page.rows)
             size += page.size
+            revision = page.revision
             for text in await row_texts(request, page.rows):
-                for one in _conditions_of(text):
+                for one in conditions_of(text):
                     if (one.type, one.status) in states or len(states) < MAX_STATES:
-                        seconds = None if one.since is None else max((now - one.since).total_seconds(), 0)
+                        seconds = None if one.since is None else max((found.until - one.since).total_seconds(), 0)
                         states.setdefault((one.type, one.status), []).append(seconds)
                 if slices.expired():
                     await slices.yield_for_client()
-    return {
+    body: dict[str, Any] = {
         "examined": examined,
         "complete": complete,
         "states": [_state(*key, seconds) for key, seconds in sorted(states.items())],
     }
-
-
-def _conditions_of(text: str) -> Iterator[_Condition]:
-    """The conditions of the usual form in an object's JSON; a schema may allow anything in their place."""
-    if '"conditions"' not in text:
-        return
-    status = decode_stored(text).get("status")
-    found = status.get("conditions") if isinstance(status, dict) else None
-    for one in found if isinstance(found, list) else ():
-        if isinstance(one, dict) and isinstance(one.get("type"), str) and isinstance(one.get("status"), str):
-            yield _Condition(one["type"], one["status"], _parsed_time(one.get("lastTransitionTime")))
-
-
-def _parsed_time(value: object) -> datetime.datetime | None:
-    try:
-        found = datetime.datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        return None
-    return found if found is not None and found.tzinfo is not None else None
+    present = {key: len(seconds) for key, seconds in states.items()}
+    if (
+        complete
+        and (counts := await counts_by_time(request, found, buckets, revision, present, MAX_STATES)) is not None
+    ):
+        body["counts"] = counts
+    return body
 
 
 def _state(type_: str, status: str, seconds: list[float | None]) -> dict[str, Any]:

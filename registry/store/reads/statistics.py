@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from registry.store import change_log
+from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.connection import Pool
 from registry.store.encoding import storable
 from registry.store.errors import TenantNotFound
 from registry.store.rows import STATE
 from registry.store.statements import statement
-from registry.store.types import ChangeType, Guards, ResourceName, State, Tenant
+from registry.store.types import Change, ChangeType, Guards, ObjectKey, ResourceName, State, Tenant
 
 # Rows of the log that one request counts: some tenths of a second.
 MAX_WRITES: Final = 250_000
@@ -59,6 +61,29 @@ STATISTICS: Final = statement(
 )
 
 
+CHANGES_SINCE: Final = statement(
+    "changes-since",
+    "The changes of a range of keys since a time, up to a revision, in the order of keys and revisions, up to some"
+    " bytes; by the log's index of keys in the partitions of that time.",
+    "SELECT"
+    + change_log.COLUMNS
+    + " FROM ("
+    + within_bytes(
+        """
+        SELECT * FROM changes c
+        WHERE c.tenant_id = %(tenant)s::bigint AND c.resource = %(resource)s::text
+            AND (c.key, c.revision) > (%(first)s::text, %(after)s::bigint)
+            AND (%(last)s::text IS NULL OR c.key < %(last)s::text)
+            AND c.at >= %(since)s::timestamptz AND c.revision <= %(upto)s::bigint
+        ORDER BY c.key, c.revision LIMIT %(limit)s::bigint
+        """,
+        "r.key, r.revision",
+        change_log.SIZE.replace("c.", "r."),
+    )
+    + ") c ORDER BY c.key, c.revision",
+)
+
+
 class TooManyWrites(Exception):
     """There were more than MAX_WRITES in that time."""
 
@@ -81,13 +106,12 @@ async def statistics(
 
     Raises TooManyWrites.
     """
-    name = storable(namespace or "")
+    first, last = _key_range(namespace)
     parameters = {
         "tenant": tenant.id,
         "resource": resource,
-        # "0" is the character after "/".
-        "first": f"{name}/" if namespace else "",
-        "last": f"{name}0" if namespace else None,
+        "first": first,
+        "last": last,
         "seconds": seconds,
         "buckets": buckets,
         "limit": MAX_WRITES + 1,
@@ -105,3 +129,36 @@ async def statistics(
     if sum(writes.values()) > MAX_WRITES:
         raise TooManyWrites
     return Statistics(since, until, objects, writes, State(current, Guards(definitions, namespaces)))
+
+
+async def changes_since(
+    pool: Pool,
+    tenant: Tenant,
+    resource: ResourceName,
+    *,
+    namespace: str | None,
+    since: datetime.datetime,
+    upto: int,
+    after: tuple[ObjectKey, int] | None,
+    limit: int,
+) -> list[Change]:
+    """The next changes after a key and revision, in that order, from `since` on up to a revision; none at the end."""
+    first, last = _key_range(namespace)
+    parameters = {
+        "tenant": tenant.id,
+        "resource": resource,
+        "first": first if after is None else storable(after[0]),
+        "after": 0 if after is None else after[1],
+        "last": last,
+        "since": since,
+        "upto": upto,
+        "limit": limit,
+        "bytes": READ_BYTES,
+    }
+    return [change_log.change_of(row) for row in await pool.fetch(CHANGES_SINCE, parameters)]
+
+
+def _key_range(namespace: str | None) -> tuple[str, str | None]:
+    """Keys of a namespace lie between these; "0" is the character after "/"."""
+    name = storable(namespace or "")
+    return (f"{name}/", f"{name}0") if namespace else ("", None)

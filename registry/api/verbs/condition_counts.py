@@ -1,0 +1,116 @@
+"""How many objects had each status of each condition, by time: for statistics.py.
+
+Goes back from the present numbers by what each write changed. The change log has the state before and after each write,
+so the order of reading does not matter.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from registry.api.request import ResourceRequest
+from registry.codec.stored import decode_stored
+from registry.flowcontrol.time_slice import TimeSlice
+from registry.store.reads.statistics import Statistics
+from registry.store.types import Change, ChangeType, ObjectKey
+
+# Writes, and bytes of their states, that are read: about a second of work, in time slices.
+MAX_CHANGES: Final = 20_000
+MAX_BYTES: Final = 128 << 20
+_PAGE: Final = 500
+# Stored texts begin after this.
+_HEAD: Final = '{"metadata":{'
+
+Status = tuple[str, str]
+
+
+class Condition(NamedTuple):
+    """One of the usual form. `since` is None where `lastTransitionTime` is no time."""
+
+    type: str
+    status: str
+    since: datetime.datetime | None
+
+
+def conditions_of(text: str) -> Iterator[Condition]:
+    """The conditions of the usual form in an object's JSON; a schema may allow anything in their place."""
+    if '"conditions"' not in text:
+        return
+    status = decode_stored(text).get("status")
+    found = status.get("conditions") if isinstance(status, dict) else None
+    for one in found if isinstance(found, list) else ():
+        if isinstance(one, dict) and isinstance(one.get("type"), str) and isinstance(one.get("status"), str):
+            yield Condition(one["type"], one["status"], _time(one.get("lastTransitionTime")))
+
+
+async def counts_by_time(
+    request: ResourceRequest, found: Statistics, buckets: int, revision: int, present: Mapping[Status, int], limit: int
+) -> list[dict[str, Any]] | None:
+    """For each type and status the number of objects at the end of each interval; None for too many writes.
+
+    `present` are the numbers at `revision`, of all objects. At most `limit` pairs of type and status are counted.
+    """
+    changed: dict[Status, Counter[int]] = {status: Counter() for status in present}
+    slices = TimeSlice.current()
+    length = (found.until - found.since) / buckets
+    after: tuple[ObjectKey, int] | None = None
+    read = size = 0
+    while changes := await request.backend.store.changes_since(
+        request.tenant,
+        request.served.resource_name,
+        namespace=request.namespace or None,
+        since=found.since,
+        upto=revision,
+        after=after,
+        limit=_PAGE,
+    ):
+        read += len(changes)
+        size += sum(change.size for change in changes)
+        if read > MAX_CHANGES or size > MAX_BYTES:
+            return None
+        for change in changes:
+            place = min(int((change.at - found.since) / length), buckets - 1)
+            for status, difference in _differences(change).items():
+                if status in changed or len(changed) < limit:
+                    changed.setdefault(status, Counter())[place] += difference
+            if slices.expired():
+                await slices.yield_for_client()
+        after = changes[-1].key, changes[-1].revision
+    return [
+        {"type": kind, "status": status, "objects": _backwards(present.get((kind, status), 0), differences, buckets)}
+        for (kind, status), differences in sorted(changed.items())
+    ]
+
+
+def _differences(change: Change) -> Counter[Status]:
+    """What the write added to the number of objects of each status, and took from it."""
+    before = None if change.type is ChangeType.ADDED else change.previous_body
+    now = None if change.type is ChangeType.DELETED else change.body
+    found = Counter(_statuses(now))
+    found.subtract(_statuses(before))
+    return found
+
+
+def _statuses(body: str | None) -> list[Status]:
+    return [] if body is None else [(one.type, one.status) for one in conditions_of(_HEAD + body)]
+
+
+def _backwards(present: int, differences: Mapping[int, int], buckets: int) -> list[int]:
+    """The numbers at the ends of the intervals, of which the last is `present`."""
+    out = []
+    for place in reversed(range(buckets)):
+        # Versions that are converted may have had other conditions than those that are stored.
+        out.append(max(present, 0))
+        present -= differences.get(place, 0)
+    return out[::-1]
+
+
+def _time(value: object) -> datetime.datetime | None:
+    try:
+        found = datetime.datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return found if found is not None and found.tzinfo is not None else None
