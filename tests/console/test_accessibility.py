@@ -62,7 +62,7 @@ def test_dialogs_by_axe(page: Page, server: RunningServer) -> None:
     page.press("Escape")
     page.wait("!document.querySelector('dialog')")
     page.click("Delete")
-    page.wait_text("These go with it:")
+    page.wait_text("These are deleted with it:")
     found["delete"] = faults(page)
     page.click("Cancel")
     assert {name: what for name, what in found.items() if what} == {}
@@ -136,7 +136,7 @@ def test_each_page_fits_a_narrow_screen(page: Page, server: RunningServer) -> No
         assert page.evaluate(f"{wide}.map(e => e.outerHTML.slice(0, 100))") == [], name
     page.click("Menu")
     page.click("All kinds")
-    page.wait_text("that can be listed")
+    page.wait_text("Short names")
 
 
 def test_each_page_has_one_heading_and_a_title(page: Page, server: RunningServer) -> None:

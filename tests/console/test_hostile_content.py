@@ -76,7 +76,7 @@ OBJECT = f"#/shop/object/{GROUP}/v1/hostiles/default/evil"
 PLACES = {
     "table": (f"#/shop/objects/{GROUP}/v1/hostiles", "evil"),
     "yaml": (OBJECT, "onerror"),
-    "history": (f"{OBJECT}?tab=history", "Compare two"),
+    "history": (f"{OBJECT}?tab=history", "Compare selected"),
     "events": (f"{OBJECT}?tab=events", "onerror"),
     "relations": (f"{OBJECT}?tab=relations", "Hostile"),
     "definition": (f"#/shop/definition/hostiles.{GROUP}", "onerror"),

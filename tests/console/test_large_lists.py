@@ -89,7 +89,7 @@ def sizes(page: Page) -> list[int]:
 def test_first_rows_of_large_lists(admin: Page) -> None:
     """A page of each is there without reading the rest. Times are logged, and no reason to fail on a busy machine."""
     for route, text in ((LIST, "part-00099"), ("#/big/definitions", "kind050s"), ("#/~/tenants", "tenant-0050")):
-        go(admin, "#/big/objects/core/v1/secrets", "There are none")
+        go(admin, "#/big/objects/core/v1/secrets", "There are no objects.")
         took = admin.evaluate(f"{_FIRST_ROW}({route!r})")
         logger.info("first row of %s after %.0f ms", route, took)  # shown by --log-cli-level=info
         admin.wait_text(text)
@@ -104,7 +104,7 @@ def test_a_list_is_sorted_and_filtered_whole(admin: Page, api: Any) -> None:
     go(admin, LIST, "50,000 objects")
     admin.click("Size")
     admin.wait_text('query.registry/index: "spec.size"')
-    admin.click("Without filter and order")
+    admin.click("Clear filter and sorting")
     admin.wait_text("50,000 objects")
     index = {"query.registry/index": "spec.size", "query.registry/condition": "true"}
     path = f"{BIG}/apis/apiextensions.k8s.io/v1/customresourcedefinitions/parts.{GROUP}"
@@ -152,7 +152,7 @@ def test_any_page_can_be_reached_and_is_live(admin: Page, api: Any) -> None:
 def test_definitions_and_tenants_are_found_among_many(admin: Page) -> None:
     go(admin, "#/big/definitions", "300 objects")
     search(admin, "filter", "kind299")
-    admin.wait_text("There are none that match.")
+    admin.wait_text("No objects match.")
     search(admin, "filter", "kind298")
     admin.wait_text("1 object")
     admin.click("Kind298")

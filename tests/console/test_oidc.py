@@ -291,9 +291,9 @@ def test_an_expired_token_in_a_browser(
                 " location.reload(); })()"
             )
             if not renewable:
-                page.wait_text("The server does not accept your token any more.")
+                page.wait_text("Your session has expired.")
                 page.click(sign_in_at)
-            page.wait_text("was not saved, and is here again")
+            page.wait_text("ago is restored")
             page.click("Create")
             page.wait_text("Created.")
             assert page.evaluate("document.querySelector('dialog')") is None
@@ -321,7 +321,7 @@ def test_in_a_browser(browser: Browser, issuer: SigningIssuer, tmp_path: Path) -
             page.open(f"{server.url}/console/#/~/kinds")
             page.click(f"Sign in at {issuer.url.removeprefix('https://')}")
             page.wait_text("oidc:ann")
-            page.wait_text("that can be listed")
+            page.wait_text("Short names")
             assert page.evaluate("location.href") == f"{server.url}/console/#/~/kinds"
             token = json.loads(page.evaluate("sessionStorage.getItem('registry.session')"))["token"]
             assert token not in server.log

@@ -93,7 +93,7 @@ def test_objects_are_live_filtered_and_sorted(
     page.wait_text("4 objects")
     search(page, "filter", "object.spec.nosuch == 11")
     page.wait_text("undefined field 'nosuch'")
-    page.click("Without filter and order")
+    page.click("Clear filter and sorting")
     page.wait_text("39 objects")
 
 
@@ -139,7 +139,7 @@ def test_a_conflict_is_shown_as_a_difference_and_nothing_typed_is_lost(
     ok(http.patch(f"{path}?fieldManager=someone", json={"spec": {"target": "cloud"}}, headers=MERGE))
     page.wait_text("The object was changed meanwhile by someone")
     page.evaluate("location.reload()")
-    page.wait_text("was not saved, and is here again")
+    page.wait_text("ago is restored")
     page.wait_text("keep: 44")
     page.click("Save")
     page.wait_text("Left is what the server has now, right is your text")
@@ -163,7 +163,7 @@ def test_the_conflicts_of_an_apply_name_the_manager(
     edit(page, "keep: 30", "keep: 31")
     page.click("Apply")
     page.wait_text('conflict with "gitops"')
-    page.click("Take them over")
+    page.click("Take ownership")
     page.wait_text("Applied.")
     assert ok(http.get(path))["spec"]["keep"] == 31
 
@@ -224,10 +224,10 @@ def test_the_token_expires(page: Page, server: RunningServer, tokens: dict[str, 
         "sessionStorage.setItem('registry.session', JSON.stringify({token: 'registry.shop.x.y', tenant: '~'}))"
     )
     page.evaluate("location.reload()")
-    page.wait_text("The server does not accept your token any more.")
+    page.wait_text("Your session has expired.")
     page.fill("dialog input[name=token]", tokens["editor"])
     page.click("Sign in")
-    page.wait_text("was not saved, and is here again")
+    page.wait_text("ago is restored")
     page.wait_text("keep: 55")
     page.wait_text("The server would accept this")
     page.click("Discard")

@@ -41,16 +41,16 @@ def test_a_deletion_shows_what_depends_on_the_object_and_can_be_taken_back(
     sign_in(page, server, tokens["editor"])
     go(page, f"#/~/object/{GROUP}/v1/backups/prod/owner?tab=relations", "owned")
     page.click("Delete")
-    page.wait_text("These go with it:")
+    page.wait_text("These are deleted with it:")
     page.wait_text("Run prod/owned")
     page.evaluate("[...document.querySelectorAll('dialog footer button')].at(-1).click()")
     page.wait_text("owner is deleted")
     assert http.get(f"{PROD}/owner").status_code == 404
     go(page, f"#/~/deleted/{GROUP}/v1/backups?ns=prod", "owner")
     page.click("owner")
-    page.wait_text("owner as it was last")
+    page.wait_text("Last state of owner")
     page.click("Undelete")
-    page.wait_text("owner is back, with a new uid.")
+    page.wait_text("owner was restored, with a new uid.")
     again = ok(http.get(f"{PROD}/owner"))
     assert again["metadata"]["uid"] != made["metadata"]["uid"]
     ok(http.delete(f"{PROD}/owner"))
@@ -60,7 +60,7 @@ def test_a_namespace_is_deleted_by_its_name_only(page: Page, server: RunningServ
     sign_in(page, server, tokens["editor"])
     go(page, "#/~/object/core/v1/namespaces/_/prod", "No changes")
     page.click("Delete")
-    page.wait_text("These go with it:")
+    page.wait_text("These are deleted with it:")
     page.wait_text("Backup")
     last = "[...document.querySelectorAll('dialog footer button')].at(-1).disabled"
     assert page.evaluate(last) is True

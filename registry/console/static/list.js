@@ -35,7 +35,7 @@ export function useList(kind, { tenant, namespace = "", query = {}, page = 1, ac
       const isSelection = Object.values(query).some(Boolean);
       const isLong = offset > 0 && (isSelection ? offset : tokens.current.total) > SKIPPED;
       const place = isLong ? { continue: tokens.current[page] } : { offset: offset || "", count: isSelection ? "exact" : "" };
-      if (isLong && !place.continue) throw new ApiError(400, "Go to this page from the pages before it.");
+      if (isLong && !place.continue) throw new ApiError(400, "Reach this page from the pages before it.");
       loadedAt = performance.now();
       const path = resourcePath(tenant, kind, { namespace, query: { ...query, ...place, limit: PAGE } });
       const list = await api.get(path, { accept, signal });

@@ -55,7 +55,7 @@ function App({ arrived, problem }) {
   return html`<${Frame} api=${api} session=${session} route=${route} signOut=${signOut} problem=${problem} />
     ${expired && html`<${Dialog} title="Sign in again">
       <div class="body"><${Notice}
-          kind="warning">The server does not accept your token any more. What you typed is still there.</>
+          kind="warning">Your session has expired. What you typed is kept.</>
       <${SignIn} onSignIn=${signedIn} inDialog=${true} /></div>
     </>`}`;
 }
@@ -99,7 +99,7 @@ function Frame({ api, session, route, signOut, problem }) {
   return html`<${Console.Provider} value=${context}>
     <div class="frame">
       <a class="skip" href="#main"
-          onClick=${(event) => (event.preventDefault(), document.getElementById("main").focus())}>Skip to the page</a>
+          onClick=${(event) => (event.preventDefault(), document.getElementById("main").focus())}>Skip to content</a>
       <header class="top">
         <button type="button" class="menu" aria-expanded=${menu} aria-label="Menu" onClick=${() => setMenu(!menu)}>☰</button>
         <a class="brand" href=${formatRoute({ tenant })} aria-label="registry: overview"><img src="icon.svg"
@@ -122,7 +122,7 @@ function Frame({ api, session, route, signOut, problem }) {
 
 function NoKinds({ error, again }) {
   return html`<${ErrorNotice} error=${error} again=${again} />
-    ${error.code === 403 && html`<p>Nothing of this tenant is open to you. It may be another tenant that you may use: choose it at the top.</p>`}`;
+    ${error.code === 403 && html`<p>You have no access to this tenant. If you have access to another one, enter its name at the top.</p>`}`;
 }
 
 /** The page of a route, with its module loaded. A page stays while the parts of its route that name it stay. */
@@ -145,7 +145,7 @@ class Caught extends Component {
 
   render({ children }, { error }) {
     if (!error) return children;
-    return html`<${Notice} kind="error"><p>This page cannot show what the server has sent: ${error.message}</p>
+    return html`<${Notice} kind="error"><p>This page cannot show the server's answer: ${error.message}</p>
       <button type="button" onClick=${() => this.setState({ error: null })}>Try again</button></>`;
   }
 }

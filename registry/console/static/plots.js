@@ -2,34 +2,51 @@
 import { countText, durationText, timeText } from "./logic/text.js";
 import { niceTicks, timeTicks } from "./logic/scales.js";
 import { html, Meter } from "./ui.js";
+import { useLayoutEffect, useRef, useState } from "./vendor/preact.js";
 
-const WIDTH = 640;
 const LEFT = 48;
+
+/** `[ref, width]` of an element, in pixels: plots are drawn at their size, so that texts keep theirs. */
+function useWidth() {
+  const box = useRef();
+  const [width, setWidth] = useState(640);
+  useLayoutEffect(() => {
+    const observer = new ResizeObserver(([entry]) => setWidth(Math.max(240, Math.floor(entry.contentRect.width))));
+    observer.observe(box.current);
+    return () => observer.disconnect();
+  }, []);
+  return [box, width];
+}
 
 /** Lines or columns over time. `series`: `[{name, points: [[ms, value]]}]`; `kind` is "line" (steps) or "columns" (stacked). */
 export function TimePlot({ title, series, from, to, kind = "line", height = 190, format = countText, limit }) {
+  const [box, width] = useWidth();
   const bottom = height - 22;
   const stacked = kind === "columns";
   const tops = stacked ? sums(series) : series.flatMap((one) => one.points.map(([, value]) => value));
   const ticks = niceTicks(Math.max(1, limit ?? 0, ...tops));
-  const x = (time) => LEFT + ((time - from) / (to - from || 1)) * (WIDTH - LEFT - 8);
+  const x = (time) => LEFT + ((time - from) / (to - from || 1)) * (width - LEFT - 8);
   const y = (value) => bottom - (value / ticks.at(-1)) * (bottom - 10);
-  return html`<figure class="plot-box">
-    <svg class="plot" viewBox=${`0 0 ${WIDTH} ${height}`} role="img" aria-label=${`${title}: ${summary(series, format)}`}>
-      ${ticks.map((tick) => html`<g key=${tick}><line class="axis" x1=${LEFT} x2=${WIDTH - 8} y1=${y(tick)} y2=${y(tick)} />
+  return html`<figure class="plot-box" ref=${box}>
+    <svg class="plot" width=${width} height=${height} role="img" aria-label=${`${title}: ${summary(series, format)}`}>
+      ${ticks.map((tick) => html`<g key=${tick}><line class="axis" x1=${LEFT} x2=${width - 8} y1=${y(tick)} y2=${y(tick)} />
         <text class="quiet" x=${LEFT - 6} y=${y(tick) + 4} text-anchor="end">${format(tick)}</text></g>`)}
       ${timeTicks(from, to).map(([time, text]) => html`<text key=${time} class="quiet" x=${x(time)} y=${height - 5}
           text-anchor="middle">${text}</text>`)}
-      ${limit !== undefined && html`<line class="series-4" x1=${LEFT} x2=${WIDTH - 8} y1=${y(limit)} y2=${y(limit)}
+      ${limit !== undefined && html`<line class="series-4" x1=${LEFT} x2=${width - 8} y1=${y(limit)} y2=${y(limit)}
           stroke-dasharray="5 4" />`}
       ${stacked ? columns(series, x, y, from, to) : series.map((one, index) => html`<path key=${one.name}
-          class=${`series-${index + 1}`} d=${steps(one.points, x, y, to)} />`)}
+          class=${`series-${numberOf(one, index)}`} d=${steps(one.points, x, y, to)} />`)}
     </svg>
-    ${series.length > 1 && html`<${Legend} names=${series.map((one) => one.name)} />`}
+    ${series.length > 1 && html`<${Legend} names=${series.map((one) => one.name)} numbers=${series.map(numberOf)} />`}
   </figure>`;
 }
 
-export function Legend({ names, numbers = names.map((_name, index) => index + 1) }) {
+// The statuses of conditions have the same colours everywhere.
+const STATES = { True: 3, False: 2, Unknown: 5 };
+const numberOf = ({ name }, index) => STATES[name] ?? (index % 5) + 1;
+
+function Legend({ names, numbers }) {
   const mark = (number) => html`<svg viewBox="0 0 10 10" aria-hidden="true">
     <rect width="10" height="10" rx="2" class=${`series-${number}`} /></svg>`;
   return html`<figcaption class="legend">
@@ -65,18 +82,17 @@ function columns(series, x, y, from, to) {
 
 const summary = (series, format) => series.map((one) => `${one.name} ${format(one.points.at(-1)?.[1] ?? 0)}`).join(", ");
 
-const STATES = { True: 3, False: 2, Unknown: 5 };
-
 /** Conditions over time: `rows` as of `conditionSpans`. */
 export function Spans({ rows }) {
+  const [box, width] = useWidth();
   const all = rows.flatMap((row) => row.spans);
   const from = Math.min(...all.map((span) => span.from));
   const to = Math.max(...all.map((span) => span.to));
-  const left = 150;
-  const x = (time) => left + ((time - from) / (to - from || 1)) * (WIDTH - left - 8);
+  const left = Math.min(150, width / 3);
+  const x = (time) => left + ((time - from) / (to - from || 1)) * (width - left - 8);
   const height = rows.length * 26 + 22;
-  return html`<figure class="plot-box">
-    <svg class="plot" viewBox=${`0 0 ${WIDTH} ${height}`} role="img"
+  return html`<figure class="plot-box" ref=${box}>
+    <svg class="plot" width=${width} height=${height} role="img"
         aria-label=${rows.map((row) => `${row.type} is ${row.spans.at(-1).status}`).join(", ")}>
       ${rows.map((row, index) => html`<g key=${row.type}><text x="0" y=${index * 26 + 16}>${row.type.slice(0, 22)}</text>
         ${row.spans.map((span) => html`<rect class=${`series-${STATES[span.status] ?? 4}`} x=${x(span.from)}
@@ -93,9 +109,10 @@ function spanText(type, { status, reason, from, to }) {
   return `${type} ${status}${reason ? ` (${reason})` : ""}: ${durationText((to - from) / 1000)}, since ${timeText(from)}`;
 }
 
-/** Horizontal bars: `[{name, value, text}]`. */
+/** Horizontal bars: `[{name, value, text, href}]`. */
 export function Bars({ title, bars }) {
   const limit = Math.max(1, ...bars.map((bar) => bar.value));
-  return html`<dl class="facts bars" aria-label=${title}>${bars.map(({ name, value, text }) => html`<dt key=${name}>${name}</dt>
+  return html`<dl class="facts bars" aria-label=${title}>${bars.map(({ name, value, text, href }) => html`<dt
+      key=${name}>${href ? html`<a href=${href}>${name}</a>` : name}</dt>
     <dd><${Meter} label=${name} used=${value} limit=${limit} text=${text} plain=${true} /></dd>`)}</dl>`;
 }

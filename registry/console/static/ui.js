@@ -113,7 +113,7 @@ export function Tabs({ tabs, current, href }) {
 export function Heading({ parts, children, about }) {
   return html`<header class="heading">
     <div>
-      ${parts.length > 1 && html`<nav class="crumbs" aria-label="Where this is">
+      ${parts.length > 1 && html`<nav class="crumbs" aria-label="Breadcrumb">
         ${parts.slice(0, -1).map(([text, href]) => html`<a href=${href}>${text}</a>`)}
       </nav>`}
       <h1>${parts.at(-1)[0]}</h1>

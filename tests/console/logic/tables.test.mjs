@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { pointsOf } from "../../../registry/console/static/logic/scales.js";
+import { conditionLines, pointsOf } from "../../../registry/console/static/logic/scales.js";
 import { filterOf, orderBy, orderOf, rowsOf } from "../../../registry/console/static/logic/tables.js";
 
 test("a row of a table, and of a list", () => {
@@ -41,4 +41,18 @@ test("statistics as points: objects before, and at the end of each interval", ()
   assert.equal(to - from, 3_600_000);
   assert.deepEqual(lines[0].points, [[from, 10], [from + 1_800_000, 11], [to, 12]]);
   assert.deepEqual(writes.map((one) => [one.name, one.points.map(([, count]) => count)]), [["created", [2, 1]], ["updated", [7, 0]], ["deleted", [1, 0]]]);
+});
+
+test("the objects that had each status of a condition, at the ends of the intervals", () => {
+  const times = ["2026-11-22T09:00:00Z", "2026-11-22T09:30:00Z"];
+  const until = "2026-11-22T10:00:00Z";
+  const counts = [{ type: "Ready", status: "False", objects: [1, 0] }, { type: "Ready", status: "True", objects: [2, 3] }];
+  const [ready, ...others] = conditionLines({ until, buckets: times.map((time) => ({ time })), conditions: { counts } });
+  assert.deepEqual(others, []);
+  assert.equal(ready.type, "Ready");
+  assert.deepEqual(ready.series, [
+    { name: "False", points: [[Date.parse(times[1]), 1], [Date.parse(until), 0]] },
+    { name: "True", points: [[Date.parse(times[1]), 2], [Date.parse(until), 3]] },
+  ]);
+  assert.deepEqual(conditionLines({ until, buckets: [], conditions: {} }), []);
 });

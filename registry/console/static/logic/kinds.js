@@ -59,12 +59,12 @@ export function apiVersionOf(kind) {
 
 /** Whether the kind is one that the server has by itself: not of a definition. */
 export function isBuiltin(kind) {
-  return !kind.group.includes(".") || kind.group.endsWith(".k8s.io");
+  return !kind.group.includes(".") || /\.(k8s\.io|registry)$/.test(kind.group);
 }
 
 /**
  * Kinds that match what was typed, best first: a short name or a whole name, the beginning of one, any part of one, a
- * category, a group.
+ * category, a group. Without a text, all kinds: first those of definitions.
  */
 export function searchKinds(kinds, text) {
   const wanted = text.trim().toLowerCase();
@@ -77,7 +77,7 @@ export function searchKinds(kinds, text) {
     return kind.group.includes(wanted) ? 4 : 5;
   };
   const ranked = kinds.filter((kind) => kind.preferred && kind.verbs.includes("list")).map((kind) => [rank(kind), kind]);
-  if (!wanted) return ranked.map(([, kind]) => kind);
+  if (!wanted) return ranked.map(([, kind]) => kind).sort((x, y) => Number(isBuiltin(x)) - Number(isBuiltin(y)));
   return ranked
     .filter(([value]) => value < 5)
     .sort(([a, x], [b, y]) => a - b || Number(isBuiltin(x)) - Number(isBuiltin(y)) || x.plural.length - y.plural.length)

@@ -28,6 +28,17 @@ const dayText = (time) => `${two(new Date(time).getMonth() + 1)}-${two(new Date(
 const clockText = (time) => `${two(new Date(time).getHours())}:${two(new Date(time).getMinutes())}`;
 
 /**
+ * The objects that had each status of a condition at the end of each interval of a Statistics document:
+ * `[{type, series: [{name, points}]}]`; empty where the server has not counted them.
+ */
+export function conditionLines({ until, buckets, conditions: { counts = [] } }) {
+  const ends = [...buckets.slice(1).map((one) => Date.parse(one.time)), Date.parse(until)];
+  const types = [...new Set(counts.map((one) => one.type))];
+  const line = ({ status, objects }) => ({ name: status, points: objects.map((value, index) => [ends[index], value]) });
+  return types.map((type) => ({ type, series: counts.filter((one) => one.type === type).map(line) }));
+}
+
+/**
  * What a Statistics document is as points, `[[ms, number]]`: `lines` has the objects at the end of each interval, after
  * those at its beginning, `writes` has a series for each way of writing.
  */

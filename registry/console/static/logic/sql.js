@@ -43,15 +43,15 @@ export function exampleQueries(view, columns, namespaced) {
   const grouped = phase ?? spec.find((name) => columns.find((one) => one.name === name).type !== "time") ?? "stored_version";
   return [
     { title: "All objects", sql: `SELECT ${[who, ...spec, "updated_at"].join(", ")}\nFROM reports.${view}\nORDER BY ${who};` },
-    { title: `How many there are of each ${grouped}`, sql: `SELECT ${grouped}, count(*)\nFROM reports.${view}\nGROUP BY 1 ORDER BY 2 DESC;` },
+    { title: `Objects by ${grouped}`, sql: `SELECT ${grouped}, count(*)\nFROM reports.${view}\nGROUP BY 1 ORDER BY 2 DESC;` },
     {
-      title: "What was changed within a day, and by whom",
+      title: "Changes of the last day",
       sql: `SELECT valid_from, operation, user_name, ${who}\nFROM reports.${view}_history\n` +
         "WHERE valid_from > now() - interval '1 day'\nORDER BY revision DESC;",
     },
-    { title: "As it was yesterday", sql: `SELECT ${[who, ...spec].join(", ")}\nFROM reports.${view}_as_of(now() - interval '1 day');` },
+    { title: "State 24 hours ago", sql: `SELECT ${[who, ...spec].join(", ")}\nFROM reports.${view}_as_of(now() - interval '1 day');` },
     {
-      title: `Time in each ${measured} within a day`,
+      title: `Time in each ${measured} over the last day`,
       sql: `SELECT ${who}, value, duration, stays, still\n` +
         `FROM reports.time_in_state('reports.${view}_history', '${measured}', now() - interval '1 day');`,
     },

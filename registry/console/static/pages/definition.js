@@ -36,7 +36,8 @@ export default function Definition({ args, query }) {
     ${tab === "about" && html`<${About} definition=${definition} />`}
     ${tab === "schema" && html`<${Schema} definition=${definition} version=${version}
         to=${(one) => href({ page: "definition", args, query: { tab, version: one } })} />`}
-    ${tab === "figures" && (served ? html`<${Figures} kind=${served} />` : html`<${Empty}>It is not served.</>`)}
+    ${tab === "figures" && (served ? html`<${Figures} kind=${served}
+        created=${metadata.creationTimestamp} />` : html`<${Empty}>It is not served.</>`)}
     ${tab === "sql" && html`<${Sql} definition=${definition} tenant=${tenant === HOME ? "" : tenant} />`}`;
 }
 

@@ -20,7 +20,7 @@ export default function Definitions({ query }) {
     { id: "versions", title: "Versions", cell: (row) => row.object.spec.versions.map(versionText).join(", ") },
     { id: "scope", title: "Scope", order: "spec.scope", cell: (row) => row.object.spec.scope },
     { id: "state", title: "Established", cell: (row) => html`<${Status} text=${row.deleting ? "Terminating" : stateOf(row)} />` },
-    { id: "fault", title: "Faults", cell: (row) => conditionsOf(row).filter(isFault).map((one) => `${one.type}: ${one.reason}`).join(", ") },
+    { id: "fault", title: "Problems", cell: (row) => conditionsOf(row).filter(isFault).map((one) => `${one.type}: ${one.reason}`).join(", ") },
     { id: "age", title: "Age", order: "metadata.creationTimestamp", cell: (row) => html`<${Age} time=${row.created} />` },
   ];
   return html`<${Listing} kind=${DEFINITIONS} tenant=${tenant} query=${query} title="Definitions" columns=${() => columns}

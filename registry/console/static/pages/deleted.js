@@ -39,11 +39,11 @@ function List({ kind, args, query }) {
         onClick=${(event) => (event.preventDefault(), setShown(one))}>${one.name}</a>` },
     { id: "when", title: "Deleted", cell: (one) => html`${timeText(one.time)} (<${Age} time=${one.time} /> ago)` },
     { id: "user", title: "By", cell: (one) => one.user },
-    { id: "past", title: "Its past", cell: (one) => html`<a href=${objectRoute(tenant, kind, one.namespace, one.name, { tab: "history" })}>History</a>` },
+    { id: "past", title: "History", cell: (one) => html`<a href=${objectRoute(tenant, kind, one.namespace, one.name, { tab: "history" })}>History</a>` },
   ];
   return html`<${Heading}
       parts=${[[kind.kind, href({ page: "objects", args: kindArgs(kind), query: { ns } })], ["Deleted objects"]]}
-      about=${first.value ? `Complete from revision ${first.value.metadata.retainedSince} on` : ""} />
+      about=${first.value ? `Deletions since revision ${first.value.metadata.retainedSince}` : ""} />
     <div class="bar-row">
       ${kind.namespaced && html`<${NamespaceChoice} value=${ns}
           onChange=${(value) => go({ page: "deleted", args, query: { ns: value, name } })} />`}
@@ -68,13 +68,13 @@ function Shown({ kind, entry, onClose }) {
     try {
       const path = resourcePath(tenant, kind, { namespace: entry.namespace, name: entry.name, subresource: "undelete" });
       await api.post(path, { preconditions: { uid: entry.uid } });
-      notify(`${entry.name} is back, with a new uid.`);
+      notify(`${entry.name} was restored, with a new uid.`);
       go(objectRoute(tenant, kind, entry.namespace, entry.name));
     } catch (failure) {
       setError(failure);
     }
   };
-  return html`<${Dialog} title=${`${entry.name} as it was last`} wide=${true} onClose=${onClose}>
+  return html`<${Dialog} title=${`Last state of ${entry.name}`} wide=${true} onClose=${onClose}>
     <div class="body"><${ErrorNotice} error=${error} /><pre tabindex="0">${text}</pre></div>
     <footer><button type="button" onClick=${onClose}>Close</button>${may.undelete && html`<button type="button"
         class="main" onClick=${undelete}>Undelete</button>`}</footer>

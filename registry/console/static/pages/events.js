@@ -14,7 +14,7 @@ export default function Events({ namespace, object }) {
   if (!events.value) return html`<${Loading} />`;
   const when = (event) => event.lastTimestamp ?? event.series?.lastObservedTime ?? event.eventTime ?? event.metadata.creationTimestamp;
   const items = [...events.value.items].sort((a, b) => (when(a) < when(b) ? 1 : -1));
-  if (items.length === 0) return html`<${Empty}>There are no events about it.</>`;
+  if (items.length === 0) return html`<${Empty}>No events.</>`;
   return html`<${SmallTable} label="Events" wrap head=${["Last seen", "Type", "Reason", "Message", "From", "Count"]}>
     ${items.map((event) => html`<tr key=${event.metadata.uid}>
       <td><${Age} time=${when(event)} /></td><td><${Status} text=${event.type} /></td>

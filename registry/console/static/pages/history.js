@@ -33,10 +33,10 @@ export default function History({ kind, namespace, name, object, gone, may }) {
   return html`
     ${spans.length > 0 && html`<section class="card"><h2>Time in state</h2><${Spans} rows=${spans} /></section>`}
     <div class="bar-row">
-      <button type="button" disabled=${chosen.length !== 2} onClick=${() => setShown([older, newer])}>Compare two</button>
-      <span class="quiet">Choose two states to compare them. Complete from revision ${first.value.metadata.retainedSince} on.</span>
+      <button type="button" disabled=${chosen.length !== 2} onClick=${() => setShown([older, newer])}>Compare selected</button>
+      <span class="quiet">Select two revisions to compare. The history begins at revision ${first.value.metadata.retainedSince}.</span>
     </div>
-    ${items.length === 0 ? html`<${Empty}>Nothing is known of its past any more.</>` : html`<ol class="timeline card"
+    ${items.length === 0 ? html`<${Empty}>Its history is no longer kept.</>` : html`<ol class="timeline card"
         aria-label="History, newest first">
       ${items.map((entry, index) => html`<${Entry} key=${entry.resourceVersion} entry=${entry}
           chosen=${chosen.includes(entry)} choose=${() => choose(entry)}

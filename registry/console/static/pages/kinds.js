@@ -1,6 +1,7 @@
 // All kinds that the tenant serves: search, categories. The key "/" leads here from any page.
 import { isBuiltin, qualifiedName, searchKinds } from "../logic/kinds.js";
 import { kindArgs } from "../logic/routes.js";
+import { plural } from "../logic/text.js";
 import { Heading, html, Table, useConsole, useTitle } from "../ui.js";
 import { useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 
@@ -24,7 +25,7 @@ export default function Kinds({ query }) {
     { id: "categories", title: "Categories", cell: (kind) => kind.categories.join(", ") },
     { id: "origin", title: "From", cell: (kind) => (isBuiltin(kind) ? "server" : definitionLink(kind)) },
   ];
-  return html`<${Heading} parts=${[["Kinds"]]} about=${`${found.length} that can be listed`} />
+  return html`<${Heading} parts=${[["Kinds"]]} about=${plural(found.length, "kind")} />
     <form class="bar-row" onSubmit=${(event) => (event.preventDefault(), found[0] && go(to(found[0])))}>
       <input type="search" id="find" aria-label="Search kinds: Enter opens the first" placeholder="Name, short name, group, category"
           ref=${field} value=${text} onInput=${(event) => setText(event.target.value)} />

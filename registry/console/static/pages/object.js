@@ -99,7 +99,7 @@ function Summary({ object, kind, gone }) {
 function Gone({ kind, namespace, name }) {
   const { href } = useConsole();
   return html`<${Notice}
-      kind="warning">This object has been deleted. <a href=${href({ page: "deleted", args: kindArgs(kind), query: { ns: namespace, name } })}>See what can be brought back</a>.</>`;
+      kind="warning">This object has been deleted. <a href=${href({ page: "deleted", args: kindArgs(kind), query: { ns: namespace, name } })}>See deleted objects</a>.</>`;
 }
 
 /** Deletes an object, after showing what depends on it. */
@@ -130,11 +130,11 @@ function Deletion({ kind, object, onClose, onDone }) {
       ${dependents.loading && !dependents.value ? html`<${Loading}
           what="Looking for what depends on it" />` : html`<${Dependents} found=${dependents.value}
           error=${dependents.error} policy=${policy} />`}
-      ${!isLarge && html`<label class="field">What depends on it
+      ${!isLarge && html`<label class="field">Dependents
         <select value=${policy} onChange=${(event) => setPolicy(event.target.value)}>
-          <option value="Background">is deleted afterwards (background)</option>
-          <option value="Foreground">is deleted first (foreground)</option>
-          <option value="Orphan">stays, without this owner (orphan)</option>
+          <option value="Background">are deleted afterwards (background)</option>
+          <option value="Foreground">are deleted first (foreground)</option>
+          <option value="Orphan">stay, without this owner (orphan)</option>
         </select></label>`}
       ${isLarge && html`<label class="field">Type its name to confirm<input value=${typed}
           onInput=${(event) => setTyped(event.target.value)} spellcheck=${false} autocomplete="off" /></label>`}
@@ -168,9 +168,9 @@ async function dependentsOf(api, tenant, kinds, kind, { metadata, spec }, signal
 }
 
 function Dependents({ found, error, policy }) {
-  if (error || !found) return html`<${Notice} kind="warning">What depends on it could not be found out.</>`;
-  if (found.lines.length === 0) return html`<p>Nothing that you may list depends on it.</p>`;
-  return html`<p>${policy === "Orphan" ? "These stay:" : "These go with it:"}</p>
+  if (error || !found) return html`<${Notice} kind="warning">Its dependents could not be determined.</>`;
+  if (found.lines.length === 0) return html`<p>Nothing that you can list depends on it.</p>`;
+  return html`<p>${policy === "Orphan" ? "These stay:" : "These are deleted with it:"}</p>
     <ul>${found.lines.map(([text, count]) => html`<li>${text} <strong>${count}</strong></li>`)}</ul>${found.more && html`<p>and more</p>`}`;
 }
 

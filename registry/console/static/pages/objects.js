@@ -30,7 +30,7 @@ export function Unknown({ args }) {
   const other = kinds.find((one) => one.group === args[0] && one.plural === args[2]);
   return html`<${Notice} kind="warning"><p>This tenant serves no ${args[2]} in ${args[0]}/${args[1]}.</p>
     ${other && html`<p><a href=${href({ page: "objects", args: kindArgs(other) })}>It serves ${other.version}.</a></p>`}
-    <button type="button" onClick=${reloadKinds}>Look again</button></>`;
+    <button type="button" onClick=${reloadKinds}>Refresh</button></>`;
 }
 
 function Known({ kind, query }) {
@@ -82,7 +82,7 @@ export function Listing({ kind, tenant, namespace = "", query, title, about, col
         undo=${filter || sort ? () => change({ filter: "", sort: "" }) : null} />`}
     ${found.message && !found.error && html`<${Notice} kind="warning">${found.message}</>`}
     ${!found.list ? !found.error && html`<${Loading} />`
-      : rows.length === 0 ? !found.error && html`<${Empty}>There are none${filter || labels ? " that match" : ""}.</>`
+      : rows.length === 0 ? !found.error && html`<${Empty}>${filter || labels ? "No objects match." : "There are no objects."}</>`
       : html`<${Table} label=${`${title} objects`} columns=${columns(found.list)} rows=${rows} keyOf=${(row) => row.key} total=${found.total}
           sort=${sort} onSort=${(value) => change({ sort: value })}
           rowClass=${(row) => (row.deleting ? "deleting" : found.fresh.has(row.uid) ? "fresh" : "")} />`}
@@ -100,8 +100,8 @@ function Live({ state }) {
 
 function ListError({ found: { error, again }, kind, namespace, undo }) {
   return html`<${ErrorNotice} error=${error} again=${again} />
-    ${undo && html`<p>The server does not list it so. <button type="button" onClick=${undo}>Without filter and order</button></p>`}
-    ${error.code === 403 && kind.namespaced && !namespace && html`<p>You may not list all namespaces. Name a namespace that is open to you.</p>`}`;
+    ${undo && html`<p>The server cannot list it this way. <button type="button" onClick=${undo}>Clear filter and sorting</button></p>`}
+    ${error.code === 403 && kind.namespaced && !namespace && html`<p>You may not list all namespaces. Choose a namespace that you have access to.</p>`}`;
 }
 
 /** A namespace by name, with those that the user may list to choose from. */

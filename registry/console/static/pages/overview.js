@@ -36,18 +36,20 @@ export default function Overview() {
   const quotas = useLoaded((signal) => api.get(resourcePath(tenant, QUOTAS, { query: { limit: 100 } }), { signal }).catch(() => null), [tenant]);
   const may = useRights({ define: { verb: "create", group: DEFINITIONS.group, resource: DEFINITIONS.plural } });
   const version = useLoaded((signal) => api.get("/version", { signal }), []);
+  const to = (kind) => href({ page: "objects", args: kindArgs(kind) });
   const countOf = (kind) => counts.get(qualifiedName(kind));
   const counted = custom.filter((kind) => countOf(kind) > 0).sort((a, b) => countOf(b) - countOf(a));
-  const bars = counted.slice(0, 12).map((kind) => ({ name: kind.kind, value: countOf(kind), text: countText(countOf(kind)) }));
+  const bars = counted.slice(0, 12).map((kind) => ({ name: kind.kind, value: countOf(kind), text: countText(countOf(kind)), href: to(kind) }));
+  const others = custom.slice(0, most).filter((kind) => !counted.slice(0, 12).includes(kind));
   const isCounting = counts.size < Math.min(most, custom.length);
   const create = { page: "new", args: [DEFINITIONS.group, "v1", DEFINITIONS.plural] };
   return html`<${Heading} parts=${[[name || "Your tenant"]]} about=${state.value?.object?.spec?.displayName ?? ""} />
-    <div class="cards">
-      <section class="card"><h2>You</h2><p class="mono">${user ?? "…"}</p>
-        <p class="quiet">Kubernetes API ${version.value?.gitVersion ?? "…"}</p></section>
-      <section class="card"><h2>Kinds</h2><p class="figure">${countText(custom.length)}</p>
-        <p><a href=${href({ page: "definitions" })}>Definitions</a> · <a href=${href({ page: "kinds" })}>all kinds</a></p></section>
+    <div class="stats">
       ${state.value && html`<${Use} ...${state.value} />`}
+      <section class="card"><h2>Custom kinds</h2><p class="figure">${countText(custom.length)}</p>
+        <p><a href=${href({ page: "definitions" })}>Definitions</a> · <a href=${href({ page: "kinds" })}>All kinds</a></p></section>
+      <section class="card"><h2>Signed in as</h2><p class="figure name">${user ?? "…"}</p>
+        <p class="quiet">Kubernetes API ${version.value?.gitVersion ?? "…"}</p></section>
     </div>
     <${ErrorNotice} error=${version.error} again=${version.again} />
     <section class="card"><h2>Objects</h2>
@@ -55,8 +57,8 @@ export default function Overview() {
           href=${href(create)}>Define one</a>, or apply a definition with kubectl.`}</p>`}
       ${bars.length > 0 ? html`<${Bars} title="Objects of each kind" bars=${bars} />`
         : custom.length > 0 && html`<p class="quiet">None that you can see${isCounting ? " yet: counting" : ""}.</p>`}
-      <p>${custom.slice(0, most).map((kind) => html`<a key=${qualifiedName(kind)} class="chip"
-          href=${href({ page: "objects", args: kindArgs(kind) })}>${kind.kind} ${countOf(kind) >= 0 ? countText(countOf(kind)) : ""}</a>`)}</p>
+      ${others.length > 0 && html`<p>${others.map((kind) => html`<a key=${qualifiedName(kind)} class="chip"
+          href=${to(kind)}>${kind.kind} ${countOf(kind) >= 0 ? countText(countOf(kind)) : ""}</a>`)}</p>`}
       ${custom.length > most && html`<button type="button"
           onClick=${() => setMost(most + 100)}>Count ${Math.min(100, custom.length - most)} more kinds</button>`}</section>
     ${quotas.value?.items.length > 0 && html`<section class="card"><h2>Quotas of namespaces</h2><dl class="facts">
@@ -64,8 +66,8 @@ export default function Overview() {
 }
 
 function Use({ usage, object }) {
-  return html`<section class="card"><h2>Use ${object && html`· <${Status} text=${healthOf(object, usage)} />`}</h2><dl class="facts">
-    ${FIGURES.map(([name]) => html`<dt key=${name}>${name}</dt><dd><${Usage} usage=${usage} name=${name} /></dd>`)}</dl></section>`;
+  return html`<section class="card"><h2>Usage ${object && html`· <${Status} text=${healthOf(object, usage)} />`}</h2><dl class="facts">
+    ${FIGURES.map(([name, title]) => html`<dt key=${name}>${title}</dt><dd><${Usage} usage=${usage} name=${name} /></dd>`)}</dl></section>`;
 }
 
 function quotaMeters({ metadata, status }) {

@@ -15,7 +15,7 @@ export default function Relations({ kind, namespace, object }) {
   if (found.error) return html`<${ErrorNotice} error=${found.error} again=${found.again} />`;
   if (!found.value) return html`<${Loading} what="Looking for owners and dependents" />`;
   const { nodes, edges, more } = found.value;
-  if (nodes.length === 1) return html`<${Empty}>It has no owner, and nothing that you may list has it as an owner.</>`;
+  if (nodes.length === 1) return html`<${Empty}>It has no owners, and no dependents that you can list.</>`;
   const graph = layout(nodes, edges);
   return html`<div class="card graph" tabindex="0" role="region" aria-label="Owners and dependents">
       <svg width=${graph.width + 4} height=${graph.height + 4} viewBox=${`-2 -2 ${graph.width + 4} ${graph.height + 4}`}
@@ -23,8 +23,8 @@ export default function Relations({ kind, namespace, object }) {
         ${graph.edges.map((edge) => html`<path key=${`${edge.from} ${edge.to}`} d=${edge.path} />`)}
         ${graph.nodes.map((node) => html`<${Box} key=${node.id} node=${node} tenant=${tenant} />`)}
       </svg></div>
-    ${more && html`<p class="quiet">There are more, which are not drawn.</p>`}
-    <p><button type="button" onClick=${found.again}>Look again</button></p>`;
+    ${more && html`<p class="quiet">Not all of them are drawn.</p>`}
+    <p><button type="button" onClick=${found.again}>Refresh</button></p>`;
 }
 
 function Box({ node, tenant }) {

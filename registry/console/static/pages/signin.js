@@ -29,9 +29,9 @@ export function SignIn({ onSignIn, problem, inDialog = false }) {
   const choose = (id, text) => html`<button type="button" role="tab" id=${`by-${id}`} aria-selected=${way === id}
       aria-controls="way" onClick=${() => setWay(id)}>${text}</button>`;
   return html`
-    ${!inDialog && html`<div class="brand"><img src="icon.svg" alt="" /><span>registry</span></div><h1
-        class="hidden">Sign in</h1>`}
+    ${!inDialog && html`<div class="brand"><img src="icon.svg" alt="" /><span>registry</span></div>`}
     <div class=${inDialog ? "" : "card"}>
+      ${!inDialog && html`<h1>Sign in</h1>`}
       ${issuer.value?.issuer && html`<p><button type="button" class="main"
           onClick=${() => beginSignIn(issuer.value).catch(setError)}>Sign in at ${hostOfServer(issuer.value.issuer)}</button></p>`}
       ${issuer.value?.error && html`<${Notice} kind="warning">${issuer.value.error.message}</>`}
@@ -42,7 +42,7 @@ export function SignIn({ onSignIn, problem, inDialog = false }) {
       </div>
       ${error && html`<${ErrorNotice} error=${{ code: -1, message: wording(error) }} />`}
     </div>
-    ${!inDialog && html`<p class="quiet">The token stays in this tab, and is forgotten when you close it or sign out.</p>`}`;
+    ${!inDialog && html`<p class="quiet">The token stays in this tab until you close it or sign out.</p>`}`;
 }
 
 /** Asks the server who this is: a token that it does not know is refused by it. */
@@ -67,11 +67,11 @@ function ByToken({ use, busy }) {
   return html`<form onSubmit=${submit} autocomplete="off">
     <label class="field">Bearer token<input type="password" name="token" required autocomplete="off"
         spellcheck=${false} autofocus /></label>
-    <label class="field">Tenant, if it is not the token's own<input name="tenant" autocomplete="off"
+    <label class="field">Tenant (default: that of the token)<input name="tenant" autocomplete="off"
         spellcheck=${false} /></label>
     <button class="main" disabled=${busy}>Sign in</button>
   </form>
-  <p class="quiet">Make one by <code>registry token create --user ann</code> or <code>kubectl create token</code>.</p>`;
+  <p class="quiet">Get one with <code>registry token create --user ann</code> or <code>kubectl create token</code>.</p>`;
 }
 
 function ByKubeconfig({ use, busy }) {
@@ -90,16 +90,16 @@ function ByKubeconfig({ use, busy }) {
     if (context?.token) use(context.token, context.tenant);
   };
   return html`<form onSubmit=${submit} autocomplete="off">
-    <label class="field">Paste a kubeconfig: of it only the token and the tenant are used
+    <label class="field">Kubeconfig (only its token and tenant are used)
       <textarea rows="7" spellcheck=${false} value=${text} onInput=${(event) => setText(event.target.value)}></textarea></label>
     ${text.trim() && parsed.value && contexts.length === 0 && html`<${Notice}
-        kind="warning">This is no kubeconfig with contexts.</>`}
+        kind="warning">This is not a kubeconfig with contexts.</>`}
     ${contexts.length > 1 && html`<label class="field">Context<select value=${context.name}
         onChange=${(event) => setChosen(event.target.value)}>
       ${contexts.map((one) => html`<option key=${one.name} value=${one.name}>${one.name}</option>`)}</select></label>`}
     ${context?.problem && html`<${Notice} kind="warning">${context.problem}</>`}
     ${context && !context.problem && elsewhere && html`<${Notice}
-        kind="warning">This context is of ${context.server}, and this page of ${location.origin}. Its token would be sent here.</>`}
+        kind="warning">This context belongs to ${context.server}, and this page to ${location.origin}. Its token would be sent here.</>`}
     <p><button class="main"
         disabled=${busy || !context?.token}>Sign in${context?.token && context.tenant !== HOME ? ` to ${context.tenant}` : ""}</button></p>
   </form>`;

@@ -28,10 +28,10 @@ export default function Tenants({ query }) {
     { id: "spec", title: "Object", cell: (row) => html`<a href=${objectRoute(SYSTEM, TENANTS, "", row.name)} tabindex="-1">YAML</a>` },
   ];
   return html`<${Listing} kind=${TENANTS} tenant=${SYSTEM} query=${query} title="Tenants" columns=${() => columns} accept="application/json"
-      bar=${() => html`<button type="button" onClick=${used.again}>Count again</button>`}
+      bar=${() => html`<button type="button" onClick=${used.again}>Refresh</button>`}
       actions=${create.value && html`<a class="button main"
           href=${formatRoute({ tenant: SYSTEM, page: "new", args: [TENANTS.group, TENANTS.version, TENANTS.plural] })}>New</a>`} />
-    ${used.error && html`<${Notice} kind="warning">What tenants use is not open to you: ${used.error.message}</>`}`;
+    ${used.error && html`<${Notice} kind="warning">You cannot see what tenants use: ${used.error.message}</>`}`;
 }
 
 /** One figure of `usage`, with its limit. */

@@ -7,7 +7,7 @@ import { apiVersionOf } from "../logic/kinds.js";
 import { formatFieldPath, parseFieldPath, resourcePath } from "../logic/paths.js";
 import { objectRoute } from "../logic/routes.js";
 import { constraintsOf, fieldsOf, rulesOf, schemaAt, typeText, validate } from "../logic/schema.js";
-import { ageOf } from "../logic/text.js";
+import { ageOf, plural } from "../logic/text.js";
 import { parseYaml, pathOfLine, rangeOf, withoutManagedFields, withResourceVersion } from "../logic/yamldoc.js";
 import { loadSchema } from "../openapi.js";
 import { dropDraft, loadDraft, saveDraft } from "../session.js";
@@ -158,7 +158,7 @@ function TextEditor({ kind, namespace, name, object, gone, may = {}, first, sche
 
   return html`
     ${restored && dirty && html`<${Notice}
-        kind="warning">What you typed ${ageOf(restored.at)} ago was not saved, and is here again.
+        kind="warning">Your unsaved text of ${ageOf(restored.at)} ago is restored.
       ${restored.base !== versionOf(first) && !isNew ? " The object has changed since." : ""}</>`}
     ${changed && dirty && html`<${Notice} kind="warning"><p>${changeText(object)} Your text is untouched.</p>
       <button type="button" onClick=${() => showConflict()}>Show the difference</button></>`}
@@ -178,8 +178,8 @@ function TextEditor({ kind, namespace, name, object, gone, may = {}, first, sche
       <${Editor} text=${text} onChange=${setText} onCursor=${setCursor}
           onSave=${() => canSave && (dirty || isNew) && save()} readOnly=${false} handle=${handle}
         label=${isNew ? `New ${kind.kind} in YAML` : `${kind.kind} ${name} in YAML`} faults=${() => faults} complete=${(context) => completions(context, schema)} />
-      <aside class="card help" aria-label="Faults, and the field at the cursor" tabindex="0">
-        ${faults.length > 0 && html`<h2>${faults.length === 1 ? "One fault" : `${faults.length} faults`}</h2><ul class="faults">
+      <aside class="card help" aria-label="Problems, and the field at the cursor" tabindex="0">
+        ${faults.length > 0 && html`<h2>${plural(faults.length, "problem")}</h2><ul class="faults">
           ${faults.slice(0, 50).map((one) => html`<li><button type="button"
               onClick=${() => jump(handle, one)}>${formatFieldPath(one.path ?? []) || `line ${lineOf(text, one.from)}`}</button><br />${one.message}</li>`)}</ul>`}
         <${FieldHelp} path=${pathOfLine(text.split("\n"), lineOf(text, cursor) - 1)} schema=${schema} />
@@ -281,17 +281,17 @@ function Conflict({ conflict, onClose, onTake, onKeep, onSave }) {
       <${Difference} left=${conflict.theirs} right=${conflict.mine} leftLabel="On the server" rightLabel="Yours"
           onRight=${setMine} /></div>
     <footer><button type="button" onClick=${onTake}>Take the server's</button><button type="button"
-        onClick=${() => onKeep(mine)}>Go on editing mine</button>
+        onClick=${() => onKeep(mine)}>Keep editing mine</button>
       <button type="button" class="main" onClick=${() => onSave(mine)}>Save mine</button></footer>
   </>`;
 }
 
 function OwnerConflict({ failure, onClose, onForce }) {
-  return html`<${Dialog} title="Others own these fields" onClose=${onClose}>
+  return html`<${Dialog} title="Fields of other managers" onClose=${onClose}>
     <div class="body"><p>You would change fields that another manager has applied:</p>
       <ul>${failure.causes.map((cause) => html`<li><code>${cause.field}</code> ${cause.message}</li>`)}</ul>
       <p class="quiet">Leave them out of your text, or take them over: then the other manager has the conflict when it applies again.</p></div>
     <footer><button type="button" onClick=${onClose}>Back to the text</button><button type="button" class="danger"
-        onClick=${onForce}>Take them over</button></footer>
+        onClick=${onForce}>Take ownership</button></footer>
   </>`;
 }
