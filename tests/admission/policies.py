@@ -52,8 +52,9 @@ async def mutate(api: Client, expression: str, *, name: str = "m", reinvocation:
     policy = named(
         "MutatingAdmissionPolicy",
         name,
-        **{"matchConstraints": {"resourceRules": [rule("CREATE", "UPDATE")]}, **spec},
+        matchConstraints={"resourceRules": [rule("CREATE", "UPDATE")]},
         reinvocationPolicy=reinvocation,
+        **spec,
         mutations=[{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}],
     )
     (await api.post(MUTATING, policy)).ok(201)

@@ -45,7 +45,7 @@ FLAGS_OF_KUBECTL = frozenset({"--raw", "--cascade", "--as", "--as-group", "--as-
 # Variables that are no settings of the server: of the tests, of compose, of the key in the environment.
 OTHER_VARIABLES = frozenset(
     {"REGISTRY_ENCRYPTION_KEYS", "REGISTRY_HOSTS", "REGISTRY_REAL_DEFINITIONS", "REGISTRY_TEST_DATABASE_URL"}
-    | {"REGISTRY_TEST_COMPOSE", "REGISTRY_TEST_CLIENT_GO", "REGISTRY_TEST_NODE_MODULES"}
+    | {"REGISTRY_TEST_COMPOSE", "REGISTRY_TEST_CLIENT_GO", "REGISTRY_TEST_CLIENT_JAVA", "REGISTRY_TEST_NODE_MODULES"}
     | {"REGISTRY_TEST_OFFICIAL_SUITES"}
 )
 # Where flags, metrics and loggers are named.
